@@ -1,0 +1,30 @@
+// Package pins keeps modules in go.mod until the code that uses them is written.
+package pins
+
+import (
+	_ "github.com/coredns/corefile-migration/migration"
+	_ "github.com/coreos/go-systemd/v22/dbus"
+	_ "github.com/google/go-cmp/cmp"
+	_ "github.com/google/renameio/v2"
+	_ "github.com/moby/sys/mountinfo"
+	_ "github.com/rogpeppe/go-internal/testscript"
+	_ "github.com/spf13/cobra"
+	_ "go.etcd.io/etcd/client/v3"
+	_ "golang.org/x/sync/errgroup"
+	_ "golang.org/x/sys/unix"
+	_ "google.golang.org/grpc"
+	_ "k8s.io/api/apps/v1"
+	_ "k8s.io/client-go/dynamic"
+	_ "k8s.io/client-go/tools/clientcmd"
+	_ "k8s.io/cluster-bootstrap/token/jws"
+	_ "k8s.io/cluster-bootstrap/token/util"
+	_ "k8s.io/component-base/config/v1alpha1"
+	_ "k8s.io/cri-api/pkg/apis/runtime/v1"
+	_ "k8s.io/klog/v2"
+	_ "k8s.io/kube-proxy/config/v1alpha1"
+	_ "k8s.io/kubelet/config/v1beta1"
+	_ "k8s.io/system-validators/validators"
+	_ "k8s.io/apimachinery/pkg/util/strategicpatch"
+	_ "gopkg.in/evanphx/json-patch.v4"
+	_ "sigs.k8s.io/yaml"
+)
