@@ -13,7 +13,9 @@ import (
 	_ "golang.org/x/sync/errgroup"
 	_ "golang.org/x/sys/unix"
 	_ "google.golang.org/grpc"
+	_ "gopkg.in/evanphx/json-patch.v4"
 	_ "k8s.io/api/apps/v1"
+	_ "k8s.io/apimachinery/pkg/util/strategicpatch"
 	_ "k8s.io/client-go/dynamic"
 	_ "k8s.io/client-go/tools/clientcmd"
 	_ "k8s.io/cluster-bootstrap/token/jws"
@@ -24,7 +26,5 @@ import (
 	_ "k8s.io/kube-proxy/config/v1alpha1"
 	_ "k8s.io/kubelet/config/v1beta1"
 	_ "k8s.io/system-validators/validators"
-	_ "k8s.io/apimachinery/pkg/util/strategicpatch"
-	_ "gopkg.in/evanphx/json-patch.v4"
 	_ "sigs.k8s.io/yaml"
 )

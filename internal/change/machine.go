@@ -1,0 +1,71 @@
+package change
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// Unmount makes nothing be mounted below a folder; a mount on the folder itself stays.
+type Unmount struct {
+	Below string
+	Flags []string // of umount2(2): MNT_FORCE, MNT_DETACH, MNT_EXPIRE, UMOUNT_NOFOLLOW
+}
+
+// Target is the folder's mounts.
+func (c Unmount) Target() string { return "mounts:" + c.Below }
+
+func (c Unmount) String() string { return fmt.Sprintf("unmount what is mounted below %q", c.Below) }
+
+// Done tells whether nothing is mounted there.
+func (c Unmount) Done(ctx context.Context, r Reader) (bool, error) {
+	all, err := r.Mounts(ctx, c.Below)
+	for _, m := range all {
+		if strings.HasPrefix(m, c.Below+"/") {
+			return false, err
+		}
+	}
+	return err == nil, err
+}
+
+// Inverse is ErrOneWay: the mounts belong to Pods that are gone.
+func (c Unmount) Inverse(context.Context, Reader) (Change, error) { return nil, ErrOneWay }
+
+// PullImage makes the container runtime hold an image.
+type PullImage struct {
+	Socket, Ref string
+	Always      bool // ask the registry even if the image is present
+}
+
+// Target is the image.
+func (c PullImage) Target() string { return "image:" + c.Ref }
+
+func (c PullImage) String() string { return fmt.Sprintf("pull image %q", c.Ref) }
+
+// Done tells whether the image is there and need not be asked for again.
+func (c PullImage) Done(ctx context.Context, r Reader) (bool, error) {
+	if c.Always {
+		return false, nil
+	}
+	return r.Image(ctx, c.Socket, c.Ref)
+}
+
+// Inverse is ErrOneWay: an image may be in use by others, so it stays.
+func (c PullImage) Inverse(context.Context, Reader) (Change, error) { return nil, ErrOneWay }
+
+// RemoveContainers makes the container runtime hold no Pod sandbox and so no container of Kubernetes.
+type RemoveContainers struct{ Socket string }
+
+// Target is the runtime's Pods.
+func (c RemoveContainers) Target() string { return "containers:" + c.Socket }
+
+func (c RemoveContainers) String() string { return "remove all Kubernetes containers" }
+
+// Done tells whether no sandbox is left.
+func (c RemoveContainers) Done(ctx context.Context, r Reader) (bool, error) {
+	left, err := r.Sandboxes(ctx, c.Socket)
+	return err == nil && len(left) == 0, err
+}
+
+// Inverse is ErrOneWay.
+func (c RemoveContainers) Inverse(context.Context, Reader) (Change, error) { return nil, ErrOneWay }

@@ -1,0 +1,68 @@
+package change
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+)
+
+// MemberState is where an etcd member stands.
+type MemberState string
+
+// The states of a member, from outside the cluster to a vote in it.
+const (
+	Absent  MemberState = "absent"
+	Learner MemberState = "learner"
+	Voter   MemberState = "voter"
+)
+
+// SetMember makes the etcd member with a peer URL be in a state. A voter counts as a
+// learner: it is never made less by being asked for a learner.
+type SetMember struct {
+	PeerURL string
+	State   MemberState
+	Via     Etcd
+}
+
+// Target is the member.
+func (c SetMember) Target() string { return "member:" + c.PeerURL }
+
+func (c SetMember) String() string {
+	switch c.State {
+	case Absent:
+		return fmt.Sprintf("remove etcd member %s", c.PeerURL)
+	case Learner:
+		return fmt.Sprintf("add etcd member %s as a learner", c.PeerURL)
+	}
+	return fmt.Sprintf("promote etcd member %s to a voter", c.PeerURL)
+}
+
+// Done tells whether the member is in that state.
+func (c SetMember) Done(ctx context.Context, r Reader) (bool, error) {
+	now, err := c.now(ctx, r)
+	return err == nil && (now == c.State || c.State == Learner && now == Voter), err
+}
+
+// Inverse puts the member back into its present state; a voter never becomes a
+// learner again, and what was removed comes back without its data.
+func (c SetMember) Inverse(ctx context.Context, r Reader) (Change, error) {
+	now, err := c.now(ctx, r)
+	if err != nil || now != Absent {
+		return nil, cmp.Or(err, ErrOneWay)
+	}
+	return SetMember{PeerURL: c.PeerURL, State: Absent, Via: c.Via}, nil
+}
+
+func (c SetMember) now(ctx context.Context, r Reader) (MemberState, error) {
+	all, err := r.Members(ctx, c.Via)
+	for _, m := range all {
+		if len(m.PeerURLs) == 0 || m.PeerURLs[0] != c.PeerURL {
+			continue
+		}
+		if m.Learner {
+			return Learner, err
+		}
+		return Voter, err
+	}
+	return Absent, err
+}

@@ -1,0 +1,301 @@
+package change
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+)
+
+// Identity is as whom, and at which address, the API server is spoken to.
+type Identity struct {
+	Kubeconfig string // path of a kubeconfig, read at each use
+	Config     []byte // a kubeconfig that is not in any file; used when Kubeconfig is empty; secret
+	Server     string // URL used instead of the kubeconfig's; empty for the kubeconfig's
+}
+
+// Key tells identities apart without telling their secrets.
+func (i Identity) Key() string {
+	return fmt.Sprintf("%s@%s#%x", i.Kubeconfig, i.Server, sha256.Sum256(i.Config))
+}
+
+// Ref names one object and as whom it is read or written.
+type Ref struct {
+	GVK             schema.GroupVersionKind
+	Namespace, Name string
+	As              Identity
+}
+
+// String is "ConfigMap kube-system/kubeadm-config".
+func (r Ref) String() string {
+	if r.Namespace == "" {
+		return r.GVK.Kind + " " + r.Name
+	}
+	return r.GVK.Kind + " " + r.Namespace + "/" + r.Name
+}
+
+func (r Ref) target() string {
+	return "object:" + r.GVK.GroupKind().String() + ":" + r.Namespace + "/" + r.Name
+}
+
+// Query names objects of one kind.
+type Query struct {
+	GVK                          schema.GroupVersionKind
+	Namespace                    string
+	LabelSelector, FieldSelector string
+	As                           Identity
+}
+
+// Object is a typed API object whose apiVersion and kind are set.
+type Object interface {
+	runtime.Object
+	metav1.Object
+}
+
+// RefOf names a typed object.
+func RefOf(o Object, as Identity) Ref {
+	return Ref{GVK: o.GetObjectKind().GroupVersionKind(), Namespace: o.GetNamespace(), Name: o.GetName(), As: as}
+}
+
+// ApplyObject makes an object exist and say what Object says. Without Keep an existing
+// one that says something else is replaced; fields that Object leaves unset and the server fills in do not count.
+type ApplyObject struct {
+	Object Object
+	As     Identity
+	Keep   bool // an existing object is right as it is
+}
+
+// Target is the object.
+func (c ApplyObject) Target() string { return RefOf(c.Object, c.As).target() }
+
+func (c ApplyObject) String() string { return "apply " + RefOf(c.Object, c.As).String() }
+
+// Content is the object as YAML; of a Secret only its keys.
+func (c ApplyObject) Content() string {
+	u, err := ToUnstructured(c.Object)
+	if err != nil {
+		return ""
+	}
+	return content(u)
+}
+
+// Done tells whether the object exists and says all that Object says.
+func (c ApplyObject) Done(ctx context.Context, r Reader) (bool, error) {
+	now, err := r.Object(ctx, RefOf(c.Object, c.As))
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil || c.Keep {
+		return err == nil, err
+	}
+	want, err := ToUnstructured(c.Object)
+	return err == nil && within(want.Object, now.Object), err
+}
+
+// Inverse restores the object that is there now, or deletes the new one.
+func (c ApplyObject) Inverse(ctx context.Context, r Reader) (Change, error) {
+	return inverseOf(ctx, r, RefOf(c.Object, c.As))
+}
+
+// MutateObject changes a part of an object, or makes it where it is absent.
+type MutateObject struct {
+	Object Object // written where there is none yet
+	As     Identity
+	// Mutate changes the existing object in place; it must come to rest: a second call changes nothing.
+	Mutate func(existing *unstructured.Unstructured) error
+}
+
+// Target is the object.
+func (c MutateObject) Target() string { return RefOf(c.Object, c.As).target() }
+
+func (c MutateObject) String() string { return "apply " + RefOf(c.Object, c.As).String() }
+
+// Content is the object as it would be where there is none yet.
+func (c MutateObject) Content() string { return ApplyObject{Object: c.Object}.Content() }
+
+// Done tells whether the object exists and Mutate would change nothing.
+func (c MutateObject) Done(ctx context.Context, r Reader) (bool, error) {
+	now, err := r.Object(ctx, RefOf(c.Object, c.As))
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	after := now.DeepCopy()
+	err = c.Mutate(after)
+	return err == nil && reflect.DeepEqual(now.Object, after.Object), err
+}
+
+// Inverse restores the object that is there now, or deletes the new one.
+func (c MutateObject) Inverse(ctx context.Context, r Reader) (Change, error) {
+	return inverseOf(ctx, r, RefOf(c.Object, c.As))
+}
+
+// DeleteObject makes an object be absent.
+type DeleteObject struct{ Ref Ref }
+
+// Target is the object.
+func (c DeleteObject) Target() string { return c.Ref.target() }
+
+func (c DeleteObject) String() string { return "delete " + c.Ref.String() }
+
+// Done tells whether there is no such object.
+func (c DeleteObject) Done(ctx context.Context, r Reader) (bool, error) {
+	_, err := r.Object(ctx, c.Ref)
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	return false, err
+}
+
+// Inverse makes the object again.
+func (c DeleteObject) Inverse(ctx context.Context, r Reader) (Change, error) {
+	return inverseOf(ctx, r, c.Ref)
+}
+
+// LabelNode makes a Node carry labels and taints besides those it has.
+type LabelNode struct {
+	Name   string
+	Labels map[string]string
+	Taints []corev1.Taint
+	As     Identity
+}
+
+// NodeKind is the kind of Node objects.
+var NodeKind = corev1.SchemeGroupVersion.WithKind("Node")
+
+// Ref names the Node.
+func (c LabelNode) Ref() Ref { return Ref{GVK: NodeKind, Name: c.Name, As: c.As} }
+
+// Target is the Node.
+func (c LabelNode) Target() string { return c.Ref().target() }
+
+func (c LabelNode) String() string {
+	return fmt.Sprintf("label and taint Node %s: %v %v", c.Name, slices.Sorted(maps.Keys(c.Labels)), c.taintNames())
+}
+
+func (c LabelNode) taintNames() []string {
+	var names []string
+	for _, t := range c.Taints {
+		names = append(names, t.ToString())
+	}
+	return names
+}
+
+// Done tells whether the Node carries them all.
+func (c LabelNode) Done(ctx context.Context, r Reader) (bool, error) {
+	u, err := r.Object(ctx, c.Ref())
+	if err != nil {
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return false, err
+	}
+	after, err := c.Apply(u)
+	return err == nil && reflect.DeepEqual(u.Object, after.Object), err
+}
+
+// Apply returns the Node with the labels and taints added: the given taints first, then those it has.
+func (c LabelNode) Apply(u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	var n corev1.Node
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &n); err != nil {
+		return nil, fmt.Errorf("reading Node %s: %w", c.Name, err)
+	}
+	after := u.DeepCopy()
+	labels := after.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	maps.Copy(labels, c.Labels)
+	after.SetLabels(labels)
+	taints := c.missing(n.Spec.Taints)
+	if len(taints) == 0 {
+		return after, nil
+	}
+	list, err := toList(append(taints, n.Spec.Taints...))
+	if err != nil {
+		return nil, err
+	}
+	return after, unstructured.SetNestedSlice(after.Object, list, "spec", "taints")
+}
+
+func (c LabelNode) missing(have []corev1.Taint) []corev1.Taint {
+	return slices.DeleteFunc(slices.Clone(c.Taints), func(t corev1.Taint) bool {
+		return slices.ContainsFunc(have, func(h corev1.Taint) bool {
+			return h.Key == t.Key && h.Value == t.Value && h.Effect == t.Effect
+		})
+	})
+}
+
+// Inverse restores the Node as it is now.
+func (c LabelNode) Inverse(ctx context.Context, r Reader) (Change, error) {
+	return inverseOf(ctx, r, c.Ref())
+}
+
+// ToUnstructured is the object as plain maps, without an empty status and creation time.
+func ToUnstructured(o Object) (*unstructured.Unstructured, error) {
+	if u, ok := o.(*unstructured.Unstructured); ok {
+		return u, nil
+	}
+	m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		return nil, fmt.Errorf("converting %s %s: %w", o.GetObjectKind().GroupVersionKind().Kind, o.GetName(), err)
+	}
+	unstructured.RemoveNestedField(m, "metadata", "creationTimestamp")
+	unstructured.RemoveNestedField(m, "status")
+	return &unstructured.Unstructured{Object: m}, nil
+}
+
+func inverseOf(ctx context.Context, r Reader, ref Ref) (Change, error) {
+	now, err := r.Object(ctx, ref)
+	if apierrors.IsNotFound(err) {
+		return DeleteObject{Ref: ref}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return ApplyObject{Object: now, As: ref.As}, nil
+}
+
+func content(u *unstructured.Unstructured) string {
+	show := u.DeepCopy()
+	if u.GetKind() == "Secret" {
+		for _, field := range []string{"data", "stringData"} {
+			values, _, _ := unstructured.NestedMap(show.Object, field)
+			for k := range values {
+				values[k] = "<withheld>"
+			}
+			if len(values) > 0 {
+				_ = unstructured.SetNestedMap(show.Object, values, field)
+			}
+		}
+	}
+	text, err := yaml.Marshal(show.Object)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+func toList(taints []corev1.Taint) ([]any, error) {
+	var list []any
+	for i := range taints {
+		m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&taints[i])
+		if err != nil {
+			return nil, fmt.Errorf("converting taint %s: %w", taints[i].ToString(), err)
+		}
+		list = append(list, m)
+	}
+	return list, nil
+}

@@ -1,0 +1,115 @@
+package flow
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/node"
+	"kubeadm/internal/world"
+)
+
+// Env is all a phase may use. Each phase gets a copy of its own that knows the phase's address.
+type Env struct {
+	World world.World
+	Local node.Local
+	Node  func(context.Context) (*node.Node, error) // memoised; join asks the cluster on first use
+	Rand  func(name string) io.Reader               // named streams of secret randomness, so order never matters
+	Emit  func(Event)                               // safe for use by many phases at once
+
+	// Once returns the value made by an earlier, unfinished run of this same command
+	// under that name, or makes and keeps it. Values may be secret.
+	Once func(ctx context.Context, name string, make func() (string, error)) (string, error)
+
+	phase string
+	busy  *targets
+}
+
+// targets holds a lock per target of a change.
+type targets struct {
+	mu    sync.Mutex
+	locks map[string]*sync.Mutex
+}
+
+func (t *targets) lock(target string) (unlock func()) {
+	t.mu.Lock()
+	l, ok := t.locks[target]
+	if !ok {
+		l = &sync.Mutex{}
+		t.locks[target] = l
+	}
+	t.mu.Unlock()
+	l.Lock()
+	return l.Unlock
+}
+
+// in is the Env of the phase with that address.
+func (e *Env) in(address string) *Env {
+	own := *e
+	own.phase = address
+	return &own
+}
+
+// Do makes the changes in order, passes over those that are already true, and stops at the first that fails.
+func (e *Env) Do(ctx context.Context, cs ...change.Change) error {
+	for _, c := range cs {
+		if err := e.do(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *Env) do(ctx context.Context, c change.Change) error {
+	defer e.busy.lock(c.Target())()
+	if err := context.Cause(ctx); err != nil {
+		return fmt.Errorf("stopped before this was done: %s: %w", c, err)
+	}
+	done, err := c.Done(ctx, e.World)
+	if err != nil {
+		return fmt.Errorf("before trying to %s: %w", c, err)
+	}
+	if done {
+		e.event(AlreadySo, c.String(), c)
+		return nil
+	}
+	// A change in hand is brought to its end even when the user interrupts.
+	if err := e.World.Do(context.WithoutCancel(ctx), c); err != nil {
+		return fmt.Errorf("could not %s: %w", c, err)
+	}
+	e.event(Did, c.String(), c)
+	return nil
+}
+
+// DoAll makes changes that do not depend on each other, side by side.
+func (e *Env) DoAll(ctx context.Context, cs ...change.Change) error {
+	return together(len(cs), func(i int) error { return e.do(ctx, cs[i]) })
+}
+
+// Await waits for the conditions in order.
+func (e *Env) Await(ctx context.Context, cs ...world.Condition) error {
+	for _, c := range cs {
+		e.event(Waiting, c.Name, nil)
+		start := e.World.Now()
+		if err := e.World.Await(ctx, c); err != nil {
+			return err
+		}
+		e.event(Waited, fmt.Sprintf("%s (%s)", c.Name, e.World.Now().Sub(start).Round(1e6)), nil)
+	}
+	return nil
+}
+
+// Say tells the user something.
+func (e *Env) Say(format string, args ...any) { e.event(Said, fmt.Sprintf(format, args...), nil) }
+
+// Warn tells the user something that deserves a look.
+func (e *Env) Warn(format string, args ...any) { e.event(Warned, fmt.Sprintf(format, args...), nil) }
+
+// Print shows a result that the user asked for, as it is.
+func (e *Env) Print(text string) { e.event(Printed, text, nil) }
+
+func (e *Env) event(k Kind, text string, c change.Change) {
+	e.Emit(Event{Time: e.World.Now(), Phase: e.phase, Kind: k, Text: text, Change: c})
+}

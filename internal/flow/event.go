@@ -1,0 +1,35 @@
+package flow
+
+import (
+	"time"
+
+	"kubeadm/internal/change"
+)
+
+// Event is one thing that happened. Renderers do the rest.
+type Event struct {
+	Time   time.Time
+	Phase  string // address, "certs/ca"; empty for the workflow itself
+	Kind   Kind
+	Text   string        // for people; without secrets
+	Change change.Change // of Did and AlreadySo
+}
+
+// Kind is what happened.
+type Kind string
+
+// The kinds of events.
+const (
+	Started   Kind = "started"   // a phase began
+	Said      Kind = "said"      // a phase tells the user something
+	Printed   Kind = "printed"   // a result the user asked for, to be shown as it is
+	Did       Kind = "did"       // a change was carried out
+	AlreadySo Kind = "alreadyso" // a change was not needed
+	Waiting   Kind = "waiting"   // a wait began
+	Waited    Kind = "waited"    // a wait ended well
+	Warned    Kind = "warned"    // something the user should look at
+	Skipped   Kind = "skipped"   // a phase did not run, and why
+	Failed    Kind = "failed"    // a phase ended with an error
+	Undone    Kind = "undone"    // a change was put back
+	Finished  Kind = "finished"  // a phase ended well
+)

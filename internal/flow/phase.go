@@ -1,0 +1,82 @@
+// Package flow is the engine: it runs trees of phases in order, skips, runs siblings
+// side by side, and tells everything that happens as events. It knows nothing of
+// command lines, files or clusters.
+package flow
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"kubeadm/internal/flag"
+	"kubeadm/internal/node"
+)
+
+// Phase is a named node of the tree that a user can address, skip or run alone.
+type Phase struct {
+	// Name is the last part of the address, such as "ca" of "certs/ca". A group without a
+	// name is invisible: its children stand in its place, and only Parallel means anything.
+	Name    string
+	Aliases []string
+	Short   string
+	Long    string
+	Flags   []flag.Name // names only; cli knows what they mean
+	Hidden  bool        // runs in the workflow, has no command of its own
+	NoArgs  bool        // its command takes no positional argument even where the workflow's does
+
+	When  func(*node.Node) (ok bool, why string)  // nil: always
+	Needs []string                                // phases that must not be skipped before this one
+	Run   func(ctx context.Context, e *Env) error // nil for a pure group; else runs before the children
+
+	Phases   []Phase
+	Parallel bool // children may run at the same time
+	OnError  Recovery
+}
+
+// Recovery is what happens to what a phase changed when it fails.
+type Recovery int
+
+// Keep leaves everything as it is: the same command goes on from there. Undo puts everything back, newest first.
+const (
+	Keep Recovery = iota
+	Undo
+)
+
+// Walk visits every named phase below ps in order with its address, such as "certs/ca".
+func Walk(ps []Phase, visit func(address string, p Phase)) { walk("", ps, visit) }
+
+func walk(prefix string, ps []Phase, visit func(string, Phase)) {
+	for _, p := range ps {
+		if p.Name == "" {
+			walk(prefix, p.Phases, visit)
+			continue
+		}
+		visit(prefix+p.Name, p)
+		walk(prefix+p.Name+"/", p.Phases, visit)
+	}
+}
+
+// Selection says which phases of a workflow run.
+type Selection struct {
+	Skip []string // addresses; children of a skipped phase are skipped too
+	Only string   // one address: it and its children run; empty for all
+}
+
+func (s Selection) runs(address string) bool {
+	return s.chosen(address) && !s.skipped(address)
+}
+
+func (s Selection) skipped(address string) bool {
+	return slices.ContainsFunc(s.Skip, func(skip string) bool { return under(address, skip) })
+}
+
+// chosen tells whether the phase itself is asked for; a parent of it is only passed through.
+func (s Selection) chosen(address string) bool { return s.Only == "" || under(address, s.Only) }
+
+func (s Selection) passes(address string) bool {
+	return s.chosen(address) || under(s.Only, address)
+}
+
+func under(address, top string) bool {
+	return address == top || strings.HasPrefix(address, top+"/")
+}

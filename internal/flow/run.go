@@ -1,0 +1,144 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Run runs the selected phases of a workflow in order. A failing phase ends it; the error names the phase.
+func Run(ctx context.Context, e *Env, phases []Phase, sel Selection) error {
+	if err := Check(phases, sel); err != nil {
+		return err
+	}
+	own := *e
+	own.busy = &targets{locks: map[string]*sync.Mutex{}}
+	r := &runner{sel: sel}
+	return r.all(ctx, &own, "", phases)
+}
+
+// Check tells before anything runs whether the selection names phases that exist and
+// leaves no phase without those it needs.
+func Check(phases []Phase, sel Selection) error {
+	var known, before []string
+	var errs []error
+	Walk(phases, func(address string, p Phase) {
+		known = append(known, address)
+		if !sel.runs(address) {
+			return
+		}
+		for _, need := range p.Needs {
+			if !slices.Contains(before, need) {
+				errs = append(errs, fmt.Errorf("phase %q needs phase %q, which is not part of this run: run both or skip both", address, need))
+			}
+		}
+		before = append(before, address)
+	})
+	for _, name := range append(slices.Clone(sel.Skip), sel.Only) {
+		if name != "" && !slices.Contains(known, strings.TrimSuffix(name, "/all")) {
+			errs = append(errs, fmt.Errorf("there is no phase %q; the phases are: %s", name, strings.Join(known, ", ")))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+type runner struct{ sel Selection }
+
+func (r *runner) all(ctx context.Context, e *Env, prefix string, ps []Phase) error {
+	for _, p := range ps {
+		if err := r.one(ctx, e, prefix, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *runner) children(ctx context.Context, e *Env, prefix string, p Phase) error {
+	if !p.Parallel {
+		return r.all(ctx, e, prefix, p.Phases)
+	}
+	return together(len(p.Phases), func(i int) error { return r.one(ctx, e, prefix, p.Phases[i]) })
+}
+
+func (r *runner) one(ctx context.Context, e *Env, prefix string, p Phase) error {
+	if p.Name == "" {
+		return r.children(ctx, e, prefix, p)
+	}
+	address := prefix + p.Name
+	e = e.in(address)
+	if !r.sel.passes(address) {
+		return nil
+	}
+	if r.sel.skipped(address) {
+		e.event(Skipped, "asked to skip it", nil)
+		return nil
+	}
+	if err := context.Cause(ctx); err != nil {
+		return fmt.Errorf("phase %s: %w", address, err)
+	}
+	if why, err := r.pointless(ctx, e, p); err != nil || why != "" {
+		if err == nil {
+			e.event(Skipped, why, nil)
+			return nil
+		}
+		return fmt.Errorf("phase %s: %w", address, err)
+	}
+	e.event(Started, "", nil)
+	if err := r.body(ctx, e, p, address); err != nil {
+		return err
+	}
+	e.event(Finished, "", nil)
+	return nil
+}
+
+func (r *runner) pointless(ctx context.Context, e *Env, p Phase) (why string, err error) {
+	if p.When == nil {
+		return "", nil
+	}
+	n, err := e.Node(ctx)
+	if err != nil {
+		return "", err
+	}
+	ok, why := p.When(n)
+	if ok {
+		return "", nil
+	}
+	return why, nil
+}
+
+func (r *runner) body(ctx context.Context, e *Env, p Phase, address string) error {
+	if p.Run != nil && r.sel.chosen(address) {
+		if err := p.Run(ctx, e); err != nil {
+			e.event(Failed, err.Error(), nil)
+			return fmt.Errorf("phase %s: %w", address, err)
+		}
+	}
+	return r.children(ctx, e, address+"/", p)
+}
+
+// together runs n functions side by side and returns the error of the first, in order, that
+// failed. A panic comes out in the caller's goroutine, where it can be told apart from an error.
+func together(n int, run func(i int) error) error {
+	errs := make([]error, n)
+	panics := make([]any, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			defer func() { panics[i] = recover() }()
+			errs[i] = run(i)
+		})
+	}
+	wg.Wait()
+	for i := range n {
+		if panics[i] != nil {
+			panic(panics[i])
+		}
+		if errs[i] != nil {
+			return errs[i]
+		}
+	}
+	return nil
+}

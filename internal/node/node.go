@@ -1,0 +1,216 @@
+// Package node holds what the user wants of this machine: one resolved, immutable
+// value that every phase reads. It knows no YAML, no flags and no side effects.
+package node
+
+import (
+	"net"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	proxyconfig "k8s.io/kube-proxy/config/v1alpha1"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+
+	"kubeadm/internal/pki"
+)
+
+// Role is what a machine does in the cluster.
+type Role string
+
+// The two roles.
+const (
+	ControlPlane Role = "control-plane"
+	Worker       Role = "worker"
+)
+
+// Node is the whole intent for this machine: the part known offline and the part
+// that all nodes of the cluster agree on.
+type Node struct {
+	Local
+	Cluster Cluster
+}
+
+// Local is the part of the intent that is known before any cluster was asked.
+type Local struct {
+	Name     string // node name: a lower-case DNS-1123 subdomain
+	Hostname string // what the operating system calls the machine, trimmed and lower-cased
+	Role     Role
+
+	Address  string // IP address this control plane advertises; empty on a worker
+	BindPort int32  // port of this machine's API server
+
+	CRISocket    string         // URL of the container runtime's socket
+	Taints       []corev1.Taint // nil and empty both mean none: defaulting has happened
+	KubeletArgs  []Arg          // extra kubelet flags, in the user's order
+	PullPolicy   corev1.PullPolicy
+	PullSerially bool
+
+	Patches        string // directory of patch files; empty for none
+	CACertPath     string // where a joining worker keeps the cluster's CA
+	CertificateKey string // hex key of the uploaded certificates; secret, may be empty
+	UploadCerts    bool
+	Tokens         []BootstrapToken // to be created by init; secret
+	Join           Join             // how a joining machine finds the cluster
+
+	Ignore   Ignore // preflight checks whose errors count as warnings
+	Paths    Paths
+	Timeouts Timeouts
+}
+
+// Cluster is what all nodes of a cluster agree on.
+type Cluster struct {
+	Name     string // label of the cluster in kubeconfigs
+	Version  string // Kubernetes version of the control plane, "v1.37.1"
+	Endpoint string // shared "host:port" of the control planes; empty if there is none
+
+	PodSubnet     string // one CIDR, or two separated by a comma; may be empty
+	ServiceSubnet string // one CIDR, or two separated by a comma
+	DNSDomain     string
+
+	ImageRepository string // registry prefix of control-plane images
+	CIBuild         bool   // Version names a CI build, whose images live elsewhere
+	FeatureGates    map[string]bool
+
+	Algorithm    pki.Algorithm
+	CertValidity time.Duration
+	CAValidity   time.Duration
+	CertSANs     []string // further names and addresses of the API server
+
+	APIServer, ControllerManager, Scheduler Component
+	Etcd                                    Etcd
+	DNS                                     Addon
+	Proxy                                   Addon
+
+	Kubelet   KubeletConfig
+	KubeProxy ProxyConfig
+
+	// Document is the ClusterConfiguration in YAML, as the kubeadm-config ConfigMap keeps it.
+	Document string
+}
+
+// Arg is one command-line argument of a component, without leading dashes.
+type Arg struct{ Name, Value string }
+
+// Component is what the user adds to a control-plane component.
+type Component struct {
+	Args    []Arg
+	Volumes []Volume
+	Envs    []corev1.EnvVar
+}
+
+// Volume is a path of the host mounted into a component.
+type Volume struct {
+	Name, HostPath, MountPath string
+	ReadOnly                  bool
+	PathType                  corev1.HostPathType
+}
+
+// Etcd says where the cluster keeps its state. External nil means a member on each control plane.
+type Etcd struct {
+	ImageRepository, ImageTag    string // override the defaults when not empty
+	DataDir                      string
+	Args                         []Arg
+	Envs                         []corev1.EnvVar
+	ServerCertSANs, PeerCertSANs []string
+	External                     *ExternalEtcd
+}
+
+// ExternalEtcd is an etcd cluster that somebody else runs.
+type ExternalEtcd struct {
+	Endpoints, HTTPEndpoints  []string
+	CAFile, CertFile, KeyFile string
+}
+
+// Addon is CoreDNS or kube-proxy.
+type Addon struct {
+	ImageRepository, ImageTag string // override the defaults when not empty
+	Disabled                  bool
+}
+
+// KubeletConfig is the cluster-wide kubelet configuration, defaulted.
+type KubeletConfig struct {
+	Config    *kubeletconfig.KubeletConfiguration // shared: copy before changing
+	Generated bool                                // no KubeletConfiguration came from the user
+}
+
+// ProxyConfig is the cluster-wide kube-proxy configuration, defaulted.
+type ProxyConfig struct {
+	Config    *proxyconfig.KubeProxyConfiguration // shared: copy before changing
+	Generated bool                                // no KubeProxyConfiguration came from the user
+}
+
+// BootstrapToken is a token that init creates for joining nodes.
+type BootstrapToken struct {
+	ID, Secret  string // Secret is not to be shown or kept
+	Description string
+	TTL         time.Duration // 0: never expires
+	Expires     time.Time     // zero: TTL decides
+	Usages      []string
+	Groups      []string
+	Random      bool // made up by us, not chosen by the user
+}
+
+// String is the token in the form "id.secret".
+func (t BootstrapToken) String() string { return t.ID + "." + t.Secret }
+
+// Join says how a joining machine finds the cluster and what it shows there.
+type Join struct {
+	Endpoint     string   // "host:port" asked for cluster-info; empty for discovery by file
+	Token        string   // "id.secret" that signs cluster-info; secret
+	CACertHashes []string // accepted "sha256:<hex>" pins
+	UnsafeNoPins bool     // the user accepts discovery without pins
+	File         string   // path or https URL of a discovery kubeconfig
+	TLSToken     string   // "id.secret" for the kubelet's TLS bootstrap; secret
+}
+
+// Timeouts bound the waits.
+type Timeouts struct {
+	ControlPlane  time.Duration // control-plane components becoming healthy
+	Kubelet       time.Duration // kubelet answering its health check
+	KubernetesAPI time.Duration // one operation on the API server, retries included
+	EtcdAPI       time.Duration // one operation on etcd, retries included
+	TLSBootstrap  time.Duration // kubelet obtaining its client certificate
+	Discovery     time.Duration // finding and trusting the cluster
+	Upgrade       time.Duration // a static Pod being replaced
+}
+
+// LocalEtcd tells whether this node runs an etcd member, and why not.
+func LocalEtcd(n *Node) (bool, string) {
+	return n.Cluster.Etcd.External == nil, "etcd is external"
+}
+
+// IsControlPlane tells whether this machine is or becomes a control plane, and why not.
+func IsControlPlane(n *Node) (bool, string) {
+	return n.Role == ControlPlane, "this machine joins as a worker"
+}
+
+// APIEndpoint is the "host:port" of this machine's own API server.
+func (l *Local) APIEndpoint() string {
+	return net.JoinHostPort(l.Address, strconv.Itoa(int(l.BindPort)))
+}
+
+// LocalServer is the URL of this machine's own API server.
+func (l *Local) LocalServer() string { return "https://" + l.APIEndpoint() }
+
+// Server is the URL under which the cluster is known: the shared endpoint, or
+// this machine's API server if there is none.
+func (n *Node) Server() string {
+	if n.Cluster.Endpoint == "" {
+		return n.LocalServer()
+	}
+	return "https://" + n.Cluster.Endpoint
+}
+
+// PeerURL is where other etcd members reach this machine's member.
+func (l *Local) PeerURL() string { return "https://" + net.JoinHostPort(l.Address, "2380") }
+
+// ClientURL is where clients reach this machine's etcd member.
+func (l *Local) ClientURL() string { return "https://" + net.JoinHostPort(l.Address, "2379") }
+
+// Loopback is the loopback address of the family of the advertised address.
+func (l *Local) Loopback() string {
+	if ip := net.ParseIP(l.Address); ip != nil && ip.To4() == nil {
+		return "::1"
+	}
+	return "127.0.0.1"
+}

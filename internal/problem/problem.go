@@ -1,0 +1,45 @@
+// Package problem is an error a person can act on: what was being done, what went
+// wrong, and what to look at or run next.
+package problem
+
+import "errors"
+
+// Problem is an error with a next step.
+type Problem struct {
+	Op    string   // what was being done, in our words; may be empty
+	Err   error    // the cause
+	Hints []string // what to look at or run next, a line each
+}
+
+// New is a Problem with hints.
+func New(op string, err error, hints ...string) *Problem {
+	return &Problem{Op: op, Err: err, Hints: hints}
+}
+
+func (p *Problem) Error() string {
+	if p.Op == "" {
+		return p.Err.Error()
+	}
+	return p.Op + ": " + p.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (p *Problem) Unwrap() error { return p.Err }
+
+// Hints are the next steps of every Problem in the chain of err, outermost first.
+func Hints(err error) []string {
+	var all []string
+	for err != nil {
+		if p, ok := err.(*Problem); ok {
+			all = append(all, p.Hints...)
+		}
+		if many, ok := err.(interface{ Unwrap() []error }); ok {
+			for _, e := range many.Unwrap() {
+				all = append(all, Hints(e)...)
+			}
+			return all
+		}
+		err = errors.Unwrap(err)
+	}
+	return all
+}

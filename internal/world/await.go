@@ -1,0 +1,52 @@
+package world
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"kubeadm/internal/change"
+)
+
+// The pause between two looks grows from the first to the second value, so that what is
+// nearly there is seen at once and what takes minutes costs little.
+const (
+	firstPause = 10 * time.Millisecond
+	lastPause  = 250 * time.Millisecond
+)
+
+// Poll is the Await of every world that has a real clock: it looks again and again, first at once.
+func Poll(ctx context.Context, r change.Reader, c Condition) error {
+	if c.Timeout <= 0 {
+		return fmt.Errorf("waiting for %s: no time limit was given", c.Name)
+	}
+	limited, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	var last error
+	for pause := firstPause; ; pause = min(pause*3/2, lastPause) {
+		err := c.Check(limited, r)
+		if err == nil {
+			return nil
+		}
+		if Hopeless(err) {
+			return fmt.Errorf("waiting for %s: %w", c.Name, err)
+		}
+		// A look that was cut short by the time limit says less than the one before it.
+		if last == nil || limited.Err() == nil {
+			last = err
+		}
+		select {
+		case <-limited.Done():
+			return ended(ctx, c, last)
+		case <-time.After(pause):
+		}
+	}
+}
+
+func ended(ctx context.Context, c Condition, last error) error {
+	if err := context.Cause(ctx); err != nil {
+		return errors.Join(err, fmt.Errorf("stopped while waiting for %s: %w", c.Name, last))
+	}
+	return fmt.Errorf("waited %s for %s: %w", c.Timeout, c.Name, last)
+}
