@@ -1,0 +1,142 @@
+package pki
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// The PEM block types of keys. PKCS#8 is read, never written.
+const (
+	pemRSAKey    = "RSA PRIVATE KEY" // PKCS#1
+	pemECKey     = "EC PRIVATE KEY"  // SEC 1
+	pemPKCS8Key  = "PRIVATE KEY"
+	pemPublicKey = "PUBLIC KEY" // PKIX
+)
+
+// NewKey makes a private key. It is safe to call from several goroutines when
+// random is.
+//
+// Since Go 1.26 the standard library draws keys from the operating system and
+// leaves random unread unless GODEBUG=cryptocustomrand=1 is set: two calls
+// never return the same key, whatever reader they are given. A test that wants
+// repeatable keys uses testing/cryptotest.SetGlobalRandom.
+func NewKey(random io.Reader, a Algorithm) (crypto.Signer, error) {
+	var key crypto.Signer
+	var err error
+	switch a {
+	case RSA2048:
+		key, err = rsa.GenerateKey(random, 2048)
+	case RSA3072:
+		key, err = rsa.GenerateKey(random, 3072)
+	case RSA4096:
+		key, err = rsa.GenerateKey(random, 4096)
+	case ECDSAP256:
+		key, err = ecdsa.GenerateKey(elliptic.P256(), random)
+	case ECDSAP384:
+		key, err = ecdsa.GenerateKey(elliptic.P384(), random)
+	default:
+		_, err = ParseAlgorithm(string(a))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("generating a %s key: %w", a, err)
+	}
+	return key, nil
+}
+
+// EncodeKey returns the key as PEM: PKCS#1 for RSA, SEC 1 for ECDSA.
+func EncodeKey(key crypto.Signer) ([]byte, error) {
+	switch k := key.(type) {
+	case *rsa.PrivateKey:
+		return encodePEM(pemRSAKey, x509.MarshalPKCS1PrivateKey(k)), nil
+	case *ecdsa.PrivateKey:
+		der, err := x509.MarshalECPrivateKey(k)
+		if err != nil {
+			return nil, fmt.Errorf("encoding an ECDSA private key: %w", err)
+		}
+		return encodePEM(pemECKey, der), nil
+	}
+	return nil, fmt.Errorf("encoding a private key of type %T: only RSA and ECDSA are known", key)
+}
+
+// ParseKey returns the first RSA or ECDSA private key in PEM data; blocks of
+// other kinds, such as certificates beside the key, are passed over.
+func ParseKey(data []byte) (crypto.Signer, error) {
+	for block := range pemBlocks(data) {
+		switch block.Type {
+		case pemRSAKey:
+			return asSigner(x509.ParsePKCS1PrivateKey(block.Bytes))
+		case pemECKey:
+			return asSigner(x509.ParseECPrivateKey(block.Bytes))
+		case pemPKCS8Key:
+			return asSigner(x509.ParsePKCS8PrivateKey(block.Bytes))
+		}
+	}
+	return nil, errors.New("no private key in PEM form found")
+}
+
+func asSigner[K any](key K, err error) (crypto.Signer, error) {
+	if err != nil {
+		return nil, fmt.Errorf("parsing a private key: %w", err)
+	}
+	switch k := any(key).(type) {
+	case *rsa.PrivateKey:
+		return k, nil
+	case *ecdsa.PrivateKey:
+		return k, nil
+	}
+	return nil, fmt.Errorf("private key is of type %T: only RSA and ECDSA are known", key)
+}
+
+// EncodePublicKey returns the public half as a PKIX "PUBLIC KEY" PEM block.
+func EncodePublicKey(key crypto.PublicKey) ([]byte, error) {
+	der, err := x509.MarshalPKIXPublicKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("encoding a public key: %w", err)
+	}
+	return encodePEM(pemPublicKey, der), nil
+}
+
+// ParsePublicKey returns the first PKIX public key in PEM data, RSA or ECDSA.
+func ParsePublicKey(data []byte) (crypto.PublicKey, error) {
+	for block := range pemBlocks(data) {
+		if block.Type != pemPublicKey {
+			continue
+		}
+		key, err := x509.ParsePKIXPublicKey(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("parsing a public key: %w", err)
+		}
+		switch key.(type) {
+		case *rsa.PublicKey, *ecdsa.PublicKey:
+			return key, nil
+		}
+		return nil, fmt.Errorf("public key is of type %T: only RSA and ECDSA are known", key)
+	}
+	return nil, errors.New("no public key in PEM form found")
+}
+
+func encodePEM(kind string, der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+}
+
+// pemBlocks yields the blocks of data in order; what is not PEM is ignored.
+func pemBlocks(data []byte) func(yield func(*pem.Block) bool) {
+	return func(yield func(*pem.Block) bool) {
+		rest := bytes.TrimSpace(data)
+		for {
+			var block *pem.Block
+			block, rest = pem.Decode(rest)
+			if block == nil || !yield(block) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package pki
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// VerifyChain reports whether the first of certs leads through the others to
+// the root at that time. Any extended key usage is accepted.
+func VerifyChain(certs []*x509.Certificate, root *x509.Certificate, at time.Time) error {
+	if len(certs) == 0 || root == nil || at.IsZero() {
+		return errors.New("verifying a certificate takes the certificate, its CA and a time")
+	}
+	opts := x509.VerifyOptions{
+		Roots:         x509.NewCertPool(),
+		Intermediates: x509.NewCertPool(),
+		CurrentTime:   at,
+		KeyUsages:     []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+	}
+	opts.Roots.AddCert(root)
+	for _, c := range certs[1:] {
+		opts.Intermediates.AddCert(c)
+	}
+	if _, err := certs[0].Verify(opts); err != nil {
+		return fmt.Errorf("certificate %q does not verify against CA %q: %w",
+			certs[0].Subject.CommonName, root.Subject.CommonName, err)
+	}
+	return nil
+}
+
+// CheckPeriod returns an error, which callers may treat as a warning, when cert
+// is not yet or no longer valid at that time.
+func CheckPeriod(cert *x509.Certificate, at time.Time) error {
+	name := cert.Subject.CommonName
+	if at.Before(cert.NotBefore) {
+		return fmt.Errorf("certificate %q is not valid before %s", name, cert.NotBefore.UTC().Format(time.RFC3339))
+	}
+	if at.After(cert.NotAfter) {
+		return fmt.Errorf("certificate %q expired at %s", name, cert.NotAfter.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// Stored is what the two files of a certificate hold. Nil stands for a file
+// that does not exist, which is not the same as an empty one.
+type Stored struct {
+	Certificate, Key []byte
+}
+
+// Absent reports whether neither file exists, so that both may be made.
+func (s Stored) Absent() bool { return s.Certificate == nil && s.Key == nil }
+
+// CA reads an authority. A key that is absent or unreadable leaves an external
+// CA; a certificate that is absent or unreadable is an error. Neither the
+// period nor the CA flag is looked at.
+func (s Stored) CA() (CA, error) {
+	certs, err := s.certificates()
+	if err != nil {
+		return CA{}, err
+	}
+	ca := CA{Certificate: certs[0]}
+	if key, err := ParseKey(s.Key); err == nil {
+		ca.Key = key
+	}
+	return ca, nil
+}
+
+// Leaf reads a certificate, with its intermediates, and verifies it against ca.
+// The key file and the SANs are not looked at.
+func (s Stored) Leaf(ca *x509.Certificate, at time.Time) (*x509.Certificate, error) {
+	certs, err := s.certificates()
+	if err != nil {
+		return nil, err
+	}
+	if err := VerifyChain(certs, ca, at); err != nil {
+		return nil, err
+	}
+	return certs[0], nil
+}
+
+// Pair is Leaf where the private key must be readable as well.
+func (s Stored) Pair(ca *x509.Certificate, at time.Time) (*x509.Certificate, error) {
+	if s.Key == nil {
+		return nil, errors.New("the private key file does not exist")
+	}
+	if _, err := ParseKey(s.Key); err != nil {
+		return nil, err
+	}
+	return s.Leaf(ca, at)
+}
+
+func (s Stored) certificates() ([]*x509.Certificate, error) {
+	if s.Certificate == nil {
+		return nil, errors.New("the certificate file does not exist, only its key: " +
+			"put the certificate back or move the key away")
+	}
+	return ParseCertificates(s.Certificate)
+}
