@@ -1,0 +1,103 @@
+package release
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// RootlessControlPlane runs each static Pod as a user of its own.
+const RootlessControlPlane = "RootlessControlPlane"
+
+// Gate is a switch for a feature that not everybody gets.
+type Gate struct {
+	Name    string
+	Stage   string // ALPHA, BETA
+	Default bool
+}
+
+// KnownGates lists the gates that can be set, by name.
+func KnownGates() []Gate {
+	return []Gate{{Name: RootlessControlPlane, Stage: "ALPHA", Default: false}}
+}
+
+// removedGates maps gates that configurations of old may still name to the
+// release that dropped them.
+func removedGates() map[string]string {
+	return map[string]string{
+		"ControlPlaneKubeletLocalMode":     "1.36",
+		"NodeLocalCRISocket":               "1.37",
+		"PublicKeysECDSA":                  "1.37",
+		"WaitForAllControlPlaneComponents": "1.35",
+	}
+}
+
+// ParseGates reads "A=true,B=false"; the values are those of strconv.ParseBool.
+// An empty text sets nothing.
+func ParseGates(text string) (map[string]bool, error) {
+	gates := map[string]bool{}
+	for _, pair := range strings.Split(text, ",") {
+		pair = strings.TrimSpace(pair)
+		if pair == "" {
+			continue
+		}
+		name, value, found := strings.Cut(pair, "=")
+		if !found {
+			return nil, fmt.Errorf("feature gate %q lacks a value: write %s=true or %s=false", pair, pair, pair)
+		}
+		name = strings.TrimSpace(name)
+		on, err := strconv.ParseBool(strings.TrimSpace(value))
+		if err != nil {
+			return nil, fmt.Errorf("feature gate %s: value %q must be true or false", name, value)
+		}
+		gates[name] = on
+	}
+	if unknown := UnknownGates(gates); len(unknown) > 0 {
+		return nil, unknown[0]
+	}
+	return gates, nil
+}
+
+// UnknownGates returns, sorted by name, one error per gate that cannot be set.
+func UnknownGates(gates map[string]bool) []error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(gates)) {
+		if _, known := gate(name); known {
+			continue
+		}
+		if in, removed := removedGates()[name]; removed {
+			errs = append(errs, fmt.Errorf("feature gate %s was removed in %s: delete it from the configuration", name, in))
+			continue
+		}
+		errs = append(errs, fmt.Errorf("unknown feature gate %q: there is %s", name, gateNames()))
+	}
+	return errs
+}
+
+// Enabled reports whether the gate is on: as set, else by its default.
+func Enabled(gates map[string]bool, name string) bool {
+	if on, set := gates[name]; set {
+		return on
+	}
+	g, _ := gate(name)
+	return g.Default
+}
+
+func gate(name string) (Gate, bool) {
+	for _, g := range KnownGates() {
+		if g.Name == name {
+			return g, true
+		}
+	}
+	return Gate{}, false
+}
+
+func gateNames() string {
+	var names []string
+	for _, g := range KnownGates() {
+		names = append(names, g.Name)
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,99 @@
+package release
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/version"
+)
+
+// Fetch returns the text behind a URL. Time-outs are the caller's.
+type Fetch func(url string) (string, error)
+
+// Where the version behind a label is published.
+const (
+	releaseURL = "https://dl.k8s.io/release/"
+	ciURL      = "https://storage.googleapis.com/k8s-release-dev/"
+)
+
+// labelForm is "stable" or "latest", at will narrowed to a major ("stable-1")
+// or a minor ("stable-1.37").
+var labelForm = regexp.MustCompile(`^(latest|stable)(-[1-9](\.[1-9][0-9]?)?)?$`)
+
+// IsLabel reports whether Resolve would have to fetch the version.
+func IsLabel(text string) bool {
+	_, rest := splitBucket(text)
+	return labelForm.MatchString(rest)
+}
+
+// Resolve turns a version or a label ("stable-1", "latest-1.37", "ci/latest")
+// into the release to deploy. Without an answer from the network it settles
+// for this program's own version; where a label has run ahead of this program,
+// for the newest stable release of its own line. Notes tell the user of both.
+func (t Tool) Resolve(text string, fetch Fetch) (target Target, notes []string, err error) {
+	bucket, rest := splitBucket(text)
+	if !labelForm.MatchString(rest) {
+		target, err = ParseTarget(text)
+		return target, nil, err
+	}
+	url, err := labelURL(bucket, rest)
+	if err != nil {
+		return Target{}, nil, err
+	}
+	number, err := fetchVersion(url, fetch)
+	if err != nil {
+		own := t.published()
+		return Target{number: own, ci: ciBucket(bucket)}, []string{
+			fmt.Sprintf("could not learn which version %q is: %v", text, err),
+			fmt.Sprintf("using this program's own version instead: v%s", own),
+		}, nil
+	}
+	if own := "stable-" + t.Line(); t.behind(number) && rest != own {
+		target, notes, err = t.Resolve(own, fetch)
+		note := fmt.Sprintf("%q is v%s, which is newer than this program (%s): using %s instead", text, number, t, own)
+		return target, append([]string{note}, notes...), err
+	}
+	return Target{number: number, ci: ciBucket(bucket)}, nil, nil
+}
+
+func labelURL(bucket, label string) (string, error) {
+	switch {
+	case bucket == "release":
+		return releaseURL + label + ".txt", nil
+	case ciBucket(bucket):
+		return ciURL + bucket + "/" + label + ".txt", nil
+	}
+	return "", fmt.Errorf("version label %q: labels are looked up in \"release/\" and \"ci/\", not in %q",
+		bucket+"/"+label, bucket+"/")
+}
+
+func fetchVersion(url string, fetch Fetch) (*version.Version, error) {
+	body, err := fetch(url)
+	if err != nil {
+		return nil, err
+	}
+	number, err := version.ParseSemantic(strings.TrimSpace(body))
+	if err != nil {
+		return nil, fmt.Errorf("%s did not answer with a version", url)
+	}
+	return number, nil
+}
+
+func (t Tool) behind(v *version.Version) bool {
+	return v.Major() > t.number.Major() || v.Major() == t.number.Major() && v.Minor() > t.number.Minor()
+}
+
+// published is the tool's version reduced to one that has images: a build
+// between two releases stands for the one before it.
+func (t Tool) published() *version.Version {
+	v := t.number.WithBuildMetadata("")
+	switch {
+	case v.PreRelease() == "":
+		return v
+	case v.Patch() > 0:
+		return version.MustParseSemantic(fmt.Sprintf("%s.%d", t.Line(), v.Patch()-1))
+	}
+	parts := append(strings.Split(v.PreRelease(), "."), "0")
+	return v.WithPreRelease(parts[0] + "." + parts[1])
+}

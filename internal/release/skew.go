@@ -1,0 +1,81 @@
+package release
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/version"
+)
+
+// OldestControlPlane is the oldest Kubernetes version the tool deploys.
+func (t Tool) OldestControlPlane() *version.Version { return t.back(reach) }
+
+// OldestKubelet is the oldest kubelet the tool accepts on a node.
+func (t Tool) OldestKubelet() *version.Version { return t.back(kubeletReach) }
+
+func (t Tool) back(minors uint) *version.Version {
+	minor := t.number.Minor()
+	// Parsed as semantic, for only then does a pre-release count as older.
+	return version.MustParseSemantic(fmt.Sprintf("%d.%d.0", t.number.Major(), minor-min(minors, minor)))
+}
+
+// CheckTarget refuses a release that is too old for the tool. One that is too
+// new is a matter of Ahead.
+func (t Tool) CheckTarget(target Target) error {
+	oldest := t.OldestControlPlane()
+	if target.Version().LessThan(oldest) {
+		return fmt.Errorf("kubeadm %s does not deploy Kubernetes %s: the oldest it deploys is v%s; choose a newer version or an older kubeadm",
+			t, target, oldest)
+	}
+	return nil
+}
+
+// Ahead reports whether the release is of a minor that came after the tool,
+// which may work but is not vouched for. A build without a version of its own
+// (v0.0.0) is never behind.
+func (t Tool) Ahead(target Target) bool {
+	if t.number.Major() == 0 && t.number.Minor() == 0 && t.number.Patch() == 0 {
+		return false
+	}
+	return t.behind(target.Version())
+}
+
+// CheckKubelet refuses a kubelet older than the tool accepts or newer, by
+// minor, than the control plane. Nil for the control plane leaves out the
+// second question.
+func (t Tool) CheckKubelet(kubelet, controlPlane *version.Version) error {
+	if oldest := t.OldestKubelet(); kubelet.LessThan(oldest) {
+		return fmt.Errorf("kubelet v%s is too old for kubeadm %s: install v%s or newer", kubelet, t, oldest)
+	}
+	if controlPlane == nil {
+		return nil
+	}
+	if kubelet.Major() > controlPlane.Major() || kubelet.Minor() > controlPlane.Minor() {
+		return fmt.Errorf("kubelet v%s is newer than the control plane, v%s: install a kubelet of that minor or an older one",
+			kubelet, controlPlane)
+	}
+	return nil
+}
+
+// ParseKubelet reads what "kubelet --version" prints: "Kubernetes v1.37.1".
+func ParseKubelet(output string) (*version.Version, error) {
+	text, found := strings.CutPrefix(strings.TrimSpace(output), "Kubernetes v")
+	number, err := version.ParseSemantic(text)
+	if !found || err != nil {
+		return nil, fmt.Errorf("kubelet --version printed %q instead of a Kubernetes version", strings.TrimSpace(output))
+	}
+	return number, nil
+}
+
+// CheckEtcd refuses an external etcd whose version, as its /version endpoint
+// tells it, is too old.
+func CheckEtcd(text string) error {
+	number, err := version.ParseSemantic(text)
+	if err != nil {
+		return fmt.Errorf("etcd reports the unusable version %q: %w", text, err)
+	}
+	if number.LessThan(version.MustParseSemantic(oldestEtcd)) {
+		return fmt.Errorf("etcd %s is too old: upgrade it to %s or newer", text, oldestEtcd)
+	}
+	return nil
+}
