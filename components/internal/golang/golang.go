@@ -1,0 +1,125 @@
+// Package golang runs the Go command in a way that depends on nothing but its inputs.
+package golang
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Build is one run of go build over a pinned module.
+type Build struct {
+	Dir      string   // the module's root
+	Modfile  string   // another file than go.mod, in Dir; may be empty
+	Packages []string // import patterns; "tool" is every tool that go.mod names
+	Tags     string   // comma separated
+	LDFlags  string
+	CGO      bool
+}
+
+// Version is the Go release in use and what it compiles for, "go1.26.0 linux/amd64".
+func Version(ctx context.Context) (string, error) {
+	out, err := run(ctx, "", nil, "env", "GOVERSION", "GOOS", "GOARCH")
+	if err != nil {
+		return "", err
+	}
+	f := strings.Fields(out)
+	if len(f) != 3 {
+		return "", fmt.Errorf("reading go env: want three words, have %q", out)
+	}
+	return f[0] + " " + f[1] + "/" + f[2], nil
+}
+
+// Inputs is everything in the command line that shapes the outcome.
+func (b Build) Inputs() []string {
+	return append([]string{strconv.FormatBool(b.CGO)}, b.args("")...)
+}
+
+// Run compiles the packages into the directory out.
+func (b Build) Run(ctx context.Context, out string) error {
+	cgo := "CGO_ENABLED=0"
+	if b.CGO {
+		cgo = "CGO_ENABLED=1"
+	}
+	_, err := run(ctx, b.Dir, []string{cgo}, b.args(out)...)
+	return err
+}
+
+func (b Build) args(out string) []string {
+	args := []string{"build", "-mod=readonly", "-trimpath", "-buildvcs=false"}
+	if b.Modfile != "" {
+		args = append(args, "-modfile="+b.Modfile)
+	}
+	if b.Tags != "" {
+		args = append(args, "-tags="+b.Tags)
+	}
+	args = append(args, "-ldflags="+b.LDFlags, "-o", out+"/")
+	return append(args, b.Packages...)
+}
+
+// Published is the moment a required module's version was published.
+func (b Build) Published(ctx context.Context, module string) (time.Time, error) {
+	args := []string{"list", "-mod=readonly", "-m", "-json"}
+	if b.Modfile != "" {
+		args = append(args, "-modfile="+b.Modfile)
+	}
+	out, err := run(ctx, b.Dir, nil, append(args, module)...)
+	if err != nil {
+		return time.Time{}, err
+	}
+	var m struct{ Time time.Time }
+	if err := json.Unmarshal([]byte(out), &m); err != nil {
+		return time.Time{}, fmt.Errorf("reading go list -m %s: %w", module, err)
+	}
+	return m.Time, nil
+}
+
+// GoMod is the text of a module's own go.mod at a version.
+func GoMod(ctx context.Context, module, version string) ([]byte, error) {
+	out, err := run(ctx, os.TempDir(), nil, "mod", "download", "-json", module+"@"+version)
+	if err != nil {
+		return nil, err
+	}
+	var m struct{ GoMod string }
+	if err := json.Unmarshal([]byte(out), &m); err != nil {
+		return nil, fmt.Errorf("reading go mod download %s: %w", module, err)
+	}
+	return os.ReadFile(m.GoMod)
+}
+
+// Tidy completes a module file and its checksums.
+func Tidy(ctx context.Context, dir, modfile string) error {
+	_, err := run(ctx, dir, []string{"GOFLAGS=-mod=mod"}, "mod", "tidy", "-modfile="+modfile)
+	return err
+}
+
+// run answers with what the Go command printed; its error tells the end of what it complained about. The user's
+// GOFLAGS and workspace are left out, since they would change the outcome behind the key's back.
+func run(ctx context.Context, dir string, env []string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = dir
+	cmd.Env = append(append(os.Environ(), "GOFLAGS=", "GOWORK=off"), env...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 10 * time.Second
+	var complaints strings.Builder
+	cmd.Stderr = &complaints
+	out, err := cmd.Output()
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	if err != nil {
+		return "", errors.Join(fmt.Errorf("go %s: %w", strings.Join(args, " "), err), tail(complaints.String()))
+	}
+	return string(out), nil
+}
+
+func tail(text string) error {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return errors.New(strings.Join(lines[max(0, len(lines)-20):], "\n"))
+}

@@ -1,0 +1,192 @@
+package plan
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"kubeadm/components/internal/cache"
+	"kubeadm/components/internal/image"
+)
+
+// TestImage is the image that tests run in Pods. No registry serves it.
+const TestImage = "kubeadm.test/agnhost:1"
+
+// Archive describes one file of images.
+type Archive struct {
+	File   string   `json:"file"`   // relative to the bundle
+	SHA256 string   `json:"sha256"` // of the file, in hex
+	Images []string `json:"images"` // full names with tags
+}
+
+// single is an archive of one image that holds one static program.
+type single struct {
+	program, path, user string
+	ref                 string // empty: the one upstream's kubeadm prints for the program
+}
+
+func singles() []single {
+	return []single{
+		{program: "coredns", path: "coredns"},
+		{program: "pause", path: "pause", user: "65535:65535"},
+		{program: "agnhost", path: "usr/local/bin/agnhost", ref: TestImage},
+	}
+}
+
+func (p *Plan) archiveParts() []cache.Part {
+	kubernetes := p.program("kubernetes")
+	parts := []cache.Part{p.archivePart("kubernetes", p.kubernetesImages, kubernetes, p.userland)}
+	for _, s := range singles() {
+		images := func(ctx context.Context, stage string) ([]image.Image, error) { return p.singleImage(ctx, s, stage) }
+		parts = append(parts, p.archivePart(s.program, images, kubernetes, p.program(s.program)))
+	}
+	return parts
+}
+
+// archivePart is an archive NAME.tar and its description. What it is made from is finished before it is built.
+func (p *Plan) archivePart(name string, images func(ctx context.Context, stage string) ([]image.Image, error), from ...cache.Part) cache.Part {
+	return cache.Part{
+		Name: "images-" + name,
+		Key:  cache.NewKey(append(keys(from...), p.packer)...),
+		Build: func(ctx context.Context, dir string) error {
+			stage := filepath.Join(dir, "stage")
+			defer os.RemoveAll(stage)
+			all, err := images(ctx, stage)
+			if err != nil {
+				return err
+			}
+			file := filepath.Join(dir, name+".tar")
+			if err := image.WriteArchive(file, all); err != nil {
+				return err
+			}
+			if err := os.RemoveAll(stage); err != nil {
+				return err
+			}
+			return describe(file, all)
+		},
+	}
+}
+
+// kubernetesImages are the control plane's images, kube-proxy's and etcd's: different images over the same layer,
+// since they are the same program.
+func (p *Plan) kubernetesImages(ctx context.Context, stage string) ([]image.Image, error) {
+	refs, err := p.refs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names := []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "etcd"}
+	base, err := programLayer(stage, p.file("kubernetes", "hyperkube"), "usr/local/bin/hyperkube", append(names, "etcdctl")...)
+	if err != nil {
+		return nil, err
+	}
+	userland, err := image.Layer(p.store.Path(p.userland))
+	if err != nil {
+		return nil, err
+	}
+	var images []image.Image
+	for _, name := range names {
+		img := image.Image{Ref: refs[name], Arch: arch, Layers: []v1.Layer{base}, Entrypoint: []string{"/usr/local/bin/" + name}}
+		if img.Ref == "" {
+			return nil, fmt.Errorf("upstream's kubeadm names no image for %s", name)
+		}
+		if name == "kube-proxy" {
+			img.Layers = append(img.Layers, userland)
+		}
+		images = append(images, img)
+	}
+	return images, nil
+}
+
+func (p *Plan) singleImage(ctx context.Context, s single, stage string) ([]image.Image, error) {
+	if s.ref == "" {
+		refs, err := p.refs(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if s.ref = refs[s.program]; s.ref == "" {
+			return nil, fmt.Errorf("upstream's kubeadm names no image for %s", s.program)
+		}
+	}
+	layer, err := programLayer(stage, p.file(s.program, s.program), s.path)
+	if err != nil {
+		return nil, err
+	}
+	return []image.Image{{Ref: s.ref, Arch: arch, Layers: []v1.Layer{layer}, Entrypoint: []string{"/" + s.path}, User: s.user}}, nil
+}
+
+// programLayer is a layer with one program at path, more names for it beside it, and a /tmp.
+func programLayer(stage, program, path string, names ...string) (v1.Layer, error) {
+	to := filepath.Join(stage, path)
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return nil, err
+	}
+	if err := os.Link(program, to); err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if err := os.Symlink(filepath.Base(to), filepath.Join(filepath.Dir(to), name)); err != nil {
+			return nil, err
+		}
+	}
+	tmp := filepath.Join(stage, "tmp")
+	if err := os.Mkdir(tmp, 0o755); err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(tmp, 0o777|os.ModeSticky); err != nil {
+		return nil, err
+	}
+	return image.Layer(stage)
+}
+
+// refs asks upstream's kubeadm for the images it wants, by the last word of their names: "etcd" to
+// "registry.k8s.io/etcd:3.7.0-0".
+func (p *Plan) refs(ctx context.Context) (map[string]string, error) {
+	cmd := exec.CommandContext(ctx, p.file("kubernetes", "kubeadm-upstream"), "config", "images", "list",
+		"--kubernetes-version", p.release.Version)
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("asking upstream's kubeadm for its images: %w", err)
+	}
+	refs := map[string]string{}
+	for _, ref := range strings.Fields(string(out)) {
+		name, _, _ := strings.Cut(path.Base(ref), ":")
+		refs[name] = ref
+	}
+	return refs, nil
+}
+
+// describe writes what is in an archive beside it.
+func describe(file string, images []image.Image) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return err
+	}
+	a := Archive{File: "images/" + filepath.Base(file), SHA256: hex.EncodeToString(h.Sum(nil))}
+	for _, i := range images {
+		a.Images = append(a.Images, i.Ref)
+	}
+	return writeJSON(filepath.Join(filepath.Dir(file), "archive.json"), a)
+}
+
+func writeJSON(file string, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, append(data, '\n'), 0o644)
+}

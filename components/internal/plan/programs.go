@@ -1,0 +1,168 @@
+package plan
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/mod/semver"
+
+	"kubeadm/components/internal/cache"
+	"kubeadm/components/internal/debian"
+	"kubeadm/components/internal/golang"
+	"kubeadm/components/internal/pins"
+)
+
+// program is a group of Go programs compiled together.
+type program struct {
+	name    string
+	module  string       // whose version is the group's; empty for our own programs
+	build   golang.Build // Dir is relative to components/
+	sources []string     // what is compiled from this tree, patterns under components/
+	debian  []string     // packages needed to compile
+}
+
+// compileC is what cgo and runc's seccomp filter need.
+func compileC() []string { return []string{"gcc", "libc6-dev", "libseccomp-dev", "pkg-config"} }
+
+func programs() []program {
+	const small = "-s -w"
+	return []program{
+		tool("containerd", "github.com/containerd/containerd/v2", golang.Build{Tags: "urfave_cli_no_docs",
+			LDFlags: small + " -X github.com/containerd/containerd/v2/version.Version=VERSION"}),
+		{
+			name: "runc", module: "github.com/opencontainers/runc", sources: []string{"tools/runc/go.*"}, debian: compileC(),
+			build: golang.Build{Dir: "tools/runc", Packages: []string{"tool"}, Tags: "seccomp,netgo,osusergo", CGO: true,
+				LDFlags: small + " -linkmode external -extldflags -static"},
+		},
+		tool("coredns", "github.com/coredns/coredns", golang.Build{Tags: "grpcnotrace", LDFlags: small}),
+		tool("cni", "github.com/containernetworking/plugins", golang.Build{
+			LDFlags: small + " -X github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion=VERSION"}),
+		own("pause"),
+		own("agnhost"),
+	}
+}
+
+// tool is a group that a module of its own under tools/ pins.
+func tool(name, module string, b golang.Build) program {
+	b.Dir, b.Packages = "tools/"+name, []string{"tool"}
+	return program{name: name, module: module, build: b, sources: []string{b.Dir + "/go.*"}}
+}
+
+// own is a program of this module.
+func own(name string) program {
+	return program{name: name, sources: []string{"go.mod", name + "/*.go"},
+		build: golang.Build{Dir: ".", Packages: []string{"./" + name}, LDFlags: "-s -w"}}
+}
+
+func (p *Plan) programParts(ctx context.Context) ([]cache.Part, error) {
+	kubernetes, err := p.kubernetesPart()
+	if err != nil {
+		return nil, err
+	}
+	parts := []cache.Part{kubernetes}
+	for _, pr := range programs() {
+		part, err := p.programPart(ctx, pr)
+		if err != nil {
+			return nil, fmt.Errorf("planning %s: %w", pr.name, err)
+		}
+		parts = append(parts, part)
+	}
+	return parts, nil
+}
+
+func (p *Plan) programPart(ctx context.Context, pr program) (cache.Part, error) {
+	part := cache.Part{Name: pr.name}
+	if pr.module != "" {
+		v, err := pins.Versions(filepath.Join(p.root, pr.build.Dir, "go.mod"), pr.module)
+		if err != nil {
+			return part, err
+		}
+		part.Version = v[0]
+		pr.build.LDFlags = strings.ReplaceAll(pr.build.LDFlags, "VERSION", v[0])
+	}
+	sources, err := cache.Sources(p.root, pr.sources...)
+	if err != nil {
+		return part, err
+	}
+	inputs := append([]string{p.compiler, sources}, pr.build.Inputs()...)
+	if len(pr.debian) > 0 {
+		versions, err := debian.Versions(ctx, pr.debian...)
+		if err != nil {
+			return part, err
+		}
+		inputs = append(inputs, fmt.Sprint(versions))
+	}
+	part.Key = cache.NewKey(inputs...)
+	pr.build.Dir = filepath.Join(p.root, pr.build.Dir)
+	part.Build = func(ctx context.Context, dir string) error {
+		if err := p.install(ctx, pr.debian); err != nil {
+			return err
+		}
+		return pr.build.Run(ctx, dir)
+	}
+	return part, nil
+}
+
+// install installs what is missing, and says so, since it changes the machine.
+func (p *Plan) install(ctx context.Context, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	have, err := debian.Installed(ctx, names...)
+	if err != nil {
+		return err
+	}
+	missing := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return slices.ContainsFunc(have, func(h debian.Package) bool { return h.Name == name })
+	})
+	if len(missing) == 0 {
+		return nil
+	}
+	p.store.Say("installing Debian packages: %s", strings.Join(missing, " "))
+	if err := debian.Update(ctx); err != nil {
+		return err
+	}
+	return debian.Install(ctx, missing...)
+}
+
+// kubernetesPart is hyperkube and upstream's kubeadm. Both are compiled as a release is: the same tags, and the version stamped
+// into the two packages that report it.
+func (p *Plan) kubernetesPart() (cache.Part, error) {
+	part := cache.Part{Name: "kubernetes", Version: p.release.Version}
+	pinned := strings.TrimSuffix(p.release.Modfile, ".mod") + ".*"
+	sources, err := cache.Sources(p.root, "kubernetes/"+pinned, "kubernetes/hyperkube/*.go", "kubernetes/kubeadm-upstream/*.go")
+	if err != nil {
+		return part, err
+	}
+	b := golang.Build{Dir: filepath.Join(p.root, "kubernetes"), Modfile: p.release.Modfile,
+		Packages: []string{"./hyperkube", "./kubeadm-upstream"}, Tags: "selinux,notest,grpcnotrace"}
+	inputs := append([]string{p.compiler, sources, stamp(p.release.Version, time.Time{})}, b.Inputs()...)
+	part.Key = cache.NewKey(inputs...)
+	part.Build = func(ctx context.Context, dir string) error {
+		published, err := b.Published(ctx, "k8s.io/kubernetes")
+		if err != nil {
+			return err
+		}
+		b.LDFlags = "-s -w" + stamp(p.release.Version, published)
+		return b.Run(ctx, dir)
+	}
+	return part, nil
+}
+
+// stamp is the linker's flags that make programs report the version. The commit is left empty: a module proxy
+// does not tell it.
+func stamp(version string, published time.Time) string {
+	major, minor, _ := strings.Cut(strings.TrimPrefix(semver.MajorMinor(version), "v"), ".")
+	var flags strings.Builder
+	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
+		for _, v := range [][2]string{{"gitVersion", version}, {"gitMajor", major}, {"gitMinor", minor}, {"gitCommit", ""},
+			{"gitTreeState", "clean"}, {"buildDate", published.UTC().Format(time.RFC3339)}} {
+			fmt.Fprintf(&flags, " -X %s.%s=%s", pkg, v[0], v[1])
+		}
+	}
+	return flags.String()
+}
