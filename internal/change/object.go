@@ -44,7 +44,8 @@ func (r Ref) String() string {
 	return r.GVK.Kind + " " + r.Namespace + "/" + r.Name
 }
 
-func (r Ref) target() string {
+// Target is the object, whoever asks for it.
+func (r Ref) Target() string {
 	return "object:" + r.GVK.GroupKind().String() + ":" + r.Namespace + "/" + r.Name
 }
 
@@ -76,7 +77,7 @@ type ApplyObject struct {
 }
 
 // Target is the object.
-func (c ApplyObject) Target() string { return RefOf(c.Object, c.As).target() }
+func (c ApplyObject) Target() string { return RefOf(c.Object, c.As).Target() }
 
 func (c ApplyObject) String() string { return "apply " + RefOf(c.Object, c.As).String() }
 
@@ -116,7 +117,7 @@ type MutateObject struct {
 }
 
 // Target is the object.
-func (c MutateObject) Target() string { return RefOf(c.Object, c.As).target() }
+func (c MutateObject) Target() string { return RefOf(c.Object, c.As).Target() }
 
 func (c MutateObject) String() string { return "apply " + RefOf(c.Object, c.As).String() }
 
@@ -146,7 +147,7 @@ func (c MutateObject) Inverse(ctx context.Context, r Reader) (Change, error) {
 type DeleteObject struct{ Ref Ref }
 
 // Target is the object.
-func (c DeleteObject) Target() string { return c.Ref.target() }
+func (c DeleteObject) Target() string { return c.Ref.Target() }
 
 func (c DeleteObject) String() string { return "delete " + c.Ref.String() }
 
@@ -179,7 +180,7 @@ var NodeKind = corev1.SchemeGroupVersion.WithKind("Node")
 func (c LabelNode) Ref() Ref { return Ref{GVK: NodeKind, Name: c.Name, As: c.As} }
 
 // Target is the Node.
-func (c LabelNode) Target() string { return c.Ref().target() }
+func (c LabelNode) Target() string { return c.Ref().Target() }
 
 func (c LabelNode) String() string {
 	return fmt.Sprintf("label and taint Node %s: %v %v", c.Name, slices.Sorted(maps.Keys(c.Labels)), c.taintNames())

@@ -1,0 +1,214 @@
+// Package journal is a world that remembers: it writes down each change before it
+// happens, so that a run that was killed can be gone on with by giving the same command again,
+// and it keeps the inverse of changes that may have to be put back. The journal holds no secret;
+// values that an unfinished run must find again lie beside it, readable by root alone.
+package journal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"sync"
+	"time"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/world"
+)
+
+// Store keeps the journal's files.
+type Store interface {
+	// Load reads a whole file; the error satisfies errors.Is(err, fs.ErrNotExist) if there is none.
+	Load(name string) ([]byte, error)
+	// Append adds to a file of mode 0600; when it returns the data has reached the disk.
+	Append(name string, data []byte) error
+	// Clear removes everything.
+	Clear() error
+}
+
+// The files of a journal.
+const (
+	entries = "journal"
+	values  = "values"
+)
+
+// World writes down what it does.
+type World struct {
+	world.World
+	store Store
+	run   Run
+
+	mu     sync.Mutex
+	fresh  bool // nothing was written for this run yet
+	made   map[string]bool
+	kept   map[string]string // values of Once
+	keep   int               // phases that want their changes to be undoable
+	undo   []inverse
+	others string // command of an unfinished run that is not this one
+}
+
+// Run names a command and what it is to do. Only a run with the same name goes on with another.
+type Run struct {
+	Command string `json:"command"`
+	Intent  string `json:"intent"` // digest of everything that decides the outcome
+}
+
+// entry is one line of the journal.
+type entry struct {
+	Time   time.Time `json:"time"`
+	Run    *Run      `json:"run,omitempty"`    // a run begins
+	Target string    `json:"target,omitempty"` // a change is about to happen
+	What   string    `json:"what,omitempty"`
+	End    bool      `json:"end,omitempty"` // the run ended well
+}
+
+type value struct {
+	Run   Run    `json:"run"`
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// Open reads what earlier runs left and goes on with them if they are of the same name.
+func Open(real world.World, store Store, run Run) (*World, error) {
+	w := &World{World: real, store: store, run: run, fresh: true, made: map[string]bool{}, kept: map[string]string{}}
+	lines, err := load[entry](store, entries)
+	if err != nil {
+		return nil, err
+	}
+	var current Run
+	for _, e := range lines {
+		if e.Run != nil {
+			current = *e.Run
+			w.others = ""
+		}
+		switch {
+		case current != run:
+			w.others = current.Command
+			if e.End {
+				w.others = ""
+			}
+		case e.Target != "":
+			w.made[e.Target] = true
+		}
+	}
+	remembered, err := load[value](store, values)
+	for _, v := range remembered {
+		if v.Run == run {
+			w.kept[v.Name] = v.Value
+		}
+	}
+	return w, err
+}
+
+// load reads JSON lines. A last line without an end is what a kill cut off: it is dropped.
+func load[T any](store Store, name string) ([]T, error) {
+	data, err := store.Load(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the journal: %w", err)
+	}
+	var all []T
+	for line := range strings.Lines(string(data)) {
+		var one T
+		if !strings.HasSuffix(line, "\n") || strings.TrimSpace(line) == "" {
+			continue
+		}
+		if err := json.Unmarshal([]byte(line), &one); err != nil {
+			return nil, fmt.Errorf("reading the journal: file %q has a damaged line: %w", name, err)
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// Resumed tells whether an earlier run of the same name left anything.
+func (w *World) Resumed() bool { return len(w.made) > 0 }
+
+// Unfinished is the command of another run that was not brought to its end; empty if there is none.
+func (w *World) Unfinished() string { return w.others }
+
+// Made tells whether an earlier run of the same name made the target.
+func (w *World) Made(target string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.made[target]
+}
+
+// Do writes the change down and carries it out.
+func (w *World) Do(ctx context.Context, c change.Change) error {
+	if err := w.record(ctx, c); err != nil {
+		return fmt.Errorf("writing the journal: %w", err)
+	}
+	return w.World.Do(ctx, c)
+}
+
+func (w *World) record(ctx context.Context, c change.Change) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.keep > 0 {
+		inv, err := c.Inverse(ctx, w.World)
+		if err != nil && !errors.Is(err, change.ErrOneWay) {
+			return err
+		}
+		w.undo = append(w.undo, inverse{of: c, put: inv})
+	}
+	// Objects of the cluster are found again by asking for them: only what is on this
+	// machine must be known to be ours.
+	if strings.HasPrefix(c.Target(), "object:") {
+		return nil
+	}
+	return w.line(entry{Target: c.Target(), What: c.String()})
+}
+
+func (w *World) line(e entry) error {
+	e.Time = w.Now().UTC()
+	var text []byte
+	if w.fresh {
+		text = append(text, encode(entry{Time: e.Time, Run: &w.run})...)
+	}
+	if err := w.store.Append(entries, append(text, encode(e)...)); err != nil {
+		return err
+	}
+	w.fresh = false
+	return nil
+}
+
+func encode(v any) []byte {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // plain structs of strings and times always encode
+	}
+	return append(data, '\n')
+}
+
+// End notes that the run came to its end.
+func (w *World) End() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.fresh {
+		return nil // nothing was changed: the journal is as it should be
+	}
+	return w.line(entry{End: true})
+}
+
+// Once returns the value an earlier run of the same name made, or makes and keeps it.
+func (w *World) Once(_ context.Context, name string, make func() (string, error)) (string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if v, ok := w.kept[name]; ok {
+		return v, nil
+	}
+	v, err := make()
+	if err != nil {
+		return "", err
+	}
+	w.kept[name] = v
+	return v, w.store.Append(values, encode(value{Run: w.run, Name: name, Value: v}))
+}
+
+// Forget removes the journal and the values beside it.
+func (w *World) Forget() error { return w.store.Clear() }

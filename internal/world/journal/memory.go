@@ -1,0 +1,42 @@
+package journal
+
+import (
+	"io/fs"
+	"sync"
+)
+
+// Memory is a Store that is gone with the process; previews and tests use it.
+type Memory struct {
+	mu    sync.Mutex
+	files map[string][]byte
+}
+
+// Load reads a whole file.
+func (m *Memory) Load(name string) ([]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	data, ok := m.files[name]
+	if !ok {
+		return nil, fs.ErrNotExist
+	}
+	return append([]byte(nil), data...), nil
+}
+
+// Append adds to a file.
+func (m *Memory) Append(name string, data []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.files == nil {
+		m.files = map[string][]byte{}
+	}
+	m.files[name] = append(m.files[name], data...)
+	return nil
+}
+
+// Clear removes everything.
+func (m *Memory) Clear() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.files = nil
+	return nil
+}

@@ -1,0 +1,109 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"kubeadm/internal/change"
+)
+
+// File is one file or folder.
+type File struct {
+	Data    []byte
+	Mode    fs.FileMode // with fs.ModeDir for a folder
+	ModTime time.Time
+}
+
+// ReadFile returns a file's bytes.
+func (w *World) ReadFile(_ context.Context, name string) ([]byte, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f, ok := w.Files[path.Clean(name)]
+	if !ok {
+		return nil, notExist("open", name)
+	}
+	if f.Mode.IsDir() {
+		return nil, fmt.Errorf("read %s: is a directory", name)
+	}
+	return slices.Clone(f.Data), nil
+}
+
+// Stat tells what is known of a file or folder.
+func (w *World) Stat(_ context.Context, name string) (change.FileInfo, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f, ok := w.Files[path.Clean(name)]
+	if !ok {
+		return change.FileInfo{}, notExist("stat", name)
+	}
+	return change.FileInfo{Path: path.Clean(name), Mode: f.Mode, ModTime: f.ModTime}, nil
+}
+
+// ReadDir lists what is directly in a folder, in order of names.
+func (w *World) ReadDir(_ context.Context, name string) ([]change.FileInfo, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	name = path.Clean(name)
+	if f, ok := w.Files[name]; !ok || !f.Mode.IsDir() {
+		return nil, notExist("open", name)
+	}
+	var inside []change.FileInfo
+	for _, p := range slices.Sorted(maps.Keys(w.Files)) {
+		if p != name && path.Dir(p) == name {
+			inside = append(inside, change.FileInfo{Path: p, Mode: w.Files[p].Mode, ModTime: w.Files[p].ModTime})
+		}
+	}
+	return inside, nil
+}
+
+func (w *World) writeFile(c change.WriteFile) error {
+	name := path.Clean(c.Path)
+	w.makeDirs(path.Dir(name), 0o755)
+	mode := c.Mode
+	if old, ok := w.Files[name]; ok {
+		if old.Mode.IsDir() {
+			return fmt.Errorf("write %s: is a directory", name)
+		}
+		mode = old.Mode
+	}
+	w.Files[name] = File{Data: slices.Clone(c.Data), Mode: mode, ModTime: w.Now()}
+	return nil
+}
+
+func (w *World) makeDirs(name string, mode fs.FileMode) {
+	if _, ok := w.Files[name]; ok || name == "/" {
+		return
+	}
+	w.makeDirs(path.Dir(name), mode)
+	w.Files[name] = File{Mode: mode | fs.ModeDir, ModTime: w.Now()}
+}
+
+func (w *World) remove(c change.Remove) {
+	name := path.Clean(c.Path)
+	inside := slices.Collect(func(yield func(string) bool) {
+		for p := range w.Files {
+			if strings.HasPrefix(p, name+"/") && !yield(p) {
+				return
+			}
+		}
+	})
+	if c.OnlyEmpty && len(inside) > 0 {
+		return
+	}
+	for _, p := range inside {
+		delete(w.Files, p)
+	}
+	if !c.Contents {
+		delete(w.Files, name)
+	}
+}
+
+func notExist(op, name string) error {
+	return &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
+}

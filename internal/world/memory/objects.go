@@ -1,0 +1,129 @@
+package memory
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kubeadm/internal/change"
+)
+
+// Key names an object whoever asks for it.
+type Key struct {
+	Kind            schema.GroupKind
+	Namespace, Name string
+}
+
+func keyOf(r change.Ref) Key { return Key{r.GVK.GroupKind(), r.Namespace, r.Name} }
+
+// Object reads one object; absent ones satisfy apierrors.IsNotFound.
+func (w *World) Object(_ context.Context, ref change.Ref) (*unstructured.Unstructured, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	o, ok := w.Objects[keyOf(ref)]
+	if !ok {
+		return nil, apierrors.NewNotFound(schema.GroupResource{Group: ref.GVK.Group, Resource: ref.GVK.Kind}, ref.Name)
+	}
+	return o.DeepCopy(), nil
+}
+
+// List reads the objects of a kind and namespace that match the selectors, by name.
+// Of field selectors it knows metadata.name, type of Secrets and spec.nodeName of Pods.
+func (w *World) List(_ context.Context, q change.Query) ([]unstructured.Unstructured, error) {
+	byLabel, err := labels.Parse(q.LabelSelector)
+	if err != nil {
+		return nil, err
+	}
+	byField, err := fields.ParseSelector(q.FieldSelector)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	keys := slices.SortedFunc(maps.Keys(w.Objects), func(a, b Key) int { return compare(a.Name, b.Name) })
+	var found []unstructured.Unstructured
+	for _, k := range keys {
+		o := w.Objects[k]
+		if k.Kind != q.GVK.GroupKind() || q.Namespace != "" && k.Namespace != q.Namespace {
+			continue
+		}
+		if byLabel.Matches(labels.Set(o.GetLabels())) && byField.Matches(fieldsOf(o)) {
+			found = append(found, *o.DeepCopy())
+		}
+	}
+	return found, nil
+}
+
+func compare(a, b string) int {
+	if a < b {
+		return -1
+	}
+	if a > b {
+		return 1
+	}
+	return 0
+}
+
+func fieldsOf(o *unstructured.Unstructured) fields.Set {
+	set := fields.Set{"metadata.name": o.GetName()}
+	if kind, ok, _ := unstructured.NestedString(o.Object, "type"); ok {
+		set["type"] = kind
+	}
+	if on, ok, _ := unstructured.NestedString(o.Object, "spec", "nodeName"); ok {
+		set["spec.nodeName"] = on
+	}
+	return set
+}
+
+func (w *World) apply(c change.ApplyObject) error {
+	ref := change.RefOf(c.Object, c.As)
+	if _, ok := w.Objects[keyOf(ref)]; ok && c.Keep {
+		return nil
+	}
+	u, err := change.ToUnstructured(c.Object)
+	if err == nil {
+		w.put(ref, u)
+	}
+	return err
+}
+
+func (w *World) mutate(c change.MutateObject) error {
+	ref := change.RefOf(c.Object, c.As)
+	old, ok := w.Objects[keyOf(ref)]
+	if !ok {
+		return w.apply(change.ApplyObject{Object: c.Object, As: c.As})
+	}
+	after := old.DeepCopy()
+	if err := c.Mutate(after); err != nil {
+		return err
+	}
+	w.put(ref, after)
+	return nil
+}
+
+func (w *World) label(c change.LabelNode) error {
+	now, ok := w.Objects[keyOf(c.Ref())]
+	if !ok {
+		return apierrors.NewNotFound(corev1.Resource("nodes"), c.Name)
+	}
+	after, err := c.Apply(now)
+	if err == nil {
+		w.put(c.Ref(), after)
+	}
+	return err
+}
+
+func (w *World) put(ref change.Ref, u *unstructured.Unstructured) {
+	u = u.DeepCopy()
+	if u.GetUID() == "" {
+		u.SetUID("uid-of-" + uid(ref))
+	}
+	w.Objects[keyOf(ref)] = u
+}

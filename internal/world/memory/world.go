@@ -1,0 +1,150 @@
+// Package memory is a machine and a cluster that exist only in memory: the overlay
+// of a preview, and what the fake world of tests is made of. It starts nothing and
+// reaches nothing.
+package memory
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kubeadm/internal/change"
+)
+
+// World is state that changes alter. The maps may be filled and read freely while no change is carried out.
+type World struct {
+	mu sync.Mutex
+
+	Files      map[string]File
+	Services   map[string]change.Service
+	MountList  []string
+	ImageList  map[string]bool // references held by the container runtime
+	Pods       []change.Sandbox
+	MemberList []change.Member
+	Objects    map[Key]*unstructured.Unstructured
+
+	looks atomic.Int64 // at the clock
+}
+
+// Start is the moment at which every world in memory begins. The clock goes on by a millisecond at each look.
+var Start = time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
+
+// New is an empty world.
+func New() *World {
+	return &World{
+		Files:     map[string]File{},
+		Services:  map[string]change.Service{},
+		ImageList: map[string]bool{},
+		Objects:   map[Key]*unstructured.Unstructured{},
+	}
+}
+
+// Now is the time; it never stands still.
+func (w *World) Now() time.Time {
+	return Start.Add(time.Duration(w.looks.Add(1)) * time.Millisecond)
+}
+
+// Service tells the state of a unit.
+func (w *World) Service(_ context.Context, name string) (change.Service, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.Services[name], nil
+}
+
+// Mounts lists mount points at and below dir.
+func (w *World) Mounts(_ context.Context, dir string) ([]string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(w.MountList), func(m string) bool { return m != dir && !below(m, dir) }), nil
+}
+
+// Image tells whether the container runtime holds an image.
+func (w *World) Image(_ context.Context, _, ref string) (bool, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ImageList[ref], nil
+}
+
+// Sandboxes lists the Pod sandboxes.
+func (w *World) Sandboxes(context.Context, string) ([]change.Sandbox, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.Pods), nil
+}
+
+// Members lists the etcd members.
+func (w *World) Members(context.Context, change.Etcd) ([]change.Member, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.MemberList), nil
+}
+
+// Do carries out one change.
+func (w *World) Do(_ context.Context, c change.Change) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch c := c.(type) {
+	case change.WriteFile:
+		return w.writeFile(c)
+	case change.MakeDir:
+		w.makeDirs(c.Path, c.Mode)
+	case change.Remove:
+		w.remove(c)
+	case change.SetService:
+		w.setService(c)
+	case change.Unmount:
+		w.MountList = slices.DeleteFunc(w.MountList, func(m string) bool { return below(m, c.Below) })
+	case change.PullImage:
+		w.ImageList[c.Ref] = true
+	case change.RemoveContainers:
+		w.Pods = nil
+	case change.SetMember:
+		w.setMember(c)
+	case change.ApplyObject:
+		return w.apply(c)
+	case change.MutateObject:
+		return w.mutate(c)
+	case change.DeleteObject:
+		delete(w.Objects, keyOf(c.Ref))
+	case change.LabelNode:
+		return w.label(c)
+	default:
+		return fmt.Errorf("no world knows how to carry out a %T", c)
+	}
+	return nil
+}
+
+func (w *World) setService(c change.SetService) {
+	s := w.Services[c.Name]
+	s.Exists, s.Active, s.Since = true, c.Active, time.Time{}
+	if c.Active {
+		s.Since = w.Now()
+	}
+	w.Services[c.Name] = s
+}
+
+func (w *World) setMember(c change.SetMember) {
+	at := slices.IndexFunc(w.MemberList, func(m change.Member) bool { return slices.Contains(m.PeerURLs, c.PeerURL) })
+	switch {
+	case c.State == change.Absent && at >= 0:
+		w.MemberList = slices.Delete(w.MemberList, at, at+1)
+	case c.State == change.Absent:
+	case at >= 0:
+		w.MemberList[at].Learner = w.MemberList[at].Learner && c.State == change.Learner
+	default:
+		m := change.Member{ID: uint64(len(w.MemberList) + 1), PeerURLs: []string{c.PeerURL}, Learner: c.State == change.Learner}
+		w.MemberList = append(w.MemberList, m)
+	}
+}
+
+func below(p, dir string) bool {
+	return len(p) > len(dir) && p[:len(dir)] == dir && p[len(dir)] == '/'
+}
+
+func uid(r change.Ref) types.UID { return types.UID(r.String()) }

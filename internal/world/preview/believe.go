@@ -1,0 +1,50 @@
+package preview
+
+import (
+	"context"
+	"path"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubeadm/internal/change"
+)
+
+// keep leaves a copy of the file for the user to look at: certificates as the tree
+// they are, all else side by side, as kubeadm's dry runs always did.
+func (w *World) keep(ctx context.Context, c change.WriteFile) error {
+	w.forgetRemoval(c.Path)
+	if w.dir == "" {
+		return nil
+	}
+	to := path.Join(w.dir, path.Base(c.Path))
+	if rest, ok := strings.CutPrefix(c.Path, w.paths.Certificates+"/"); ok {
+		to = path.Join(w.dir, rest)
+	}
+	c.Path = to
+	return w.World.Do(ctx, c)
+}
+
+// believe makes believe what a started kubelet does by itself: it trades the bootstrap
+// credential for one of its own, keeps its rotating certificate and registers its Node.
+func (w *World) believe(ctx context.Context, c change.SetService) error {
+	if c.Name != "kubelet" || !c.Active {
+		return nil
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: w.paths.Node, Labels: map[string]string{corev1.LabelHostname: w.paths.Node}}}
+	node.SetGroupVersionKind(change.NodeKind)
+	made := []change.Change{
+		change.WriteFile{Path: w.paths.RotatedCert, Mode: 0o600, Secret: true},
+		change.ApplyObject{Object: node},
+	}
+	if bootstrap, err := w.ReadFile(ctx, w.paths.BootstrapConfig); err == nil {
+		made = append(made, change.WriteFile{Path: w.paths.KubeletKubeconfig, Data: bootstrap, Mode: 0o600, Secret: true})
+	}
+	for _, m := range made {
+		if err := w.over.Do(ctx, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}

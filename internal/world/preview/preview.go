@@ -1,0 +1,260 @@
+// Package preview is a world in which changes do not happen: reads fall through to
+// the real world unless this run "changed" what is read; changes are kept in memory, and files
+// also in a folder for the user to look at; waits are over at once. Whoever runs in it cannot tell.
+package preview
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/world"
+	"kubeadm/internal/world/memory"
+)
+
+// World reads through to the real world and keeps every change to itself.
+type World struct {
+	world.World // the real one: read, and altered only below dir
+	dir         string
+	paths       Paths
+	over        *memory.World
+
+	mu   sync.Mutex
+	gone []string        // files and folders "removed": nothing below them shows through
+	set  map[string]bool // targets "changed"
+}
+
+// Paths says where the files of a machine are, so that what is made of them can be made believe.
+type Paths struct {
+	Node              string // name of this machine's Node object
+	Certificates      string // kept as a tree below the folder; all other files lie flat in it
+	KubeletConfig     string
+	BootstrapConfig   string // the kubelet trades it for KubeletKubeconfig
+	KubeletKubeconfig string
+	RotatedCert       string // what the kubelet keeps its client certificate in
+}
+
+// New previews on top of real and keeps copies of files below dir.
+func New(real world.World, dir string, p Paths) *World {
+	return &World{World: real, dir: dir, paths: p, over: memory.New(), set: map[string]bool{}}
+}
+
+// Do keeps the change to this preview.
+func (w *World) Do(ctx context.Context, c change.Change) error {
+	if err := w.bring(ctx, c); err != nil {
+		return err
+	}
+	if err := w.over.Do(ctx, c); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	w.set[c.Target()] = true
+	w.mu.Unlock()
+	switch c := c.(type) {
+	case change.WriteFile:
+		return w.keep(ctx, c)
+	case change.MakeDir:
+		w.forgetRemoval(c.Path)
+	case change.Remove:
+		w.removed(c)
+	case change.SetService:
+		return w.believe(ctx, c)
+	}
+	return nil
+}
+
+// bring puts into the overlay what the change alters rather than replaces.
+func (w *World) bring(ctx context.Context, c change.Change) error {
+	var ref change.Ref
+	switch c := c.(type) {
+	case change.MutateObject:
+		ref = change.RefOf(c.Object, c.As)
+	case change.LabelNode:
+		ref = c.Ref()
+	case change.SetMember:
+		w.mu.Lock()
+		fresh := !w.set["members"]
+		w.set["members"] = true
+		w.mu.Unlock()
+		if fresh {
+			all, _ := w.World.Members(ctx, c.Via)
+			w.over.MemberList = slices.Clone(all)
+		}
+		return nil
+	default:
+		return nil
+	}
+	now, err := w.Object(ctx, ref)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return w.over.Do(ctx, change.ApplyObject{Object: now, As: ref.As})
+}
+
+// Await is over at once: what a preview waits for would be the work of others.
+func (w *World) Await(context.Context, world.Condition) error { return nil }
+
+// ReadFile reads what this preview "wrote", or else the real file.
+func (w *World) ReadFile(ctx context.Context, name string) ([]byte, error) {
+	data, err := w.over.ReadFile(ctx, name)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return data, err
+	}
+	if w.isGone(name) {
+		return nil, err
+	}
+	return w.World.ReadFile(ctx, name)
+}
+
+// Stat looks at what this preview "wrote", or else at the real file.
+func (w *World) Stat(ctx context.Context, name string) (change.FileInfo, error) {
+	info, err := w.over.Stat(ctx, name)
+	if err == nil && !info.Mode.IsDir() || w.isGone(name) {
+		return info, err
+	}
+	real, rerr := w.World.Stat(ctx, name)
+	if rerr != nil && err == nil {
+		return info, nil
+	}
+	return real, rerr
+}
+
+// ReadDir lists the real folder with what this preview "wrote" and without what it "removed".
+func (w *World) ReadDir(ctx context.Context, name string) ([]change.FileInfo, error) {
+	mine, err := w.over.ReadDir(ctx, name)
+	all := map[string]change.FileInfo{}
+	if !w.isGone(name) {
+		real, rerr := w.World.ReadDir(ctx, name)
+		if rerr == nil {
+			err = nil
+		}
+		for _, f := range real {
+			if !w.isGone(f.Path) {
+				all[f.Path] = f
+			}
+		}
+	}
+	for _, f := range mine {
+		all[f.Path] = f
+	}
+	return slices.SortedFunc(maps.Values(all), func(a, b change.FileInfo) int { return strings.Compare(a.Path, b.Path) }), err
+}
+
+// Service tells the state a unit would be in.
+func (w *World) Service(ctx context.Context, name string) (change.Service, error) {
+	if w.has("service:" + name) {
+		return w.over.Service(ctx, name)
+	}
+	return w.World.Service(ctx, name)
+}
+
+// Mounts lists what would still be mounted.
+func (w *World) Mounts(ctx context.Context, dir string) ([]string, error) {
+	if w.has(change.Unmount{Below: dir}.Target()) {
+		return nil, nil
+	}
+	return w.World.Mounts(ctx, dir)
+}
+
+// Image tells whether the runtime would hold an image.
+func (w *World) Image(ctx context.Context, socket, ref string) (bool, error) {
+	if w.has(change.PullImage{Ref: ref}.Target()) {
+		return true, nil
+	}
+	return w.World.Image(ctx, socket, ref)
+}
+
+// Sandboxes lists the Pod sandboxes that would be left.
+func (w *World) Sandboxes(ctx context.Context, socket string) ([]change.Sandbox, error) {
+	if w.has(change.RemoveContainers{Socket: socket}.Target()) {
+		return nil, nil
+	}
+	return w.World.Sandboxes(ctx, socket)
+}
+
+// Members lists the etcd members that there would be.
+func (w *World) Members(ctx context.Context, via change.Etcd) ([]change.Member, error) {
+	if w.has("members") {
+		return w.over.Members(ctx, via)
+	}
+	return w.World.Members(ctx, via)
+}
+
+// Object reads what this preview "wrote", or else the real object. A cluster that would only
+// come to life by this run holds nothing yet.
+func (w *World) Object(ctx context.Context, ref change.Ref) (*unstructured.Unstructured, error) {
+	o, err := w.over.Object(ctx, ref)
+	if err == nil || w.has(change.DeleteObject{Ref: ref}.Target()) || w.unborn(ref.As) {
+		return o, err
+	}
+	return w.World.Object(ctx, ref)
+}
+
+// List reads the real objects together with those this preview "wrote".
+func (w *World) List(ctx context.Context, q change.Query) ([]unstructured.Unstructured, error) {
+	mine, err := w.over.List(ctx, q)
+	if err != nil || w.unborn(q.As) {
+		return mine, err
+	}
+	real, err := w.World.List(ctx, q)
+	real = slices.DeleteFunc(real, func(o unstructured.Unstructured) bool {
+		return w.has(change.RefOf(&o, q.As).Target())
+	})
+	return append(real, mine...), err
+}
+
+// Livez says yes for a cluster that this run would bring to life.
+func (w *World) Livez(ctx context.Context, as change.Identity) error {
+	if w.unborn(as) {
+		return nil
+	}
+	return w.World.Livez(ctx, as)
+}
+
+// unborn tells whether an identity's credentials were only "written" by this preview.
+func (w *World) unborn(as change.Identity) bool {
+	return as.Kubeconfig != "" && w.has(change.FileTarget(as.Kubeconfig))
+}
+
+func (w *World) has(target string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.set[target]
+}
+
+func (w *World) removed(c change.Remove) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	name := path.Clean(c.Path)
+	if c.Contents {
+		name += "/"
+	}
+	w.gone = append(w.gone, name)
+}
+
+func (w *World) forgetRemoval(name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.gone = slices.DeleteFunc(w.gone, func(g string) bool { return g == path.Clean(name) })
+}
+
+func (w *World) isGone(name string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	name = path.Clean(name)
+	return slices.ContainsFunc(w.gone, func(g string) bool {
+		return name == g || strings.HasPrefix(name, strings.TrimSuffix(g, "/")+"/")
+	})
+}
