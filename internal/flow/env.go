@@ -23,8 +23,22 @@ type Env struct {
 	// under that name, or makes and keeps it. Values may be secret.
 	Once func(ctx context.Context, name string, make func() (string, error)) (string, error)
 
+	// Undoer puts changes back for phases that ask for it; nil where nothing is remembered.
+	Undoer Undoer
+
 	phase string
 	busy  *targets
+}
+
+// Undoer remembers how to put changes back.
+type Undoer interface {
+	// Mark begins to remember and returns the place to undo to.
+	Mark() int
+	// Release ends what the last Mark began; what was changed since stays.
+	Release(mark int)
+	// Undo puts back what was changed since mark, newest first, and tells each step;
+	// change.ErrOneWay is told of what cannot be put back.
+	Undo(ctx context.Context, mark int, told func(of change.Change, err error)) error
 }
 
 // targets holds a lock per target of a change.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"kubeadm/internal/change"
 )
 
 // Run runs the selected phases of a workflow in order. A failing phase ends it; the error names the phase.
@@ -87,11 +89,32 @@ func (r *runner) one(ctx context.Context, e *Env, prefix string, p Phase) error 
 		return fmt.Errorf("phase %s: %w", address, err)
 	}
 	e.event(Started, "", nil)
-	if err := r.body(ctx, e, p, address); err != nil {
+	if err := r.undoable(ctx, e, p, address); err != nil {
 		return err
 	}
 	e.event(Finished, "", nil)
 	return nil
+}
+
+// undoable runs the phase and, where it asks for that, puts its changes back when it fails.
+func (r *runner) undoable(ctx context.Context, e *Env, p Phase, address string) error {
+	if p.OnError != Undo || e.Undoer == nil {
+		return r.body(ctx, e, p, address)
+	}
+	mark := e.Undoer.Mark()
+	defer e.Undoer.Release(mark)
+	err := r.body(ctx, e, p, address)
+	if err == nil {
+		return nil
+	}
+	undone := e.Undoer.Undo(context.WithoutCancel(ctx), mark, func(of change.Change, err error) {
+		if err != nil {
+			e.event(Warned, fmt.Sprintf("not put back: %s: %v", of, err), of)
+			return
+		}
+		e.event(Undone, of.String(), of)
+	})
+	return errors.Join(err, undone)
 }
 
 func (r *runner) pointless(ctx context.Context, e *Env, p Phase) (why string, err error) {

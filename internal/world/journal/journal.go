@@ -102,7 +102,8 @@ func Open(real world.World, store Store, run Run) (*World, error) {
 	return w, err
 }
 
-// load reads JSON lines. A last line without an end is what a kill cut off: it is dropped.
+// load reads JSON lines. A line that cannot be read was cut off by a kill; passing over it is
+// safe, since whatever is not in the journal counts as somebody else's.
 func load[T any](store Store, name string) ([]T, error) {
 	data, err := store.Load(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -114,13 +115,9 @@ func load[T any](store Store, name string) ([]T, error) {
 	var all []T
 	for line := range strings.Lines(string(data)) {
 		var one T
-		if !strings.HasSuffix(line, "\n") || strings.TrimSpace(line) == "" {
-			continue
+		if json.Unmarshal([]byte(line), &one) == nil {
+			all = append(all, one)
 		}
-		if err := json.Unmarshal([]byte(line), &one); err != nil {
-			return nil, fmt.Errorf("reading the journal: file %q has a damaged line: %w", name, err)
-		}
-		all = append(all, one)
 	}
 	return all, nil
 }
@@ -168,7 +165,7 @@ func (w *World) line(e entry) error {
 	e.Time = w.Now().UTC()
 	var text []byte
 	if w.fresh {
-		text = append(text, encode(entry{Time: e.Time, Run: &w.run})...)
+		text = append([]byte{'\n'}, encode(entry{Time: e.Time, Run: &w.run})...) // a kill may have cut the line before
 	}
 	if err := w.store.Append(entries, append(text, encode(e)...)); err != nil {
 		return err
@@ -207,7 +204,7 @@ func (w *World) Once(_ context.Context, name string, make func() (string, error)
 		return "", err
 	}
 	w.kept[name] = v
-	return v, w.store.Append(values, encode(value{Run: w.run, Name: name, Value: v}))
+	return v, w.store.Append(values, append([]byte{'\n'}, encode(value{Run: w.run, Name: name, Value: v})...))
 }
 
 // Forget removes the journal and the values beside it.

@@ -1,0 +1,255 @@
+// Package fake is the world of tests: a machine and a cluster in memory, with a kubelet
+// that does in no time what a real one does by itself. It passes the same contract suite as the real worlds.
+package fake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/world"
+	"kubeadm/internal/world/memory"
+)
+
+// World is a machine as tests want it to be. Fields may be changed before a run.
+type World struct {
+	*memory.World
+	Info         change.HostInfo
+	Interfaces   []change.Address
+	Names        map[string][]string // host names that resolve
+	Paths        map[string]string   // programs in PATH
+	Kubelet      string              // version; empty if there is no kubelet
+	Taken        map[string]string   // listening ports, "host:port" or ":port", and who holds them
+	CRI          change.Runtime
+	Sockets      []string // container runtimes that answer
+	Findings     []error  // of Verify
+	Discovery    map[string]string
+	APIServerLag int // how many looks it takes until a started API server answers
+	NodeName     string
+
+	looks *atomic.Int64
+}
+
+// New is a fresh machine on which init and join would succeed.
+func New() *World {
+	w := &World{
+		World:      memory.New(),
+		Info:       change.HostInfo{Hostname: "cp1", CPUs: 4, MemoryMiB: 8192, Env: []string{"PATH=/usr/bin"}},
+		Interfaces: []change.Address{{IP: "192.0.2.10", Interface: "eth0", DefaultRoute: true}},
+		Names:      map[string][]string{"cp1": {"192.0.2.10"}},
+		Paths:      map[string]string{},
+		Kubelet:    "v1.37.1",
+		Taken:      map[string]string{},
+		CRI:        change.Runtime{Name: "containerd", Version: "2.4.2", Ready: true, CgroupDriver: "systemd", ReportsDriver: true},
+		Sockets:    []string{"unix:///var/run/containerd/containerd.sock"},
+		NodeName:   "cp1",
+		looks:      &atomic.Int64{},
+	}
+	for _, p := range []string{"cp", "mount", "losetup", "systemctl"} {
+		w.Paths[p] = "/usr/bin/" + p
+	}
+	w.Services["kubelet"] = change.Service{Exists: true, Enabled: true}
+	for name, text := range map[string]string{
+		"/proc/sys/net/ipv4/ip_forward":              "1\n",
+		"/proc/sys/net/ipv6/conf/default/forwarding": "1\n",
+		"/proc/swaps": "Filename Type Size Used Priority\n",
+	} {
+		w.Files[name] = memory.File{Data: []byte(text), Mode: 0o644}
+	}
+	w.Files["/etc"] = memory.File{Mode: fs.ModeDir | 0o755}
+	return w
+}
+
+// Do carries out the change; a started kubelet then does its part.
+func (w *World) Do(ctx context.Context, c change.Change) error {
+	if err := w.World.Do(ctx, c); err != nil {
+		return err
+	}
+	if s, ok := c.(change.SetService); ok && s.Name == "kubelet" && s.Active {
+		return w.kubelet(ctx)
+	}
+	return nil
+}
+
+// kubelet trades a bootstrap credential for its own and registers its Node.
+func (w *World) kubelet(ctx context.Context) error {
+	const dir = "/etc/kubernetes"
+	made := []change.Change{}
+	if boot, err := w.ReadFile(ctx, dir+"/bootstrap-kubelet.conf"); err == nil {
+		made = append(made, change.WriteFile{Path: dir + "/kubelet.conf", Data: boot, Mode: 0o600, Secret: true})
+	} else if _, err := w.ReadFile(ctx, dir+"/kubelet.conf"); err != nil {
+		return nil
+	}
+	if _, err := w.Stat(ctx, "/var/lib/kubelet/pki/kubelet-client-current.pem"); err != nil {
+		made = append(made, change.WriteFile{Path: "/var/lib/kubelet/pki/kubelet-client-current.pem", Data: []byte("pem"), Mode: 0o600})
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: w.NodeName, Labels: map[string]string{corev1.LabelHostname: w.NodeName}}}
+	node.SetGroupVersionKind(change.NodeKind)
+	made = append(made, change.ApplyObject{Object: node, Keep: true})
+	for _, m := range made {
+		if err := w.World.Do(ctx, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Await looks until the condition holds; each look lets time pass, none takes any.
+func (w *World) Await(ctx context.Context, c world.Condition) error {
+	var last error
+	for range 100 {
+		if err := context.Cause(ctx); err != nil {
+			return fmt.Errorf("stopped while waiting for %s: %w", c.Name, err)
+		}
+		last = c.Check(ctx, w)
+		if last == nil {
+			return nil
+		}
+		if world.Hopeless(last) {
+			break
+		}
+	}
+	return fmt.Errorf("waited %s for %s: %w", c.Timeout, c.Name, last)
+}
+
+// Program finds an executable among Paths.
+func (w *World) Program(_ context.Context, name string) (string, error) {
+	if p, ok := w.Paths[name]; ok {
+		return p, nil
+	}
+	return "", fmt.Errorf("%s: %w", name, fs.ErrNotExist)
+}
+
+// KubeletVersion is Kubelet.
+func (w *World) KubeletVersion(context.Context) (string, error) {
+	if w.Kubelet == "" {
+		return "", fmt.Errorf("kubelet: %w", fs.ErrNotExist)
+	}
+	return w.Kubelet, nil
+}
+
+// Host is Info.
+func (w *World) Host(context.Context) (change.HostInfo, error) { return w.Info, nil }
+
+// Verify returns Findings as errors.
+func (w *World) Verify(context.Context, string) (warnings, errs []error) { return nil, w.Findings }
+
+// Addresses are Interfaces.
+func (w *World) Addresses(context.Context) ([]change.Address, error) { return w.Interfaces, nil }
+
+// Lookup finds a name among Names.
+func (w *World) Lookup(_ context.Context, host string) ([]string, error) {
+	if found, ok := w.Names[host]; ok {
+		return found, nil
+	}
+	return nil, fmt.Errorf("lookup %s: no such host", host)
+}
+
+// CanListen says no to ports in Taken.
+func (w *World) CanListen(_ context.Context, address string) error {
+	if owner, ok := w.Taken[address]; ok {
+		return &change.PortError{Address: address, Owner: owner, Err: errors.New("address already in use")}
+	}
+	return nil
+}
+
+// Proxy says that there is none.
+func (w *World) Proxy(context.Context, string) (string, error) { return "", nil }
+
+// Fetch answers on the health endpoints of what runs.
+func (w *World) Fetch(ctx context.Context, req change.Request) (change.Response, error) {
+	ok := change.Response{Status: 200, Body: []byte("ok")}
+	for port, component := range map[string]string{":10257/": "kube-controller-manager", ":10259/": "kube-scheduler", ":10248/": ""} {
+		if strings.Contains(req.URL, port) && w.runs(ctx, component) {
+			return ok, nil
+		}
+	}
+	return change.Response{}, fmt.Errorf("get %s: connection refused", req.URL)
+}
+
+// ClusterInfo is Discovery.
+func (w *World) ClusterInfo(_ context.Context, server string, _ []byte) (map[string]string, error) {
+	if w.Discovery == nil {
+		return nil, fmt.Errorf("get %s: connection refused", server)
+	}
+	return w.Discovery, nil
+}
+
+// Runtimes are Sockets.
+func (w *World) Runtimes(context.Context) ([]string, error) { return w.Sockets, nil }
+
+// Runtime is CRI, if its socket answers.
+func (w *World) Runtime(_ context.Context, socket string) (change.Runtime, error) {
+	if !slices.Contains(w.Sockets, socket) {
+		return change.Runtime{}, fmt.Errorf("container runtime at %s does not answer", socket)
+	}
+	return w.CRI, nil
+}
+
+// Containers says that there are none.
+func (w *World) Containers(context.Context, string) ([]change.Container, error) { return nil, nil }
+
+// Livez says yes once an API server was started and has been asked often enough.
+func (w *World) Livez(ctx context.Context, _ change.Identity) error {
+	looked := int(w.looks.Add(1))
+	if !w.runs(ctx, "kube-apiserver") || looked <= w.APIServerLag {
+		return errors.New("connection refused")
+	}
+	return nil
+}
+
+// runs tells whether the kubelet runs, and a component's static Pod with it.
+func (w *World) runs(ctx context.Context, component string) bool {
+	s, _ := w.Service(ctx, "kubelet")
+	if component == "" || !s.Active {
+		return s.Active
+	}
+	_, err := w.ReadFile(ctx, "/etc/kubernetes/manifests/"+component+".yaml")
+	return err == nil
+}
+
+// Made says no: a bare machine remembers nothing.
+func (w *World) Made(string) bool { return false }
+
+// Clone is a second world in the same state.
+func (w *World) Clone() *World {
+	c := *w
+	c.World, c.looks = memory.New(), &atomic.Int64{}
+	c.Files, c.Services, c.ImageList = maps.Clone(w.Files), maps.Clone(w.Services), maps.Clone(w.ImageList)
+	c.MountList, c.Pods, c.MemberList = slices.Clone(w.MountList), slices.Clone(w.Pods), slices.Clone(w.MemberList)
+	for k, o := range w.Objects {
+		c.Objects[k] = o.DeepCopy()
+	}
+	return &c
+}
+
+// Snapshot is the whole state as text, without times.
+func (w *World) Snapshot() string {
+	var b strings.Builder
+	for _, p := range slices.Sorted(maps.Keys(w.Files)) {
+		fmt.Fprintf(&b, "file %s %v\n%s\n", path.Clean(p), w.Files[p].Mode, w.Files[p].Data)
+	}
+	for _, s := range slices.Sorted(maps.Keys(w.Services)) {
+		state := w.Services[s]
+		state.Since = time.Time{}
+		fmt.Fprintf(&b, "service %s %+v\n", s, state)
+	}
+	fmt.Fprintf(&b, "mounts %v\nimages %v\npods %v\nmembers %v\n", w.MountList, w.ImageList, w.Pods, w.MemberList)
+	var objects []string
+	for k, o := range w.Objects {
+		objects = append(objects, fmt.Sprintf("object %v %v\n", k, o.Object))
+	}
+	slices.Sort(objects)
+	return b.String() + strings.Join(objects, "")
+}
