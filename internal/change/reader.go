@@ -94,7 +94,8 @@ type Network interface {
 	// CanListen tries to open and close a TCP port; address is "host:port", with an empty host for all addresses.
 	// A port in use gives a *PortError that names its owner where that can be found out.
 	CanListen(ctx context.Context, address string) error
-	// Proxy tells through which proxy an HTTPS request to a host would go; empty for none.
+	// Proxy tells through which proxy an HTTPS request to a host would go; empty for none. The host is
+	// written as in a URL: an IPv6 address stands in brackets.
 	Proxy(ctx context.Context, host string) (string, error)
 	// Fetch makes one GET request without credentials. TLS is verified by the host's roots,
 	// except at loopback health endpoints (see Request.Loopback).

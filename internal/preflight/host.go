@@ -1,0 +1,117 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"kubeadm/internal/change"
+)
+
+// What a control plane needs at least.
+const (
+	leastCPUs      = 2
+	leastMemoryMiB = 1700
+)
+
+// lookupLimit bounds the look-up of the node's name: a name server that never answers
+// would otherwise hold up the command for much longer than the answer is worth.
+const lookupLimit = 2 * time.Second
+
+func privilegedUser() Check {
+	return aboutHost("IsPrivilegedUser", func(h change.HostInfo, rep *Report) {
+		if h.UserID != 0 {
+			rep.Fail(`run the command as root, for example with "sudo"`, "user %d may not change this machine", h.UserID)
+		}
+	})
+}
+
+func cpus() Check {
+	return aboutHost("NumCPU", func(h change.HostInfo, rep *Report) {
+		if h.CPUs < leastCPUs {
+			rep.Fail("give the machine more CPUs", "this machine has %d CPU, a control plane needs at least %d", h.CPUs, leastCPUs)
+		}
+	})
+}
+
+func memory() Check {
+	return aboutHost("Mem", func(h change.HostInfo, rep *Report) {
+		if h.MemoryMiB < leastMemoryMiB {
+			rep.Fail("give the machine more memory", "this machine has %d MiB of memory, a control plane needs at least %d MiB",
+				h.MemoryMiB, leastMemoryMiB)
+		}
+	})
+}
+
+func aboutHost(name string, judge func(change.HostInfo, *Report)) Check {
+	return Check{Name: name, Run: func(ctx context.Context, r change.Reader, rep *Report) {
+		h, err := r.Host(ctx)
+		if err != nil {
+			rep.Fail("see that /proc and /sys are mounted", "asking the operating system about this machine: %v", err)
+			return
+		}
+		judge(h, rep)
+	}}
+}
+
+// swap warns of swap space; proc(5) describes /proc/swaps: a heading and a line per area.
+func swap() Check {
+	return Check{Name: "Swap", Run: func(ctx context.Context, r change.Reader, rep *Report) {
+		text, err := r.ReadFile(ctx, "/proc/swaps")
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+			return
+		}
+		if err != nil {
+			rep.Warn("", "looking for swap space: %v", err)
+			return
+		}
+		var areas []string
+		for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n")[1:] {
+			area, _, _ := strings.Cut(line, " ")
+			areas = append(areas, area)
+		}
+		if len(areas) > 0 {
+			rep.Warn(`turn it off with "swapoff -a" and in /etc/fstab, or set failSwapOn: false for the kubelet`,
+				"swap is on (%s), with which a kubelet does not start unless its configuration allows it", strings.Join(areas, ", "))
+		}
+	}}
+}
+
+func systemVerification(kubelet fact[*version.Version]) Check {
+	return Check{Name: "SystemVerification", Run: func(ctx context.Context, r change.Reader, rep *Report) {
+		v, err := kubelet(ctx, r)
+		if err != nil {
+			rep.Fail("mend what KubeletVersion names", "what the kubelet asks of the kernel is not known, as its version is not")
+			return
+		}
+		warnings, errs := r.Verify(ctx, "v"+v.String())
+		for _, w := range warnings {
+			rep.Warn("", "%v", w)
+		}
+		for _, e := range errs {
+			rep.Fail("boot a kernel, or with cgroups, that kubelet v"+v.String()+" can work with", "%v", e)
+		}
+	}}
+}
+
+func hostname(name string) Check {
+	return Check{Name: "Hostname", Run: func(ctx context.Context, r change.Reader, rep *Report) {
+		for _, flaw := range validation.IsQualifiedName(name) {
+			rep.Warn("choose another name with --node-name", "node name %q: %s", name, flaw)
+		}
+		ctx, cancel := context.WithTimeout(ctx, lookupLimit)
+		defer cancel()
+		found, err := r.Lookup(ctx, name)
+		remedy := "add it to DNS or to /etc/hosts"
+		if err != nil {
+			rep.Warn(remedy, "node name %q cannot be resolved: %v", name, err)
+		} else if len(found) == 0 {
+			rep.Warn(remedy, "node name %q has no address", name)
+		}
+	}}
+}

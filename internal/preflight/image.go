@@ -1,0 +1,41 @@
+package preflight
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/node"
+)
+
+// ImagePull is the name under which pulling images can be ignored. It changes the machine and so is no Check;
+// a Report of this name turns its errors into findings.
+const ImagePull = "ImagePull"
+
+// Pulls are the changes that bring the images to this machine as its pull policy wants them, one
+// each in the same order; the policy Never wants none.
+func Pulls(l *node.Local, images []string) ([]change.Change, error) {
+	switch l.PullPolicy {
+	case corev1.PullNever:
+		return nil, nil
+	case corev1.PullAlways, corev1.PullIfNotPresent:
+	default:
+		return nil, fmt.Errorf("nodeRegistration.imagePullPolicy %q: use Always, IfNotPresent or Never", l.PullPolicy)
+	}
+	var list []change.Change
+	for _, ref := range images {
+		list = append(list, change.PullImage{Socket: l.CRISocket, Ref: ref, Always: l.PullPolicy == corev1.PullAlways})
+	}
+	return list, nil
+}
+
+// SandboxNote tells that the runtime starts Pods with another sandbox image than the one that is pulled;
+// it is empty where they are the same or the runtime does not tell.
+func SandboxNote(rt change.Runtime, pause string) string {
+	if rt.SandboxImage == "" || rt.SandboxImage == pause {
+		return ""
+	}
+	return fmt.Sprintf("%s starts Pods with the sandbox image %s; %s is the one that goes with this release: set it in the runtime's configuration",
+		rt.Name, rt.SandboxImage, pause)
+}

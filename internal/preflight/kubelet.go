@@ -1,0 +1,43 @@
+package preflight
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/release"
+)
+
+// kubeletVersion is the version of the kubelet in PATH.
+func kubeletVersion(ctx context.Context, r change.Reader) (*version.Version, error) {
+	path, err := r.Program(ctx, "kubelet")
+	if err != nil {
+		return nil, problem.New("looking for the kubelet in PATH ("+searchPath(ctx, r)+")", err,
+			"install the kubelet package, or put the kubelet's directory into the PATH of this command")
+	}
+	text, err := r.KubeletVersion(ctx)
+	if err != nil {
+		return nil, problem.New("asking "+path+" for its version", err,
+			fmt.Sprintf("see what %q prints and install a kubelet that runs on this machine", path+" --version"))
+	}
+	v, err := version.ParseSemantic(text)
+	if err != nil {
+		return nil, problem.New("reading the version of "+path, err, "install a released kubelet")
+	}
+	return v, nil
+}
+
+func kubeletSkew(tool release.Tool, kubelet fact[*version.Version], controlPlane *version.Version) Check {
+	return Check{Name: "KubeletVersion", Run: func(ctx context.Context, r change.Reader, rep *Report) {
+		v, err := kubelet(ctx, r)
+		if err == nil {
+			err = tool.CheckKubelet(v, controlPlane)
+		}
+		if err != nil {
+			rep.fail(err)
+		}
+	}}
+}

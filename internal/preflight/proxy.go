@@ -1,0 +1,64 @@
+package preflight
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	"kubeadm/internal/change"
+)
+
+// proxy warns when requests to a host of the cluster would go through a proxy.
+func proxy(host string) Check {
+	return Check{Name: "HTTPProxy", Run: func(ctx context.Context, r change.Reader, rep *Report) {
+		through(ctx, r, rep, host, host)
+	}}
+}
+
+func proxiesOf(cidrs []string) []Check {
+	var list []Check
+	for _, cidr := range cidrs {
+		if cidr != "" {
+			list = append(list, proxyOf(cidr))
+		}
+	}
+	return list
+}
+
+// proxyOf asks for the first address of the subnet, which stands for all of them.
+func proxyOf(cidr string) Check {
+	return Check{Name: "HTTPProxyCIDR", Run: func(ctx context.Context, r change.Reader, rep *Report) {
+		first, err := firstOf(cidr)
+		if err != nil {
+			rep.Fail("write it like 10.96.0.0/12", "%v", err)
+			return
+		}
+		through(ctx, r, rep, cidr, first.String())
+	}}
+}
+
+func firstOf(cidr string) (netip.Addr, error) {
+	subnet, err := netip.ParsePrefix(cidr)
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("subnet %q: %w", cidr, err)
+	}
+	first := subnet.Masked().Addr().Next()
+	if !subnet.Contains(first) {
+		return netip.Addr{}, fmt.Errorf("subnet %q has no room for an address", cidr)
+	}
+	return first, nil
+}
+
+func through(ctx context.Context, r change.Reader, rep *Report, what, host string) {
+	if ip, err := netip.ParseAddr(host); err == nil && ip.Is6() {
+		host = "[" + host + "]"
+	}
+	found, err := r.Proxy(ctx, host)
+	if err != nil {
+		rep.Fail("correct HTTPS_PROXY and NO_PROXY", "finding the proxy for %s: %v", what, err)
+		return
+	}
+	if found != "" {
+		rep.Warn("add "+what+" to NO_PROXY", "connections to %s would go through the proxy %s, which rarely works inside a cluster", what, found)
+	}
+}

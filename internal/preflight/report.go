@@ -1,0 +1,128 @@
+package preflight
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"kubeadm/internal/node"
+	"kubeadm/internal/problem"
+)
+
+// Severity is what a finding means for the command.
+type Severity string
+
+// A warning is shown; an error stops the command.
+const (
+	Warning Severity = "WARNING"
+	Error   Severity = "ERROR"
+)
+
+// Finding is one thing that a check found.
+type Finding struct {
+	Check    string // public name of the check
+	Severity Severity
+	Text     string // what is wrong, and with what
+	Remedy   string // the next step, where Text does not name it
+}
+
+// String is one line: "[ERROR NumCPU]: what is wrong; the next step".
+func (f Finding) String() string {
+	line := fmt.Sprintf("[%s %s]: %s", f.Severity, f.Check, f.Text)
+	if f.Remedy != "" {
+		line += "; " + f.Remedy
+	}
+	return line
+}
+
+// Report collects what one check finds. It is not safe for use by several goroutines.
+type Report struct {
+	check    string
+	findings []Finding
+}
+
+// NewReport is an empty report of the check of that name.
+func NewReport(check string) *Report { return &Report{check: check} }
+
+// Warn notes something that the user should look at.
+func (r *Report) Warn(remedy, format string, args ...any) { r.add(Warning, remedy, format, args...) }
+
+// Fail notes something that must be mended before the command can go on.
+func (r *Report) Fail(remedy, format string, args ...any) { r.add(Error, remedy, format, args...) }
+
+func (r *Report) add(s Severity, remedy, format string, args ...any) {
+	r.findings = append(r.findings, Finding{
+		Check: r.check, Severity: s, Text: fmt.Sprintf(format, args...), Remedy: remedy,
+	})
+}
+
+// fail notes an error; its hints are the remedy.
+func (r *Report) fail(err error) {
+	r.Fail(strings.Join(problem.Hints(err), "; "), "%v", err)
+}
+
+// Result is what the check found; if the check is ignored, its errors count as warnings.
+func (r *Report) Result(ignore node.Ignore) Result {
+	found := slices.Clone(r.findings)
+	if ignore.Has(r.check) {
+		for i := range found {
+			found[i].Severity = Warning
+		}
+	}
+	return Result{Findings: found}
+}
+
+// Result is what a set of checks found.
+type Result struct {
+	Findings []Finding // in the order of the checks
+	stopped  error     // the checks were cut short, so there are no findings
+}
+
+// Warnings are the findings that do not stop the command.
+func (r Result) Warnings() []Finding { return r.of(Warning) }
+
+// Err is one error that lists every finding that stops the command, with hints; nil if there is none.
+// errors.As finds the single findings in it as Failures.
+func (r Result) Err() error {
+	if r.stopped != nil {
+		return r.stopped
+	}
+	failed := Failures(r.of(Error))
+	if len(failed) == 0 {
+		return nil
+	}
+	return problem.New("", failed,
+		"mend what is listed, then give the same command again",
+		"to go on in spite of it, add --ignore-preflight-errors="+strings.Join(failed.checks(), ","))
+}
+
+func (r Result) of(s Severity) []Finding {
+	var list []Finding
+	for _, f := range r.Findings {
+		if f.Severity == s {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// Failures are the findings that stop a command, as one error of a line each.
+type Failures []Finding
+
+func (f Failures) Error() string {
+	text := "this machine is not ready:"
+	for _, one := range f {
+		text += "\n\t" + one.String()
+	}
+	return text
+}
+
+func (f Failures) checks() []string {
+	var names []string
+	for _, one := range f {
+		if !slices.Contains(names, one.Check) {
+			names = append(names, one.Check)
+		}
+	}
+	return names
+}

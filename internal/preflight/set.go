@@ -1,0 +1,66 @@
+package preflight
+
+import (
+	"net"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"kubeadm/internal/node"
+	"kubeadm/internal/release"
+)
+
+// Root asks what every command that changes a machine needs first: to be root.
+func Root() []Check { return []Check{privilegedUser()} }
+
+// Init asks what a machine must offer to become the first control plane of a cluster.
+// The checks of one call share facts about the machine: make a new set for each Run.
+func Init(n *node.Node, tool release.Tool) []Check {
+	cidrs := slices.Concat(strings.Split(n.Cluster.ServiceSubnet, ","), strings.Split(n.Cluster.PodSubnet, ","))
+	return slices.Concat(
+		[]Check{cpus(), memory(), kubernetesVersion(n.Cluster.Version, tool), firewalld(n.BindPort)},
+		controlPlanePorts(n),
+		controlPlaneManifests(n.Paths),
+		[]Check{proxy(n.Address)},
+		proxiesOf(cidrs),
+		common(&n.Local, tool, versionOrNil(n.Cluster.Version)),
+		forwarding(append(cidrs, n.Address)),
+		externalEtcdVersion(n.Cluster.Etcd.External),
+		localEtcd(n),
+		externalEtcdFiles(n.Cluster.Etcd.External),
+	)
+}
+
+// Join asks what a machine must offer to become a node of a cluster, before that cluster is
+// asked anything. The checks of one call share facts about the machine: make a new set for each Run.
+func Join(l *node.Local, tool release.Tool) []Check {
+	list := slices.Concat(kubeletCredentials(l.Paths), common(l, tool, nil))
+	if l.Role == node.Worker {
+		list = append(list, fileAvailable(l.CACertPath))
+	}
+	host, _, err := net.SplitHostPort(l.Join.Endpoint)
+	if err != nil {
+		return list
+	}
+	return slices.Concat(list, []Check{proxy(host)}, forwarding([]string{host}))
+}
+
+// common is what a kubelet needs, whatever the machine becomes. Without a control plane's
+// version the kubelet's is compared with the tool's only.
+func common(l *node.Local, tool release.Tool, controlPlane *version.Version) []Check {
+	runtime, kubelet := runtimeAt(l.CRISocket).once(), fact[*version.Version](kubeletVersion).once()
+	return []Check{
+		containerRuntime(l.CRISocket, runtime),
+		containerRuntimeVersion(runtime),
+		swap(),
+		fileExisting("losetup"),
+		fileExisting("mount"),
+		fileExisting("cp"),
+		systemVerification(kubelet),
+		hostname(l.Name),
+		kubeletSkew(tool, kubelet, controlPlane),
+		kubeletService(),
+		kubeletPort(l.Paths),
+	}
+}
