@@ -1,0 +1,78 @@
+package pki
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/tools/clientcmd/api"
+)
+
+func TestTheUnnamedClusterIsDiscoveredFirst(t *testing.T) {
+	k := access().WithToken("x")
+	got, err := k.DiscoveryCluster()
+	wantError(t, err)
+	if got.Server != "https://10.0.0.4:6443" {
+		t.Errorf("got %s", got.Server)
+	}
+	k.Clusters[""] = &api.Cluster{Server: "https://unnamed"}
+	got, err = k.DiscoveryCluster()
+	wantError(t, err)
+	if got.Server != "https://unnamed" {
+		t.Errorf("got %s", got.Server)
+	}
+	_, err = (&Kubeconfig{}).DiscoveryCluster()
+	wantError(t, err, "no cluster")
+	k.Clusters, k.CurrentContext = map[string]*api.Cluster{"a": {}}, ""
+	_, err = k.DiscoveryCluster()
+	wantError(t, err, "current context")
+}
+
+func TestClusterInfoLeadsToABootstrapKubeconfig(t *testing.T) {
+	ca := newCA(t, "kubernetes", day).Certificate
+	a := access()
+	a.Server, a.CA = "https://lb:6443", EncodeCertificates(ca)
+	info, err := a.WithCertificate([]byte("c"), []byte("k")).ClusterInfo()
+	wantError(t, err)
+	data, err := info.Encode()
+	wantError(t, err)
+	read, err := ParseKubeconfig(data)
+	wantError(t, err)
+	wantError(t, read.Embed(nil))
+	cluster, err := read.DiscoveryCluster()
+	wantError(t, err)
+	k, err := Bootstrap(cluster, "abcdef.0123456789abcdef")
+	wantError(t, err)
+	wantError(t, k.RenameCluster("prod"))
+	k.Redirect("https://10.0.0.5:6443")
+	want := &Kubeconfig{
+		Clusters:       map[string]*api.Cluster{"prod": {Server: "https://10.0.0.5:6443", CertificateAuthorityData: EncodeCertificates(ca)}},
+		AuthInfos:      map[string]*api.AuthInfo{"tls-bootstrap-token-user": {Token: "abcdef.0123456789abcdef"}},
+		Contexts:       map[string]*api.Context{"tls-bootstrap-token-user@kubernetes": {Cluster: "prod", AuthInfo: "tls-bootstrap-token-user"}},
+		CurrentContext: "tls-bootstrap-token-user@kubernetes",
+	}
+	if diff := cmp.Diff(want, k); diff != "" {
+		t.Error(diff)
+	}
+	endpoint, err := k.Endpoint()
+	wantError(t, err)
+	trusted, err := k.Trusted()
+	wantError(t, err)
+	if endpoint != "10.0.0.5:6443" || len(trusted) != 1 || !trusted[0].Equal(ca) {
+		t.Errorf("joins at %s, trusting %d", endpoint, len(trusted))
+	}
+}
+
+func TestDiscoveryNeedsACertificate(t *testing.T) {
+	_, err := Bootstrap(&api.Cluster{Server: "https://x", CertificateAuthorityData: []byte("none")}, "t")
+	wantError(t, err, "discovered CA")
+	a := access()
+	a.CA = nil
+	_, err = a.WithToken("t").ClusterInfo()
+	wantError(t, err, "CA certificate")
+}
+
+func TestRenamingNeedsACurrentContext(t *testing.T) {
+	k := access().WithToken("x")
+	k.CurrentContext = "gone"
+	wantError(t, k.RenameCluster("prod"), "gone")
+}

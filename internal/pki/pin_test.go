@@ -1,0 +1,70 @@
+package pki
+
+import (
+	"crypto/x509"
+	"strings"
+	"testing"
+)
+
+// knownCA and knownPin were computed by openssl:
+//
+//	openssl x509 -pubkey -noout | openssl pkey -pubin -outform DER | sha256sum
+const knownCA = `-----BEGIN CERTIFICATE-----
+MIIBgTCCASegAwIBAgIUerRbYcPD3QKWlJcrsq1H4krDIG8wCgYIKoZIzj0EAwIw
+FTETMBEGA1UEAwwKa3ViZXJuZXRlczAgFw0yNjExMjAwOTMyNTBaGA8yMTI2MTAy
+NzA5MzI1MFowFTETMBEGA1UEAwwKa3ViZXJuZXRlczBZMBMGByqGSM49AgEGCCqG
+SM49AwEHA0IABH9TtiG0cWleKQgjrVtPQDXxND1LlegHotnhvzjM/iEWz99Qjbv/
+hKg2qHhGUv0cpCPNfSNv2J1cxtwzE9LbE4KjUzBRMB0GA1UdDgQWBBSd3nvTm4MT
+YqEkgyzbYyAMtkwSNjAfBgNVHSMEGDAWgBSd3nvTm4MTYqEkgyzbYyAMtkwSNjAP
+BgNVHRMBAf8EBTADAQH/MAoGCCqGSM49BAMCA0gAMEUCIQC1IKGXv9Lt8Xh4k3dl
+MYoQrGQqE9R2omdxwqbAc+T4TQIgHJpV/fb6Areby+T8peOgQydwXNNSi10nc8ci
+aVj/iz8=
+-----END CERTIFICATE-----`
+
+const knownPin = "sha256:a057da1107d3bcf7e86a8089f91b2ac87ad4ea3c9439f046d8c51b9cdf135ba2"
+
+func parse(t *testing.T, data []byte) []*x509.Certificate {
+	t.Helper()
+	certs, err := ParseCertificates(data)
+	wantError(t, err)
+	return certs
+}
+
+func TestPinIsWhatOpenSSLComputes(t *testing.T) {
+	if got := PinOf(parse(t, []byte(knownCA))[0]).String(); got != knownPin {
+		t.Errorf("got %s, want %s", got, knownPin)
+	}
+}
+
+func TestPinsAreReadInEitherCase(t *testing.T) {
+	for _, text := range []string{knownPin, strings.ToUpper(knownPin), "Sha256:" + strings.ToUpper(knownPin[7:])} {
+		pin, err := ParsePin(text)
+		wantError(t, err)
+		if pin.String() != knownPin {
+			t.Errorf("%s became %s", text, pin)
+		}
+	}
+}
+
+func TestWhatIsNoPinIsRefused(t *testing.T) {
+	digits := knownPin[7:]
+	for _, text := range []string{
+		"", digits, "sha1:" + digits, "sha256:" + digits[1:], "sha256:" + digits + "00",
+		"sha256:" + digits[:62] + "zz", "sha256::" + digits, "sha256:" + digits + ":", " " + knownPin,
+	} {
+		_, err := ParsePin(text)
+		wantError(t, err, text, "64 hex digits")
+		if _, err := ParsePins([]string{knownPin, text}); err == nil {
+			t.Errorf("%q was accepted among others", text)
+		}
+	}
+}
+
+func TestOneMatchingPinIsEnough(t *testing.T) {
+	a, b := newCA(t, "a", day).Certificate, newCA(t, "b", day).Certificate
+	bundle := []*x509.Certificate{a, b}
+	wantError(t, MatchPins(bundle, []Pin{PinOf(b)}))
+	wantError(t, MatchPins(bundle, []Pin{{}, PinOf(a)}))
+	wantError(t, MatchPins(bundle, []Pin{{}}), PinOf(a).String(), PinOf(b).String())
+	wantError(t, MatchPins(bundle, nil), "none")
+}

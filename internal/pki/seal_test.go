@@ -1,0 +1,104 @@
+package pki
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+func TestOnlyTheRightKeyOpensASeal(t *testing.T) {
+	key, err := NewCertificateKey(rand.Reader)
+	wantError(t, err)
+	plain := []byte("a private key")
+	sealed, err := key.Seal(rand.Reader, plain)
+	wantError(t, err)
+	if len(sealed) != 12+len(plain)+16 || bytes.Contains(sealed, plain) {
+		t.Errorf("sealed data of %d bytes", len(sealed))
+	}
+	again, err := ParseCertificateKey(strings.ToUpper(key.Hex()))
+	wantError(t, err)
+	opened, err := again.Open(sealed)
+	wantError(t, err)
+	if !bytes.Equal(opened, plain) {
+		t.Errorf("opened %q", opened)
+	}
+	for i := range sealed {
+		altered := bytes.Clone(sealed)
+		altered[i] ^= 1
+		if _, err := key.Open(altered); err == nil {
+			t.Fatalf("byte %d was altered without notice", i)
+		}
+	}
+	other, err := NewCertificateKey(rand.Reader)
+	wantError(t, err)
+	_, err = other.Open(sealed)
+	wantError(t, err, "certificate key")
+	_, err = key.Open(sealed[:20])
+	wantError(t, err, "20 bytes")
+}
+
+func TestNoncesDiffer(t *testing.T) {
+	key, err := NewCertificateKey(rand.Reader)
+	wantError(t, err)
+	a, err := key.Seal(rand.Reader, []byte("x"))
+	wantError(t, err)
+	b, err := key.Seal(rand.Reader, []byte("x"))
+	wantError(t, err)
+	if bytes.Equal(a[:12], b[:12]) {
+		t.Error("two seals under one nonce")
+	}
+	_, err = key.Seal(iotest.ErrReader(io.ErrUnexpectedEOF), nil)
+	wantError(t, err, "nonce")
+	_, err = NewCertificateKey(bytes.NewReader(make([]byte, 31)))
+	wantError(t, err, "certificate key")
+}
+
+// Test case 14 of "The Galois/Counter Mode of Operation" by McGrew and Viega.
+func TestSealIsStandardGCM(t *testing.T) {
+	key, err := ParseCertificateKey(strings.Repeat("0", 64))
+	wantError(t, err)
+	sealed, err := key.Seal(zeros{}, make([]byte, 16))
+	wantError(t, err)
+	want := strings.Repeat("0", 24) + "cea7403d4d606b6e074ec5d3baf39d18" + "d0d1c8a799996bf0265b98b5d48ab919"
+	if got := hex.EncodeToString(sealed); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestBadCertificateKeysAreRefusedWithoutRepeatingThem(t *testing.T) {
+	for _, text := range []string{"", "abc", "zz", strings.Repeat("ab", 16), strings.Repeat("ab", 33)} {
+		_, err := ParseCertificateKey(text)
+		wantError(t, err, "certificate key")
+		if text != "" && strings.Contains(err.Error(), text) {
+			t.Errorf("the error repeats the key: %v", err)
+		}
+	}
+}
+
+func TestPrintingDoesNotShowTheKey(t *testing.T) {
+	key, err := NewCertificateKey(rand.Reader)
+	wantError(t, err)
+	holder := struct {
+		Key  CertificateKey
+		Many []*CertificateKey
+	}{key, []*CertificateKey{&key}}
+	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%x", "%d"} {
+		text := fmt.Sprintf(format, holder) + fmt.Sprintf(format, key)
+		if strings.Contains(text, key.Hex()) || strings.Contains(text, fmt.Sprint(key.raw[0], key.raw[1], key.raw[2])) {
+			t.Errorf("%s shows the key: %s", format, text)
+		}
+	}
+}
+
+func TestSealedNamesHaveNoSlash(t *testing.T) {
+	for path, want := range map[string]string{"ca.crt": "ca.crt", "etcd/ca.key": "etcd-ca.key"} {
+		if got := SealedName(path); got != want {
+			t.Errorf("%s travels as %s, want %s", path, got, want)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package pki
+
+import (
+	"crypto/rand"
+	"crypto/x509"
+	"testing"
+	"time"
+)
+
+func TestChainsAreVerifiedAtTheGivenTime(t *testing.T) {
+	ca, other := newCA(t, "ca", day), newCA(t, "other", day)
+	cert := newLeaf(t, ca, clientOf("client")).cert
+	wantError(t, VerifyChain(parse(t, EncodeCertificates(cert)), ca.Certificate, now))
+	wantError(t, VerifyChain(parse(t, EncodeCertificates(cert)), other.Certificate, now), "client", "other")
+	wantError(t, VerifyChain(parse(t, EncodeCertificates(cert)), ca.Certificate, now.Add(48*time.Hour)), "client", "expired")
+	wantError(t, VerifyChain(parse(t, EncodeCertificates(cert)), ca.Certificate, time.Time{}), "time")
+	wantError(t, VerifyChain(nil, ca.Certificate, now), "certificate")
+}
+
+func TestIntermediatesInTheFileCount(t *testing.T) {
+	root := newCA(t, "root", day)
+	middle := newIntermediate(t, root)
+	cert := newLeaf(t, middle, clientOf("client")).cert
+	chain := EncodeCertificates(cert, middle.Certificate)
+	if _, err := (Stored{Certificate: chain}).Leaf(root.Certificate, now); err != nil {
+		t.Error(err)
+	}
+	_, err := Stored{Certificate: EncodeCertificates(cert)}.Leaf(root.Certificate, now)
+	wantError(t, err, "client")
+}
+
+func newIntermediate(t *testing.T, root CA) CA {
+	t.Helper()
+	key := newKey(t)
+	template, err := Spec{CommonName: "middle", Validity: day}.template(rand.Reader)
+	wantError(t, err)
+	template.IsCA, template.KeyUsage = true, x509.KeyUsageCertSign
+	cert, err := create(rand.Reader, template, root, key.Public())
+	wantError(t, err)
+	return CA{Certificate: cert, Key: key}
+}
+
+func TestPeriodIsJudgedAtTheGivenTime(t *testing.T) {
+	cert := newCA(t, "ca", day).Certificate
+	wantError(t, CheckPeriod(cert, now))
+	wantError(t, CheckPeriod(cert, day.NotAfter))
+	wantError(t, CheckPeriod(cert, day.NotAfter.Add(time.Second)), `"ca"`, "expired", "2026-03-05")
+	wantError(t, CheckPeriod(cert, day.NotBefore.Add(-time.Second)), `"ca"`, "not valid before", "2026-03-04T05:01:07Z")
+}
+
+func TestAStoredCA(t *testing.T) {
+	ca := newCA(t, "ca", day)
+	crt, key := EncodeCertificates(ca.Certificate), keyPEM(t, ca.Key)
+	bad := []byte("damaged")
+	for name, c := range map[string]struct {
+		stored   Stored
+		absent   bool
+		canIssue bool
+		errs     []string
+	}{
+		"whole":               {stored: Stored{crt, key}, canIssue: true},
+		"external":            {stored: Stored{crt, nil}},
+		"key damaged":         {stored: Stored{crt, bad}},
+		"nothing":             {absent: true, errs: []string{"does not exist"}},
+		"key alone":           {stored: Stored{nil, key}, errs: []string{"does not exist", "key"}},
+		"certificate damaged": {stored: Stored{bad, key}, errs: []string{"no certificate"}},
+		"empty file":          {stored: Stored{[]byte{}, nil}, errs: []string{"no certificate"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := c.stored.Absent(); got != c.absent {
+				t.Errorf("Absent = %v", got)
+			}
+			got, err := c.stored.CA()
+			wantError(t, err, c.errs...)
+			if err == nil && (got.CanIssue() != c.canIssue || !got.Certificate.Equal(ca.Certificate)) {
+				t.Errorf("CanIssue = %v", got.CanIssue())
+			}
+		})
+	}
+}
+
+func TestAStoredLeaf(t *testing.T) {
+	ca, other := newCA(t, "ca", day), newCA(t, "other", day)
+	good := newLeaf(t, ca, clientOf("client")).stored(t)
+	foreign := newLeaf(t, other, clientOf("client")).stored(t)
+	bad := []byte("damaged")
+	for name, c := range map[string]struct {
+		stored         Stored
+		leaf, withPair bool // accepted without, and with, a look at the key
+	}{
+		"whole":               {good, true, true},
+		"key missing":         {Stored{good.Certificate, nil}, true, false},
+		"key damaged":         {Stored{good.Certificate, bad}, true, false},
+		"certificate missing": {Stored{nil, good.Key}, false, false},
+		"certificate damaged": {Stored{bad, good.Key}, false, false},
+		"of another CA":       {foreign, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := c.stored.Leaf(ca.Certificate, now); (err == nil) != c.leaf {
+				t.Errorf("Leaf: %v", err)
+			}
+			if _, err := c.stored.Pair(ca.Certificate, now); (err == nil) != c.withPair {
+				t.Errorf("Pair: %v", err)
+			}
+		})
+	}
+}
