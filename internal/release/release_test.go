@@ -88,11 +88,8 @@ func TestLabels(t *testing.T) {
 	for text, want := range map[string]bool{
 		"stable": true, "latest": true, "stable-1": true, "latest-1.37": true, "stable-1.5": true, "ci/latest": true,
 		"v1.37.1": false, "stable-": false, "stable-01": false, "stable-1.037": false, "stable-1.370": false,
-		"unstable": false, "stable-1.": true, "": false, "stablelatest": false,
+		"unstable": false, "stable-1.": false, "": false, "stablelatest": false,
 	} {
-		if text == "stable-1." {
-			want = false
-		}
 		if got := IsLabel(text); got != want {
 			t.Errorf("IsLabel(%q) = %v, want %v", text, got, want)
 		}
@@ -101,10 +98,10 @@ func TestLabels(t *testing.T) {
 
 func TestResolve(t *testing.T) {
 	published := map[string]string{
-		"https://dl.k8s.io/release/stable-1.txt":    "v1.38.2\n",
-		"https://dl.k8s.io/release/stable-1.37.txt": "v1.37.4\n",
-		"https://dl.k8s.io/release/stable-1.36.txt": "v1.36.3",
-		"https://dl.k8s.io/release/latest.txt":      "<html>sign in</html>",
+		"https://dl.k8s.io/release/stable-1.txt":                                 "v1.38.2\n",
+		"https://dl.k8s.io/release/stable-1.37.txt":                              "v1.37.4\n",
+		"https://dl.k8s.io/release/stable-1.36.txt":                              "v1.36.3",
+		"https://dl.k8s.io/release/latest.txt":                                   "<html>sign in</html>",
 		"https://storage.googleapis.com/k8s-release-dev/ci-fast/latest-1.37.txt": "v1.37.2-rc.0.4+abc",
 	}
 	fetch := func(url string) (string, error) {
