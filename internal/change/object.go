@@ -74,6 +74,7 @@ type ApplyObject struct {
 	Object Object
 	As     Identity
 	Keep   bool // an existing object is right as it is
+	Exact  bool // the object says nothing that Object does not say; puts an earlier state back
 }
 
 // Target is the object.
@@ -100,7 +101,11 @@ func (c ApplyObject) Done(ctx context.Context, r Reader) (bool, error) {
 		return err == nil, err
 	}
 	want, err := ToUnstructured(c.Object)
-	return err == nil && within(want.Object, now.Object), err
+	if err != nil || !c.Exact {
+		return err == nil && within(want.Object, now.Object), err
+	}
+	dropServerFields(now.Object)
+	return reflect.DeepEqual(want.Object, now.Object), nil
 }
 
 // Inverse restores the object that is there now, or deletes the new one.
@@ -244,20 +249,6 @@ func (c LabelNode) Inverse(ctx context.Context, r Reader) (Change, error) {
 	return inverseOf(ctx, r, c.Ref())
 }
 
-// ToUnstructured is the object as plain maps, without an empty status and creation time.
-func ToUnstructured(o Object) (*unstructured.Unstructured, error) {
-	if u, ok := o.(*unstructured.Unstructured); ok {
-		return u, nil
-	}
-	m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
-	if err != nil {
-		return nil, fmt.Errorf("converting %s %s: %w", o.GetObjectKind().GroupVersionKind().Kind, o.GetName(), err)
-	}
-	unstructured.RemoveNestedField(m, "metadata", "creationTimestamp")
-	unstructured.RemoveNestedField(m, "status")
-	return &unstructured.Unstructured{Object: m}, nil
-}
-
 func inverseOf(ctx context.Context, r Reader, ref Ref) (Change, error) {
 	now, err := r.Object(ctx, ref)
 	if apierrors.IsNotFound(err) {
@@ -266,7 +257,7 @@ func inverseOf(ctx context.Context, r Reader, ref Ref) (Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ApplyObject{Object: now, As: ref.As}, nil
+	return ApplyObject{Object: now, As: ref.As, Exact: true}, nil
 }
 
 func content(u *unstructured.Unstructured) string {
