@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -25,6 +26,9 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	dir, err := build(ctx, *release)
+	if ctx.Err() != nil {
+		err = errors.New("interrupted; what is finished is kept, and the same command goes on from there")
+	}
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "build:", err)

@@ -69,17 +69,22 @@ func Closure(ctx context.Context, names ...string) ([]Package, error) {
 	if err != nil {
 		return nil, err
 	}
-	// 'ADDRESS' NAME_VERSION_ARCH.deb SIZE HASH, the version written as in an address
+	all, err := parseURIs(out)
+	if err == nil && len(all) == 0 {
+		err = fmt.Errorf("asking apt for %s: no package in its answer %q", strings.Join(names, " "), out)
+	}
+	return all, err
+}
+
+// parseURIs reads lines 'ADDRESS' NAME_VERSION_ARCH.deb SIZE HASH, where the version is written as in an address.
+func parseURIs(text string) ([]Package, error) {
 	var all []Package
-	for _, m := range regexp.MustCompile(`(?m)^'[^']+' ([^_]+)_([^_]+)_[^_]+\.deb `).FindAllStringSubmatch(out, -1) {
+	for _, m := range regexp.MustCompile(`(?m)^'[^']+' ([^_]+)_([^_]+)_[^_]+\.deb `).FindAllStringSubmatch(text, -1) {
 		version, err := url.PathUnescape(m[2])
 		if err != nil {
 			return nil, fmt.Errorf("reading the version of %s: %w", m[1], err)
 		}
 		all = append(all, Package{m[1], version})
-	}
-	if len(all) == 0 {
-		return nil, fmt.Errorf("asking apt for %s: no package in its answer %q", strings.Join(names, " "), out)
 	}
 	return all, nil
 }

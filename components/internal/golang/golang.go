@@ -63,34 +63,22 @@ func (b Build) args(out string) []string {
 	return append(args, b.Packages...)
 }
 
-// Published is the moment a required module's version was published.
-func (b Build) Published(ctx context.Context, module string) (time.Time, error) {
-	args := []string{"list", "-mod=readonly", "-m", "-json"}
-	if b.Modfile != "" {
-		args = append(args, "-modfile="+b.Modfile)
-	}
-	out, err := run(ctx, b.Dir, nil, append(args, module)...)
-	if err != nil {
-		return time.Time{}, err
-	}
-	var m struct{ Time time.Time }
-	if err := json.Unmarshal([]byte(out), &m); err != nil {
-		return time.Time{}, fmt.Errorf("reading go list -m %s: %w", module, err)
-	}
-	return m.Time, nil
+// Module is what the module proxy tells of one version of a module.
+type Module struct {
+	Time  time.Time // of publication
+	GoMod string    // path of a copy of its go.mod
 }
 
-// GoMod is the text of a module's own go.mod at a version.
-func GoMod(ctx context.Context, module, version string) ([]byte, error) {
-	out, err := run(ctx, os.TempDir(), nil, "mod", "download", "-json", module+"@"+version)
+// Lookup asks for one version of a module.
+func Lookup(ctx context.Context, module, version string) (m Module, err error) {
+	out, err := run(ctx, os.TempDir(), nil, "list", "-m", "-json", module+"@"+version)
 	if err != nil {
-		return nil, err
+		return m, err
 	}
-	var m struct{ GoMod string }
 	if err := json.Unmarshal([]byte(out), &m); err != nil {
-		return nil, fmt.Errorf("reading go mod download %s: %w", module, err)
+		return m, fmt.Errorf("reading go list -m %s: %w", module, err)
 	}
-	return os.ReadFile(m.GoMod)
+	return m, nil
 }
 
 // Tidy completes a module file and its checksums.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"kubeadm/components/internal/cache"
 )
@@ -25,7 +26,7 @@ func (p *Plan) bundlePart() cache.Part {
 	return cache.Part{Name: "bundle", Version: p.release.Version, Key: cache.NewKey(from...), Build: p.layOut}
 }
 
-func (p *Plan) layOut(_ context.Context, dir string) error {
+func (p *Plan) layOut(ctx context.Context, dir string) error {
 	for part, to := range map[string]string{"kubernetes": "bin", "containerd": "bin", "runc": "bin", "cni": "cni"} {
 		if err := linkAll(p.store.Path(p.program(part)), "*", filepath.Join(dir, to)); err != nil {
 			return err
@@ -52,7 +53,25 @@ func (p *Plan) layOut(_ context.Context, dir string) error {
 		}
 		b.Archives = append(b.Archives, a)
 	}
+	if err := p.checkImages(ctx, b.Archives); err != nil {
+		return err
+	}
 	return writeJSON(filepath.Join(dir, "bundle.json"), b)
+}
+
+// checkImages compares the archives with what upstream's kubeadm would pull: a missing image would show only when a
+// node tries to reach a registry.
+func (p *Plan) checkImages(ctx context.Context, archives []Archive) error {
+	refs, err := p.refs(ctx)
+	if err != nil {
+		return err
+	}
+	for _, ref := range refs {
+		if !slices.ContainsFunc(archives, func(a Archive) bool { return slices.Contains(a.Images, ref) }) {
+			return fmt.Errorf("no archive holds %s, which upstream's kubeadm %s wants", ref, p.release.Version)
+		}
+	}
+	return nil
 }
 
 // linkAll hard-links the files of one directory that match the pattern into another.

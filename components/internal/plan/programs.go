@@ -143,11 +143,11 @@ func (p *Plan) kubernetesPart() (cache.Part, error) {
 	inputs := append([]string{p.compiler, sources, stamp(p.release.Version, time.Time{})}, b.Inputs()...)
 	part.Key = cache.NewKey(inputs...)
 	part.Build = func(ctx context.Context, dir string) error {
-		published, err := b.Published(ctx, "k8s.io/kubernetes")
+		m, err := golang.Lookup(ctx, "k8s.io/kubernetes", p.release.Version)
 		if err != nil {
 			return err
 		}
-		b.LDFlags = "-s -w" + stamp(p.release.Version, published)
+		b.LDFlags = "-s -w" + stamp(p.release.Version, m.Time)
 		return b.Run(ctx, dir)
 	}
 	return part, nil

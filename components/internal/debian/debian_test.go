@@ -1,0 +1,54 @@
+package debian
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestVersionsAreReadFromAptsAnswer(t *testing.T) {
+	got, err := parseURIs(`'http://mirror.example/pool/gcc-12-base_12.2.0-14%2bdeb12u1_amd64.deb' gcc-12-base_12.2.0-14+deb12u1_amd64.deb 37596 MD5Sum:8e7e
+'http://mirror.example/pool/conntrack_1.4.7-1%2bb2_amd64.deb' conntrack_1%3a1.4.7-1+b2_amd64.deb 35240 
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Package{{"gcc-12-base", "12.2.0-14+deb12u1"}, {"conntrack", "1:1.4.7-1+b2"}}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestInstalledLeavesOutWhatIsNot(t *testing.T) {
+	got, err := Installed(t.Context(), "dpkg", "no-such-package-at-all")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 1 || got[0].Name != "dpkg" || got[0].Version == "" {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestMissingProgramNamesTheRemedy(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	_, err := Closure(context.Background(), "kmod")
+	if err == nil || !strings.Contains(err.Error(), "needs a Debian machine") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestMergedRootLinksIntoUsr(t *testing.T) {
+	dir := t.TempDir()
+	if err := mergedRoot(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "lib", "x"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "usr", "lib", "x")); err != nil {
+		t.Error(err)
+	}
+}
