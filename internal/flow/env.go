@@ -2,8 +2,10 @@ package flow
 
 import (
 	"context"
+	"crypto"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
 	"kubeadm/internal/change"
@@ -15,9 +17,11 @@ import (
 type Env struct {
 	World world.World
 	Local node.Local
-	Node  func(context.Context) (*node.Node, error) // memoised; join asks the cluster on first use
-	Rand  func(name string) io.Reader               // named streams of secret randomness, so order never matters
-	Emit  func(Event)                               // safe for use by many phases at once
+	Node  func(context.Context) (*node.Node, error)      // memoised; join asks the cluster on first use
+	Rand  func(name string) io.Reader                    // named streams of secret randomness, so order never matters
+	Emit  func(Event)                                    // safe for use by many phases at once
+	Keys  func() (crypto.Signer, error)                  // private keys of the cluster's algorithm, made ahead of need
+	Admin func(context.Context) (change.Identity, error) // the administrator; gives him his rights on first use
 
 	// Once returns the value made by an earlier, unfinished run of this same command
 	// under that name, or makes and keeps it. Values may be secret.
@@ -27,6 +31,7 @@ type Env struct {
 	Undoer Undoer
 
 	phase string
+	place []Slot
 	busy  *targets
 }
 
@@ -57,6 +62,13 @@ func (t *targets) lock(target string) (unlock func()) {
 	t.mu.Unlock()
 	l.Lock()
 	return l.Unlock
+}
+
+// beside is the Env of one of several branches that run side by side.
+func (e *Env) beside(s Slot) *Env {
+	own := *e
+	own.place = append(slices.Clone(e.place), s)
+	return &own
 }
 
 // in is the Env of the phase with that address.
@@ -121,9 +133,14 @@ func (e *Env) Say(format string, args ...any) { e.event(Said, fmt.Sprintf(format
 // Warn tells the user something that deserves a look.
 func (e *Env) Warn(format string, args ...any) { e.event(Warned, fmt.Sprintf(format, args...), nil) }
 
+// Doubt passes on a warning of a preflight check.
+func (e *Env) Doubt(check, text string) {
+	e.Emit(Event{Time: e.World.Now(), Phase: e.phase, Kind: Warned, Check: check, Text: text, Place: e.place})
+}
+
 // Print shows a result that the user asked for, as it is.
 func (e *Env) Print(text string) { e.event(Printed, text, nil) }
 
 func (e *Env) event(k Kind, text string, c change.Change) {
-	e.Emit(Event{Time: e.World.Now(), Phase: e.phase, Kind: k, Text: text, Change: c})
+	e.Emit(Event{Time: e.World.Now(), Phase: e.phase, Kind: k, Text: text, Change: c, Place: e.place})
 }

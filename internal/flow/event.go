@@ -12,8 +12,15 @@ type Event struct {
 	Phase  string // address, "certs/ca"; empty for the workflow itself
 	Kind   Kind
 	Text   string        // for people; without secrets
+	Check  string        // of Warned: the preflight check, if one says it
 	Change change.Change // of Did and AlreadySo
+	// Place tells where among phases that run side by side this happened, outermost first:
+	// a renderer that wants the order of the tree holds back what is not yet its turn.
+	Place []Slot
 }
+
+// Slot is one of the branches that run side by side.
+type Slot struct{ Group, Index, Of int }
 
 // Kind is what happened.
 type Kind string
@@ -32,4 +39,5 @@ const (
 	Failed    Kind = "failed"    // a phase ended with an error
 	Undone    Kind = "undone"    // a change was put back
 	Finished  Kind = "finished"  // a phase ended well
+	Joined    Kind = "joined"    // the branch of the last Slot of Place is over
 )

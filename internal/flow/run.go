@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"kubeadm/internal/change"
 )
@@ -47,7 +48,10 @@ func Check(phases []Phase, sel Selection) error {
 	return errors.Join(errs...)
 }
 
-type runner struct{ sel Selection }
+type runner struct {
+	sel    Selection
+	groups atomic.Int64 // parallel groups begun so far
+}
 
 func (r *runner) all(ctx context.Context, e *Env, prefix string, ps []Phase) error {
 	for _, p := range ps {
@@ -62,7 +66,12 @@ func (r *runner) children(ctx context.Context, e *Env, prefix string, p Phase) e
 	if !p.Parallel {
 		return r.all(ctx, e, prefix, p.Phases)
 	}
-	return together(len(p.Phases), func(i int) error { return r.one(ctx, e, prefix, p.Phases[i]) })
+	group := int(r.groups.Add(1))
+	return together(len(p.Phases), func(i int) error {
+		branch := e.beside(Slot{Group: group, Index: i, Of: len(p.Phases)})
+		defer branch.event(Joined, "", nil)
+		return r.one(ctx, branch, prefix, p.Phases[i])
+	})
 }
 
 func (r *runner) one(ctx context.Context, e *Env, prefix string, p Phase) error {

@@ -1,0 +1,238 @@
+// Package certs makes the certificates and keys of a control plane, or keeps those that are there.
+package certs
+
+import (
+	"context"
+	"crypto"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flag"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
+)
+
+// Phase makes all of them. Trees of one CA and what it signs grow side by side.
+var Phase = flow.Phase{
+	Name:  "certs",
+	Short: "Make the certificates",
+	Long:  "Make the certificates and keys that the control plane's components show and trust, and keep those that are there.",
+	Run: func(ctx context.Context, e *flow.Env) error {
+		e.Say("using the certificate folder %q", e.Local.Paths.Certificates)
+		return nil
+	},
+	Phases: []flow.Phase{{Parallel: true, Phases: []flow.Phase{
+		tree(pki.ClusterCA), tree(pki.FrontProxyCA), tree(pki.EtcdCA), serviceAccount,
+	}}},
+}
+
+// The flags of each phase below certs; the API server's certificate depends on more.
+var (
+	plain  = []flag.Name{flag.CertDir, flag.Config, flag.DryRun, flag.KubernetesVersion}
+	withID = []flag.Name{flag.APIServerAdvertise, flag.APIServerCertSANs, flag.CertDir, flag.Config,
+		flag.ControlPlaneEndpoint, flag.DryRun, flag.KubernetesVersion, flag.ServiceCIDR, flag.ServiceDNSDomain}
+)
+
+// AllFlags are the flags of making all certificates at once.
+var AllFlags = withID
+
+// tree is a CA followed by everything it signs.
+func tree(ca string) flow.Phase {
+	var group flow.Phase
+	leaves := flow.Phase{Parallel: true}
+	for _, p := range pki.Profiles() {
+		switch {
+		case p.Name == ca:
+			group.Phases = append(group.Phases, phaseOf(p, authority))
+		case p.Issuer == ca:
+			leaves.Phases = append(leaves.Phases, phaseOf(p, leaf))
+		}
+	}
+	group.Phases = append(group.Phases, leaves)
+	return group
+}
+
+func phaseOf(p pki.Profile, run func(context.Context, *flow.Env, pki.Profile) error) flow.Phase {
+	phase := flow.Phase{
+		Name:  p.Name,
+		Short: "Make the " + p.For,
+		Flags: plain,
+		Run:   func(ctx context.Context, e *flow.Env) error { return run(ctx, e, p) },
+	}
+	if p.SANs == pki.APIServerSANs {
+		phase.Flags = withID
+	}
+	if p.LocalEtcdOnly() {
+		phase.When = node.LocalEtcd
+	}
+	return phase
+}
+
+// authority keeps the CA that is there, or makes one.
+func authority(ctx context.Context, e *flow.Env, p pki.Profile) error {
+	n, err := e.Node(ctx)
+	if err != nil {
+		return err
+	}
+	found, err := load(ctx, e, p)
+	if err != nil {
+		return err
+	}
+	if found.Certificate != nil {
+		return keepAuthority(e, p, found)
+	}
+	key, err := keyFor(e, n.Paths, p, found)
+	if err != nil {
+		return err
+	}
+	spec, _, err := p.Spec(n.Site(), validity(e, n.Cluster.CAValidity))
+	if err != nil {
+		return err
+	}
+	ca, err := pki.NewCA(e.Rand("certs/"+p.Name), key, spec)
+	if err != nil {
+		return err
+	}
+	e.Say("generating the %q certificate and key", p.Base)
+	return write(ctx, e, n.Paths, p, ca.Certificate, key)
+}
+
+func keepAuthority(e *flow.Env, p pki.Profile, found pki.Stored) error {
+	ca, err := found.CA()
+	if err != nil {
+		return broken(e.Local.Paths.Cert(p.Base), err)
+	}
+	if err := pki.CheckPeriod(ca.Certificate, e.World.Now()); err != nil {
+		e.Warn("%v", err)
+	}
+	if !ca.CanIssue() {
+		e.Say("using the existing %q certificate; its key is kept elsewhere", p.Base)
+		return nil
+	}
+	e.Say("using the existing %q certificate authority", p.Base)
+	return nil
+}
+
+// leaf keeps the certificate that is there, or makes one signed by its CA.
+func leaf(ctx context.Context, e *flow.Env, p pki.Profile) error {
+	n, err := e.Node(ctx)
+	if err != nil {
+		return err
+	}
+	ca, err := issuer(ctx, e, p)
+	if err != nil {
+		return err
+	}
+	found, err := load(ctx, e, p)
+	if err != nil {
+		return err
+	}
+	if found.Certificate != nil {
+		return keepLeaf(e, p, found, ca)
+	}
+	if !ca.CanIssue() {
+		return problem.New("", fmt.Errorf("%s does not exist and the key of its CA is not on this machine", n.Paths.Cert(p.Base)),
+			"have the keeper of the CA sign it, then put "+p.CertificateFile()+" and "+p.KeyFile()+" into "+n.Paths.Certificates)
+	}
+	key, err := keyFor(e, n.Paths, p, found)
+	if err != nil {
+		return err
+	}
+	spec, ignored, err := p.Spec(n.Site(), validity(e, n.Cluster.CertValidity))
+	if err != nil {
+		return err
+	}
+	for _, name := range ignored {
+		e.Warn("%q is neither an IP address nor a DNS name and is left out of the %s certificate", name, p.Name)
+	}
+	cert, err := ca.Issue(e.Rand("certs/"+p.Name), spec, key.Public())
+	if err != nil {
+		return err
+	}
+	e.Say("generating the %q certificate and key", p.Base)
+	if p.SANs != pki.NoSANs {
+		e.Say("the %s certificate is good for %s", p.Base, spec.SANs)
+	}
+	return write(ctx, e, n.Paths, p, cert, key)
+}
+
+func keepLeaf(e *flow.Env, p pki.Profile, found pki.Stored, ca pki.CA) error {
+	cert, err := found.Leaf(ca.Certificate, e.World.Now())
+	if err != nil {
+		return broken(e.Local.Paths.Cert(p.Base), err)
+	}
+	if err := pki.CheckPeriod(cert, e.World.Now()); err != nil {
+		e.Warn("%v", err)
+	}
+	e.Say("using the existing %q certificate and key", p.Base)
+	return nil
+}
+
+func issuer(ctx context.Context, e *flow.Env, p pki.Profile) (pki.CA, error) {
+	parent, _ := pki.ProfileOf(p.Issuer)
+	found, err := load(ctx, e, parent)
+	if err != nil {
+		return pki.CA{}, err
+	}
+	if found.Certificate == nil {
+		return pki.CA{}, problem.New("", fmt.Errorf("the certificate authority %s does not exist", e.Local.Paths.Cert(parent.Base)),
+			"run the certs/"+parent.Name+" phase first")
+	}
+	ca, err := found.CA()
+	if err == nil && !ca.Certificate.IsCA {
+		err = errors.New("it is not a certificate authority")
+	}
+	if err != nil {
+		return ca, broken(e.Local.Paths.Cert(parent.Base), err)
+	}
+	return ca, nil
+}
+
+// keyFor makes a key. One without a certificate is used only if an unfinished run of this very command left it.
+func keyFor(e *flow.Env, paths node.Paths, p pki.Profile, found pki.Stored) (crypto.Signer, error) {
+	if found.Key == nil {
+		return e.Keys()
+	}
+	if !e.World.Made(change.FileTarget(paths.Key(p.Base))) {
+		return nil, problem.New("", fmt.Errorf("%s exists without its certificate", paths.Key(p.Base)),
+			"put the certificate back or move the key away")
+	}
+	return pki.ParseKey(found.Key)
+}
+
+func load(ctx context.Context, e *flow.Env, p pki.Profile) (s pki.Stored, err error) {
+	if s.Certificate, err = optional(ctx, e, e.Local.Paths.Cert(p.Base)); err != nil {
+		return s, err
+	}
+	s.Key, err = optional(ctx, e, e.Local.Paths.Key(p.Base))
+	return s, err
+}
+
+// optional is nil where there is no file.
+func optional(ctx context.Context, e *flow.Env, path string) ([]byte, error) {
+	data, err := e.World.ReadFile(ctx, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return data, err
+}
+
+// write keeps the key before the certificate: a certificate without its key would pass for a kept-elsewhere one.
+func write(ctx context.Context, e *flow.Env, paths node.Paths, p pki.Profile, cert *x509.Certificate, key crypto.Signer) error {
+	text, err := pki.EncodeKey(key)
+	if err != nil {
+		return err
+	}
+	return e.Do(ctx,
+		change.WriteFile{Path: paths.Key(p.Base), Data: text, Mode: 0o600, Secret: true},
+		change.WriteFile{Path: paths.Cert(p.Base), Data: pki.EncodeCertificates(cert), Mode: 0o644})
+}
+
+func broken(path string, err error) error {
+	return problem.New("using the existing "+path, err, "mend the file, or move it away to have a new one made")
+}

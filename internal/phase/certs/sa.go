@@ -1,0 +1,97 @@
+package certs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+)
+
+// early is how long before now a certificate begins, for clocks that run behind.
+const early = 5 * time.Minute
+
+func validity(e *flow.Env, d time.Duration) pki.Validity {
+	now := e.World.Now().UTC()
+	return pki.Validity{NotBefore: now.Add(-early), NotAfter: now.Add(d)}
+}
+
+// serviceAccount makes the key pair that signs service account tokens.
+var serviceAccount = flow.Phase{
+	Name:  "sa",
+	Short: "Make the key pair that signs and checks service account tokens",
+	Flags: plain,
+	Run: func(ctx context.Context, e *flow.Env) error {
+		n, err := e.Node(ctx)
+		if err != nil {
+			return err
+		}
+		keyFile, pubFile := n.Paths.Certificate(pki.ServiceAccountKey), n.Paths.Certificate(pki.ServiceAccountPublicKey)
+		old, err := optional(ctx, e, keyFile)
+		if err != nil {
+			return err
+		}
+		if old != nil {
+			return keepPair(ctx, e, keyFile, pubFile, old)
+		}
+		if external, err := externalCA(ctx, e, n); err != nil || external {
+			e.Say("the CA's key is kept elsewhere: %s and %s are yours to supply", keyFile, pubFile)
+			return err
+		}
+		key, err := e.Keys()
+		if err != nil {
+			return err
+		}
+		text, err := pki.EncodeKey(key)
+		if err != nil {
+			return err
+		}
+		e.Say("generating the %q key pair", "sa")
+		if err := e.Do(ctx, change.WriteFile{Path: keyFile, Data: text, Mode: 0o600, Secret: true}); err != nil {
+			return err
+		}
+		return writePublic(ctx, e, pubFile, text)
+	},
+}
+
+// keepPair leaves the pair alone, but for a public half that an unfinished run did not get to.
+func keepPair(ctx context.Context, e *flow.Env, keyFile, pubFile string, key []byte) error {
+	if _, err := pki.ParseKey(key); err != nil {
+		return broken(keyFile, err)
+	}
+	e.Say("using the existing %q key pair", "sa")
+	public, err := optional(ctx, e, pubFile)
+	if err != nil || public != nil || !e.World.Made(change.FileTarget(keyFile)) {
+		return err
+	}
+	return writePublic(ctx, e, pubFile, key)
+}
+
+func writePublic(ctx context.Context, e *flow.Env, path string, key []byte) error {
+	signer, err := pki.ParseKey(key)
+	if err != nil {
+		return err
+	}
+	public, err := pki.EncodePublicKey(signer.Public())
+	if err != nil {
+		return err
+	}
+	return e.Do(ctx, change.WriteFile{Path: path, Data: public, Mode: 0o600})
+}
+
+// externalCA tells whether the cluster's CA is here without its key.
+func externalCA(ctx context.Context, e *flow.Env, n *node.Node) (bool, error) {
+	p, ok := pki.ProfileOf(pki.ClusterCA)
+	if !ok {
+		return false, errors.New("there is no profile of the cluster's CA")
+	}
+	found, err := load(ctx, e, p)
+	if err != nil {
+		return false, fmt.Errorf("looking for the CA in %s: %w", n.Paths.Certificates, err)
+	}
+	return found.Certificate != nil && found.Key == nil, nil
+}

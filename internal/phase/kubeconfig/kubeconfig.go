@@ -1,0 +1,138 @@
+// Package kubeconfig makes the kubeconfig files of a control plane, or keeps those that are there.
+package kubeconfig
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flag"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
+)
+
+// Phase makes the five files of a first control plane.
+var Phase = flow.Phase{
+	Name:  "kubeconfig",
+	Short: "Make the kubeconfig files of the administrator and the components",
+	Long:  "Make the kubeconfig files with which the administrator, the kubelet and the control plane's components reach the API server.",
+	Run: func(_ context.Context, e *flow.Env) error {
+		e.Say("using the kubeconfig folder %q", e.Local.Paths.Kubeconfigs)
+		return nil
+	},
+	Phases: []flow.Phase{{Parallel: true, Phases: files()}},
+}
+
+// AllFlags are the flags of making all files at once.
+var AllFlags = append(common(), flag.NodeName)
+
+func common() []flag.Name {
+	return []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.CertDir, flag.Config,
+		flag.ControlPlaneEndpoint, flag.DryRun, flag.KubeconfigDir, flag.KubernetesVersion}
+}
+
+func files() []flow.Phase {
+	var all []flow.Phase
+	for _, p := range pki.KubeconfigProfiles() {
+		phase := flow.Phase{
+			Name:  p.Name,
+			Short: "Make the kubeconfig file " + p.For,
+			Flags: common(),
+			Run:   func(ctx context.Context, e *flow.Env) error { return file(ctx, e, p) },
+		}
+		if p.PerNode {
+			phase.Flags = AllFlags
+			phase.Long = "Make the kubeconfig with which the first control plane's kubelet starts. It is for that moment only: " +
+				"once the cluster runs, a kubelet gets its own certificate from the API server."
+		}
+		all = append(all, phase)
+	}
+	return all
+}
+
+// file keeps the kubeconfig that is there, or makes one.
+func file(ctx context.Context, e *flow.Env, p pki.KubeconfigProfile) error {
+	n, err := e.Node(ctx)
+	if err != nil {
+		return err
+	}
+	ca, err := authority(ctx, e, n)
+	if err != nil {
+		return err
+	}
+	server := n.Server()
+	if p.Local {
+		server = n.LocalServer()
+	}
+	path := n.Paths.Kubeconfig(p.File)
+	old, err := e.World.ReadFile(ctx, path)
+	if err == nil {
+		return keep(ctx, e, path, old, ca.Certificate, server)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if !ca.CanIssue() {
+		return problem.New("", fmt.Errorf("%s does not exist and the CA's key is not on this machine", path),
+			"have the keeper of the CA make "+p.File+" and put it into "+n.Paths.Kubeconfigs)
+	}
+	made, err := issue(e, n, p, ca, server)
+	if err != nil {
+		return err
+	}
+	e.Say("writing the %q kubeconfig file", p.File)
+	return e.Do(ctx, change.WriteFile{Path: path, Data: made, Mode: 0o600, Secret: true})
+}
+
+func issue(e *flow.Env, n *node.Node, p pki.KubeconfigProfile, ca pki.CA, server string) ([]byte, error) {
+	key, err := e.Keys()
+	if err != nil {
+		return nil, err
+	}
+	spec := p.Spec(n.Name, ca.Certificate, e.World.Now().UTC().Add(n.Cluster.CertValidity))
+	cert, err := ca.Issue(e.Rand("kubeconfig/"+p.Name), spec, key.Public())
+	if err != nil {
+		return nil, err
+	}
+	secret, err := pki.EncodeKey(key)
+	if err != nil {
+		return nil, err
+	}
+	access := pki.Access{Server: server, Cluster: n.Cluster.Name, User: p.UserOn(n.Name), CA: pki.EncodeCertificates(ca.Certificate)}
+	return access.WithCertificate(pki.EncodeCertificates(cert), secret).Encode()
+}
+
+// keep checks that the file trusts this cluster's CA.
+func keep(ctx context.Context, e *flow.Env, path string, old []byte, ca *x509.Certificate, server string) error {
+	config, err := pki.ParseKubeconfig(old)
+	if err == nil {
+		read := func(path string) ([]byte, error) { return e.World.ReadFile(ctx, path) }
+		var warnings []string
+		warnings, err = config.CheckReuse([]*x509.Certificate{ca}, server, read)
+		for _, w := range warnings {
+			e.Warn("%s: %s", path, w)
+		}
+	}
+	if err != nil {
+		return problem.New("using the existing "+path, err, "mend the file, or move it away to have a new one made")
+	}
+	e.Say("using the existing kubeconfig file %q", path)
+	return nil
+}
+
+func authority(ctx context.Context, e *flow.Env, n *node.Node) (pki.CA, error) {
+	cert, err := e.World.ReadFile(ctx, n.Paths.Cert("ca"))
+	if err != nil {
+		return pki.CA{}, problem.New("reading the cluster's CA", err, "run the certs/ca phase first")
+	}
+	key, err := e.World.ReadFile(ctx, n.Paths.Key("ca"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return pki.CA{}, fmt.Errorf("reading the CA's key: %w", err)
+	}
+	return pki.Stored{Certificate: cert, Key: key}.CA()
+}

@@ -1,0 +1,86 @@
+package report
+
+import "kubeadm/internal/flow"
+
+// ordered passes events on in the order of the tree of phases: what a branch says is
+// held back until the branches before it are over.
+type ordered struct {
+	show func(flow.Event)
+	root queue
+}
+
+// queue is what one branch has said and not yet been heard.
+type queue struct {
+	items []item
+	over  bool
+}
+
+// item is an event, or a place where branches run side by side.
+type item struct {
+	event flow.Event
+	fork  *fork
+}
+
+type fork struct {
+	group    int
+	branches []queue
+}
+
+func (o *ordered) add(e flow.Event) {
+	q := o.root.at(e.Place)
+	if e.Kind == flow.Joined {
+		q.over = true
+	} else {
+		q.items = append(q.items, item{event: e})
+	}
+	o.root.flush(o.show, false)
+}
+
+// rest passes on everything that was still held back.
+func (o *ordered) rest() { o.root.flush(o.show, true) }
+
+// at finds the queue of a branch, making forks on the way.
+func (q *queue) at(place []flow.Slot) *queue {
+	for _, s := range place {
+		f := q.lastFork(s.Group)
+		if f == nil {
+			f = &fork{group: s.Group, branches: make([]queue, s.Of)}
+			q.items = append(q.items, item{fork: f})
+		}
+		q = &f.branches[s.Index]
+	}
+	return q
+}
+
+func (q *queue) lastFork(group int) *fork {
+	for i := len(q.items) - 1; i >= 0; i-- {
+		if f := q.items[i].fork; f != nil && f.group == group {
+			return f
+		}
+	}
+	return nil
+}
+
+// flush shows what may be shown and tells whether nothing is left.
+func (q *queue) flush(show func(flow.Event), all bool) bool {
+	for len(q.items) > 0 {
+		head := q.items[0]
+		if head.fork == nil {
+			show(head.event)
+		} else if !head.fork.flush(show, all) {
+			return false
+		}
+		q.items = q.items[1:]
+	}
+	return true
+}
+
+func (f *fork) flush(show func(flow.Event), all bool) bool {
+	for i := range f.branches {
+		b := &f.branches[i]
+		if empty := b.flush(show, all); !all && (!empty || !b.over) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,135 @@
+// Package report turns events into lines of text and problems into help. It and main
+// are the only ones that write to the user's terminal.
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/problem"
+)
+
+// Text renders events as lines "[phase] what happened": progress and results to Out, warnings to Err.
+type Text struct {
+	Out, Err io.Writer
+	// Verbosity 0 shows what phases say and wait for, 1 also each change, skipped phase and thing already so.
+	Verbosity int
+	// Conditional says "would" before each change and wait, and shows what would be written.
+	Conditional bool
+	// Quiet leaves out progress, so that Out holds nothing but results.
+	Quiet bool
+
+	mu    sync.Mutex
+	order *ordered
+}
+
+// Emit takes one event; it may be called by many at once.
+func (t *Text) Emit(e flow.Event) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.order == nil {
+		t.order = &ordered{show: t.show}
+	}
+	t.order.add(e)
+}
+
+// Close shows what was still held back for the sake of order.
+func (t *Text) Close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.order != nil {
+		t.order.rest()
+	}
+}
+
+func (t *Text) show(e flow.Event) {
+	switch e.Kind {
+	case flow.Printed:
+		fmt.Fprint(t.Out, e.Text)
+	case flow.Warned:
+		t.warn(e)
+	case flow.Said:
+		t.line(e, "%s", e.Text)
+	case flow.Waiting:
+		t.waiting(e)
+	case flow.Waited:
+		if !t.Conditional {
+			t.line(e, "%s", e.Text)
+		}
+	case flow.Did:
+		t.did(e)
+	case flow.Undone:
+		t.line(e, "put back: %s", e.Text)
+	case flow.AlreadySo, flow.Skipped:
+		t.aside(e)
+	}
+}
+
+func (t *Text) warn(e flow.Event) {
+	if e.Check != "" {
+		fmt.Fprintf(t.Err, "\t[WARNING %s]: %s\n", e.Check, e.Text)
+		return
+	}
+	fmt.Fprintf(t.Err, "[%s] warning: %s\n", tag(e), e.Text)
+}
+
+func (t *Text) waiting(e flow.Event) {
+	if t.Conditional {
+		t.line(e, "would wait for %s", e.Text)
+		return
+	}
+	t.line(e, "waiting for %s", e.Text)
+}
+
+func (t *Text) did(e flow.Event) {
+	if !t.Conditional {
+		if t.Verbosity > 0 {
+			t.line(e, "done: %s", e.Text)
+		}
+		return
+	}
+	t.line(e, "would %s", e.Text)
+	if shown, ok := e.Change.(change.Shown); ok && !t.Quiet {
+		if text := strings.TrimRight(shown.Content(), "\n"); text != "" {
+			fmt.Fprintf(t.Out, "\t%s\n", strings.ReplaceAll(text, "\n", "\n\t"))
+		}
+	}
+}
+
+func (t *Text) aside(e flow.Event) {
+	if t.Verbosity == 0 {
+		return
+	}
+	if e.Kind == flow.Skipped {
+		t.line(e, "phase %s is skipped: %s", e.Phase, e.Text)
+		return
+	}
+	t.line(e, "already so: %s", e.Text)
+}
+
+func (t *Text) line(e flow.Event, format string, args ...any) {
+	if !t.Quiet {
+		fmt.Fprintf(t.Out, "[%s] %s\n", tag(e), fmt.Sprintf(format, args...))
+	}
+}
+
+// tag is the first part of the phase's address.
+func tag(e flow.Event) string {
+	if e.Phase == "" {
+		return "kubeadm"
+	}
+	top, _, _ := strings.Cut(e.Phase, "/")
+	return top
+}
+
+// Error tells what went wrong and what to do about it.
+func Error(w io.Writer, err error) {
+	fmt.Fprintf(w, "error: %v\n", err)
+	for _, hint := range problem.Hints(err) {
+		fmt.Fprintf(w, "  - %s\n", hint)
+	}
+}
