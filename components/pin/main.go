@@ -69,6 +69,7 @@ func moduleFile(upstream *modfile.File, version string) (string, error) {
 	for _, g := range upstream.Godebug {
 		fmt.Fprintf(&b, "godebug %s=%s\n\n", g.Key, g.Value)
 	}
+	fmt.Fprintf(&b, "tool %s/cmd/kubeadm\n\n", upstream.Module.Mod.Path)
 	fmt.Fprintf(&b, "require (\n\t%s %s\n\t%s %s\n\t%s %s\n)\n\n", upstream.Module.Mod.Path, version, server, etcd, ctl, etcd)
 	library := "v0" + strings.TrimPrefix(version, semver.Major(version))
 	b.WriteString("replace (\n")

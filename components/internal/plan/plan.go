@@ -21,7 +21,7 @@ type Plan struct {
 	store    *cache.Store
 	release  pins.Kubernetes
 	compiler string // which Go, for which system
-	packer   string // digest of the packer itself, which shapes archives and bundles
+	packer   string // digest of the code that shapes archives and bundles
 
 	programs []cache.Part // Kubernetes first, since it takes longest
 	userland cache.Part   // what kube-proxy calls
@@ -36,7 +36,7 @@ func New(ctx context.Context, root string, release pins.Kubernetes, store *cache
 	if p.compiler, err = golang.Version(ctx); err != nil {
 		return nil, err
 	}
-	if p.packer, err = cache.Sources(root, "go.mod", "go.sum", "build/*.go", "internal/*/*.go"); err != nil {
+	if p.packer, err = cache.Sources(root, "go.mod", "go.sum", "internal/image/*.go", "internal/plan/*.go"); err != nil {
 		return nil, err
 	}
 	if p.programs, err = p.programParts(ctx); err != nil {

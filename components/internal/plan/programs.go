@@ -3,6 +3,7 @@ package plan
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -129,17 +130,17 @@ func (p *Plan) install(ctx context.Context, names []string) error {
 	return debian.Install(ctx, missing...)
 }
 
-// kubernetesPart is hyperkube and upstream's kubeadm. Both are compiled as a release is: the same tags, and the version stamped
-// into the two packages that report it.
+// kubernetesPart is hyperkube and upstream's kubeadm, the tool that the module file names. Both are compiled as a release
+// is: the same tags, and the version stamped into the two packages that report it.
 func (p *Plan) kubernetesPart() (cache.Part, error) {
 	part := cache.Part{Name: "kubernetes", Version: p.release.Version}
 	pinned := strings.TrimSuffix(p.release.Modfile, ".mod") + ".*"
-	sources, err := cache.Sources(p.root, "kubernetes/"+pinned, "kubernetes/hyperkube/*.go", "kubernetes/kubeadm-upstream/*.go")
+	sources, err := cache.Sources(p.root, "kubernetes/"+pinned, "kubernetes/hyperkube/*.go")
 	if err != nil {
 		return part, err
 	}
 	b := golang.Build{Dir: filepath.Join(p.root, "kubernetes"), Modfile: p.release.Modfile,
-		Packages: []string{"./hyperkube", "./kubeadm-upstream"}, Tags: "selinux,notest,grpcnotrace"}
+		Packages: []string{"./hyperkube", "tool"}, Tags: "selinux,notest,grpcnotrace"}
 	inputs := append([]string{p.compiler, sources, stamp(p.release.Version, time.Time{})}, b.Inputs()...)
 	part.Key = cache.NewKey(inputs...)
 	part.Build = func(ctx context.Context, dir string) error {
@@ -148,7 +149,10 @@ func (p *Plan) kubernetesPart() (cache.Part, error) {
 			return err
 		}
 		b.LDFlags = "-s -w" + stamp(p.release.Version, m.Time)
-		return b.Run(ctx, dir)
+		if err := b.Run(ctx, dir); err != nil {
+			return err
+		}
+		return os.Rename(filepath.Join(dir, "kubeadm"), filepath.Join(dir, "kubeadm-upstream"))
 	}
 	return part, nil
 }
