@@ -1,0 +1,91 @@
+package manifest
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"kubeadm/internal/node"
+)
+
+const endpointAnnotation = "kubeadm.kubernetes.io/kube-apiserver.advertise-address.endpoint"
+
+func apiServer(n *node.Node, h Host) static {
+	c := &n.Cluster.APIServer
+	volumes := certificateVolumes(n, h)
+	for i, dir := range externalEtcdDirs(n) {
+		volumes = append(volumes, sameDir(fmt.Sprintf("etcd-certs-%d", i), dir, true))
+	}
+	return static{
+		command:     command("kube-apiserver", slices.Concat(apiServerArgs(n), apiServerEtcdArgs(n)), c.Args),
+		annotations: map[string]string{endpointAnnotation: n.APIEndpoint()},
+		env:         mergeEnv(h.proxyEnv(), c.Envs),
+		volumes:     mergeVolumes(volumes, c.Volumes),
+		probes:      https(n.Address, n.BindPort),
+		cpu:         "250m",
+	}
+}
+
+func apiServerArgs(n *node.Node) []node.Arg {
+	p := n.Paths
+	args := []node.Arg{
+		{Name: "advertise-address", Value: n.Address},
+		{Name: "allow-privileged", Value: "true"},
+		{Name: "client-ca-file", Value: p.Cert("ca")},
+		{Name: "enable-admission-plugins", Value: "NodeRestriction"},
+		{Name: "enable-bootstrap-token-auth", Value: "true"},
+		{Name: "kubelet-client-certificate", Value: p.Cert("apiserver-kubelet-client")},
+		{Name: "kubelet-client-key", Value: p.Key("apiserver-kubelet-client")},
+		{Name: "kubelet-preferred-address-types", Value: "InternalIP,ExternalIP,Hostname"},
+		{Name: "proxy-client-cert-file", Value: p.Cert("front-proxy-client")},
+		{Name: "proxy-client-key-file", Value: p.Key("front-proxy-client")},
+		{Name: "requestheader-allowed-names", Value: "front-proxy-client"},
+		{Name: "requestheader-client-ca-file", Value: p.Cert("front-proxy-ca")},
+		{Name: "requestheader-extra-headers-prefix", Value: "X-Remote-Extra-"},
+		{Name: "requestheader-group-headers", Value: "X-Remote-Group"},
+		{Name: "requestheader-username-headers", Value: "X-Remote-User"},
+		{Name: "secure-port", Value: strconv.Itoa(int(n.BindPort))},
+		{Name: "service-account-issuer", Value: "https://kubernetes.default.svc." + n.Cluster.DNSDomain},
+		{Name: "service-account-key-file", Value: p.PublicKey("sa")},
+		{Name: "service-account-signing-key-file", Value: p.Key("sa")},
+		{Name: "service-cluster-ip-range", Value: n.Cluster.ServiceSubnet},
+		{Name: "tls-cert-file", Value: p.Cert("apiserver")},
+		{Name: "tls-private-key-file", Value: p.Key("apiserver")},
+	}
+	// The API server refuses modes beside a configuration file.
+	if _, ok := node.LastArg(n.Cluster.APIServer.Args, "authorization-config"); !ok {
+		args = append(args, node.Arg{Name: "authorization-mode", Value: "Node,RBAC"})
+	}
+	return args
+}
+
+func apiServerEtcdArgs(n *node.Node) []node.Arg {
+	e := n.Cluster.Etcd.External
+	if e == nil {
+		return localEtcdArgs(n)
+	}
+	args := []node.Arg{{Name: "etcd-servers", Value: strings.Join(e.Endpoints, ",")}}
+	if e.CAFile != "" {
+		args = append(args, node.Arg{Name: "etcd-cafile", Value: e.CAFile})
+	}
+	if e.CertFile != "" && e.KeyFile != "" {
+		args = append(args,
+			node.Arg{Name: "etcd-certfile", Value: e.CertFile},
+			node.Arg{Name: "etcd-keyfile", Value: e.KeyFile})
+	}
+	return args
+}
+
+func localEtcdArgs(n *node.Node) []node.Arg {
+	servers, ok := node.LastArg(n.Cluster.Etcd.Args, "advertise-client-urls")
+	if !ok {
+		servers = etcdURL("https", n.Loopback(), 2379)
+	}
+	return []node.Arg{
+		{Name: "etcd-cafile", Value: n.Paths.Cert("etcd/ca")},
+		{Name: "etcd-certfile", Value: n.Paths.Cert("apiserver-etcd-client")},
+		{Name: "etcd-keyfile", Value: n.Paths.Key("apiserver-etcd-client")},
+		{Name: "etcd-servers", Value: servers},
+	}
+}

@@ -1,0 +1,90 @@
+package manifest
+
+import (
+	"path"
+
+	"kubeadm/internal/node"
+)
+
+const loopback = "127.0.0.1" // where controller manager and scheduler listen, on IPv6 machines too
+
+func controllerManager(n *node.Node, h Host) static {
+	c := &n.Cluster.ControllerManager
+	config := path.Join(n.Paths.Kubernetes, "controller-manager.conf")
+	p := https(bindAddress(c.Args), 10257)
+	p.live, p.ready, p.start = "/healthz", "", "/healthz"
+	return static{
+		command: command("kube-controller-manager", controllerManagerArgs(n, h, config), c.Args),
+		env:     mergeEnv(h.proxyEnv(), c.Envs),
+		volumes: mergeVolumes(certificateVolumes(n, h), []node.Volume{kubeconfig(config)}, c.Volumes),
+		probes:  p,
+		cpu:     "200m",
+	}
+}
+
+func controllerManagerArgs(n *node.Node, h Host, config string) []node.Arg {
+	p := n.Paths
+	signCert, signKey := p.Cert("ca"), p.Key("ca")
+	if h.ExternalCA {
+		signCert, signKey = "", ""
+	}
+	args := append(clientArgs(config),
+		node.Arg{Name: "client-ca-file", Value: p.Cert("ca")},
+		node.Arg{Name: "cluster-signing-cert-file", Value: signCert},
+		node.Arg{Name: "cluster-signing-key-file", Value: signKey},
+		node.Arg{Name: "controllers", Value: "*,bootstrapsigner,tokencleaner"},
+		node.Arg{Name: "requestheader-client-ca-file", Value: p.Cert("front-proxy-ca")},
+		node.Arg{Name: "root-ca-file", Value: p.Cert("ca")},
+		node.Arg{Name: "service-account-private-key-file", Value: p.Key("sa")},
+		node.Arg{Name: "use-service-account-credentials", Value: "true"},
+	)
+	if n.Cluster.Name != "" {
+		args = append(args, node.Arg{Name: "cluster-name", Value: n.Cluster.Name})
+	}
+	return append(args, podNetworkArgs(&n.Cluster)...)
+}
+
+// podNetworkArgs let the controller manager give each Node its part of the Pod network.
+func podNetworkArgs(c *node.Cluster) []node.Arg {
+	if c.PodSubnet == "" {
+		return nil
+	}
+	args := []node.Arg{
+		{Name: "allocate-node-cidrs", Value: "true"},
+		{Name: "cluster-cidr", Value: c.PodSubnet},
+	}
+	if c.ServiceSubnet != "" {
+		args = append(args, node.Arg{Name: "service-cluster-ip-range", Value: c.ServiceSubnet})
+	}
+	return args
+}
+
+func scheduler(n *node.Node, h Host) static {
+	c := &n.Cluster.Scheduler
+	config := path.Join(n.Paths.Kubernetes, "scheduler.conf")
+	return static{
+		command: command("kube-scheduler", clientArgs(config), c.Args),
+		env:     mergeEnv(h.proxyEnv(), c.Envs),
+		volumes: mergeVolumes([]node.Volume{kubeconfig(config)}, c.Volumes),
+		probes:  https(bindAddress(c.Args), 10259),
+		cpu:     "100m",
+	}
+}
+
+// clientArgs are those of a component that works through the API server, one instance at a time.
+func clientArgs(config string) []node.Arg {
+	return []node.Arg{
+		{Name: "authentication-kubeconfig", Value: config},
+		{Name: "authorization-kubeconfig", Value: config},
+		{Name: "bind-address", Value: loopback},
+		{Name: "kubeconfig", Value: config},
+		{Name: "leader-elect", Value: "true"},
+	}
+}
+
+func bindAddress(users []node.Arg) string {
+	if address, ok := node.LastArg(users, "bind-address"); ok {
+		return address
+	}
+	return loopback
+}

@@ -1,0 +1,232 @@
+package manifest
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/node"
+)
+
+const (
+	// DNSSelector finds the Deployment of the cluster's DNS server, in kube-system.
+	DNSSelector = "k8s-app=kube-dns"
+	// DNSReplicas is how many DNS servers a new cluster has.
+	DNSReplicas = 2
+
+	dnsApp = "kube-dns"
+)
+
+// CoreDNS is all that the cluster's DNS server consists of.
+type CoreDNS struct {
+	Config     *corev1.ConfigMap
+	Access     []change.Object // ClusterRole, ClusterRoleBinding and ServiceAccount
+	Deployment *appsv1.Deployment
+	Service    *corev1.Service
+}
+
+// NewCoreDNS builds CoreDNS with the default Corefile and that many replicas.
+func NewCoreDNS(n *node.Node, replicas int32, p Patches) (CoreDNS, error) {
+	images, err := Images(n)
+	if err != nil {
+		return CoreDNS{}, err
+	}
+	deployment, err := p.deployment(dnsDeployment(images.CoreDNS(), replicas))
+	if err != nil {
+		return CoreDNS{}, err
+	}
+	address, err := dnsAddress(n.Cluster.ServiceSubnet)
+	if err != nil {
+		return CoreDNS{}, err
+	}
+	return CoreDNS{
+		Config:     dnsConfig(map[string]string{CorefileKey: corefile(n.Cluster.DNSDomain)}),
+		Access:     dnsAccess(),
+		Deployment: deployment,
+		Service:    dnsService(address),
+	}, nil
+}
+
+// Objects lists the parts in the order in which they are written.
+func (c CoreDNS) Objects() []change.Object {
+	return append(append([]change.Object{c.Config}, c.Access...), c.Deployment, c.Service)
+}
+
+// Printed lists the parts in the order in which a user who asks for the manifest sees them.
+func (c CoreDNS) Printed() []change.Object {
+	return append([]change.Object{c.Deployment, c.Config, c.Service}, c.Access...)
+}
+
+// DeployedDNS tells how many replicas the Deployment among those that DNSSelector found has,
+// and the version, by its image's tag, of its CoreDNS. Without any: DNSReplicas and none.
+func DeployedDNS(found []appsv1.Deployment) (replicas int32, version string, err error) {
+	switch len(found) {
+	case 0:
+		return DNSReplicas, "", nil
+	case 1:
+	default:
+		return 0, "", fmt.Errorf("%d Deployments in kube-system carry the label %s: delete those that are not the cluster's DNS server", len(found), DNSSelector)
+	}
+	spec := found[0].Spec
+	replicas = 1 // what the API server assumes
+	if spec.Replicas != nil {
+		replicas = *spec.Replicas
+	}
+	if containers := spec.Template.Spec.Containers; len(containers) > 0 {
+		image, _, _ := strings.Cut(containers[0].Image, "@")
+		_, version, _ = strings.Cut(image[strings.LastIndex(image, "/")+1:], ":")
+	}
+	return replicas, version, nil
+}
+
+// dnsAddress is number 10 of the first of the service subnets.
+func dnsAddress(subnets string) (string, error) {
+	first, _, _ := strings.Cut(subnets, ",")
+	subnet, err := netip.ParsePrefix(first)
+	if err != nil {
+		return "", fmt.Errorf("service subnet %q: %w", first, err)
+	}
+	address := subnet.Masked().Addr()
+	for range 10 {
+		address = address.Next()
+	}
+	if !subnet.Contains(address) {
+		return "", fmt.Errorf("service subnet %s has no room for the DNS server, which gets address number 10: choose a larger one", first)
+	}
+	return address.String(), nil
+}
+
+func dnsAccess() []change.Object {
+	watch := []string{"list", "watch"}
+	return []change.Object{
+		clusterRole("system:coredns",
+			rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"endpoints", "services", "pods", "namespaces"}, Verbs: watch},
+			rbacv1.PolicyRule{APIGroups: []string{discoveryv1.GroupName}, Resources: []string{"endpointslices"}, Verbs: watch}),
+		clusterBinding("system:coredns", "system:coredns", serviceAccountSubject("coredns")),
+		&corev1.ServiceAccount{TypeMeta: core("ServiceAccount"), ObjectMeta: named(kubeSystem, "coredns")},
+	}
+}
+
+func dnsDeployment(image string, replicas int32) *appsv1.Deployment {
+	labels := map[string]string{"k8s-app": dnsApp}
+	meta := named(kubeSystem, "coredns")
+	meta.Labels = labels
+	return &appsv1.Deployment{
+		TypeMeta:   apps("Deployment"),
+		ObjectMeta: meta,
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas,
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Strategy: appsv1.DeploymentStrategy{
+				Type:          appsv1.RollingUpdateDeploymentStrategyType,
+				RollingUpdate: &appsv1.RollingUpdateDeployment{MaxUnavailable: new(intstr.FromInt32(1))},
+			},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       dnsPod(image),
+			},
+		},
+	}
+}
+
+func dnsPod(image string) corev1.PodSpec {
+	return corev1.PodSpec{
+		PriorityClassName:  clusterCritical,
+		ServiceAccountName: "coredns",
+		NodeSelector:       linux(),
+		DNSPolicy:          corev1.DNSDefault, // it cannot ask itself
+		Affinity: &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{
+				Weight: 100,
+				PodAffinityTerm: corev1.PodAffinityTerm{
+					TopologyKey: corev1.LabelHostname,
+					LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+						{Key: "k8s-app", Operator: metav1.LabelSelectorOpIn, Values: []string{dnsApp}},
+					}},
+				},
+			}},
+		}},
+		Tolerations: []corev1.Toleration{
+			{Key: "CriticalAddonsOnly", Operator: corev1.TolerationOpExists},
+			{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule},
+		},
+		Containers: []corev1.Container{dnsContainer(image)},
+		Volumes: []corev1.Volume{{Name: "config-volume", VolumeSource: corev1.VolumeSource{
+			ConfigMap: &corev1.ConfigMapVolumeSource{
+				LocalObjectReference: corev1.LocalObjectReference{Name: "coredns"},
+				Items:                []corev1.KeyToPath{{Key: CorefileKey, Path: CorefileKey}},
+			},
+		}}},
+	}
+}
+
+func dnsContainer(image string) corev1.Container {
+	return corev1.Container{
+		Name:            "coredns",
+		Image:           image,
+		ImagePullPolicy: corev1.PullIfNotPresent,
+		Args:            []string{"-conf", "/etc/coredns/Corefile"},
+		Resources: corev1.ResourceRequirements{
+			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("170Mi")},
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("70Mi")},
+		},
+		Ports: []corev1.ContainerPort{
+			{Name: "dns", ContainerPort: 53, Protocol: corev1.ProtocolUDP},
+			{Name: "dns-tcp", ContainerPort: 53, Protocol: corev1.ProtocolTCP},
+			{Name: "metrics", ContainerPort: 9153, Protocol: corev1.ProtocolTCP},
+			{Name: "liveness-probe", ContainerPort: 8080, Protocol: corev1.ProtocolTCP},
+			{Name: "readiness-probe", ContainerPort: 8181, Protocol: corev1.ProtocolTCP},
+		},
+		VolumeMounts: []corev1.VolumeMount{{Name: "config-volume", MountPath: "/etc/coredns", ReadOnly: true}},
+		LivenessProbe: &corev1.Probe{
+			ProbeHandler:        dnsProbe("/health", "liveness-probe"),
+			InitialDelaySeconds: 60, TimeoutSeconds: 5, SuccessThreshold: 1, FailureThreshold: 5,
+		},
+		ReadinessProbe: &corev1.Probe{ProbeHandler: dnsProbe("/ready", "readiness-probe")},
+		SecurityContext: &corev1.SecurityContext{
+			AllowPrivilegeEscalation: new(false),
+			ReadOnlyRootFilesystem:   new(true),
+			Capabilities: &corev1.Capabilities{
+				Add: []corev1.Capability{"NET_BIND_SERVICE"}, Drop: []corev1.Capability{"ALL"},
+			},
+		},
+	}
+}
+
+func dnsProbe(path, port string) corev1.ProbeHandler {
+	return corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString(port), Scheme: corev1.URISchemeHTTP}}
+}
+
+func dnsService(address string) *corev1.Service {
+	meta := named(kubeSystem, dnsApp)
+	meta.Labels = map[string]string{
+		"k8s-app": dnsApp, "kubernetes.io/cluster-service": "true", "kubernetes.io/name": "CoreDNS",
+	}
+	meta.Annotations = map[string]string{"prometheus.io/port": "9153", "prometheus.io/scrape": "true"}
+	port := func(name string, number int32, protocol corev1.Protocol) corev1.ServicePort {
+		return corev1.ServicePort{Name: name, Port: number, Protocol: protocol, TargetPort: intstr.FromInt32(number)}
+	}
+	return &corev1.Service{
+		TypeMeta:   core("Service"),
+		ObjectMeta: meta,
+		Spec: corev1.ServiceSpec{
+			ClusterIP: address,
+			Selector:  map[string]string{"k8s-app": dnsApp},
+			Ports: []corev1.ServicePort{
+				port("dns", 53, corev1.ProtocolUDP), port("dns-tcp", 53, corev1.ProtocolTCP), port("metrics", 9153, corev1.ProtocolTCP),
+			},
+		},
+	}
+}
+
+// linux keeps Pods of our addons off other operating systems.
+func linux() map[string]string { return map[string]string{corev1.LabelOSStable: "linux"} }

@@ -1,0 +1,66 @@
+package manifest
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kubeadm/internal/change"
+)
+
+// Host is what was observed, here and in the cluster that is joined, and finds its way
+// into the files of this machine.
+type Host struct {
+	CADirs     []string        // those of CADirs that exist
+	Env        []string        // environment of this process, "NAME=value"
+	ExternalCA bool            // ca.crt is there and ca.key is not
+	Members    []change.Member // of the etcd cluster that is joined, this one included; nil for a new cluster
+	Resolved   bool            // the service systemd-resolved is active
+}
+
+// caDir is a folder in which some distributions keep CA certificates.
+type caDir struct{ volume, path string }
+
+func caDirs() []caDir {
+	return []caDir{
+		{"etc-pki-ca-trust", "/etc/pki/ca-trust"},
+		{"etc-pki-tls-certs", "/etc/pki/tls/certs"},
+		{"etc-ca-certificates", "/etc/ca-certificates"},
+		{"usr-share-ca-certificates", "/usr/share/ca-certificates"},
+		{"usr-local-share-ca-certificates", "/usr/local/share/ca-certificates"},
+	}
+}
+
+// CADirs are the folders that kube-apiserver and kube-controller-manager see where they exist.
+func CADirs() []string {
+	var paths []string
+	for _, d := range caDirs() {
+		paths = append(paths, d.path)
+	}
+	return paths
+}
+
+// proxyEnv is the part of the environment that says which proxy to use.
+func (h Host) proxyEnv() []corev1.EnvVar {
+	var vars []corev1.EnvVar
+	for _, pair := range h.Env {
+		name, value, _ := strings.Cut(pair, "=")
+		if value != "" && strings.HasSuffix(strings.ToLower(name), "_proxy") {
+			vars = append(vars, corev1.EnvVar{Name: name, Value: value})
+		}
+	}
+	return vars
+}
+
+// mergeEnv sorts variables by name; of equal names the last one counts.
+func mergeEnv(lists ...[]corev1.EnvVar) []corev1.EnvVar {
+	var merged []corev1.EnvVar
+	for _, v := range slices.Backward(slices.Concat(lists...)) {
+		if !slices.ContainsFunc(merged, func(m corev1.EnvVar) bool { return m.Name == v.Name }) {
+			merged = append(merged, v)
+		}
+	}
+	slices.SortFunc(merged, func(a, b corev1.EnvVar) int { return strings.Compare(a.Name, b.Name) })
+	return merged
+}

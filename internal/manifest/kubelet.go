@@ -1,0 +1,95 @@
+package manifest
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+	"sigs.k8s.io/yaml"
+
+	"kubeadm/internal/node"
+)
+
+// KubeletFlagsVariable is what the kubelet's unit expands on its command line.
+const KubeletFlagsVariable = "KUBELET_KUBEADM_ARGS"
+
+// KubeletFlags is the environment file with the kubelet's command line.
+func KubeletFlags(n *node.Node) []byte {
+	var ours []node.Arg
+	if n.Name != n.Hostname {
+		ours = append(ours, node.Arg{Name: "hostname-override", Value: n.Name})
+	}
+	if n.Role == node.Worker && len(n.Taints) > 0 {
+		var taints []string
+		for _, t := range n.Taints {
+			taints = append(taints, t.ToString())
+		}
+		ours = append(ours, node.Arg{Name: "register-with-taints", Value: strings.Join(taints, ",")})
+	}
+	return fmt.Appendf(nil, "%s=%q\n", KubeletFlagsVariable, strings.Join(arguments(ours, n.KubeletArgs), " "))
+}
+
+// KubeletInstanceConfig is the part of the kubelet's configuration that belongs to this machine alone.
+func KubeletInstanceConfig(n *node.Node) []byte {
+	return fmt.Appendf(nil, "containerRuntimeEndpoint: %q\n", n.CRISocket)
+}
+
+// resolvedConf lists the name servers that systemd-resolved asks. /etc/resolv.conf
+// then points to the stub resolver on loopback, which no Pod can reach.
+const resolvedConf = "/run/systemd/resolve/resolv.conf"
+
+// KubeletConfigFile is the kubelet's configuration on this machine: that of the
+// cluster, then what the host needs, the user's patches and the instance
+// configuration, each over the one before. Warnings tell of values that do not suit the host.
+func KubeletConfigFile(n *node.Node, h Host, p Patches) (data []byte, warnings []string, err error) {
+	config := kubeletConfig(n)
+	if h.Resolved {
+		warnings = useResolved(config)
+	}
+	data, err = json.Marshal(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encoding the kubelet's configuration: %w", err)
+	}
+	if data, err = p.apply(KubeletConfiguration, data, *config); err != nil {
+		return nil, nil, err
+	}
+	if data, err = addInstanceConfig(data, n); err != nil {
+		return nil, nil, err
+	}
+	if data, err = yaml.JSONToYAML(data); err != nil {
+		return nil, nil, fmt.Errorf("encoding the kubelet's configuration: %w", err)
+	}
+	return data, warnings, nil
+}
+
+// kubeletConfig is a copy of the cluster's configuration that names its kind.
+func kubeletConfig(n *node.Node) *kubeletconfig.KubeletConfiguration {
+	config := n.Cluster.Kubelet.Config.DeepCopy()
+	config.TypeMeta = metav1.TypeMeta{APIVersion: kubeletconfig.SchemeGroupVersion.String(), Kind: "KubeletConfiguration"}
+	return config
+}
+
+func useResolved(config *kubeletconfig.KubeletConfiguration) (warnings []string) {
+	switch set := config.ResolverConfig; {
+	case set == nil:
+		config.ResolverConfig = new(resolvedConf)
+	case *set != resolvedConf:
+		return []string{fmt.Sprintf("the kubelet's resolvConf is %q though systemd-resolved is active, whose own file is %q", *set, resolvedConf)}
+	}
+	return nil
+}
+
+func addInstanceConfig(data []byte, n *node.Node) ([]byte, error) {
+	instance, err := yaml.YAMLToJSON(KubeletInstanceConfig(n))
+	if err != nil {
+		return nil, fmt.Errorf("the container runtime socket %q cannot be written down: %w", n.CRISocket, err)
+	}
+	data, err = strategicpatch.StrategicMergePatch(data, instance, kubeletconfig.KubeletConfiguration{})
+	if err != nil {
+		return nil, fmt.Errorf("adding this machine's part to the kubelet's configuration: %w", err)
+	}
+	return data, nil
+}

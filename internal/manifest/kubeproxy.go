@@ -1,0 +1,183 @@
+package manifest
+
+import (
+	"fmt"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubeconfigv1 "k8s.io/client-go/tools/clientcmd/api/v1"
+	proxyconfig "k8s.io/kube-proxy/config/v1alpha1"
+	"sigs.k8s.io/yaml"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/node"
+	"kubeadm/internal/release"
+)
+
+// Name of the ConfigMap of kube-proxy, in kube-system, and its keys.
+const (
+	KubeProxyConfigMap = "kube-proxy"
+	KubeProxyConfigKey = "config.conf"
+
+	kubeProxyKubeconfigKey = "kubeconfig.conf"
+)
+
+const (
+	kubeProxy        = "kube-proxy" // whatever belongs to it is called so
+	kubeProxyFolder  = "/var/lib/kube-proxy"
+	serviceAccount   = "/var/run/secrets/kubernetes.io/serviceaccount"
+	xtablesLock      = "/run/xtables.lock"
+	kernelModulesDir = "/lib/modules"
+)
+
+// KubeProxy is all that kube-proxy consists of.
+type KubeProxy struct {
+	Config    *corev1.ConfigMap
+	DaemonSet *appsv1.DaemonSet
+	Access    []change.Object // ServiceAccount, ClusterRoleBinding, Role and RoleBinding
+}
+
+// NewKubeProxy builds kube-proxy. The proxy variables in the host's environment become its own.
+func NewKubeProxy(n *node.Node, h Host, p Patches) (KubeProxy, error) {
+	images, err := Images(n)
+	if err != nil {
+		return KubeProxy{}, err
+	}
+	config, err := kubeProxyConfig(n)
+	if err != nil {
+		return KubeProxy{}, err
+	}
+	set, err := p.daemonSet(kubeProxyDaemonSet(images.Component(release.Proxy)))
+	if err != nil {
+		return KubeProxy{}, err
+	}
+	for i := range set.Spec.Template.Spec.Containers {
+		c := &set.Spec.Template.Spec.Containers[i]
+		c.Env = append(c.Env, mergeEnv(h.proxyEnv())...)
+	}
+	return KubeProxy{Config: config, DaemonSet: set, Access: kubeProxyAccess()}, nil
+}
+
+// Objects lists the parts in the order in which they are written.
+func (k KubeProxy) Objects() []change.Object {
+	return append([]change.Object{k.Config, k.DaemonSet}, k.Access...)
+}
+
+// Printed lists the parts in the order in which a user who asks for the manifest sees
+// them, without the mark of a generated configuration: the user may edit it.
+func (k KubeProxy) Printed() []change.Object {
+	config := k.Config.DeepCopy()
+	config.Annotations = nil
+	return append(k.Access, config, k.DaemonSet)
+}
+
+func kubeProxyAccess() []change.Object {
+	return append([]change.Object{
+		&corev1.ServiceAccount{TypeMeta: core("ServiceAccount"), ObjectMeta: named(kubeSystem, kubeProxy)},
+		clusterBinding("kubeadm:node-proxier", "system:node-proxier", serviceAccountSubject(kubeProxy)),
+	}, readable{kubeSystem, "configmaps", KubeProxyConfigMap, kubeProxy}.access(group(TokenGroup))...)
+}
+
+func kubeProxyConfig(n *node.Node) (*corev1.ConfigMap, error) {
+	config := n.Cluster.KubeProxy.Config.DeepCopy()
+	config.TypeMeta = metav1.TypeMeta{APIVersion: proxyconfig.SchemeGroupVersion.String(), Kind: "KubeProxyConfiguration"}
+	text, err := yaml.Marshal(config)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the configuration of kube-proxy: %w", err)
+	}
+	kubeconfig, err := kubeProxyKubeconfig(n.Server())
+	if err != nil {
+		return nil, err
+	}
+	c := configMap(kubeSystem, KubeProxyConfigMap, map[string]string{
+		KubeProxyConfigKey:     strings.TrimSuffix(string(text), "\n"),
+		kubeProxyKubeconfigKey: kubeconfig,
+	})
+	if n.Cluster.KubeProxy.Generated {
+		markGenerated(c)
+	}
+	c.Labels = map[string]string{"app": kubeProxy}
+	return c, nil
+}
+
+// kubeProxyKubeconfig names the server, since kube-proxy cannot find it by the Service that
+// it makes work itself. The rest comes from the ServiceAccount.
+func kubeProxyKubeconfig(server string) (string, error) {
+	const name = "default"
+	text, err := yaml.Marshal(kubeconfigv1.Config{
+		Clusters: []kubeconfigv1.NamedCluster{{Name: name, Cluster: kubeconfigv1.Cluster{
+			Server: server, CertificateAuthority: serviceAccount + "/ca.crt",
+		}}},
+		AuthInfos: []kubeconfigv1.NamedAuthInfo{{Name: name, AuthInfo: kubeconfigv1.AuthInfo{
+			TokenFile: serviceAccount + "/token",
+		}}},
+		Contexts: []kubeconfigv1.NamedContext{{Name: name, Context: kubeconfigv1.Context{
+			Cluster: name, AuthInfo: name, Namespace: metav1.NamespaceDefault,
+		}}},
+		CurrentContext: name,
+	})
+	if err != nil {
+		return "", fmt.Errorf("encoding the kubeconfig of kube-proxy: %w", err)
+	}
+	return "apiVersion: v1\nkind: Config\n" + strings.TrimSuffix(string(text), "\n"), nil
+}
+
+func kubeProxyDaemonSet(image string) *appsv1.DaemonSet {
+	labels := map[string]string{"k8s-app": kubeProxy}
+	meta := named(kubeSystem, kubeProxy)
+	meta.Labels = labels
+	return &appsv1.DaemonSet{
+		TypeMeta:   apps("DaemonSet"),
+		ObjectMeta: meta,
+		Spec: appsv1.DaemonSetSpec{
+			Selector:       &metav1.LabelSelector{MatchLabels: labels},
+			UpdateStrategy: appsv1.DaemonSetUpdateStrategy{Type: appsv1.RollingUpdateDaemonSetStrategyType},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: corev1.PodSpec{
+					PriorityClassName:  nodeCritical,
+					HostNetwork:        true,
+					ServiceAccountName: kubeProxy,
+					NodeSelector:       linux(),
+					Tolerations:        []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+					Containers:         []corev1.Container{kubeProxyContainer(image)},
+					Volumes:            kubeProxyVolumes(),
+				},
+			},
+		},
+	}
+}
+
+func kubeProxyContainer(image string) corev1.Container {
+	return corev1.Container{
+		Name:            kubeProxy,
+		Image:           image,
+		ImagePullPolicy: corev1.PullIfNotPresent,
+		Command: []string{
+			"/usr/local/bin/kube-proxy", "--config=" + kubeProxyFolder + "/" + KubeProxyConfigKey, "--hostname-override=$(NODE_NAME)",
+		},
+		SecurityContext: &corev1.SecurityContext{Privileged: new(true)},
+		Env: []corev1.EnvVar{{Name: "NODE_NAME", ValueFrom: &corev1.EnvVarSource{
+			FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"},
+		}}},
+		VolumeMounts: []corev1.VolumeMount{
+			{Name: kubeProxy, MountPath: kubeProxyFolder},
+			{Name: "xtables-lock", MountPath: xtablesLock},
+			{Name: "lib-modules", MountPath: kernelModulesDir, ReadOnly: true},
+		},
+	}
+}
+
+func kubeProxyVolumes() []corev1.Volume {
+	return []corev1.Volume{
+		{Name: kubeProxy, VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+			LocalObjectReference: corev1.LocalObjectReference{Name: KubeProxyConfigMap},
+		}}},
+		{Name: "xtables-lock", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{
+			Path: xtablesLock, Type: new(corev1.HostPathFileOrCreate),
+		}}},
+		{Name: "lib-modules", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: kernelModulesDir}}},
+	}
+}

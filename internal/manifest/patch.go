@@ -1,0 +1,139 @@
+package manifest
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+)
+
+// Targets of patches besides the components of a control plane.
+const (
+	KubeletConfiguration = "kubeletconfiguration"
+	CoreDNSDeployment    = "corednsdeployment"
+	KubeProxyDaemonSet   = "kubeproxydaemonset"
+)
+
+// PatchTargets lists what can be patched, as file names of patches begin.
+func PatchTargets() []string {
+	targets := append([]string{Etcd}, Components()...)
+	return append(targets, KubeletConfiguration, CoreDNSDeployment, KubeProxyDaemonSet)
+}
+
+// PatchFile is a file in the user's directory of patches.
+type PatchFile struct {
+	Name string // path; the base name says what the file patches and how
+	Data []byte
+}
+
+// Patches are the user's changes to what this package builds, in order. Zero changes nothing.
+type Patches struct{ patches []patch }
+
+// patch is one document of a file.
+type patch struct {
+	target, kind string
+	origin       string // for messages
+	json         []byte
+}
+
+// Ways to patch, as the file names have them.
+const (
+	jsonPatch      = "json"
+	mergePatch     = "merge"
+	strategicPatch = "strategic"
+)
+
+// ParsePatches reads files named "target[suffix][+kind].extension": target is one of
+// PatchTargets, kind is json (RFC 6902), merge (RFC 7386) or strategic, the default,
+// extension is json or yaml. A file may hold several YAML documents. Notes tell which
+// files were passed over, and why.
+func ParsePatches(files []PatchFile) (p Patches, notes []string, err error) {
+	for _, f := range files {
+		target, kind, why, err := parsePatchName(path.Base(f.Name))
+		if err != nil {
+			return Patches{}, nil, fmt.Errorf("patch file %q: %w", f.Name, err)
+		}
+		if why == "" && len(f.Data) == 0 {
+			why = "it is empty"
+		}
+		if why != "" {
+			notes = append(notes, fmt.Sprintf("patch file %q is passed over: %s", f.Name, why))
+			continue
+		}
+		documents, err := patchDocuments(f)
+		if err != nil {
+			return Patches{}, nil, err
+		}
+		for _, d := range documents {
+			d.target, d.kind = target, kind
+			p.patches = append(p.patches, d)
+		}
+	}
+	return p, notes, nil
+}
+
+// parsePatchName takes a file name apart; why says why the file is none of ours.
+func parsePatchName(name string) (target, kind, why string, err error) {
+	if ext := path.Ext(name); ext == name || ext != ".json" && ext != ".yaml" {
+		return "", "", "its name ends neither in .json nor in .yaml", nil
+	}
+	i := slices.IndexFunc(PatchTargets(), func(t string) bool { return strings.HasPrefix(name, t) })
+	if i < 0 {
+		return "", "", "its name begins with none of " + strings.Join(PatchTargets(), ", "), nil
+	}
+	target = PatchTargets()[i]
+	stem, _, _ := strings.Cut(strings.TrimPrefix(name, target), ".")
+	_, kind, given := strings.Cut(stem, "+")
+	if !given {
+		return target, strategicPatch, "", nil
+	}
+	for _, known := range []string{jsonPatch, mergePatch, strategicPatch} {
+		if strings.HasPrefix(kind, known) {
+			return target, known, "", nil
+		}
+	}
+	return "", "", "", fmt.Errorf("unknown kind of patch %q: write +%s, +%s or +%s", "+"+kind, jsonPatch, mergePatch, strategicPatch)
+}
+
+// patchDocuments converts each document of a file to JSON.
+func patchDocuments(f PatchFile) ([]patch, error) {
+	var list []patch
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(f.Data)))
+	for i := 1; ; i++ {
+		text, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return list, nil
+		}
+		origin := fmt.Sprintf("patch file %q, document %d", f.Name, i)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", origin, err)
+		}
+		json, err := yaml.YAMLToJSON(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s is neither YAML nor JSON: %w", origin, err)
+		}
+		if string(json) != "null" {
+			list = append(list, patch{origin: origin, json: json})
+		}
+	}
+}
+
+// Origins names the documents that patch a target, in order, for messages.
+func (p Patches) Origins(target string) []string {
+	var list []string
+	for _, d := range p.patches {
+		if d.target == target {
+			list = append(list, d.origin)
+		}
+	}
+	return list
+}
+

@@ -1,0 +1,70 @@
+package manifest
+
+import (
+	"encoding/json"
+	"fmt"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+)
+
+// Pod returns the static Pod as the user wants it. Fields that a Pod does not have are lost.
+func (p Patches) Pod(pod *corev1.Pod) (*corev1.Pod, error) { return patched(p, pod.Name, pod) }
+
+// deployment returns the Deployment of CoreDNS as the user wants it.
+func (p Patches) deployment(d *appsv1.Deployment) (*appsv1.Deployment, error) {
+	return patched(p, CoreDNSDeployment, d)
+}
+
+// daemonSet returns the DaemonSet of kube-proxy as the user wants it.
+func (p Patches) daemonSet(d *appsv1.DaemonSet) (*appsv1.DaemonSet, error) {
+	return patched(p, KubeProxyDaemonSet, d)
+}
+
+// patched leaves the object it is given alone.
+func patched[T any](p Patches, target string, object *T) (*T, error) {
+	data, err := json.Marshal(object)
+	if err != nil {
+		return nil, fmt.Errorf("encoding %s: %w", target, err)
+	}
+	if data, err = p.apply(target, data, *object); err != nil {
+		return nil, err
+	}
+	var after T
+	if err := json.Unmarshal(data, &after); err != nil {
+		return nil, fmt.Errorf("%s as patched by %q is not valid any more: %w", target, p.Origins(target), err)
+	}
+	return &after, nil
+}
+
+// apply patches a JSON document. schema is a value of the Go type whose tags say how lists are merged.
+func (p Patches) apply(target string, data []byte, schema any) ([]byte, error) {
+	for _, d := range p.patches {
+		if d.target != target {
+			continue
+		}
+		after, err := d.apply(data, schema)
+		if err != nil {
+			return nil, fmt.Errorf("%s cannot be applied to %s: %w", d.origin, target, err)
+		}
+		data = after
+	}
+	return data, nil
+}
+
+func (d patch) apply(data []byte, schema any) ([]byte, error) {
+	switch d.kind {
+	case jsonPatch:
+		operations, err := jsonpatch.DecodePatch(d.json)
+		if err != nil {
+			return nil, fmt.Errorf("not a list of operations (RFC 6902): %w", err)
+		}
+		return operations.Apply(data)
+	case mergePatch:
+		return jsonpatch.MergePatch(data, d.json)
+	default:
+		return strategicpatch.StrategicMergePatch(data, d.json, schema)
+	}
+}

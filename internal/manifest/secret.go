@@ -1,0 +1,77 @@
+package manifest
+
+import (
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/node"
+)
+
+// CertsSecret is the Secret, in kube-system, with the sealed files that control planes share.
+const CertsSecret = "kubeadm-certs"
+
+// certsLifetime is how long uploaded certificates stay.
+const certsLifetime = 2 * time.Hour
+
+// TokenSecretName is the name of the Secret of the bootstrap token with that ID.
+func TokenSecretName(id string) string { return bootstrapapi.BootstrapTokenSecretPrefix + id }
+
+// Token is the Secret of a bootstrap token. now is the beginning of its time to live.
+func Token(t node.BootstrapToken, now time.Time) *corev1.Secret {
+	data := map[string][]byte{
+		bootstrapapi.BootstrapTokenIDKey:     []byte(t.ID),
+		bootstrapapi.BootstrapTokenSecretKey: []byte(t.Secret),
+	}
+	if t.Description != "" {
+		data[bootstrapapi.BootstrapTokenDescriptionKey] = []byte(t.Description)
+	}
+	expires := t.Expires
+	if expires.IsZero() && t.TTL > 0 {
+		expires = now.Add(t.TTL)
+	}
+	if !expires.IsZero() {
+		data[bootstrapapi.BootstrapTokenExpirationKey] = []byte(expires.UTC().Format(time.RFC3339))
+	}
+	for _, usage := range t.Usages {
+		data[bootstrapapi.BootstrapTokenUsagePrefix+usage] = []byte("true")
+	}
+	if len(t.Groups) > 0 {
+		data[bootstrapapi.BootstrapTokenExtraGroupsKey] = []byte(strings.Join(t.Groups, ","))
+	}
+	return &corev1.Secret{
+		TypeMeta:   core("Secret"),
+		ObjectMeta: named(kubeSystem, TokenSecretName(t.ID)),
+		Type:       bootstrapapi.SecretTypeBootstrapToken,
+		Data:       data,
+	}
+}
+
+// CertsOwner is a token that nobody can log in with: when it expires, the token cleaner
+// removes it and the garbage collector removes the Secret that it owns.
+func CertsOwner(id, secret string, now time.Time) *corev1.Secret {
+	return Token(node.BootstrapToken{
+		ID: id, Secret: secret, TTL: certsLifetime,
+		Description: "Owns the Secret " + CertsSecret + ", which goes when this token expires",
+	}, now)
+}
+
+// Certs is the Secret with the sealed files, by the names of pki.SealedName. owner is
+// CertsOwner as the API server returns it, with its UID.
+func Certs(sealed map[string][]byte, owner metav1.Object) *corev1.Secret {
+	meta := named(kubeSystem, CertsSecret)
+	meta.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: "v1", Kind: "Secret", Name: owner.GetName(), UID: owner.GetUID(),
+		Controller: new(true), BlockOwnerDeletion: new(true),
+	}}
+	return &corev1.Secret{TypeMeta: core("Secret"), ObjectMeta: meta, Data: sealed}
+}
+
+// CertsAccess lets machines that join read Certs; without the certificate key it says nothing.
+func CertsAccess() []change.Object {
+	return readable{kubeSystem, "secrets", CertsSecret, "kubeadm:kubeadm-certs"}.access(group(TokenGroup))
+}
