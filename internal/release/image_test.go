@@ -1,0 +1,86 @@
+package release
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestImages(t *testing.T) {
+	for name, c := range map[string]struct {
+		images Images
+		want   []string
+	}{
+		"default": {Images{Target: target(t, "v1.37.1")}, []string{
+			"registry.k8s.io/kube-apiserver:v1.37.1",
+			"registry.k8s.io/kube-controller-manager:v1.37.1",
+			"registry.k8s.io/kube-scheduler:v1.37.1",
+			"registry.k8s.io/kube-proxy:v1.37.1",
+			"registry.k8s.io/coredns/coredns:v1.14.6",
+			"registry.k8s.io/pause:3.10.2",
+			"registry.k8s.io/etcd:3.7.0-0",
+		}},
+		"nothing optional": {Images{Target: target(t, "v1.36.3"), NoProxy: true, NoDNS: true, ExternalEtcd: true}, []string{
+			"registry.k8s.io/kube-apiserver:v1.36.3",
+			"registry.k8s.io/kube-controller-manager:v1.36.3",
+			"registry.k8s.io/kube-scheduler:v1.36.3",
+			"registry.k8s.io/pause:3.10.2",
+		}},
+		"own registry": {Images{
+			Target: target(t, "v1.38.0-alpha.1+a.b"), Repository: "reg:5000/k8s",
+			DNS:  ImageChoice{Repository: "dns.example", Tag: "v1"},
+			Etcd: ImageChoice{Repository: "registry.k8s.io", Tag: "3.6.1-0"},
+		}, []string{
+			"reg:5000/k8s/kube-apiserver:v1.38.0-alpha.1_a.b",
+			"reg:5000/k8s/kube-controller-manager:v1.38.0-alpha.1_a.b",
+			"reg:5000/k8s/kube-scheduler:v1.38.0-alpha.1_a.b",
+			"reg:5000/k8s/kube-proxy:v1.38.0-alpha.1_a.b",
+			"dns.example/coredns:v1",
+			"reg:5000/k8s/pause:3.10.2",
+			"registry.k8s.io/etcd:3.6.1-0",
+		}},
+		"continuous integration": {Images{Target: target(t, "ci/v1.37.2-rc.0.4+abc"), NoDNS: true, ExternalEtcd: true}, []string{
+			"gcr.io/k8s-staging-ci-images/kube-apiserver:v1.37.2-rc.0.4_abc",
+			"gcr.io/k8s-staging-ci-images/kube-controller-manager:v1.37.2-rc.0.4_abc",
+			"gcr.io/k8s-staging-ci-images/kube-scheduler:v1.37.2-rc.0.4_abc",
+			"gcr.io/k8s-staging-ci-images/kube-proxy:v1.37.2-rc.0.4_abc",
+			"registry.k8s.io/pause:3.10.2",
+		}},
+		"DNS alone from the default registry": {Images{
+			Target: target(t, "v1.37.1"), Repository: "mirror", NoProxy: true, ExternalEtcd: true,
+			DNS: ImageChoice{Repository: DefaultRepository},
+		}, []string{
+			"mirror/kube-apiserver:v1.37.1", "mirror/kube-controller-manager:v1.37.1", "mirror/kube-scheduler:v1.37.1",
+			"registry.k8s.io/coredns/coredns:v1.14.6", "mirror/pause:3.10.2",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, c.images.All()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestLinesAreSortedWithoutGaps(t *testing.T) {
+	all := lines()
+	for i, l := range all {
+		if l.minor != all[0].minor+uint(i) {
+			t.Errorf("entry %d is of minor %d", i, l.minor)
+		}
+	}
+	for asked, want := range map[uint]uint{0: 34, 34: 34, 36: 36, 37: 37, 99: 37} {
+		if got := lineOf(asked).minor; got != want {
+			t.Errorf("minor %d is served by the entry of %d, want %d", asked, got, want)
+		}
+	}
+}
+
+func TestEveryDeployableMinorHasALine(t *testing.T) {
+	tool := tool(t, DefaultTool)
+	for m := tool.OldestControlPlane().Minor(); m <= tool.Version().Minor(); m++ {
+		if lineOf(m).minor != m {
+			t.Errorf("minor %d can be deployed but is not in the table", m)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package release
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/version"
+)
+
+func TestSkewOfTarget(t *testing.T) {
+	for _, c := range []struct {
+		tool, target string
+		ahead        bool
+		errs         []string
+	}{
+		{tool: "v1.37.1", target: "v1.37.1"},
+		{tool: "v1.37.1", target: "v1.37.9"},
+		{tool: "v1.37.1", target: "v1.36.0"},
+		{tool: "v1.37.1", target: "v1.36.0-rc.1", errs: []string{"v1.36.0-rc.1", "v1.36.0"}},
+		{tool: "v1.37.1", target: "v1.35.9", errs: []string{"v1.35.9", "v1.37.1"}},
+		{tool: "v1.37.1", target: "v1.38.0-alpha.1", ahead: true},
+		{tool: "v1.37.1", target: "v2.0.0", ahead: true},
+		{tool: "v0.0.0-master", target: "v1.38.0"},
+	} {
+		t.Run(c.tool+" "+c.target, func(t *testing.T) {
+			tool, target := tool(t, c.tool), target(t, c.target)
+			wantError(t, tool.CheckTarget(target), c.errs...)
+			if got := tool.Ahead(target); got != c.ahead {
+				t.Errorf("Ahead = %v, want %v", got, c.ahead)
+			}
+		})
+	}
+}
+
+func TestSkewOfKubelet(t *testing.T) {
+	for _, c := range []struct {
+		kubelet, controlPlane string
+		errs                  []string
+	}{
+		{kubelet: "v1.37.1", controlPlane: "v1.37.0"},
+		{kubelet: "v1.37.9", controlPlane: "v1.37.0"},
+		{kubelet: "v1.34.0", controlPlane: "v1.37.0"},
+		{kubelet: "v1.33.12", errs: []string{"1.33.12", "v1.34.0"}},
+		{kubelet: "v1.37.0", controlPlane: "v1.36.3", errs: []string{"1.37.0", "1.36.3"}},
+		{kubelet: "v1.38.0"},
+	} {
+		t.Run(c.kubelet+" "+c.controlPlane, func(t *testing.T) {
+			kubelet, err := ParseKubelet("Kubernetes " + c.kubelet + "\n")
+			wantError(t, err)
+			var controlPlane *version.Version
+			if c.controlPlane != "" {
+				controlPlane = target(t, c.controlPlane).Version()
+			}
+			wantError(t, tool(t, "v1.37.1").CheckKubelet(kubelet, controlPlane), c.errs...)
+		})
+	}
+}
+
+func TestKubeletMustTellItsVersion(t *testing.T) {
+	for _, output := range []string{"", "v1.37.1", "Kubernetes 1.37.1", "Kubernetes vNext", "kubelet: not found"} {
+		if got, err := ParseKubelet(output); err == nil {
+			t.Errorf("%q was read as %s", output, got)
+		}
+	}
+}
+
+func TestOldEtcdIsRefused(t *testing.T) {
+	wantError(t, CheckEtcd("3.5.24"))
+	wantError(t, CheckEtcd("3.7.3"))
+	wantError(t, CheckEtcd("3.5.23"), "3.5.23", "3.5.24-0")
+	wantError(t, CheckEtcd("three"), "three")
+}
