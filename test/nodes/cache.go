@@ -1,0 +1,100 @@
+package nodes
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// cacheRoot is where things live that outlast clusters: $KUBEADM_CACHE/nodes, or kubeadm/nodes in the user's cache directory.
+func cacheRoot() (string, error) {
+	if dir := os.Getenv("KUBEADM_CACHE"); dir != "" {
+		return filepath.Abs(filepath.Join(dir, "nodes"))
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("finding the cache directory (KUBEADM_CACHE names one): %w", err)
+	}
+	return filepath.Join(dir, "kubeadm", "nodes"), nil
+}
+
+// cached returns the directory name below the cache, made by build if it is not there yet. A directory that is there is
+// complete: build works in another one, which is renamed at the end. Of several processes one builds, the others wait.
+func cached(ctx context.Context, name string, build func(dir string) error) (string, error) {
+	root, err := cacheRoot()
+	if err != nil {
+		return "", err
+	}
+	final := filepath.Join(root, name)
+	if _, err := os.Stat(final); err == nil {
+		return final, nil
+	}
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		return "", err
+	}
+	unlock, err := lock(ctx, final+".lock")
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if _, err := os.Stat(final); err == nil {
+		return final, nil
+	}
+	if err := removeUnfinished(final); err != nil {
+		return "", err
+	}
+	dir, err := os.MkdirTemp(root, name+".unfinished-")
+	if err != nil {
+		return "", err
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return "", err
+	}
+	if err := build(dir); err != nil {
+		os.RemoveAll(dir)
+		return "", fmt.Errorf("building %s: %w", final, err)
+	}
+	// A name that survives a power cut must not stand for files that did not.
+	unix.Sync()
+	return final, os.Rename(dir, final)
+}
+
+// removeUnfinished deletes what builds of a directory left that were killed.
+func removeUnfinished(final string) error {
+	left, err := filepath.Glob(final + ".unfinished-*")
+	for _, dir := range left {
+		if err == nil {
+			err = os.RemoveAll(dir)
+		}
+	}
+	return err
+}
+
+// lock waits until this process holds the lock file, which stays behind.
+func lock(ctx context.Context, path string) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	err = poll(ctx, "the lock "+path, time.Hour, func(context.Context) error {
+		return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	})
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return func() { f.Close() }, nil
+}
+
+// key is a short name for what something is made of.
+func key(parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return hex.EncodeToString(sum[:6])
+}

@@ -1,0 +1,287 @@
+// Package nodes makes sandboxed hosts for tests: Debian with systemd, containerd and a kubelet unit, each in namespaces
+// and control groups of its own, joined by a switch that leads nowhere else. It knows nothing of what kubeadm does.
+package nodes
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Options say what a cluster's nodes are made of.
+type Options struct {
+	Name    string      // of the cluster, unique on this machine; empty: one is made up
+	Bundle  string      // directory of the components bundle
+	Kubeadm string      // program to install as /usr/bin/kubeadm on every node; empty: none
+	Keep    func() bool // asked by Close: leave the nodes for inspection? nil: never
+
+	// Log hears of slow steps and of nodes that were kept; nil: nobody does.
+	Log func(format string, args ...any)
+}
+
+// Cluster is a set of nodes on one switch.
+type Cluster struct {
+	name    string
+	dir     string
+	log     func(string, ...any)
+	keep    func() bool
+	release func()
+
+	mu     sync.Mutex
+	record record
+	nodes  []*Node
+}
+
+// NewCluster makes a cluster without nodes. It first removes clusters that killed runs left behind. The first call on a
+// machine installs what is missing, builds the base system and loads the images, which takes about two minutes.
+func NewCluster(ctx context.Context, o Options) (*Cluster, error) {
+	if o.Log == nil {
+		o.Log = func(string, ...any) {}
+	}
+	if o.Name == "" {
+		o.Name = madeUpName()
+	}
+	if err := Prepare(ctx, o.Log); err != nil {
+		return nil, err
+	}
+	bundle, err := filepath.Abs(o.Bundle)
+	if err != nil {
+		return nil, err
+	}
+	image, err := nodeImage(ctx, bundle, o.Log)
+	if err != nil {
+		return nil, fmt.Errorf("making the image of a node: %w", err)
+	}
+	dir, release, err := claim(ctx, o.Name)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{name: o.Name, dir: dir, log: o.Log, keep: o.Keep, release: release}
+	c.record = record{Bundle: bundle, Layers: append([]string{c.layer()}, image.layers...), Store: image.containerd}
+	if err := c.furnish(ctx, o.Kubeadm); err != nil {
+		return nil, errors.Join(fmt.Errorf("making cluster %s: %w", o.Name, err), c.remove(context.WithoutCancel(ctx)))
+	}
+	return c, nil
+}
+
+func madeUpName() string {
+	var b [4]byte
+	rand.Read(b[:])
+	return "t" + hex.EncodeToString(b[:])
+}
+
+// layer is the top read-only layer of the cluster's nodes: what is this cluster's own.
+func (c *Cluster) layer() string { return filepath.Join(c.dir, "layer") }
+
+func (c *Cluster) hostsFile() string { return filepath.Join(c.dir, "hosts") }
+
+func (c *Cluster) furnish(ctx context.Context, kubeadm string) error {
+	for _, dir := range []string{c.layer(), filepath.Join(c.dir, "nodes")} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	if kubeadm != "" {
+		if err := copyFile(kubeadm, filepath.Join(c.layer(), "usr/bin/kubeadm")); err != nil {
+			return err
+		}
+	}
+	if err := c.writeHosts(); err != nil {
+		return err
+	}
+	if err := c.makeSwitch(ctx); err != nil {
+		return err
+	}
+	return c.save()
+}
+
+// Open finds a cluster that another process made and kept.
+func Open(name string) (*Cluster, error) {
+	dir := filepath.Join(stateRoot, name)
+	r, err := load(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("there is no cluster %q (make cluster makes one)", name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{name: name, dir: dir, log: func(string, ...any) {}, record: r}
+	for _, n := range r.Nodes {
+		c.nodes = append(c.nodes, c.node(n.Name, n.Address))
+	}
+	return c, nil
+}
+
+// Name is what the cluster is called on this machine.
+func (c *Cluster) Name() string { return c.name }
+
+// Dir is the cluster's directory. Files put there go with the cluster.
+func (c *Cluster) Dir() string { return c.dir }
+
+// Bundle is the directory of the components the nodes were made of.
+func (c *Cluster) Bundle() string { return c.record.Bundle }
+
+// Node returns the node of that name, nil if there is none.
+func (c *Cluster) Node(name string) *Node {
+	for _, n := range c.Nodes() {
+		if n.name == name {
+			return n
+		}
+	}
+	return nil
+}
+
+// Nodes returns all nodes, running or not, in the order in which they were added.
+func (c *Cluster) Nodes() []*Node {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.nodes)
+}
+
+func (c *Cluster) node(name, address string) *Node {
+	return &Node{cluster: c, name: name, address: address, dir: filepath.Join(c.dir, "nodes", name)}
+}
+
+// Add makes a node and boots it. On return containerd answers and the images are there. Several may be added at once.
+func (c *Cluster) Add(ctx context.Context, name string) (*Node, error) {
+	n, err := c.register(name)
+	if err != nil {
+		return nil, err
+	}
+	return n, n.begin(ctx)
+}
+
+// AddAll adds several nodes at once, with addresses in the order of the names.
+func (c *Cluster) AddAll(ctx context.Context, names ...string) ([]*Node, error) {
+	var added []*Node
+	for _, name := range names {
+		n, err := c.register(name)
+		if err != nil {
+			return nil, err
+		}
+		added = append(added, n)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, n := range added {
+		group.Go(func() error { return n.begin(ctx) })
+	}
+	return added, group.Wait()
+}
+
+// register gives the node its address and its place in everyone's /etc/hosts.
+func (c *Cluster) register(name string) (*Node, error) {
+	if !nodeName.MatchString(name) {
+		return nil, fmt.Errorf("node name %q: want a host name without dots (RFC 1123)", name)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	last := firstHost + len(c.record.Nodes)
+	if last > lastHost {
+		return nil, fmt.Errorf("adding node %s: no address is left for more than %d nodes", name, lastHost-firstHost+1)
+	}
+	for _, n := range c.record.Nodes {
+		if strings.EqualFold(n.Name, name) {
+			return nil, fmt.Errorf("adding node %s: there is one already", name)
+		}
+	}
+	n := c.node(name, fmt.Sprintf(addresses, last))
+	c.record.Nodes = append(c.record.Nodes, nodeRecord{Name: name, Address: n.address})
+	c.nodes = append(c.nodes, n)
+	if err := c.writeHosts(); err != nil {
+		return nil, err
+	}
+	return n, c.save()
+}
+
+// writeHosts writes the one file that all nodes see as /etc/hosts, in place, since it is mounted.
+func (c *Cluster) writeHosts() error {
+	var b strings.Builder
+	b.WriteString("127.0.0.1 localhost\n::1 localhost ip6-localhost\n")
+	for _, n := range c.record.Nodes {
+		fmt.Fprintf(&b, "%s %s\n", n.Address, n.Name)
+	}
+	return os.WriteFile(c.hostsFile(), []byte(b.String()), 0o644)
+}
+
+// Keep lets the cluster outlive this process: it stays until someone removes it.
+func (c *Cluster) Keep() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.record.Kept = true
+	return c.save()
+}
+
+// Close removes the cluster and everything of it, and fails if something is left. If Options.Keep says so, it keeps the
+// cluster instead and tells how to look at it and how to remove it.
+func (c *Cluster) Close() error {
+	if c.keep == nil || !c.keep() {
+		return c.remove(context.Background())
+	}
+	defer c.free()
+	c.log("cluster %s is kept: %s", c.name, c.nodeNames())
+	c.log("look:   go run ./test/nodes/cluster shell --name %s NODE", c.name)
+	c.log("remove: go run ./test/nodes/cluster down --name %s", c.name)
+	return c.Keep()
+}
+
+func (c *Cluster) nodeNames() string {
+	var names []string
+	for _, n := range c.Nodes() {
+		names = append(names, n.name)
+	}
+	return strings.Join(names, " ")
+}
+
+func (c *Cluster) free() {
+	if c.release != nil {
+		c.release()
+	}
+}
+
+func (c *Cluster) remove(ctx context.Context) error {
+	unlock, err := lock(ctx, registryLock)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	defer c.free()
+	if err := destroy(ctx, c.name); err != nil {
+		return fmt.Errorf("removing cluster %s: %w", c.name, err)
+	}
+	left, err := Leftovers(c.name)
+	if err != nil {
+		return err
+	}
+	if len(left) > 0 {
+		return fmt.Errorf("removing cluster %s left:\n  %s", c.name, strings.Join(left, "\n  "))
+	}
+	return nil
+}
+
+// Remove removes the cluster of that name, whoever made it and in whatever state it is, unless a running process has it.
+func Remove(ctx context.Context, name string) error {
+	if !clusterName.MatchString(name) {
+		return fmt.Errorf("there is no cluster %q", name)
+	}
+	dir := filepath.Join(stateRoot, name)
+	release, free, err := hold(dir)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		release = nil // Perhaps control groups are left of it.
+	case err != nil:
+		return err
+	case !free:
+		return fmt.Errorf("cluster %s is in use by a running process: stop that first", name)
+	}
+	c := &Cluster{name: name, dir: dir, release: release}
+	return c.remove(ctx)
+}

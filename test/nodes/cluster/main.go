@@ -1,0 +1,177 @@
+// Command cluster makes, shows and removes a Kubernetes cluster of sandboxed nodes on this machine.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"kubeadm/test/nodes"
+)
+
+const usage = `Usage:
+  cluster up --bundle DIR --kubeadm FILE [--control-planes 1] [--workers 1] [--name dev]
+  cluster shell [--name dev] NODE              a shell on a node
+  cluster exec [--name dev] NODE -- CMD ...    a command on a node
+  cluster kubectl [--name dev] -- ARGS ...     kubectl from outside the nodes
+  cluster list                                 clusters and their nodes
+  cluster down [--name dev] [--all]            remove a cluster, or all of them
+`
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		var exit *nodes.ExitError
+		if errors.As(err, &exit) && len(os.Args) > 1 && os.Args[1] == "exec" {
+			os.Exit(exit.Result.Code)
+		}
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) == 0 {
+		return errors.New("which command?\n" + usage)
+	}
+	commands := map[string]func(context.Context, []string) error{
+		"up": up, "shell": shell, "exec": execute, "kubectl": kubectl, "list": list, "down": down,
+	}
+	command, ok := commands[args[0]]
+	if !ok {
+		return fmt.Errorf("there is no command %q\n%s", args[0], usage)
+	}
+	return command(ctx, args[1:])
+}
+
+// newFlags makes a flag set with the flag that all commands have.
+func newFlags(command string) (*flag.FlagSet, *string) {
+	flags := flag.NewFlagSet(command, flag.ExitOnError)
+	flags.Usage = func() { fmt.Fprint(os.Stderr, usage) }
+	return flags, flags.String("name", "dev", "of the cluster")
+}
+
+// progress prints lines with the seconds since it was made.
+func progress() func(string, ...any) {
+	start := time.Now()
+	return func(format string, args ...any) {
+		fmt.Printf("%6.1fs  %s\n", time.Since(start).Seconds(), fmt.Sprintf(format, args...))
+	}
+}
+
+func shell(_ context.Context, args []string) error {
+	flags, name := newFlags("shell")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	n, err := findNode(*name, flags.Arg(0))
+	if err != nil {
+		return err
+	}
+	return n.Shell()
+}
+
+func execute(ctx context.Context, args []string) error {
+	flags, name := newFlags("exec")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	n, err := findNode(*name, flags.Arg(0))
+	if err != nil {
+		return err
+	}
+	words := withoutDashes(flags.Args()[1:])
+	if len(words) == 0 {
+		return fmt.Errorf("which command on %s?\n%s", n.Name(), usage)
+	}
+	cmd := n.Command(words...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	_, err = cmd.Run(ctx)
+	return err
+}
+
+func kubectl(_ context.Context, args []string) error {
+	flags, name := newFlags("kubectl")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	c, err := nodes.Open(*name)
+	if err != nil {
+		return err
+	}
+	return c.Kubectl(withoutDashes(flags.Args())...)
+}
+
+func withoutDashes(args []string) []string {
+	if len(args) > 0 && args[0] == "--" {
+		return args[1:]
+	}
+	return args
+}
+
+func findNode(cluster, name string) (*nodes.Node, error) {
+	c, err := nodes.Open(cluster)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, n := range c.Nodes() {
+		if n.Name() == name {
+			return n, nil
+		}
+		names = append(names, n.Name())
+	}
+	return nil, fmt.Errorf("cluster %s has no node %q, but %s", cluster, name, strings.Join(names, ", "))
+}
+
+func list(context.Context, []string) error {
+	names, err := nodes.Names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		c, err := nodes.Open(name)
+		if err != nil {
+			fmt.Printf("%-12s remains of a cluster; remove them with: cluster down --name %s\n", name, name)
+			continue
+		}
+		for _, n := range c.Nodes() {
+			state := "running"
+			if _, err := n.PID(); err != nil {
+				state = "off"
+			}
+			fmt.Printf("%-12s %-12s %-14s %s\n", name, n.Name(), n.Address(), state)
+		}
+	}
+	return nil
+}
+
+func down(ctx context.Context, args []string) error {
+	flags, name := newFlags("down")
+	all := flags.Bool("all", false, "remove every cluster of this machine")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	names := []string{*name}
+	if *all {
+		var err error
+		if names, err = nodes.Names(); err != nil {
+			return err
+		}
+	}
+	log := progress()
+	for _, name := range names {
+		if err := nodes.Remove(ctx, name); err != nil {
+			return err
+		}
+		log("cluster %s is gone: no process, mount, control group or file is left", name)
+	}
+	return nil
+}

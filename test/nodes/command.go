@@ -1,0 +1,168 @@
+package nodes
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const nodePath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// Command is a program to run on a node, as root, in the directory /.
+type Command struct {
+	Args  []string
+	Env   []string  // NAME=value, on top of PATH, HOME and LANG
+	Stdin io.Reader // nil: empty
+
+	// Stdout and Stderr get what the program writes while it runs. The Result has it in any case.
+	Stdout, Stderr io.Writer
+
+	node *Node
+}
+
+// Result is what a program did. Code is -1 if a signal ended it.
+type Result struct {
+	Stdout, Stderr string
+	Code           int
+	Duration       time.Duration
+}
+
+// ExitError says that a program ran and ended with another code than 0.
+type ExitError struct {
+	Node   string
+	Args   []string
+	Result Result
+}
+
+func (e *ExitError) Error() string {
+	said := e.Result.Stderr
+	if strings.TrimSpace(said) == "" {
+		said = e.Result.Stdout
+	}
+	return fmt.Sprintf("%s: %s: exit code %d: %s", e.Node, strings.Join(e.Args, " "), e.Result.Code, tail(said, 20))
+}
+
+// Command prepares a program to run on the node.
+func (n *Node) Command(args ...string) *Command { return &Command{Args: args, node: n} }
+
+// Run runs a program to its end. An exit code other than 0 is an *ExitError; the Result is filled all the same.
+func (n *Node) Run(ctx context.Context, args ...string) (Result, error) {
+	return n.Command(args...).Run(ctx)
+}
+
+// Start starts a program and does not wait for it.
+func (n *Node) Start(ctx context.Context, args ...string) (*Process, error) {
+	return n.Command(args...).Start(ctx)
+}
+
+// Run runs the program to its end, like Node.Run.
+func (c *Command) Run(ctx context.Context) (Result, error) {
+	p, err := c.Start(ctx)
+	if err != nil {
+		return Result{Code: -1}, err
+	}
+	return p.Wait()
+}
+
+// Process is a program that was started on a node.
+type Process struct {
+	command *Command
+	ctx     context.Context
+	cmd     *exec.Cmd
+	begun   time.Time
+
+	stdout, stderr bytes.Buffer
+}
+
+// Start starts the program. It is killed when the context ends.
+func (c *Command) Start(ctx context.Context) (*Process, error) {
+	pid, err := c.node.PID()
+	if err != nil {
+		return nil, err
+	}
+	p := &Process{command: c, ctx: ctx, begun: time.Now()}
+	args := append([]string{"--target", strconv.Itoa(pid), "--all", "--"}, c.Args...)
+	p.cmd = exec.CommandContext(ctx, "nsenter", args...)
+	p.cmd.Env = append([]string{nodePath, "HOME=/root", "LANG=C.UTF-8"}, c.Env...)
+	p.cmd.Stdin = c.Stdin
+	p.cmd.Stdout, p.cmd.Stderr = both(&p.stdout, c.Stdout), both(&p.stderr, c.Stderr)
+	p.cmd.Cancel = p.Kill
+	// A daemon that the program left may hold the pipes open for ever.
+	p.cmd.WaitDelay = 5 * time.Second
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting %s on %s: %w", c.Args[0], c.node.name, err)
+	}
+	return p, nil
+}
+
+// both writes to the buffer, and to w if there is one. It is never a plain file: the copying that this makes necessary
+// lets Wait return only when nobody writes any more.
+func both(buffer *bytes.Buffer, w io.Writer) io.Writer {
+	if w == nil {
+		return buffer
+	}
+	return io.MultiWriter(buffer, w)
+}
+
+// Kill ends the program on the node by SIGKILL, no matter what it is doing. Its children live on.
+func (p *Process) Kill() error { return p.Signal(unix.SIGKILL) }
+
+// Signal sends a signal to the program on the node, not to its children.
+func (p *Process) Signal(signal unix.Signal) error {
+	pid, err := p.hostPID()
+	if err != nil {
+		return err
+	}
+	if err := unix.Kill(pid, signal); err != nil {
+		if errors.Is(err, unix.ESRCH) {
+			return os.ErrProcessDone
+		}
+		return err
+	}
+	return nil
+}
+
+// hostPID is the program's number on this machine: nsenter starts it as its only child, a moment after it was started itself.
+func (p *Process) hostPID() (int, error) {
+	file := fmt.Sprintf("/proc/%d/task/%d/children", p.cmd.Process.Pid, p.cmd.Process.Pid)
+	for range 200 {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return 0, os.ErrProcessDone
+		}
+		if children := strings.Fields(string(data)); len(children) > 0 {
+			return strconv.Atoi(children[0])
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return 0, os.ErrProcessDone
+}
+
+// Wait waits for the program's end and returns what Run returns.
+func (p *Process) Wait() (Result, error) {
+	err := p.cmd.Wait()
+	result := Result{
+		Stdout: p.stdout.String(), Stderr: p.stderr.String(),
+		Code: p.cmd.ProcessState.ExitCode(), Duration: time.Since(p.begun),
+	}
+	var exit *exec.ExitError
+	switch {
+	case p.ctx.Err() != nil:
+		said := tail(result.Stderr, 20)
+		return result, fmt.Errorf("%s: %s: %w: %s", p.command.node.name, strings.Join(p.command.Args, " "), context.Cause(p.ctx), said)
+	case errors.As(err, &exit):
+		return result, &ExitError{Node: p.command.node.name, Args: p.command.Args, Result: result}
+	case errors.Is(err, exec.ErrWaitDelay):
+		return result, nil
+	}
+	return result, err
+}

@@ -1,0 +1,80 @@
+package nodes
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+)
+
+// disk opens the node's file system as the node's processes see it. Links cannot lead out of it.
+func (n *Node) disk() (*os.Root, error) {
+	pid, err := n.PID()
+	if err != nil {
+		return nil, err
+	}
+	return os.OpenRoot(fmt.Sprintf("/proc/%d/root", pid))
+}
+
+func (n *Node) withDisk(do func(*os.Root) error) error {
+	disk, err := n.disk()
+	if err != nil {
+		return err
+	}
+	defer disk.Close()
+	if err := do(disk); err != nil {
+		return fmt.Errorf("on %s: %w", n.name, err)
+	}
+	return nil
+}
+
+// ReadFile reads a file of a running node; name is absolute.
+func (n *Node) ReadFile(name string) (data []byte, err error) {
+	err = n.withDisk(func(disk *os.Root) error {
+		data, err = disk.ReadFile(inside(name))
+		return err
+	})
+	return data, err
+}
+
+// WriteFile writes a file of a running node, with its directories; name is absolute. A program that is running is replaced.
+func (n *Node) WriteFile(name string, data []byte, mode fs.FileMode) error {
+	return n.write(name, strings.NewReader(string(data)), mode)
+}
+
+// Copy copies a file of this machine to a running node; name is absolute.
+func (n *Node) Copy(from, name string, mode fs.FileMode) error {
+	f, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return n.write(name, f, mode)
+}
+
+func (n *Node) write(name string, data io.Reader, mode fs.FileMode) error {
+	name = inside(name)
+	return n.withDisk(func(disk *os.Root) error {
+		if err := disk.MkdirAll(path.Dir(name), 0o755); err != nil {
+			return err
+		}
+		// The kubelet reads whatever is in its directory of static Pods, but not hidden files.
+		temporary := path.Join(path.Dir(name), "."+path.Base(name)+".new")
+		f, err := disk.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if _, err := io.Copy(f, data); err != nil {
+			return err
+		}
+		if err := f.Chmod(mode); err != nil {
+			return err
+		}
+		return disk.Rename(temporary, name)
+	})
+}
+
+func inside(name string) string { return strings.TrimPrefix(path.Clean("/"+name), "/") }

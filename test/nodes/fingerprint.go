@@ -1,0 +1,184 @@
+package nodes
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Fingerprint is what a node looks like, by subject: files, links, routes, mounts, units, ports, rules, containers.
+// Subjects hold sorted lines. Logs, caches and what systemd keeps for itself are left out.
+type Fingerprint map[string][]string
+
+// Diff lists what b has and a has not ("+ files: …") and the reverse ("- files: …").
+func (a Fingerprint) Diff(b Fingerprint) []string {
+	var diff []string
+	for _, subject := range subjects {
+		for _, l := range a[subject] {
+			if !slices.Contains(b[subject], l) {
+				diff = append(diff, "- "+subject+": "+l)
+			}
+		}
+		for _, l := range b[subject] {
+			if !slices.Contains(a[subject], l) {
+				diff = append(diff, "+ "+subject+": "+l)
+			}
+		}
+	}
+	return diff
+}
+
+var subjects = []string{"files", "links", "routes", "mounts", "units", "ports", "rules", "containers"}
+
+// listings are the subjects that a command on the node lists.
+var listings = map[string]string{
+	"links":      `ip -brief link show | cut -d' ' -f1 | cut -d@ -f1`,
+	"routes":     `ip -4 route show`,
+	"units":      `systemctl list-unit-files --no-legend --state=enabled; systemctl list-units --no-legend --plain --type=service --state=active | cut -d' ' -f1`,
+	"ports":      `ss --no-header --listening --tcp --udp --numeric | awk '{print $1, $5}'`,
+	"rules":      `nft list ruleset 2>/dev/null; iptables-legacy-save 2>/dev/null | grep -v '^#'; ipset list -name 2>/dev/null; true`,
+	"containers": `ctr --namespace k8s.io containers list --quiet`,
+}
+
+var counters = regexp.MustCompile(`counter packets \d+ bytes \d+|\[\d+:\d+\]`)
+
+// Fingerprint takes down how a running node looks now.
+func (n *Node) Fingerprint(ctx context.Context) (Fingerprint, error) {
+	pid, err := n.PID()
+	if err != nil {
+		return nil, err
+	}
+	f := make(Fingerprint)
+	for subject, script := range listings {
+		result, err := n.Run(ctx, "sh", "-c", script)
+		if err != nil {
+			return nil, fmt.Errorf("listing %s: %w", subject, err)
+		}
+		for l := range strings.Lines(result.Stdout) {
+			l = strings.TrimSpace(counters.ReplaceAllString(l, ""))
+			if l != "" && !strings.HasPrefix(l, "# Warning") {
+				f[subject] = append(f[subject], l)
+			}
+		}
+	}
+	mounts, err := mountsOf(strconv.Itoa(pid))
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range mounts {
+		if !strings.HasPrefix(m.path, "/run/credentials/") {
+			f["mounts"] = append(f["mounts"], m.path+" "+m.kind)
+		}
+	}
+	if f["files"], err = n.changedFiles(); err != nil {
+		return nil, err
+	}
+	for _, lines := range f {
+		slices.Sort(lines)
+	}
+	return f, nil
+}
+
+// volatile files say nothing about what was done to a node.
+var volatile = []string{
+	"var/log", "var/tmp", "var/cache", "var/lib/systemd", "var/lib/containerd", "var/lib/dpkg/lock", "tmp", "run",
+	"root/.kube/cache", "etc/.pwd.lock",
+}
+
+// changedFiles lists what on the node's disk differs from what the node was made of: its root's writable layer, less
+// what the kernel copied there and what was changed and changed back.
+func (n *Node) changedFiles() ([]string, error) {
+	upper := filepath.Join(n.dir, "upper")
+	var lines []string
+	err := filepath.WalkDir(upper, func(path string, d fs.DirEntry, err error) error {
+		name := strings.TrimPrefix(path, upper+"/")
+		switch {
+		case errors.Is(err, fs.ErrNotExist) || path == upper:
+			return nil // Gone while we looked.
+		case err != nil:
+			return err
+		case slices.Contains(volatile, name) && d.IsDir():
+			return fs.SkipDir
+		case slices.Contains(volatile, name):
+			return nil
+		}
+		now, err := describe(path)
+		if err != nil {
+			return err
+		}
+		before, err := n.original(name)
+		if now != before {
+			lines = append(lines, "/"+name+" "+now)
+		}
+		return err
+	})
+	return lines, err
+}
+
+// original describes what the node was made with under this name.
+func (n *Node) original(name string) (string, error) {
+	for _, layer := range n.cluster.record.Layers {
+		if text, err := describe(filepath.Join(layer, name)); err != nil || text != absent {
+			return text, err
+		}
+	}
+	return absent, nil
+}
+
+const absent = "removed"
+
+// describe says all that matters of a file.
+func describe(path string) (string, error) {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+		return absent, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return "", fmt.Errorf("no owner known of %s", path)
+	}
+	text := fmt.Sprintf("%s %d:%d", info.Mode(), owner.Uid, owner.Gid)
+	switch {
+	case info.Mode()&fs.ModeCharDevice != 0 && owner.Rdev == 0:
+		return absent, nil // An overlay's way to say so.
+	case info.Mode()&fs.ModeSymlink != 0:
+		target, err := os.Readlink(path)
+		return text + " to " + target, err
+	case info.Mode().IsRegular():
+		sum, err := digest(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return absent, nil
+		}
+		return text + " sha256:" + sum, err
+	}
+	return text, nil
+}
+
+func digest(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:8]), nil
+}

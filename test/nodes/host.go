@@ -1,0 +1,114 @@
+package nodes
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// host runs a program of this machine to its end. The error holds what it wrote to stderr.
+func host(ctx context.Context, args ...string) (string, error) {
+	return hostInput(ctx, "", args...)
+}
+
+func hostInput(ctx context.Context, stdin string, args ...string) (string, error) {
+	return finish(exec.CommandContext(ctx, args[0], args[1:]...), stdin)
+}
+
+// mortal runs a long program that dies, with all it started, when this process does, however that ends: a half-built
+// cache entry then has no writer any more. The program sees the host's mounts but its own mounts stay with it.
+func mortal(ctx context.Context, env []string, args ...string) error {
+	// The kernel ties the death signal to the thread that forked.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	unshare := []string{"--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--"}
+	cmd := exec.CommandContext(ctx, "unshare", append(unshare, args...)...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	_, err := finish(cmd, "")
+	return err
+}
+
+func finish(cmd *exec.Cmd, stdin string) (string, error) {
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if stdin != "" {
+		cmd.Stdin = strings.NewReader(stdin)
+	}
+	if err := cmd.Run(); err != nil {
+		said := tail(stderr.String()+stdout.String(), 15)
+		return stdout.String(), fmt.Errorf("running %s: %w: %s", strings.Join(cmd.Args, " "), err, said)
+	}
+	return stdout.String(), nil
+}
+
+func tail(text string, lines int) string {
+	all := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
+
+// poll calls check until it returns nil. After the time given, or when the context ends, it returns check's last error
+// under the name of what was waited for.
+func poll(ctx context.Context, name string, limit time.Duration, check func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	start := time.Now()
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
+		err := check(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %s, given up after %s: %w", name, time.Since(start).Round(time.Second), err)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// packages are the Debian packages that hold the programs nodes are made with.
+var packages = []struct{ program, name string }{
+	{"debootstrap", "debootstrap"},
+	{"systemd-nspawn", "systemd-container"},
+	{"ip", "iproute2"},
+	{"nsenter", "util-linux"},
+}
+
+// Prepare installs the programs that nodes are made with where they are missing, by apt and without a question, and says so.
+func Prepare(ctx context.Context, log func(string, ...any)) error {
+	if os.Geteuid() != 0 {
+		return errors.New("nodes need root: namespaces, mounts and cgroups are made; run this with sudo")
+	}
+	var missing []string
+	for _, p := range packages {
+		if _, err := exec.LookPath(p.program); err != nil {
+			missing = append(missing, p.name)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	list := strings.Join(missing, " ")
+	if _, err := exec.LookPath("apt-get"); err != nil {
+		return fmt.Errorf("this machine has no apt-get: install by hand what these Debian packages hold: %s", list)
+	}
+	log("installing by apt: %s", list)
+	apt := []string{"env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "-o", "DPkg::Lock::Timeout=120"}
+	install := append(append(apt[:len(apt):len(apt)], "install", "-y", "--no-install-recommends"), missing...)
+	if _, err := host(ctx, install...); err == nil {
+		return nil
+	}
+	// Package lists may be absent or old.
+	if _, err := host(ctx, append(apt[:len(apt):len(apt)], "update")...); err != nil {
+		return err
+	}
+	_, err := host(ctx, install...)
+	return err
+}

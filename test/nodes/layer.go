@@ -1,0 +1,226 @@
+package nodes
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+//go:embed rootfs launch.sh import.sh
+var recipe embed.FS
+
+// programs are what a node has in /usr/bin besides Debian and kubeadm; those of the second list may be missing in a bundle.
+var (
+	programs = []string{"kubelet", "kubectl", "containerd", "containerd-shim-runc-v2", "ctr", "runc"}
+	extras   = []string{"crictl", "etcdctl", "kubeadm-upstream"}
+)
+
+// enabled units start at boot; silenced ones would only cost time.
+var (
+	enabled  = []string{"containerd.service", "kubelet.service", "sandbox.service"}
+	silenced = []string{
+		"getty@tty1.service", "getty-static.service", "console-getty.service", "systemd-logind.service",
+		"apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "e2scrub_reap.service",
+		"fstrim.timer", "systemd-firstboot.service",
+	}
+)
+
+// image is what every node starts from: read-only layers of the root, topmost first, and a containerd directory with the
+// bundle's images in it, to be copied.
+type image struct {
+	layers     []string
+	containerd string
+}
+
+// nodeImage makes the image for a bundle, from the cache where it can.
+func nodeImage(ctx context.Context, bundle string, log func(string, ...any)) (image, error) {
+	id, err := identity(bundle)
+	if err != nil {
+		return image{}, err
+	}
+	base, err := baseSystem(ctx, log)
+	if err != nil {
+		return image{}, err
+	}
+	layer, err := cached(ctx, "node-"+id, func(dir string) error { return buildLayer(dir, bundle) })
+	if err != nil {
+		return image{}, err
+	}
+	layers := []string{layer, base}
+	store, err := cached(ctx, "images-"+id, func(dir string) error { return importImages(ctx, dir, bundle, layers, log) })
+	return image{layers: layers, containerd: store}, err
+}
+
+// identity names a bundle's contents together with this package's recipe for a node. Programs and archives count by
+// name, size and time, since reading hundreds of megabytes at each start would take longer than the start.
+func identity(bundle string) (string, error) {
+	parts := []string{"1", strings.Join(enabled, ","), strings.Join(silenced, ",")}
+	err := fs.WalkDir(recipe, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := recipe.ReadFile(path)
+		parts = append(parts, path, string(data))
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	for _, dir := range []string{"bin", "cni", "images"} {
+		entries, err := os.ReadDir(filepath.Join(bundle, dir))
+		if err != nil {
+			return "", fmt.Errorf("reading the components bundle: %w", err)
+		}
+		for _, e := range entries {
+			info, err := os.Stat(filepath.Join(bundle, dir, e.Name()))
+			if err != nil {
+				return "", fmt.Errorf("reading the components bundle: %w", err)
+			}
+			parts = append(parts, fmt.Sprint(dir, "/", e.Name(), info.Size(), info.ModTime().UnixNano()))
+		}
+	}
+	return key(parts...), nil
+}
+
+func buildLayer(dir, bundle string) error {
+	files, err := fs.Sub(recipe, "rootfs")
+	if err != nil {
+		return err
+	}
+	if err := os.CopyFS(dir, files); err != nil {
+		return err
+	}
+	if err := fillPrograms(filepath.Join(dir, "usr/bin"), filepath.Join(bundle, "bin")); err != nil {
+		return err
+	}
+	if err := fillDir(filepath.Join(dir, "opt/cni/bin"), filepath.Join(bundle, "cni")); err != nil {
+		return err
+	}
+	for _, name := range []string{"etc/kubernetes/manifests", "etc/cni/net.d", "var/log/journal", "var/lib/containerd"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
+			return err
+		}
+	}
+	return linkUnits(filepath.Join(dir, "etc/systemd/system"))
+}
+
+func fillPrograms(to, from string) error {
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
+	for _, name := range programs {
+		if err := install(filepath.Join(from, name), filepath.Join(to, name)); err != nil {
+			return err
+		}
+	}
+	for _, name := range extras {
+		err := install(filepath.Join(from, name), filepath.Join(to, name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+func fillDir(to, from string) error {
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := install(filepath.Join(from, e.Name()), filepath.Join(to, e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// install puts a program where a node finds it: a second name of the same file where the file system allows it, so that
+// a program under several names is in memory once, else a copy.
+func install(from, to string) error {
+	from, err := filepath.EvalSymlinks(from)
+	if err != nil {
+		return err
+	}
+	if err := os.Link(from, to); err == nil || !errors.Is(err, unix.EXDEV) {
+		return err
+	}
+	return copyFile(from, to)
+}
+
+// copyFile makes a program of its own under the second name, replacing what is there.
+func copyFile(from, to string) error {
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	_, err := host(context.Background(), "install", "-m", "0755", "--", from, to)
+	return err
+}
+
+func linkUnits(system string) error {
+	wants := filepath.Join(system, "multi-user.target.wants")
+	if err := os.MkdirAll(wants, 0o755); err != nil {
+		return err
+	}
+	for _, unit := range enabled {
+		if err := os.Symlink("/etc/systemd/system/"+unit, filepath.Join(wants, unit)); err != nil {
+			return err
+		}
+	}
+	for _, unit := range silenced {
+		if err := os.Symlink("/dev/null", filepath.Join(system, unit)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func importImages(ctx context.Context, dir, bundle string, layers []string, log func(string, ...any)) error {
+	start := time.Now()
+	log("images: loading the bundle's archives into containerd, once")
+	work := dir + ".root"
+	defer os.RemoveAll(work)
+	env := []string{
+		"LOWER=" + strings.Join(layers, ":"), "WORK=" + work, "STORE=" + dir, "ARCHIVES=" + filepath.Join(bundle, "images"),
+	}
+	script, err := recipe.ReadFile("import.sh")
+	if err != nil {
+		return err
+	}
+	if err := mortal(ctx, env, "sh", "-c", string(script)); err != nil {
+		return err
+	}
+	log("images: done in %.1f s", time.Since(start).Seconds())
+	return nil
+}
+
+// copyStore gives a node a containerd directory of its own in no time and next to no space: blobs and unpacked layers
+// never change once written, so second names of them do; the databases do change and are copied.
+func copyStore(ctx context.Context, from, to string) error {
+	if _, err := host(ctx, "cp", "--archive", "--link", "--no-target-directory", from, to); err != nil {
+		// The cache is on another file system.
+		if err := os.RemoveAll(to); err != nil {
+			return err
+		}
+		_, err := host(ctx, "cp", "--archive", "--no-target-directory", from, to)
+		return err
+	}
+	databases, err := filepath.Glob(filepath.Join(from, "*", "*.db"))
+	for _, path := range databases {
+		if err == nil {
+			_, err = host(ctx, "cp", "--archive", "--remove-destination", path, to+strings.TrimPrefix(path, from))
+		}
+	}
+	return err
+}

@@ -1,0 +1,168 @@
+package nodes
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Every cluster has a switch, a network namespace with one bridge in it, and no link to this machine's network or to
+// another cluster's. So all clusters use the same addresses, and nothing of the host's is touched.
+const (
+	gateway   = "10.77.0.1"
+	addresses = "10.77.0.%d"
+	firstHost = 11
+	lastHost  = 250
+)
+
+// newNamespace makes a network namespace that lives as long as the file it is mounted on.
+func newNamespace(ctx context.Context, file string) error {
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		return err
+	}
+	if _, err := host(ctx, "unshare", "--net="+file, "true"); err != nil {
+		return fmt.Errorf("making a network namespace: %w", err)
+	}
+	return nil
+}
+
+// removeNamespace deletes the namespace and, with the last process in it gone, its links.
+func removeNamespace(file string) error {
+	if err := unix.Unmount(file, unix.MNT_DETACH); err != nil && err != unix.EINVAL && err != unix.ENOENT {
+		return fmt.Errorf("unmounting %s: %w", file, err)
+	}
+	if err := os.Remove(file); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	return nil
+}
+
+// links runs commands of ip(8), one per line, in a network namespace.
+func links(ctx context.Context, namespace string, lines ...string) error {
+	_, err := hostInput(ctx, strings.Join(lines, "\n")+"\n", "nsenter", "--net="+namespace, "ip", "-batch", "-")
+	return err
+}
+
+func (c *Cluster) switchFile() string { return filepath.Join(c.dir, "switch") }
+
+// makeSwitch makes the bridge. It is also everyone's gateway, and refuses at once what it has no route for: a packet that
+// vanished, say to a Service before kube-proxy knows it, would leave a connection waiting for half a minute.
+func (c *Cluster) makeSwitch(ctx context.Context) error {
+	if err := newNamespace(ctx, c.switchFile()); err != nil {
+		return err
+	}
+	refuse := "echo 1 >/proc/sys/net/ipv4/ip_forward; echo 0 >/proc/sys/net/ipv4/icmp_ratelimit"
+	if _, err := host(ctx, "nsenter", "--net="+c.switchFile(), "sh", "-ec", refuse); err != nil {
+		return err
+	}
+	return links(ctx, c.switchFile(),
+		"link set lo up",
+		"link add br0 type bridge forward_delay 0",
+		"address add "+gateway+"/24 dev br0",
+		"link set br0 up",
+		"route add unreachable default",
+	)
+}
+
+func (n *Node) netFile() string { return filepath.Join(n.dir, "net") }
+
+// port is the node's link at the switch.
+func (n *Node) port() string { return "port-" + n.address[strings.LastIndexByte(n.address, '.')+1:] }
+
+// plugIn gives the node a new, empty network namespace with eth0, its address and the routes it knows.
+func (n *Node) plugIn(ctx context.Context) error {
+	if err := n.unplug(ctx); err != nil {
+		return err
+	}
+	if err := newNamespace(ctx, n.netFile()); err != nil {
+		return err
+	}
+	err := links(ctx, n.cluster.switchFile(),
+		"link add "+n.port()+" type veth peer name eth0 netns "+n.netFile(),
+		"link set "+n.port()+" master br0",
+		"link set "+n.port()+" up",
+	)
+	if err != nil {
+		return err
+	}
+	err = links(ctx, n.netFile(),
+		"link set lo up",
+		"address add "+n.address+"/24 dev eth0",
+		"link set eth0 up",
+		"route add default via "+gateway,
+	)
+	if err != nil {
+		return err
+	}
+	return n.addRoutes(ctx)
+}
+
+// unplug removes what plugIn made. A link dies with the namespace at either end, but not at once, hence by hand.
+func (n *Node) unplug(ctx context.Context) error {
+	if _, err := os.Stat(n.netFile()); err != nil {
+		return nil
+	}
+	list, err := host(ctx, "nsenter", "--net="+n.cluster.switchFile(), "ip", "-brief", "link", "show", "type", "veth")
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(list) {
+		if strings.HasPrefix(line, n.port()+"@") {
+			if err := links(ctx, n.cluster.switchFile(), "link delete "+n.port()); err != nil {
+				return err
+			}
+		}
+	}
+	return removeNamespace(n.netFile())
+}
+
+// Disconnect pulls the node's network cable. What runs on the node goes on.
+func (n *Node) Disconnect(ctx context.Context) error {
+	return links(ctx, n.cluster.switchFile(), "link set "+n.port()+" down")
+}
+
+// Connect puts the cable back.
+func (n *Node) Connect(ctx context.Context) error {
+	return links(ctx, n.cluster.switchFile(), "link set "+n.port()+" up")
+}
+
+// Dial connects to an address in the cluster's network, from outside of the nodes. It fits rest.Config.Dial and
+// http.Transport.DialContext. Names are not resolved: the address must be numeric.
+func (c *Cluster) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if name, _, err := net.SplitHostPort(address); err != nil || net.ParseIP(name) == nil {
+		return nil, fmt.Errorf("dialling %s in cluster %s: want a numeric address and a port", address, c.name)
+	}
+	type dialled struct {
+		conn net.Conn
+		err  error
+	}
+	result := make(chan dialled, 1)
+	go func() {
+		// Never unlocked: the thread is in the wrong namespace and must end with this goroutine.
+		runtime.LockOSThread()
+		conn, err := dialIn(ctx, c.switchFile(), network, address)
+		result <- dialled{conn, err}
+	}()
+	d := <-result
+	return d.conn, d.err
+}
+
+func dialIn(ctx context.Context, namespace, network, address string) (net.Conn, error) {
+	f, err := os.Open(namespace)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if err := unix.Setns(int(f.Fd()), unix.CLONE_NEWNET); err != nil {
+		return nil, fmt.Errorf("entering network namespace %s: %w", namespace, err)
+	}
+	dialer := net.Dialer{Timeout: 30 * time.Second}
+	return dialer.DialContext(ctx, network, address)
+}

@@ -1,0 +1,212 @@
+package nodes
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Node is one sandboxed host. Its life:
+//
+//	Add ── running ──Kill──▶ off ──Boot──▶ running
+//	          └───────Reboot (orderly)────────┘
+//
+// The disk and the address stay; links, routes, rules, processes and /run do not, as on any host.
+type Node struct {
+	cluster *Cluster
+	name    string
+	address string
+	dir     string
+}
+
+// Name is the node's host name.
+func (n *Node) Name() string { return n.name }
+
+// Address is the node's IPv4 address on eth0.
+func (n *Node) Address() string { return n.address }
+
+// Cluster is where the node belongs.
+func (n *Node) Cluster() *Cluster { return n.cluster }
+
+// begin makes a node that has just been registered and boots it.
+func (n *Node) begin(ctx context.Context) error {
+	start := time.Now()
+	if err := n.make(ctx); err != nil {
+		return fmt.Errorf("making node %s: %w", n.name, err)
+	}
+	if err := n.Boot(ctx); err != nil {
+		return err
+	}
+	n.cluster.log("%s: booted in %.1f s, address %s", n.name, time.Since(start).Seconds(), n.address)
+	return nil
+}
+
+// make lays out the node's disk.
+func (n *Node) make(ctx context.Context) error {
+	for _, dir := range []string{"upper/etc", "work", "root"} {
+		if err := os.MkdirAll(filepath.Join(n.dir, dir), 0o755); err != nil {
+			return err
+		}
+	}
+	var id [16]byte
+	rand.Read(id[:])
+	// Without an identity systemd takes this for the first boot ever and applies presets to all units.
+	files := map[string]string{"hostname": n.name, "machine-id": hex.EncodeToString(id[:])}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(n.dir, "upper/etc", name), []byte(text+"\n"), 0o644); err != nil {
+			return err
+		}
+	}
+	return copyStore(ctx, n.cluster.record.Store, filepath.Join(n.dir, "containerd"))
+}
+
+// Boot starts a node that is off and returns when systemd has finished and containerd answers.
+func (n *Node) Boot(ctx context.Context) error {
+	pid, err := firstProcess(n.cluster.name, n.name)
+	if err != nil || pid != 0 {
+		return errors.Join(err, fmt.Errorf("booting %s: it is running already", n.name))
+	}
+	if err := n.plugIn(ctx); err != nil {
+		return fmt.Errorf("booting %s: %w", n.name, err)
+	}
+	ended, err := n.launch()
+	if err != nil {
+		return fmt.Errorf("booting %s: %w", n.name, err)
+	}
+	if err := n.awaitBoot(ctx, ended); err != nil {
+		return fmt.Errorf("booting %s: %w\nconsole:\n%s", n.name, err, n.console())
+	}
+	return nil
+}
+
+// launch starts systemd-nspawn, which outlives this process. The channel is closed when it ends.
+func (n *Node) launch() (ended <-chan struct{}, err error) {
+	dirs, err := makeGroups(n.cluster.name, n.name)
+	if err != nil {
+		return nil, err
+	}
+	script, err := recipe.ReadFile("launch.sh")
+	if err != nil {
+		return nil, err
+	}
+	console, err := os.Create(n.consoleFile())
+	if err != nil {
+		return nil, err
+	}
+	defer console.Close()
+	cmd := exec.Command("unshare", "--mount", "--propagation", "slave", "sh", "-c", string(script))
+	cmd.Env = []string{
+		"PATH=" + os.Getenv("PATH"), "NODE=" + n.dir, "MACHINE=" + n.cluster.name + "-" + n.name,
+		"HOSTS=" + n.cluster.hostsFile(), "LOWER=" + strings.Join(n.cluster.record.Layers, ":"),
+		"CGROUPS=" + strings.Join(dirs, "\n"),
+	}
+	cmd.Stdout, cmd.Stderr = console, console
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	done := make(chan struct{})
+	go func() {
+		// How it ended is no news: nodes are killed.
+		_ = cmd.Wait()
+		close(done)
+	}()
+	return done, nil
+}
+
+func (n *Node) awaitBoot(ctx context.Context, ended <-chan struct{}) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-ended:
+			cancel(errors.New("systemd-nspawn ended"))
+		case <-ctx.Done():
+		}
+	}()
+	err := poll(ctx, "systemd on "+n.name, time.Minute, func(ctx context.Context) error {
+		// "degraded" is fine: what matters is asked for next.
+		result, err := n.Run(ctx, "systemctl", "is-system-running", "--wait")
+		if state := strings.TrimSpace(result.Stdout); state != "running" && state != "degraded" {
+			return fmt.Errorf("it is %q: %w", state, err)
+		}
+		return nil
+	})
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := n.Run(ctx, "ctr", "version"); err != nil {
+		log, _ := n.Run(ctx, "journalctl", "--no-pager", "--lines=30", "--unit=containerd", "--unit=sandbox")
+		return fmt.Errorf("containerd does not answer: %w\n%s", err, log.Stdout)
+	}
+	return nil
+}
+
+func (n *Node) consoleFile() string { return filepath.Join(n.dir, "console.log") }
+
+func (n *Node) console() string {
+	data, err := os.ReadFile(n.consoleFile())
+	if err != nil {
+		return err.Error()
+	}
+	return tail(string(data), 20)
+}
+
+// PID is the number that this machine has for the node's first process.
+func (n *Node) PID() (int, error) {
+	pid, err := firstProcess(n.cluster.name, n.name)
+	if err == nil && pid == 0 {
+		err = fmt.Errorf("node %s is not running", n.name)
+	}
+	return pid, err
+}
+
+// Kill is a power cut: everything on the node ends this instant. Killing a node that is off changes nothing.
+func (n *Node) Kill(ctx context.Context) error {
+	pid, err := firstProcess(n.cluster.name, n.name)
+	if err != nil {
+		return err
+	}
+	if pid != 0 {
+		// The kernel takes all other processes of the namespace along.
+		if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+			return fmt.Errorf("killing %s: %w", n.name, err)
+		}
+	}
+	if err := removeGroups(ctx, n.cluster.name+"/"+n.name); err != nil {
+		return fmt.Errorf("killing %s: %w", n.name, err)
+	}
+	return n.unplug(ctx)
+}
+
+// Reboot shuts the node down in an orderly way, by force after half a minute, and boots it.
+func (n *Node) Reboot(ctx context.Context) error {
+	if _, err := n.Run(ctx, "systemctl", "--no-block", "poweroff"); err != nil {
+		return fmt.Errorf("rebooting %s: %w", n.name, err)
+	}
+	// The error of a shutdown that takes too long is answered by force.
+	_ = poll(ctx, "the shutdown of "+n.name, 30*time.Second, func(context.Context) error {
+		pid, err := firstProcess(n.cluster.name, n.name)
+		if err == nil && pid != 0 {
+			err = fmt.Errorf("process %d is there", pid)
+		}
+		return err
+	})
+	if err := n.Kill(ctx); err != nil {
+		return err
+	}
+	return n.Boot(ctx)
+}

@@ -1,0 +1,145 @@
+package nodes
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// networkConfig is what containerd gives to the CNI plugins. Plugin ptp and not bridge: every packet between two Pods of
+// a node then goes through the node's routing, so that Services work without the kernel module br_netfilter.
+const networkConfig = `{
+  "cniVersion": "1.0.0",
+  "name": "pods",
+  "plugins": [
+    {
+      "type": "ptp",
+      "ipam": {
+        "type": "host-local",
+        "ranges": [[{"subnet": %q}]],
+        "routes": [{"dst": "0.0.0.0/0"}]
+      }
+    },
+    {"type": "portmap", "capabilities": {"portMappings": true}}
+  ]
+}
+`
+
+// PodNetwork connects the Pods of all nodes that have joined the Kubernetes cluster: it asks the API server, through a
+// node that holds admin.conf, which addresses each node's Pods have, tells containerd, and routes between the nodes.
+// Nodes that join later need another call.
+func (c *Cluster) PodNetwork(ctx context.Context, controlPlane *Node) error {
+	var ranges map[string]string
+	err := poll(ctx, "addresses for the Pods of every node", time.Minute, func(ctx context.Context) error {
+		var err error
+		ranges, err = podRanges(ctx, controlPlane)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	for i, n := range c.record.Nodes {
+		if cidr, ok := ranges[n.Address]; ok {
+			c.record.Nodes[i].PodCIDR = cidr
+		}
+	}
+	err = c.save()
+	c.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	// The switch knows the way too, for its refusals and for whoever dials from outside.
+	if err := links(ctx, c.switchFile(), c.routes("")...); err != nil {
+		return err
+	}
+	for _, n := range c.Nodes() {
+		if pid, err := firstProcess(c.name, n.name); err != nil || pid == 0 {
+			continue // It gets its routes when it boots.
+		}
+		if err := n.joinPodNetwork(ctx, ranges[n.address]); err != nil {
+			return fmt.Errorf("connecting the Pods of %s: %w", n.name, err)
+		}
+	}
+	return nil
+}
+
+func (n *Node) joinPodNetwork(ctx context.Context, cidr string) error {
+	if err := n.addRoutes(ctx); err != nil || cidr == "" {
+		return err
+	}
+	const file = "/etc/cni/net.d/10-pods.conflist"
+	config := fmt.Appendf(nil, networkConfig, cidr)
+	if have, err := n.ReadFile(file); err == nil && bytes.Equal(have, config) {
+		return nil
+	}
+	return n.WriteFile(file, config, 0o644)
+}
+
+func (n *Node) addRoutes(ctx context.Context) error {
+	return links(ctx, n.netFile(), n.cluster.routes(n.address)...)
+}
+
+// routes are commands that tell whoever has the address behind which node which Pods are.
+func (c *Cluster) routes(address string) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var lines []string
+	for _, n := range c.record.Nodes {
+		if n.PodCIDR != "" && n.Address != address {
+			lines = append(lines, "route replace "+n.PodCIDR+" via "+n.Address)
+		}
+	}
+	return lines
+}
+
+// podRanges maps the addresses of nodes to the ranges of their Pods. It fails while a node has none.
+func podRanges(ctx context.Context, controlPlane *Node) (map[string]string, error) {
+	list, err := listNodes(ctx, controlPlane)
+	if err != nil {
+		return nil, err
+	}
+	ranges := make(map[string]string)
+	for _, item := range list.Items {
+		if item.Spec.PodCIDR == "" {
+			return nil, fmt.Errorf("node %s has no podCIDR", item.Metadata.Name)
+		}
+		for _, address := range item.Status.Addresses {
+			if address.Type == "InternalIP" {
+				ranges[address.Address] = item.Spec.PodCIDR
+			}
+		}
+	}
+	return ranges, nil
+}
+
+// nodeList is what is read of a v1 NodeList.
+type nodeList struct {
+	Items []struct {
+		Metadata struct{ Name string }
+		Spec     struct{ PodCIDR string }
+		Status   struct {
+			Addresses  []struct{ Type, Address string }
+			Conditions []struct{ Type, Status, Message string }
+		}
+	}
+}
+
+func listNodes(ctx context.Context, controlPlane *Node) (nodeList, error) {
+	var list nodeList
+	result, err := controlPlane.Kubectl(ctx, "get", "nodes", "--output=json")
+	if err != nil {
+		return list, err
+	}
+	if err := json.Unmarshal([]byte(result.Stdout), &list); err != nil {
+		return list, fmt.Errorf("reading kubectl's list of nodes: %w", err)
+	}
+	return list, nil
+}
+
+// Kubectl runs kubectl on a control-plane node as the administrator that kubeadm made there.
+func (n *Node) Kubectl(ctx context.Context, args ...string) (Result, error) {
+	return n.Run(ctx, append([]string{"kubectl", "--kubeconfig=/etc/kubernetes/admin.conf"}, args...)...)
+}
