@@ -1,0 +1,128 @@
+package cri
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/kubelet/pkg/types"
+
+	"kubeadm/internal/change"
+)
+
+// Sandboxes lists all Pod sandboxes, ended ones too.
+func (r Runtimes) Sandboxes(ctx context.Context, socket string) ([]change.Sandbox, error) {
+	c, err := connect(ctx, socket)
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	return c.sandboxes(ctx)
+}
+
+func (c *client) sandboxes(ctx context.Context) ([]change.Sandbox, error) {
+	ctx, cancel := calling(ctx)
+	defer cancel()
+	list, err := c.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
+	if err != nil {
+		return nil, fmt.Errorf("listing the container runtime's Pods: %w", plain(err))
+	}
+	var all []change.Sandbox
+	for _, s := range list.Items {
+		all = append(all, change.Sandbox{ID: s.Id, Name: s.GetMetadata().GetName(), Namespace: s.GetMetadata().GetNamespace()})
+	}
+	return all, nil
+}
+
+// Containers lists all containers, ended ones too and oldest first, with the last lines of what they wrote.
+func (r Runtimes) Containers(ctx context.Context, socket string) ([]change.Container, error) {
+	c, err := connect(ctx, socket)
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	ctx, cancel := calling(ctx)
+	defer cancel()
+	list, err := c.ListContainers(ctx, &runtimeapi.ListContainersRequest{})
+	if err != nil {
+		return nil, fmt.Errorf("listing containers: %w", plain(err))
+	}
+	slices.SortFunc(list.Containers, func(a, b *runtimeapi.Container) int {
+		return cmp.Or(cmp.Compare(a.CreatedAt, b.CreatedAt), cmp.Compare(a.Id, b.Id))
+	})
+	var all []change.Container
+	for _, listed := range list.Containers {
+		s, err := c.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: listed.Id})
+		if status.Code(err) == codes.NotFound {
+			continue // removed since it was listed
+		}
+		if err != nil {
+			return nil, fmt.Errorf("asking for the state of container %s: %w", listed.GetMetadata().GetName(), plain(err))
+		}
+		all = append(all, r.container(s.Status))
+	}
+	return all, nil
+}
+
+func (r Runtimes) container(s *runtimeapi.ContainerStatus) change.Container {
+	return change.Container{
+		ID:        s.Id,
+		Name:      s.GetMetadata().GetName(),
+		Pod:       s.Labels[types.KubernetesPodNameLabel],
+		Namespace: s.Labels[types.KubernetesPodNamespaceLabel],
+		Running:   s.State == runtimeapi.ContainerState_CONTAINER_RUNNING,
+		ExitCode:  s.ExitCode,
+		Attempt:   s.GetMetadata().GetAttempt(),
+		Log:       r.log(s.LogPath),
+	}
+}
+
+// Bounds of a log: what is read of the file, whose lines carry prefixes, and what is kept.
+const (
+	logRead = 8 << 10
+	logKept = 2 << 10
+)
+
+// log is the end of a container's log; empty when there is none to be read, since a log is a help and never the point.
+func (r Runtimes) log(path string) string {
+	if path == "" || r.Tail == nil {
+		return ""
+	}
+	raw, err := r.Tail(path, logRead)
+	if err != nil {
+		return ""
+	}
+	if len(raw) == logRead {
+		_, raw, _ = bytes.Cut(raw, []byte("\n")) // the first line was cut
+	}
+	text := messages(raw)
+	if len(text) > logKept {
+		text = text[len(text)-logKept:]
+		if _, whole, ok := bytes.Cut(text, []byte("\n")); ok && len(whole) > 0 {
+			text = whole
+		}
+	}
+	return string(text)
+}
+
+// messages takes off what the runtime puts before each line of a log: time, stream and a tag, "P"
+// for a part of a line and "F" for its end.
+func messages(raw []byte) []byte {
+	var text []byte
+	for line := range bytes.Lines(raw) {
+		fields := bytes.SplitN(line, []byte(" "), 4)
+		if len(fields) < 4 {
+			continue
+		}
+		if string(fields[2]) == "P" {
+			fields[3] = bytes.TrimSuffix(fields[3], []byte("\n"))
+		}
+		text = append(text, fields[3]...)
+	}
+	return text
+}

@@ -1,0 +1,44 @@
+package cri
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/grpc/codes"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"kubeadm/internal/change"
+)
+
+// Image tells whether the runtime holds an image.
+func (r Runtimes) Image(ctx context.Context, socket, ref string) (bool, error) {
+	c, err := connect(ctx, socket)
+	if err != nil {
+		return false, err
+	}
+	defer c.close()
+	ctx, cancel := calling(ctx)
+	defer cancel()
+	found, err := c.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: ref}})
+	if err != nil {
+		return false, fmt.Errorf("asking the container runtime for image %s: %w", ref, plain(err))
+	}
+	return found.Image != nil, nil
+}
+
+// pull has no time limit of its own: how long a download takes is not ours to know.
+func pull(ctx context.Context, p change.PullImage) error {
+	c, err := connect(ctx, p.Socket)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	err = again(ctx, func() error {
+		_, err := c.PullImage(ctx, &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: p.Ref}})
+		return err
+	}, codes.NotFound, codes.InvalidArgument, codes.Canceled)
+	if err != nil {
+		return fmt.Errorf("pulling image %s: %w", p.Ref, plain(err))
+	}
+	return nil
+}

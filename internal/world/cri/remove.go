@@ -1,0 +1,50 @@
+package cri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"kubeadm/internal/change"
+)
+
+// atOnce bounds how many Pods are taken down side by side: each one runs the network's plugins.
+const atOnce = 4
+
+func removeContainers(ctx context.Context, socket string) error {
+	c, err := connect(ctx, socket)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	all, err := c.sandboxes(ctx)
+	if err != nil {
+		return err
+	}
+	errs := make([]error, len(all))
+	var g errgroup.Group
+	g.SetLimit(atOnce)
+	for i, s := range all {
+		g.Go(func() error {
+			errs[i] = again(ctx, func() error { return c.removeSandbox(ctx, s) })
+			return nil // one that stays does not keep the others
+		})
+	}
+	_ = g.Wait()
+	return errors.Join(errs...)
+}
+
+func (c *client) removeSandbox(ctx context.Context, s change.Sandbox) error {
+	ctx, cancel := context.WithTimeout(ctx, stopLimit)
+	defer cancel()
+	if _, err := c.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: s.ID}); err != nil {
+		return fmt.Errorf("stopping Pod %s/%s: %w", s.Namespace, s.Name, plain(err))
+	}
+	if _, err := c.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: s.ID}); err != nil {
+		return fmt.Errorf("removing Pod %s/%s: %w", s.Namespace, s.Name, plain(err))
+	}
+	return nil
+}

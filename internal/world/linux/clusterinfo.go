@@ -1,0 +1,69 @@
+package linux
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubeadm/internal/change"
+)
+
+const clusterInfo = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
+
+// ClusterInfo reads the data of the public ConfigMap kube-public/cluster-info. With a nil ca it
+// is the first step of token discovery: a machine that knows no CA yet reads over a connection that
+// anybody may have answered, sends no credentials, and believes the answer only after its
+// signature was checked by the token. An error the API server gave keeps its reason, for apierrors.IsNotFound and the like.
+func (m Machine) ClusterInfo(ctx context.Context, server string, ca []byte) (map[string]string, error) {
+	base, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+	if base.Scheme != "https" || base.Host == "" {
+		return nil, fmt.Errorf("the API server %q is not a https URL", server)
+	}
+	config := &tls.Config{InsecureSkipVerify: true}
+	if ca != nil {
+		if config, err = tlsConfig(change.Request{CA: ca}); err != nil {
+			return nil, err
+		}
+	}
+	client := &http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment, TLSClientConfig: config},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	answer, err := get(ctx, client, base.JoinPath(clusterInfo).String())
+	if err != nil {
+		return nil, err
+	}
+	return clusterInfoData(answer)
+}
+
+func clusterInfoData(answer change.Response) (map[string]string, error) {
+	if answer.Status != http.StatusOK {
+		var s metav1.Status
+		if err := json.Unmarshal(answer.Body, &s); err == nil && s.Kind == "Status" {
+			return nil, apierrors.FromObject(&s)
+		}
+		return nil, fmt.Errorf("asking for cluster-info: the server answers %d %s; is it a Kubernetes API server?",
+			answer.Status, http.StatusText(answer.Status))
+	}
+	var m struct {
+		Kind string            `json:"kind"`
+		Data map[string]string `json:"data"`
+	}
+	if err := json.Unmarshal(answer.Body, &m); err != nil {
+		return nil, fmt.Errorf("reading cluster-info: %w", err)
+	}
+	if m.Kind != "ConfigMap" {
+		return nil, errors.New("the server answered something other than the ConfigMap cluster-info; is it a Kubernetes API server?")
+	}
+	return m.Data, nil
+}

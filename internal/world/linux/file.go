@@ -1,0 +1,75 @@
+package linux
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"kubeadm/internal/change"
+)
+
+// ReadFile returns a file's bytes.
+func (m Machine) ReadFile(_ context.Context, path string) ([]byte, error) { return os.ReadFile(path) }
+
+// Stat tells what is known of a file or folder; it follows symbolic links.
+func (m Machine) Stat(_ context.Context, path string) (change.FileInfo, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return change.FileInfo{}, err
+	}
+	return infoOf(path, info)
+}
+
+// ReadDir lists what is directly in a folder, in order of names. It does not follow symbolic links.
+func (m Machine) ReadDir(_ context.Context, path string) ([]change.FileInfo, error) {
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, err
+	}
+	var inside []change.FileInfo
+	for _, e := range entries {
+		info, err := e.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it went away since the folder was read
+		}
+		if err != nil {
+			return nil, err
+		}
+		one, err := infoOf(filepath.Join(path, e.Name()), info)
+		if err != nil {
+			return nil, err
+		}
+		inside = append(inside, one)
+	}
+	return inside, nil
+}
+
+func infoOf(path string, info fs.FileInfo) (change.FileInfo, error) {
+	abs, err := filepath.Abs(path)
+	return change.FileInfo{
+		Path:    abs,
+		Mode:    info.Mode(),
+		ModTime: info.ModTime(),
+		Link:    info.Mode()&fs.ModeSymlink != 0,
+	}, err
+}
+
+// Tail returns the last bytes of a file, at most limit of them.
+func (m Machine) Tail(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := f.Seek(max(0, info.Size()-limit), io.SeekStart); err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(f, limit))
+}

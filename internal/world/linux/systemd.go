@@ -1,0 +1,134 @@
+package linux
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/dbus"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/problem"
+)
+
+// systemd is spoken to over D-Bus; see org.freedesktop.systemd1(5).
+type systemd struct{}
+
+func (systemd) service(ctx context.Context, name string) (change.Service, error) {
+	conn, err := connect(ctx)
+	if err != nil {
+		return change.Service{}, err
+	}
+	defer conn.Close()
+	u, err := load(ctx, conn, name)
+	return u.service(), err
+}
+
+func (systemd) restart(ctx context.Context, name string) error {
+	conn, err := connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	u, err := load(ctx, conn, name)
+	if err != nil {
+		return err
+	}
+	// systemd knows which of its files have changed; reading all units anew for nothing costs much of a second.
+	if u.stale || u.state != "loaded" {
+		if err := conn.ReloadContext(ctx); err != nil {
+			return fmt.Errorf("making systemd read its units anew: %w", err)
+		}
+	}
+	return job(ctx, name, conn.RestartUnitContext)
+}
+
+func (systemd) stop(ctx context.Context, name string) error {
+	conn, err := connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	u, err := load(ctx, conn, name)
+	if err != nil || u.state == "not-found" {
+		return err
+	}
+	return job(ctx, name, conn.StopUnitContext)
+}
+
+func connect(ctx context.Context) (*dbus.Conn, error) {
+	conn, err := dbus.NewWithContext(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to systemd: %w", err)
+	}
+	return conn, nil
+}
+
+type start func(ctx context.Context, unit, mode string, result chan<- string) (int, error)
+
+// job queues a job and waits for its end.
+func job(ctx context.Context, name string, begin start) error {
+	result := make(chan string, 1)
+	if _, err := begin(ctx, unitName(name), "replace", result); err != nil {
+		return seeStatus(name, err)
+	}
+	select {
+	case r := <-result:
+		if r != "done" {
+			return seeStatus(name, fmt.Errorf("the job of systemd ended with %q", r))
+		}
+		return nil
+	case <-ctx.Done():
+		return seeStatus(name, context.Cause(ctx))
+	}
+}
+
+func seeStatus(name string, err error) error {
+	return problem.New("", err, "see what the service says: systemctl status "+name, "and what it wrote: journalctl -xeu "+name)
+}
+
+// unit is what systemd knows of a unit, in its own words.
+type unit struct {
+	state, active, file string // LoadState, ActiveState, UnitFileState
+	since               uint64 // when it last became active, in µs since 1970
+	stale               bool   // its files have changed since systemd read them
+}
+
+func load(ctx context.Context, conn *dbus.Conn, name string) (unit, error) {
+	all, err := conn.GetUnitPropertiesContext(ctx, unitName(name))
+	if err != nil {
+		return unit{}, err
+	}
+	var u unit
+	u.state, _ = all["LoadState"].(string)
+	u.active, _ = all["ActiveState"].(string)
+	u.file, _ = all["UnitFileState"].(string)
+	u.since, _ = all["ActiveEnterTimestamp"].(uint64)
+	u.stale, _ = all["NeedDaemonReload"].(bool)
+	if u.state == "" || u.active == "" {
+		return unit{}, fmt.Errorf("systemd tells nothing of unit %q", unitName(name))
+	}
+	return u, nil
+}
+
+func (u unit) service() change.Service {
+	s := change.Service{
+		Exists:  u.state != "" && u.state != "not-found",
+		Enabled: slices.Contains([]string{"enabled", "enabled-runtime", "static", "alias", "indirect", "generated"}, u.file),
+		Active:  slices.Contains([]string{"active", "activating", "reloading", "refreshing"}, u.active),
+	}
+	// A unit between two attempts to start counts as active and still remembers when it last ran.
+	if s.Active && u.active != "activating" && u.since != 0 {
+		s.Since = time.UnixMicro(int64(u.since))
+	}
+	return s
+}
+
+func unitName(name string) string {
+	if filepath.Ext(name) == "" {
+		return name + ".service"
+	}
+	return name
+}
