@@ -46,6 +46,12 @@ func TestImages(t *testing.T) {
 			"gcr.io/k8s-staging-ci-images/kube-proxy:v1.37.2-rc.0.4_abc",
 			"registry.k8s.io/pause:3.10.2",
 		}},
+		"continuous integration, own registry": {Images{
+			Target: target(t, "ci/v1.37.2-rc.0.4+abc"), Repository: "mirror", NoProxy: true, NoDNS: true, ExternalEtcd: true,
+		}, []string{
+			"mirror/kube-apiserver:v1.37.2-rc.0.4_abc", "mirror/kube-controller-manager:v1.37.2-rc.0.4_abc",
+			"mirror/kube-scheduler:v1.37.2-rc.0.4_abc", "mirror/pause:3.10.2",
+		}},
 		"DNS alone from the default registry": {Images{
 			Target: target(t, "v1.37.1"), Repository: "mirror", NoProxy: true, ExternalEtcd: true,
 			DNS: ImageChoice{Repository: DefaultRepository},

@@ -98,6 +98,7 @@ func TestResolve(t *testing.T) {
 		"https://dl.k8s.io/release/stable-1.txt":                                      "v1.38.2\n",
 		"https://dl.k8s.io/release/stable-1.37.txt":                                   "v1.37.4\n",
 		"https://dl.k8s.io/release/stable-1.36.txt":                                   "v1.36.3",
+		"https://dl.k8s.io/release/stable-1.34.txt":                                   "v1.36.0",
 		"https://dl.k8s.io/release/latest.txt":                                        "<html>sign in</html>",
 		"https://storage.googleapis.com/" + "k8s-release-dev/ci-fast/latest-1.37.txt": "v1.37.2-rc.0.4+abc",
 	}
@@ -119,6 +120,7 @@ func TestResolve(t *testing.T) {
 		{tool: "v1.36.0", text: "stable-1", want: "v1.36.3", notes: 1},
 		{tool: "v1.35.7", text: "stable-1", want: "v1.35.7", notes: 3},
 		{tool: "v1.37.1", text: "stable", want: "v1.37.1", notes: 2},
+		{tool: "v1.34.0", text: "stable-1.34", want: "v1.36.0"},
 		{tool: "v1.37.1", text: "latest", want: "v1.37.1", notes: 2},
 		{tool: "v1.37.1", text: "ci-fast/latest-1.37", want: "ci/v1.37.2-rc.0.4+abc"},
 		{tool: "v1.37.2-beta.0.7+abc", text: "stable", want: "v1.37.1", notes: 2},
