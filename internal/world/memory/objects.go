@@ -84,10 +84,10 @@ func fieldsOf(o *unstructured.Unstructured) fields.Set {
 
 func (w *World) apply(c change.ApplyObject) error {
 	ref := change.RefOf(c.Object, c.As)
-	if _, ok := w.Objects[keyOf(ref)]; ok && c.Keep {
-		return nil
-	}
 	u, err := change.ToUnstructured(c.Object)
+	if now, ok := w.Objects[keyOf(ref)]; ok {
+		u, err = c.Onto(now)
+	}
 	if err == nil {
 		w.put(ref, u)
 	}

@@ -105,7 +105,7 @@ func (w *World) Do(_ context.Context, c change.Change) error {
 	case change.RemoveContainers:
 		w.Pods = nil
 	case change.SetMember:
-		w.setMember(c)
+		return w.setMember(c)
 	case change.ApplyObject:
 		return w.apply(c)
 	case change.MutateObject:
@@ -129,7 +129,7 @@ func (w *World) setService(c change.SetService) {
 	w.Services[c.Name] = s
 }
 
-func (w *World) setMember(c change.SetMember) {
+func (w *World) setMember(c change.SetMember) error {
 	at := slices.IndexFunc(w.MemberList, func(m change.Member) bool { return slices.Contains(m.PeerURLs, c.PeerURL) })
 	switch {
 	case c.State == change.Absent && at >= 0:
@@ -137,10 +137,13 @@ func (w *World) setMember(c change.SetMember) {
 	case c.State == change.Absent:
 	case at >= 0:
 		w.MemberList[at].Learner = w.MemberList[at].Learner && c.State == change.Learner
+	case c.State == change.Voter:
+		return fmt.Errorf("etcd has no member at %s to promote", c.PeerURL)
 	default:
 		m := change.Member{ID: uint64(len(w.MemberList) + 1), PeerURLs: []string{c.PeerURL}, Learner: c.State == change.Learner}
 		w.MemberList = append(w.MemberList, m)
 	}
+	return nil
 }
 
 func below(p, dir string) bool {

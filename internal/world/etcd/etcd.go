@@ -1,0 +1,115 @@
+// Package etcd is the etcd cluster as a part of the world: its members, seen and changed
+// over TLS. Each call opens connections of its own and closes them, since the members that can
+// be reached change while a cluster grows or shrinks.
+package etcd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/world"
+)
+
+const (
+	defaultBound = 2 * time.Minute
+	callTimeout  = 2 * time.Second // of all calls of one attempt at one endpoint
+)
+
+// Cluster reads and changes the members of etcd clusters. It is safe for use by many at once.
+type Cluster struct {
+	// Bound limits how long one change, with all its attempts, may take; two minutes if it is zero.
+	Bound time.Duration
+
+	readFile func(path string) ([]byte, error)
+}
+
+// New is a Cluster that reads certificates and keys with readFile.
+func New(readFile func(path string) ([]byte, error)) *Cluster { return &Cluster{readFile: readFile} }
+
+// Members lists the members in etcd's own order. It asks each endpoint once, until one answers.
+func (k *Cluster) Members(ctx context.Context, via change.Etcd) ([]change.Member, error) {
+	var all []change.Member
+	err := k.anywhere(ctx, via, func(ctx context.Context, c *clientv3.Client) error {
+		answer, err := c.MemberList(ctx)
+		if err != nil {
+			return err
+		}
+		all = nil
+		for _, m := range answer.Members {
+			all = append(all, change.Member{ID: m.ID, Name: m.Name, PeerURLs: m.PeerURLs, ClientURLs: m.ClientURLs, Learner: m.IsLearner})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing etcd members: %w", err)
+	}
+	return all, nil
+}
+
+// Do carries out a SetMember, with attempts until the Bound: a learner must catch up before it
+// can be promoted, and a cluster that has just changed may refuse the next change for a moment.
+//
+// It removes any member it is told to: whether that is the last one, or one whose loss costs the
+// quorum, is for the caller to decide (etcd itself refuses some such removals).
+func (k *Cluster) Do(ctx context.Context, c change.Change) error {
+	set, ok := c.(change.SetMember)
+	if !ok {
+		return fmt.Errorf("etcd does not carry out a %T", c)
+	}
+	var last error
+	err := world.Poll(ctx, nil, world.Condition{
+		Name:    "etcd",
+		Timeout: cmp.Or(k.Bound, defaultBound),
+		Check: func(ctx context.Context, _ change.Reader) error {
+			last = k.anywhere(ctx, set.Via, func(ctx context.Context, c *clientv3.Client) error {
+				return step(ctx, c, set)
+			})
+			var f final
+			if errors.As(last, &f) {
+				return world.GiveUp(last)
+			}
+			return last
+		},
+	})
+	if world.Hopeless(err) {
+		return last
+	}
+	return err
+}
+
+// anywhere calls do at one endpoint after the other until it succeeds at one of them.
+func (k *Cluster) anywhere(ctx context.Context, via change.Etcd, do func(context.Context, *clientv3.Client) error) error {
+	if len(via.Endpoints) == 0 {
+		return final{errors.New("no etcd endpoint is known")}
+	}
+	trust, err := k.trust(via)
+	if err != nil {
+		return final{err}
+	}
+	var failed error
+	for _, endpoint := range via.Endpoints {
+		err := at(ctx, endpoint, trust, do)
+		var f final
+		if err == nil || errors.As(err, &f) {
+			return err
+		}
+		err = fmt.Errorf("at %s: %w", endpoint, err)
+		if failed != nil {
+			err = fmt.Errorf("%w; %w", failed, err)
+		}
+		failed = err
+	}
+	return problem.New("", failed, hints(via, failed)...)
+}
+
+// final marks an error that is the same at every endpoint and however often one tries.
+type final struct{ error }
+
+func (f final) Unwrap() error { return f.error }

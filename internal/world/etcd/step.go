@@ -1,0 +1,82 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"kubeadm/internal/change"
+)
+
+// step looks where the member stands and makes the one call that is missing. Since each
+// attempt looks first, a call whose answer was lost does no harm.
+func step(ctx context.Context, c *clientv3.Client, set change.SetMember) error {
+	now, err := find(ctx, c, set.PeerURL)
+	if err != nil {
+		return err
+	}
+	switch set.State {
+	case change.Absent:
+		return remove(ctx, c, now)
+	case change.Learner:
+		return announce(ctx, c, now, set.PeerURL)
+	case change.Voter:
+		return promote(ctx, c, now, set.PeerURL)
+	}
+	return final{fmt.Errorf("an etcd member cannot be %q", set.State)}
+}
+
+// find returns the member whose first peer URL it is, or nil.
+func find(ctx context.Context, c *clientv3.Client, peerURL string) (*clientv3.Member, error) {
+	answer, err := c.MemberList(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("listing members: %w", err)
+	}
+	for _, m := range answer.Members {
+		if len(m.PeerURLs) > 0 && m.PeerURLs[0] == peerURL {
+			return (*clientv3.Member)(m), nil
+		}
+	}
+	return nil, nil
+}
+
+func remove(ctx context.Context, c *clientv3.Client, now *clientv3.Member) error {
+	if now == nil {
+		return nil
+	}
+	_, err := c.MemberRemove(ctx, now.ID)
+	if errors.Is(err, rpctypes.ErrMemberNotFound) {
+		return nil
+	}
+	return err
+}
+
+func announce(ctx context.Context, c *clientv3.Client, now *clientv3.Member, peerURL string) error {
+	if now != nil {
+		return nil
+	}
+	_, err := c.MemberAddAsLearner(ctx, []string{peerURL})
+	if errors.Is(err, rpctypes.ErrMemberBadURLs) {
+		return final{fmt.Errorf("etcd takes no member at %q: %w", peerURL, err)}
+	}
+	return err
+}
+
+func promote(ctx context.Context, c *clientv3.Client, now *clientv3.Member, peerURL string) error {
+	switch {
+	case now == nil:
+		return final{fmt.Errorf("etcd has no member at %s to promote: it must be added as a learner first", peerURL)}
+	case !now.IsLearner:
+		return nil
+	case now.Name == "":
+		return errors.New("the new member has not started")
+	}
+	_, err := c.MemberPromote(ctx, now.ID)
+	if errors.Is(err, rpctypes.ErrMemberNotLearner) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,167 @@
+package kube
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"strings"
+
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/problem"
+)
+
+// client is a connection to one API server as one identity.
+type client struct {
+	objects dynamic.Interface
+	http    *http.Client
+	server  string // URL without a path
+}
+
+// client returns the one connection of an identity. The kubeconfig is read each time, since a
+// renewal may have rewritten it.
+func (k *Cluster) client(as change.Identity) (*client, error) {
+	data, err := k.kubeconfig(as)
+	if err != nil {
+		return nil, err
+	}
+	key := fmt.Sprintf("%s#%x", as.Key(), sha256.Sum256(data))
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if c, ok := k.clients[key]; ok {
+		return c, nil
+	}
+	c, err := k.connect(data, as)
+	if err != nil {
+		return nil, final{fmt.Errorf("using %s: %w", source(as), err)}
+	}
+	k.clients[key] = c
+	return c, nil
+}
+
+func (k *Cluster) kubeconfig(as change.Identity) ([]byte, error) {
+	if as.Kubeconfig == "" {
+		if len(as.Config) == 0 {
+			return nil, final{errors.New("no kubeconfig was given")}
+		}
+		return as.Config, nil
+	}
+	data, err := k.readFile(as.Kubeconfig)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, final{problem.New("reading the kubeconfig", err,
+			"on a control plane node /etc/kubernetes/admin.conf is one; name another with --kubeconfig")}
+	}
+	if err != nil {
+		return nil, final{fmt.Errorf("reading the kubeconfig: %w", err)}
+	}
+	return data, nil
+}
+
+func (k *Cluster) connect(data []byte, as change.Identity) (*client, error) {
+	config, err := restConfig(data, as)
+	if err != nil {
+		return nil, err
+	}
+	config.UserAgent = k.UserAgent
+	config.Timeout = requestTimeout
+	config.QPS = -1
+	config.DisableCompression = true
+	config.WarningHandler = rest.NoWarnings{}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return impatient{next} })
+	server, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, err
+	}
+	if server.Scheme != "https" {
+		return nil, fmt.Errorf("its server %s is not an https URL", server)
+	}
+	transport, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := dynamic.NewForConfigAndClient(config, transport)
+	return &client{objects: objects, http: transport, server: strings.TrimSuffix(server.String(), "/")}, err
+}
+
+func restConfig(data []byte, as change.Identity) (*rest.Config, error) {
+	config, err := clientcmd.Load(data)
+	if err != nil {
+		return nil, err
+	}
+	// Names of files in a kubeconfig are relative to where it lies.
+	for _, c := range config.Clusters {
+		c.LocationOfOrigin = as.Kubeconfig
+	}
+	for _, u := range config.AuthInfos {
+		u.LocationOfOrigin = as.Kubeconfig
+	}
+	if err := clientcmd.ResolveLocalPaths(config); err != nil {
+		return nil, err
+	}
+	instead := &clientcmd.ConfigOverrides{ClusterInfo: api.Cluster{Server: as.Server}}
+	r, err := clientcmd.NewDefaultClientConfig(*config, instead).ClientConfig()
+	if err == nil && r.Insecure {
+		err = errors.New("its insecure-skip-tls-verify turns off the verification of the server; " +
+			"replace it by the CA in certificate-authority-data")
+	}
+	return r, err
+}
+
+// impatient hides Retry-After, at which client-go would sleep for whole seconds out of sight.
+type impatient struct{ next http.RoundTripper }
+
+func (t impatient) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := t.next.RoundTrip(r)
+	if answer != nil {
+		answer.Header.Del("Retry-After")
+	}
+	return answer, err
+}
+
+func (c *client) livez(ctx context.Context) error {
+	ask, err := http.NewRequestWithContext(ctx, http.MethodGet, c.server+"/livez", nil)
+	if err != nil {
+		return err
+	}
+	answer, err := c.http.Do(ask)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, 64<<10))
+	if err != nil || answer.StatusCode == http.StatusOK {
+		return err
+	}
+	return fmt.Errorf("it answered %s%s", answer.Status, failing(string(body)))
+}
+
+// failing picks the failed checks from the report of a health endpoint.
+func failing(report string) string {
+	var names []string
+	for line := range strings.Lines(report) {
+		if rest, ok := strings.CutPrefix(line, "[-]"); ok {
+			name, _, _ := strings.Cut(rest, " ")
+			names = append(names, strings.TrimSpace(name))
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "; these of its checks fail: " + strings.Join(names, ", ")
+}
+
+// source names an identity for people.
+func source(as change.Identity) string {
+	if as.Kubeconfig != "" {
+		return as.Kubeconfig
+	}
+	return "the credentials of this command"
+}

@@ -1,0 +1,86 @@
+package kube
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/url"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/problem"
+)
+
+// explain says what was being asked of which server and, where that is known, what to do about the failure.
+func explain(a attempt, server string, err error) error {
+	if err == nil {
+		return nil
+	}
+	op := a.op
+	if server != "" {
+		op += " at " + server
+	}
+	if hints := remedies(a.as, server, err); len(hints) > 0 {
+		return problem.New(op, brief(err), hints...)
+	}
+	return fmt.Errorf("%s: %w", op, brief(err))
+}
+
+func remedies(as change.Identity, server string, err error) []string {
+	var untrusted *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &untrusted):
+		return []string{mistrust(as, server, untrusted.Err)}
+	case apierrors.IsUnauthorized(err) && as.Kubeconfig == "":
+		return []string{`the token may have expired or been deleted; make a new one on a control plane node: "kubeadm token create --print-join-command"`}
+	case apierrors.IsUnauthorized(err):
+		return []string{fmt.Sprintf(`the client certificate or token in %s may have expired or belong to another cluster; see "kubeadm certs check-expiration"`, as.Kubeconfig)}
+	case apierrors.IsForbidden(err):
+		return []string{fmt.Sprintf("the user of %s may not do this; an administrator's kubeconfig can be named with --kubeconfig", source(as))}
+	}
+	return nil
+}
+
+// mistrust explains why a server's certificate was not accepted.
+func mistrust(as change.Identity, server string, err error) string {
+	var unknown x509.UnknownAuthorityError
+	var name x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.As(err, &unknown):
+		return fmt.Sprintf("the CA in %s did not sign the certificate of %s: one of them belongs to another cluster", source(as), server)
+	case errors.As(err, &name):
+		return fmt.Sprintf("the certificate of %s is not made out to that name; apiServer.certSANs in the configuration adds names", server)
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return `by this machine's clock the certificate is not valid now: compare the clocks, or see "kubeadm certs check-expiration"`
+	}
+	return fmt.Sprintf("the certificate of %s cannot be verified with the CA in %s", server, source(as))
+}
+
+// brief shortens what Go's HTTP client says, which repeats the URL, and keeps the error findable.
+func brief(err error) error {
+	var request *url.Error
+	switch {
+	case !errors.As(err, &request):
+		return err
+	case utilnet.IsConnectionRefused(err):
+		return worded{"connection refused", err}
+	case request.Timeout() && !errors.Is(err, context.Canceled):
+		return worded{"no answer in time", err}
+	}
+	return worded{request.Err.Error(), err}
+}
+
+// worded is an error in other words.
+type worded struct {
+	text string
+	err  error
+}
+
+func (w worded) Error() string { return w.text }
+
+func (w worded) Unwrap() error { return w.err }

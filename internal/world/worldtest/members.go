@@ -1,0 +1,122 @@
+package worldtest
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"kubeadm/internal/change"
+)
+
+// Etcd is the part of a world that Members is about.
+type Etcd interface {
+	change.Members
+	Do(ctx context.Context, c change.Change) error
+}
+
+// Joining is a member that the suite takes into the cluster and out of it again.
+type Joining struct {
+	PeerURL string
+	Start   func() // starts it once it has been announced; a fake may do nothing
+}
+
+// Members asks of w what every world promises of an etcd cluster. via reaches a cluster of one
+// member, as which it is left behind.
+func Members(t *testing.T, w Etcd, via change.Etcd, j Joining) {
+	e := etcdSuite{t, w, via, j.PeerURL}
+	if all := e.list(); len(all) != 1 || all[0].Learner {
+		t.Fatalf("there should be one voter at first: %+v", all)
+	}
+	e.done(change.Absent, true)
+	e.done(change.Learner, false)
+
+	e.do(change.Learner)
+	if m := e.find(); m == nil || !m.Learner || m.ID == 0 {
+		t.Fatalf("an announced member should be a learner with an ID: %+v", m)
+	}
+	e.done(change.Learner, true)
+	e.done(change.Voter, false)
+	e.do(change.Learner)
+	if all := e.list(); len(all) != 2 {
+		t.Errorf("announcing a member twice should make one: %+v", all)
+	}
+
+	j.Start()
+	e.do(change.Voter)
+	if m := e.find(); m == nil || m.Learner {
+		t.Fatalf("a promoted member should be a voter: %+v", m)
+	}
+	e.done(change.Voter, true)
+	e.do(change.Voter)
+	e.do(change.Learner)
+	e.done(change.Learner, true)
+	if m := e.find(); m == nil || m.Learner {
+		t.Errorf("a voter should never become a learner: %+v", m)
+	}
+
+	e.do(change.Absent)
+	e.do(change.Absent)
+	e.done(change.Absent, true)
+	if all := e.list(); len(all) != 1 {
+		t.Errorf("one member should be left: %+v", all)
+	}
+	if err := w.Do(t.Context(), e.set(change.Voter)); err == nil {
+		t.Error("a member that was never announced should not be promoted")
+	}
+}
+
+type etcdSuite struct {
+	t       *testing.T
+	w       Etcd
+	via     change.Etcd
+	peerURL string
+}
+
+func (e etcdSuite) set(s change.MemberState) change.SetMember {
+	return change.SetMember{PeerURL: e.peerURL, State: s, Via: e.via}
+}
+
+func (e etcdSuite) do(s change.MemberState) {
+	e.t.Helper()
+	if err := e.w.Do(e.t.Context(), e.set(s)); err != nil {
+		e.t.Fatalf("%s: %v", e.set(s), err)
+	}
+}
+
+func (e etcdSuite) done(s change.MemberState, want bool) {
+	e.t.Helper()
+	got, err := e.set(s).Done(e.t.Context(), membersOnly{members: e.w})
+	if err != nil || got != want {
+		e.t.Errorf("Done of %q is %v, %v", e.set(s), got, err)
+	}
+}
+
+func (e etcdSuite) list() []change.Member {
+	e.t.Helper()
+	all, err := e.w.Members(e.t.Context(), e.via)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return all
+}
+
+func (e etcdSuite) find() *change.Member {
+	e.t.Helper()
+	all := e.list()
+	at := slices.IndexFunc(all, func(m change.Member) bool { return slices.Contains(m.PeerURLs, e.peerURL) })
+	if at < 0 {
+		return nil
+	}
+	return &all[at]
+}
+
+// membersOnly is a Reader of which only the members may be asked for.
+type membersOnly struct {
+	members
+	rest
+}
+
+type members = change.Members
+
+// rest is deeper than what stands beside it, which so hides its methods.
+type rest struct{ change.Reader }

@@ -1,0 +1,274 @@
+package worldtest
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"kubeadm/internal/change"
+)
+
+// API is the part of a world that Objects is about.
+type API interface {
+	change.Objects
+	Do(ctx context.Context, c change.Change) error
+}
+
+// Objects asks of w what every world promises of an API server, as an identity that may do
+// anything. It leaves nothing behind.
+func Objects(t *testing.T, w API, as change.Identity) {
+	for name, law := range map[string]func(*objectSuite){
+		"applied objects say what was stated": applied,
+		"an applied object is kept if asked":  kept,
+		"others keep their labels":            foreign,
+		"mutations come to rest":              mutated,
+		"deleted objects are absent":          deleted,
+		"inverses put back":                   inverted,
+		"lists obey selectors":                listed,
+		"nodes are labelled and tainted":      labelled,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &objectSuite{t, w, as}
+			defer s.clean()
+			law(s)
+		})
+	}
+	t.Run("the API server is alive", func(t *testing.T) {
+		if err := w.Livez(t.Context(), as); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+const (
+	suiteName = "world-contract"
+	suiteNode = "world-contract-node"
+	suiteMark = "world-contract/mark"
+)
+
+type objectSuite struct {
+	t  *testing.T
+	w  API
+	as change.Identity
+}
+
+func (s *objectSuite) clean() {
+	for _, ref := range []change.Ref{s.ref(), {GVK: change.NodeKind, Name: suiteNode, As: s.as}} {
+		if err := s.w.Do(s.t.Context(), change.DeleteObject{Ref: ref}); err != nil {
+			s.t.Error(err)
+		}
+	}
+}
+
+func (s *objectSuite) config(data map[string]string) change.ApplyObject {
+	return change.ApplyObject{As: s.as, Object: &corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: suiteName, Labels: map[string]string{"ours": "1"}},
+		Data:       data,
+	}}
+}
+
+func (s *objectSuite) ref() change.Ref { return change.RefOf(s.config(nil).Object, s.as) }
+
+func (s *objectSuite) do(c change.Change) {
+	s.t.Helper()
+	if err := s.w.Do(s.t.Context(), c); err != nil {
+		s.t.Fatalf("%s: %v", c, err)
+	}
+	s.done(c, true)
+}
+
+func (s *objectSuite) done(c change.Change, want bool) {
+	s.t.Helper()
+	if got, err := c.Done(s.t.Context(), objectsOnly{Objects: s.w}); err != nil || got != want {
+		s.t.Errorf("Done of %q is %v, %v", c, got, err)
+	}
+}
+
+func (s *objectSuite) read(ref change.Ref) *unstructured.Unstructured {
+	s.t.Helper()
+	o, err := s.w.Object(s.t.Context(), ref)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return o
+}
+
+func (s *objectSuite) wantData(want map[string]string) {
+	s.t.Helper()
+	got, _, err := unstructured.NestedStringMap(s.read(s.ref()).Object, "data")
+	if err != nil || !maps.Equal(got, want) {
+		s.t.Errorf("data is %v, %v; want %v", got, err, want)
+	}
+}
+
+func (s *objectSuite) wantLabels(ref change.Ref, want map[string]string) {
+	s.t.Helper()
+	got := s.read(ref).GetLabels()
+	for k, v := range want {
+		if got[k] != v {
+			s.t.Errorf("labels are %v; want at least %v", got, want)
+			return
+		}
+	}
+}
+
+func applied(s *objectSuite) {
+	_, err := s.w.Object(s.t.Context(), s.ref())
+	if !apierrors.IsNotFound(err) {
+		s.t.Fatalf("an absent object should be not found: %v", err)
+	}
+	first, second := s.config(map[string]string{"a": "1", "b": "2"}), s.config(map[string]string{"a": "3"})
+	s.done(first, false)
+	s.do(first)
+	s.wantData(map[string]string{"a": "1", "b": "2"})
+	uid := s.read(s.ref()).GetUID()
+	s.done(second, false)
+	s.do(second)
+	s.wantData(map[string]string{"a": "3"})
+	s.do(second)
+	if now := s.read(s.ref()).GetUID(); uid == "" || now != uid {
+		s.t.Errorf("an update should keep the uid: %q became %q", uid, now)
+	}
+}
+
+func kept(s *objectSuite) {
+	s.do(s.config(map[string]string{"a": "1"}))
+	c := s.config(map[string]string{"a": "2"})
+	c.Keep = true
+	s.done(c, true)
+	s.do(c)
+	s.wantData(map[string]string{"a": "1"})
+}
+
+func foreign(s *objectSuite) {
+	s.do(s.config(map[string]string{"a": "1"}))
+	s.do(change.MutateObject{Object: s.config(nil).Object, As: s.as, Mutate: func(o *unstructured.Unstructured) error {
+		return unstructured.SetNestedField(o.Object, "2", "metadata", "labels", "theirs")
+	}})
+	s.done(s.config(map[string]string{"a": "1"}), true)
+	s.do(s.config(map[string]string{"a": "2"}))
+	s.wantLabels(s.ref(), map[string]string{"ours": "1", "theirs": "2"})
+}
+
+func mutated(s *objectSuite) {
+	c := change.MutateObject{
+		Object: s.config(map[string]string{"fresh": "1"}).Object, As: s.as,
+		Mutate: func(o *unstructured.Unstructured) error {
+			return unstructured.SetNestedField(o.Object, "2", "data", "added")
+		},
+	}
+	s.done(c, false)
+	if err := s.w.Do(s.t.Context(), c); err != nil {
+		s.t.Fatal(err)
+	}
+	s.wantData(map[string]string{"fresh": "1"})
+	s.done(c, false)
+	s.do(c)
+	s.wantData(map[string]string{"fresh": "1", "added": "2"})
+	s.do(c)
+	refused := errors.New("refused")
+	c.Mutate = func(*unstructured.Unstructured) error { return refused }
+	if err := s.w.Do(s.t.Context(), c); !errors.Is(err, refused) {
+		s.t.Errorf("a failing mutation should end the change with its error: %v", err)
+	}
+}
+
+func deleted(s *objectSuite) {
+	c := change.DeleteObject{Ref: s.ref()}
+	s.done(c, true)
+	s.do(s.config(map[string]string{"a": "1"}))
+	s.done(c, false)
+	s.do(c)
+	s.do(c)
+}
+
+func inverted(s *objectSuite) {
+	first, second := s.config(map[string]string{"a": "1"}), s.config(map[string]string{"a": "2"})
+	second.Object.SetLabels(map[string]string{"added": "later"})
+	r := objectsOnly{Objects: s.w}
+	none, err := first.Inverse(s.t.Context(), r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.do(first)
+	back, err := second.Inverse(s.t.Context(), r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.do(second)
+	s.done(back, false)
+	s.do(back)
+	s.wantData(map[string]string{"a": "1"})
+	if labels := s.read(s.ref()).GetLabels(); len(labels) != 1 || labels["ours"] != "1" {
+		s.t.Errorf("labels after the undo are %v", labels)
+	}
+	s.do(none)
+	if _, err := s.w.Object(s.t.Context(), s.ref()); !apierrors.IsNotFound(err) {
+		s.t.Errorf("the inverse of a creation should delete: %v", err)
+	}
+}
+
+func listed(s *objectSuite) {
+	c := s.config(map[string]string{"a": "1"})
+	c.Object.SetLabels(map[string]string{suiteMark: "1"})
+	s.do(c)
+	q := change.Query{GVK: s.ref().GVK, Namespace: "kube-system", As: s.as}
+	for _, sel := range []struct {
+		labels, fields string
+		want           int
+	}{
+		{suiteMark + "=1", "", 1},
+		{suiteMark + "=2", "", 0},
+		{"", "metadata.name=" + suiteName, 1},
+		{suiteMark, "metadata.name=" + suiteName + "-not", 0},
+	} {
+		q.LabelSelector, q.FieldSelector = sel.labels, sel.fields
+		got, err := s.w.List(s.t.Context(), q)
+		if err != nil || len(got) != sel.want {
+			s.t.Errorf("%q %q lists %d objects, %v; want %d", sel.labels, sel.fields, len(got), err, sel.want)
+		}
+		for _, o := range got {
+			if o.GetName() != suiteName || o.GetKind() != "ConfigMap" {
+				s.t.Errorf("%q %q lists %s %s", sel.labels, sel.fields, o.GetKind(), o.GetName())
+			}
+		}
+	}
+}
+
+func labelled(s *objectSuite) {
+	n := &corev1.Node{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
+		ObjectMeta: metav1.ObjectMeta{Name: suiteNode, Labels: map[string]string{corev1.LabelHostname: suiteNode}},
+		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: "theirs", Effect: corev1.TaintEffectNoExecute}}},
+	}
+	s.do(change.ApplyObject{Object: n, As: s.as})
+	c := change.LabelNode{
+		Name: suiteNode, As: s.as, Labels: map[string]string{"role": ""},
+		Taints: []corev1.Taint{{Key: "ours", Effect: corev1.TaintEffectNoSchedule}},
+	}
+	s.done(c, false)
+	s.do(c)
+	s.do(c)
+	s.wantLabels(c.Ref(), map[string]string{corev1.LabelHostname: suiteNode, "role": ""})
+	taints, _, err := unstructured.NestedSlice(s.read(c.Ref()).Object, "spec", "taints")
+	keys := map[any]bool{}
+	for _, t := range taints {
+		keys[t.(map[string]any)["key"]] = true
+	}
+	if err != nil || !keys["ours"] || !keys["theirs"] {
+		s.t.Errorf("taints are %v, %v", taints, err)
+	}
+}
+
+// objectsOnly is a Reader of which only the objects may be asked for.
+type objectsOnly struct {
+	change.Objects
+	rest
+}
