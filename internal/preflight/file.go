@@ -79,7 +79,7 @@ func fileExisting(program string) Check {
 	}}
 }
 
-// searchPath is this process' PATH, which under sudo is often not the user's.
+// searchPath is the PATH of this program, which under sudo is often not the user's.
 func searchPath(ctx context.Context, r change.Reader) string {
 	h, err := r.Host(ctx)
 	if err != nil {

@@ -109,7 +109,7 @@ func (p port) run(ctx context.Context, r change.Reader, rep *Report) {
 				p.number, p.user, cmp.Or(taken.Owner, "a program that is not known"))
 		}
 	case p.host == "":
-		rep.Fail("see what keeps this process from opening ports", "%s needs port %d: %v", p.user, p.number, err)
+		rep.Fail("see what keeps this program from opening ports", "%s needs port %d: %v", p.user, p.number, err)
 	default:
 		rep.Fail(fmt.Sprintf("set %s to an address of this machine (%s)", p.origin, addresses(ctx, r)),
 			"%s cannot listen at %s: %v", p.user, address, err)

@@ -40,7 +40,7 @@ func proxyOf(cidr string) Check {
 func firstOf(cidr string) (netip.Addr, error) {
 	subnet, err := netip.ParsePrefix(cidr)
 	if err != nil {
-		return netip.Addr{}, fmt.Errorf("subnet %q: %w", cidr, err)
+		return netip.Addr{}, fmt.Errorf("%q is not a subnet", cidr)
 	}
 	first := subnet.Masked().Addr().Next()
 	if !subnet.Contains(first) {

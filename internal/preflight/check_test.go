@@ -1,0 +1,202 @@
+package preflight
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/node"
+)
+
+var errOops = errors.New("oops")
+
+// A case is a machine or an intent that is wrong in one way, and all that init says to it.
+type initCase struct {
+	alter func(*machine, *node.Node)
+	want  string
+}
+
+func TestInitNamesCulpritAndRemedy(t *testing.T) {
+	for name, c := range initCases() {
+		t.Run(name, func(t *testing.T) {
+			m, n := fit(), controlPlane()
+			c.alter(m, n)
+			got := lines(Run(t.Context(), m, append(Root(), Init(n, tool(t))...), nil).Findings)
+			if want := strings.TrimSpace(c.want); got != want {
+				t.Errorf("found:\n%s\nwant:\n%s", got, want)
+			}
+		})
+	}
+}
+
+func initCases() map[string]initCase {
+	all := map[string]initCase{}
+	for _, some := range []map[string]initCase{hostCases(), kernelCases(), fileCases(), portCases(), runtimeCases(), versionCases(), proxyCases()} {
+		for name, c := range some {
+			all[name] = c
+		}
+	}
+	return all
+}
+
+func hostCases() map[string]initCase {
+	return map[string]initCase{
+		"not root": {func(m *machine, _ *node.Node) { m.host.UserID = 1000 },
+			`[ERROR IsPrivilegedUser]: user 1000 may not change this machine; run the command as root, for example with "sudo"`},
+		"one CPU": {func(m *machine, _ *node.Node) { m.host.CPUs = 1 },
+			`[ERROR NumCPU]: this machine has 1 CPU, a control plane needs at least 2; give the machine more CPUs`},
+		"little memory": {func(m *machine, _ *node.Node) { m.host.MemoryMiB = 1699 },
+			`[ERROR Mem]: this machine has 1699 MiB of memory, a control plane needs at least 1700 MiB; give the machine more memory`},
+		"facts not to be had": {func(m *machine, _ *node.Node) { m.hostErr = errOops }, `
+[ERROR IsPrivilegedUser]: asking the operating system about this machine: oops; see that /proc and /sys are mounted
+[ERROR NumCPU]: asking the operating system about this machine: oops; see that /proc and /sys are mounted
+[ERROR Mem]: asking the operating system about this machine: oops; see that /proc and /sys are mounted`},
+		"firewall": {func(m *machine, _ *node.Node) { m.services["firewalld"] = change.Service{Exists: true, Active: true} },
+			`[WARNING Firewalld]: firewalld is active and may keep other machines from ports 6443 and 10250; open them: firewall-cmd --permanent --add-port=6443/tcp --add-port=10250/tcp && firewall-cmd --reload`},
+		"firewall at rest": {func(m *machine, _ *node.Node) { m.services["firewalld"] = change.Service{Exists: true} }, ""},
+		"no kubelet service": {func(m *machine, _ *node.Node) { delete(m.services, "kubelet") },
+			`[WARNING Service-kubelet]: the init system knows no service "kubelet"; install the kubelet package, or run the kubelet by other means`},
+		"kubelet not at boot": {func(m *machine, _ *node.Node) { m.services["kubelet"] = change.Service{Exists: true, Active: true} },
+			`[WARNING Service-kubelet]: the kubelet will not start when this machine boots; run "systemctl enable kubelet"`},
+		"no init system": {func(m *machine, _ *node.Node) { m.serviceErr = change.ErrNoInitSystem }, `
+[WARNING Firewalld]: asking for service "firewalld": no supported init system (systemd or OpenRC) was found; look yourself after the service "firewalld"
+[WARNING Service-kubelet]: asking for service "kubelet": no supported init system (systemd or OpenRC) was found; look yourself after the service "kubelet"`},
+		"name not resolved": {func(m *machine, _ *node.Node) { m.resolves, m.resolveErr = nil, errors.New("no such host") },
+			`[WARNING Hostname]: node name "cp1" cannot be resolved: no such host; add it to DNS or to /etc/hosts`},
+		"name without address": {func(m *machine, _ *node.Node) { m.resolves = nil },
+			`[WARNING Hostname]: node name "cp1" has no address; add it to DNS or to /etc/hosts`},
+	}
+}
+
+func kernelCases() map[string]initCase {
+	return map[string]initCase{
+		"swap on": {func(m *machine, _ *node.Node) {
+			m.files["/proc/swaps"] += "/dev/sda2                               partition\t1\t0\t-2\n/swapfile                               file\t1\t0\t-3\n"
+		}, `[WARNING Swap]: swap is on (/dev/sda2, /swapfile), with which a kubelet does not start unless its configuration allows it; turn it off with "swapoff -a" and in /etc/fstab, or set failSwapOn: false for the kubelet`},
+		"no word about swap":    {func(m *machine, _ *node.Node) { delete(m.files, "/proc/swaps") }, ""},
+		"swap hidden":           {func(m *machine, _ *node.Node) { m.broken["/proc/swaps"] = fs.ErrPermission }, ""},
+		"swap not to be read":   {func(m *machine, _ *node.Node) { m.broken["/proc/swaps"] = errOops }, `[WARNING Swap]: looking for swap space: oops`},
+		"empty word about swap": {func(m *machine, _ *node.Node) { m.files["/proc/swaps"] = "" }, ""},
+		"odd kernel": {func(m *machine, _ *node.Node) { m.kernelOdd = []error{errors.New("kernel 4.9 is not known")} },
+			`[WARNING SystemVerification]: kernel 4.9 is not known`},
+		"bad kernel": {func(m *machine, _ *node.Node) { m.kernelBad = []error{errors.New("no memory cgroup")} },
+			`[ERROR SystemVerification]: no memory cgroup; boot a kernel, or with cgroups, that kubelet v1.37.1 can work with`},
+		"no forwarding": {func(m *machine, _ *node.Node) { m.files["/proc/sys/net/ipv4/ip_forward"] = "0\n" },
+			`[ERROR FileContent--proc-sys-net-ipv4-ip_forward]: /proc/sys/net/ipv4/ip_forward is "0" and must be 1, else this machine forwards no packets of Pods; run "sysctl -w net.ipv4.ip_forward=1" and write net.ipv4.ip_forward=1 into a file of /etc/sysctl.d`},
+		"no forwarding of IPv6": {func(_ *machine, n *node.Node) { n.Cluster.PodSubnet = "fd00:10::/56" },
+			`[ERROR FileContent--proc-sys-net-ipv6-conf-default-forwarding]: reading /proc/sys/net/ipv6/conf/default/forwarding: file does not exist; load the kernel module that brings it, if there is one`},
+	}
+}
+
+func fileCases() map[string]initCase {
+	return map[string]initCase{
+		"a manifest": {func(m *machine, _ *node.Node) { m.files["/etc/kubernetes/manifests/etcd.yaml"] = "" },
+			`[ERROR FileAvailable--etc-kubernetes-manifests-etcd.yaml]: /etc/kubernetes/manifests/etcd.yaml already exists; if it is left over from another cluster, clean up with "kubeadm reset"; else move it away`},
+		"data of etcd": {func(m *machine, _ *node.Node) { m.files["/var/lib/etcd/member"] = "" },
+			`[ERROR DirAvailable--var-lib-etcd]: /var/lib/etcd is not empty; if it is left over from another cluster, clean up with "kubeadm reset"; else move it away`},
+		"a file for etcd's folder": {func(m *machine, _ *node.Node) { m.broken["/var/lib/etcd"] = errors.New("not a directory") },
+			`[ERROR DirAvailable--var-lib-etcd]: looking into /var/lib/etcd: not a directory; make it an empty directory or remove it`},
+		"no losetup": {func(m *machine, _ *node.Node) { m.programs = []string{"kubelet", "mount", "cp"} },
+			`[ERROR FileExisting-losetup]: program "losetup" is not in PATH (/usr/sbin:/usr/bin): file does not exist; install the package that brings it (see apt-file or dnf provides), or mend PATH`},
+	}
+}
+
+func portCases() map[string]initCase {
+	return map[string]initCase{
+		"API port taken": {func(m *machine, _ *node.Node) { m.busy[":6443"] = &change.PortError{Owner: "nginx (pid 812)"} },
+			`[ERROR Port-6443]: port 6443, which kube-apiserver needs, is in use by nginx (pid 812); stop that program, or choose another --apiserver-bind-port; if it belongs to another cluster, clean up with "kubeadm reset"`},
+		"kubelet's port taken by nobody knows": {func(m *machine, _ *node.Node) { m.busy[":10250"] = &change.PortError{} },
+			`[ERROR Port-10250]: port 10250, which the kubelet needs, is in use by a program that is not known; find it with "ss -ltnp sport = :10250" and stop it; if it belongs to another cluster, clean up with "kubeadm reset"`},
+		"address of another machine": {func(m *machine, n *node.Node) {
+			n.Address = "10.9.9.9"
+			m.busy["10.9.9.9:2379"] = errors.New("cannot assign requested address")
+		}, `[ERROR Port-2379]: etcd cannot listen at 10.9.9.9:2379: cannot assign requested address; set --apiserver-advertise-address to an address of this machine (10.0.0.5, 192.168.7.5)`},
+		"ports of one's own": {func(m *machine, n *node.Node) {
+			n.BindPort = 8443
+			bind := []node.Arg{{Name: "bind-address", Value: "127.0.0.1"}, {Name: "bind-address", Value: "fd00::5"}}
+			n.Cluster.APIServer.Args, n.Cluster.Scheduler.Args = bind, bind
+			m.busy["[fd00::5]:8443"], m.busy["[fd00::5]:10259"], m.busy[":10257"] = errOops, errOops, errOops
+		}, `
+[ERROR Port-8443]: kube-apiserver cannot listen at [fd00::5]:8443: oops; set the extra argument "bind-address" to an address of this machine (10.0.0.5, 192.168.7.5)
+[ERROR Port-10259]: kube-scheduler cannot listen at [fd00::5]:10259: oops; set the extra argument "bind-address" to an address of this machine (10.0.0.5, 192.168.7.5)
+[ERROR Port-10257]: kube-controller-manager needs port 10257: oops; see what keeps this program from opening ports`},
+		"etcd at the advertised address": {func(m *machine, n *node.Node) {
+			n.Cluster.APIServer.Args = []node.Arg{{Name: "advertise-address", Value: "10.0.0.6"}}
+			m.busy["10.0.0.6:2380"] = &change.PortError{Owner: "etcd (pid 9)"}
+		}, `[ERROR Port-2380]: port 2380, which etcd needs, is in use by etcd (pid 9); stop that program; if it belongs to another cluster, clean up with "kubeadm reset"`},
+		"API port of another component": {func(_ *machine, n *node.Node) { n.BindPort = 10250 },
+			`[ERROR Port-10250]: port 10250 cannot be kube-apiserver's: the kubelet listens there; choose another --apiserver-bind-port`},
+	}
+}
+
+func runtimeCases() map[string]initCase {
+	return map[string]initCase{
+		"no runtime": {func(m *machine, _ *node.Node) { m.runtimeErr = errors.New("no such file") }, `
+[ERROR CRI]: no container runtime answers at unix:///run/containerd/containerd.sock: no such file; start it (for example "systemctl enable --now containerd"), with its CRI plugin on, or name another with --cri-socket
+[ERROR ContainerRuntimeVersion]: the container runtime did not tell its cgroup driver, as it does not answer; mend what CRI names`},
+		"another runtime": {func(m *machine, _ *node.Node) {
+			m.runtimeErr, m.sockets = errOops, []string{"unix:///var/run/crio/crio.sock"}
+		}, `
+[ERROR CRI]: no container runtime answers at unix:///run/containerd/containerd.sock: oops; start it (for example "systemctl enable --now containerd"), with its CRI plugin on, or use --cri-socket with one that is open here: unix:///var/run/crio/crio.sock
+[ERROR ContainerRuntimeVersion]: the container runtime did not tell its cgroup driver, as it does not answer; mend what CRI names`},
+		"runtime not ready": {func(m *machine, _ *node.Node) { m.runtime.Ready, m.runtime.Reason = false, "shim missing" },
+			`[ERROR CRI]: container runtime containerd v2.4.2 at unix:///run/containerd/containerd.sock is not ready: shim missing; see the log of containerd and start it again`},
+		"old runtime": {func(m *machine, _ *node.Node) { m.runtime.ReportsDriver = false },
+			`[WARNING ContainerRuntimeVersion]: containerd v2.4.2 cannot tell its cgroup driver (RuntimeConfig), without which kubelets from 1.38 on do not run; upgrade the container runtime`},
+	}
+}
+
+const kernelUnknown = `[ERROR SystemVerification]: what the kubelet asks of the kernel is not known, as its version is not; mend what KubeletVersion names
+`
+
+func versionCases() map[string]initCase {
+	return map[string]initCase{
+		"no kubelet": {func(m *machine, _ *node.Node) { m.programs = m.programs[1:] }, kernelUnknown +
+			`[ERROR KubeletVersion]: looking for the kubelet in PATH (/usr/sbin:/usr/bin): file does not exist; install the kubelet package, or put the kubelet's directory into the PATH of this command`},
+		"kubelet of another machine": {func(m *machine, _ *node.Node) { m.kubeletErr = errors.New("exec format error") }, kernelUnknown +
+			`[ERROR KubeletVersion]: asking /usr/bin/kubelet for its version: exec format error; see what "/usr/bin/kubelet --version" prints and install a kubelet that runs on this machine`},
+		"kubelet without version": {func(m *machine, _ *node.Node) { m.kubelet = "dev" }, kernelUnknown +
+			`[ERROR KubeletVersion]: reading the version of /usr/bin/kubelet: could not parse "dev" as version; install a released kubelet`},
+		"kubelet too old": {func(m *machine, _ *node.Node) { m.kubelet = "v1.33.9" },
+			`[ERROR KubeletVersion]: kubelet v1.33.9 is too old for kubeadm v1.37.1: install v1.34.0 or newer`},
+		"kubelet just old enough": {func(m *machine, _ *node.Node) { m.kubelet = "v1.34.0" }, ""},
+		"kubelet newer than the cluster": {func(m *machine, n *node.Node) { m.kubelet, n.Cluster.Version = "v1.37.0", "v1.36.3" },
+			`[ERROR KubeletVersion]: kubelet v1.37.0 is newer than the control plane, v1.36.3: install a kubelet of that minor or an older one`},
+		"cluster newer than the tool": {func(_ *machine, n *node.Node) { n.Cluster.Version = "v1.38.0-alpha.0" },
+			`[WARNING KubernetesVersion]: Kubernetes v1.38.0-alpha.0 is newer than kubeadm v1.37.1, which cannot vouch for it; use kubeadm of the cluster's release`},
+		"no version": {func(_ *machine, n *node.Node) { n.Cluster.Version = "new" },
+			`[ERROR KubernetesVersion]: "new" is not a Kubernetes version: write it like v1.37.1; give --kubernetes-version`},
+	}
+}
+
+func proxyCases() map[string]initCase {
+	return map[string]initCase{
+		"proxy for the API server": {func(m *machine, _ *node.Node) { m.proxies["10.0.0.5"] = "http://proxy:3128" },
+			`[WARNING HTTPProxy]: connections to 10.0.0.5 would go through the proxy http://proxy:3128, which rarely works inside a cluster; add 10.0.0.5 to NO_PROXY`},
+		"proxy for Services and Pods": {func(m *machine, n *node.Node) {
+			n.Cluster.PodSubnet = "fd00:10::5/56"
+			m.files["/proc/sys/net/ipv6/conf/default/forwarding"] = "1"
+			m.proxies["10.96.0.1"], m.proxies["[fd00:10::1]"] = "http://proxy:3128", "http://proxy:3128"
+		}, `
+[WARNING HTTPProxyCIDR]: connections to 10.96.0.0/12 would go through the proxy http://proxy:3128, which rarely works inside a cluster; add 10.96.0.0/12 to NO_PROXY
+[WARNING HTTPProxyCIDR]: connections to fd00:10::5/56 would go through the proxy http://proxy:3128, which rarely works inside a cluster; add fd00:10::5/56 to NO_PROXY`},
+		"a proxy without sense": {func(m *machine, _ *node.Node) { m.proxyErr = errOops }, `
+[ERROR HTTPProxy]: finding the proxy for 10.0.0.5: oops; correct HTTPS_PROXY and NO_PROXY
+[ERROR HTTPProxyCIDR]: finding the proxy for 10.96.0.0/12: oops; correct HTTPS_PROXY and NO_PROXY`},
+		"subnets without sense": {func(_ *machine, n *node.Node) { n.Cluster.ServiceSubnet = "10.96.0.0/12,10.1.1.1/32,ten" }, `
+[ERROR HTTPProxyCIDR]: subnet "10.1.1.1/32" has no room for an address; write it like 10.96.0.0/12
+[ERROR HTTPProxyCIDR]: "ten" is not a subnet; write it like 10.96.0.0/12`},
+	}
+}
+
+func TestJoinLooksAtTheNodeNameAndTheKubeletAlone(t *testing.T) {
+	m, l := fit(), worker()
+	l.Name = "Not_a name"
+	m.kubelet = "v1.38.0"
+	found := Run(t.Context(), m, Join(l, tool(t)), nil)
+	if got := lines(found.Findings); !strings.HasPrefix(got, `[WARNING Hostname]: node name "Not_a name": `) || len(found.Findings) != 1 {
+		t.Errorf("found:\n%s", got)
+	}
+}
