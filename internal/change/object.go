@@ -291,3 +291,12 @@ func toList(taints []corev1.Taint) ([]any, error) {
 	}
 	return list, nil
 }
+
+// ApplyAll applies each of the objects.
+func ApplyAll(as Identity, objects ...Object) []Change {
+	var all []Change
+	for _, o := range objects {
+		all = append(all, ApplyObject{Object: o, As: as})
+	}
+	return all
+}

@@ -2,14 +2,12 @@ package certs
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/flow"
-	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/survey"
 )
 
 // early is how long before now a certificate begins, for clocks that run behind.
@@ -38,7 +36,7 @@ var serviceAccount = flow.Phase{
 		if old != nil {
 			return keepPair(ctx, e, keyFile, pubFile, old)
 		}
-		if external, err := externalCA(ctx, e, n); err != nil || external {
+		if external, err := survey.ExternalCA(ctx, e.World, n.Paths); err != nil || external {
 			e.Say("the CA's key is kept elsewhere: %s and %s are yours to supply", keyFile, pubFile)
 			return err
 		}
@@ -81,17 +79,4 @@ func writePublic(ctx context.Context, e *flow.Env, path string, key []byte) erro
 		return err
 	}
 	return e.Do(ctx, change.WriteFile{Path: path, Data: public, Mode: 0o600})
-}
-
-// externalCA tells whether the cluster's CA is here without its key.
-func externalCA(ctx context.Context, e *flow.Env, n *node.Node) (bool, error) {
-	p, ok := pki.ProfileOf(pki.ClusterCA)
-	if !ok {
-		return false, errors.New("there is no profile of the cluster's CA")
-	}
-	found, err := load(ctx, e, p)
-	if err != nil {
-		return false, fmt.Errorf("looking for the CA in %s: %w", n.Paths.Certificates, err)
-	}
-	return found.Certificate != nil && found.Key == nil, nil
 }

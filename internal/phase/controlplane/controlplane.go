@@ -1,0 +1,68 @@
+// Package controlplane writes the static Pods of the control plane's components.
+package controlplane
+
+import (
+	"context"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flag"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/release"
+	"kubeadm/internal/survey"
+)
+
+// Phase writes the manifests of kube-apiserver, kube-controller-manager and kube-scheduler.
+var Phase = flow.Phase{
+	Name:  "control-plane",
+	Short: "Write the static Pods of the control plane",
+	Long:  "Write the static Pod manifests from which the kubelet runs the control plane's components.",
+	Run: func(_ context.Context, e *flow.Env) error {
+		e.Say("using the manifest folder %q", e.Local.Paths.Manifests())
+		return nil
+	},
+	Phases: []flow.Phase{
+		component("apiserver", release.APIServer, flag.APIServerAdvertise, flag.APIServerBindPort, flag.APIServerExtraArgs,
+			flag.ControlPlaneEndpoint, flag.FeatureGates, flag.ServiceCIDR),
+		component("controller-manager", release.ControllerManager, flag.ControllerManagerArgs, flag.PodNetworkCIDR),
+		component("scheduler", release.Scheduler, flag.SchedulerExtraArgs),
+	},
+}
+
+// AllFlags are the flags of writing all three manifests at once.
+var AllFlags = append(common(), flag.APIServerAdvertise, flag.APIServerBindPort, flag.APIServerExtraArgs, flag.ControlPlaneEndpoint,
+	flag.ControllerManagerArgs, flag.FeatureGates, flag.PodNetworkCIDR, flag.SchedulerExtraArgs, flag.ServiceCIDR)
+
+func common() []flag.Name {
+	return []flag.Name{flag.CertDir, flag.Config, flag.DryRun, flag.ImageRepository, flag.KubernetesVersion, flag.Patches}
+}
+
+func component(name, program string, flags ...flag.Name) flow.Phase {
+	return flow.Phase{
+		Name:  name,
+		Short: "Write the " + program + " static Pod",
+		Flags: append(common(), flags...),
+		Run: func(ctx context.Context, e *flow.Env) error {
+			n, err := e.Node(ctx)
+			if err != nil {
+				return err
+			}
+			host, err := survey.Host(ctx, e.World, n)
+			if err != nil {
+				return err
+			}
+			patches, _, err := survey.Patches(ctx, e.World, n.Patches)
+			if err != nil {
+				return err
+			}
+			data, err := manifest.StaticPodFile(program, n, host, patches)
+			if err != nil {
+				return err
+			}
+			e.Say("creating the static Pod manifest for %q", program)
+			return e.Do(ctx,
+				change.MakeDir{Path: n.Paths.Manifests(), Mode: 0o700},
+				change.WriteFile{Path: n.Paths.Manifest(program), Data: data, Mode: 0o600})
+		},
+	}
+}

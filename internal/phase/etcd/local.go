@@ -1,0 +1,51 @@
+// Package etcd runs this control plane's member of the etcd cluster.
+package etcd
+
+import (
+	"context"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flag"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+	"kubeadm/internal/survey"
+)
+
+// Phase starts a new etcd cluster of one member.
+var Phase = flow.Phase{
+	Name:  "etcd",
+	Short: "Write the static Pod of a local etcd",
+	Long:  "Write the static Pod manifest of an etcd member on this machine.",
+	Phases: []flow.Phase{{
+		Name:  "local",
+		Short: "Write the static Pod of a local, single etcd member",
+		Flags: []flag.Name{flag.CertDir, flag.Config, flag.DryRun, flag.ImageRepository, flag.Patches},
+		When:  node.LocalEtcd,
+		Run:   first,
+	}},
+}
+
+func first(ctx context.Context, e *flow.Env) error {
+	n, err := e.Node(ctx)
+	if err != nil {
+		return err
+	}
+	host, err := survey.Host(ctx, e.World, n)
+	if err != nil {
+		return err
+	}
+	patches, _, err := survey.Patches(ctx, e.World, n.Patches)
+	if err != nil {
+		return err
+	}
+	data, err := manifest.StaticPodFile(manifest.Etcd, n, host, patches)
+	if err != nil {
+		return err
+	}
+	e.Say("creating the static Pod manifest for a local etcd in %q", n.Paths.Manifests())
+	return e.Do(ctx,
+		change.MakeDir{Path: n.Cluster.Etcd.DataDir, Mode: 0o700},
+		change.MakeDir{Path: n.Paths.Manifests(), Mode: 0o700},
+		change.WriteFile{Path: n.Paths.Manifest(manifest.Etcd), Data: data, Mode: 0o600})
+}

@@ -1,0 +1,73 @@
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flag"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+)
+
+// Finalize lets the first control plane's kubelet live on the certificate it has got by now.
+var Finalize = flow.Phase{
+	Name:  "kubelet-finalize",
+	Short: "Settle the kubelet after its TLS bootstrap",
+	Long:  "Settle what only a running kubelet can: let it use the client certificate that it renews by itself.",
+	Phases: []flow.Phase{{
+		Name:  "enable-client-cert-rotation",
+		Short: "Let the kubelet use the client certificate that it renews",
+		Flags: FinalizeFlags,
+		Run:   rotate,
+	}},
+}
+
+// FinalizeFlags are the flags of Finalize and its children.
+var FinalizeFlags = []flag.Name{flag.CertDir, flag.Config, flag.DryRun}
+
+func rotate(ctx context.Context, e *flow.Env) error {
+	n, err := e.Node(ctx)
+	if err != nil {
+		return err
+	}
+	pem := RotatedCertificate(n)
+	if _, err := e.World.Stat(ctx, pem); errors.Is(err, fs.ErrNotExist) {
+		return nil // the user has turned rotation off
+	} else if err != nil {
+		return err
+	}
+	file := n.Paths.Kubeconfig("kubelet.conf")
+	old, err := e.World.ReadFile(ctx, file)
+	if err != nil {
+		return err
+	}
+	config, err := pki.ParseKubeconfig(old)
+	if err == nil {
+		err = config.FollowRotation(pem)
+	}
+	if err != nil {
+		return fmt.Errorf("letting %s use the renewed certificate: %w", file, err)
+	}
+	data, err := config.Encode()
+	if err != nil {
+		return err
+	}
+	e.Say("letting %q use the client certificate that the kubelet renews", file)
+	return e.Do(ctx,
+		change.WriteFile{Path: file, Data: data, Mode: 0o600, Secret: true},
+		change.SetService{Name: service, Active: true, Reads: []string{file}})
+}
+
+// RotatedCertificate is the file in which the kubelet keeps its current client certificate and key.
+func RotatedCertificate(n *node.Node) string {
+	dir := path.Join(n.Paths.Kubelet, "pki")
+	if set, ok := node.LastArg(n.KubeletArgs, "cert-dir"); ok {
+		dir = set
+	}
+	return path.Join(dir, "kubelet-client-current.pem")
+}

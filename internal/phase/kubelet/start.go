@@ -1,0 +1,71 @@
+// Package kubelet configures and starts the kubelet, and waits for what it does by itself.
+package kubelet
+
+import (
+	"context"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flag"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+	"kubeadm/internal/survey"
+)
+
+// service is the kubelet's unit.
+const service = "kubelet"
+
+// Start writes the kubelet's files and starts it on a first control plane.
+var Start = flow.Phase{
+	Name:  "kubelet-start",
+	Short: "Write the kubelet's configuration and (re)start it",
+	Long:  "Write the kubelet's environment and configuration files and start it with them.",
+	Flags: []flag.Name{flag.Config, flag.CRISocket, flag.DryRun, flag.ImageRepository, flag.NodeName, flag.Patches},
+	Run: func(ctx context.Context, e *flow.Env) error {
+		n, err := e.Node(ctx)
+		if err != nil {
+			return err
+		}
+		return start(ctx, e, n)
+	},
+}
+
+// start writes config.yaml last: without it a kubelet that its unit starts again and again
+// ends at once, so none ever runs with half of its files.
+func start(ctx context.Context, e *flow.Env, n *node.Node) error {
+	config, err := configFile(ctx, e, n)
+	if err != nil {
+		return err
+	}
+	files := []change.Change{
+		change.MakeDir{Path: n.Paths.Kubelet, Mode: 0o700},
+		change.WriteFile{Path: n.Paths.KubeletFlags(), Data: manifest.KubeletFlags(n), Mode: 0o644},
+		change.WriteFile{Path: n.Paths.KubeletInstanceConfig(), Data: manifest.KubeletInstanceConfig(n), Mode: 0o644},
+		change.WriteFile{Path: n.Paths.KubeletConfig(), Data: config, Mode: 0o644},
+	}
+	e.Say("writing the kubelet's environment file %q", n.Paths.KubeletFlags())
+	e.Say("writing the kubelet's configuration file %q", n.Paths.KubeletConfig())
+	if err := e.Do(ctx, files...); err != nil {
+		return err
+	}
+	e.Say("starting the kubelet")
+	return e.Do(ctx, change.SetService{Name: service, Active: true, Reads: []string{
+		n.Paths.KubeletFlags(), n.Paths.KubeletInstanceConfig(), n.Paths.KubeletConfig(),
+	}})
+}
+
+func configFile(ctx context.Context, e *flow.Env, n *node.Node) ([]byte, error) {
+	host, err := survey.Host(ctx, e.World, n)
+	if err != nil {
+		return nil, err
+	}
+	patches, _, err := survey.Patches(ctx, e.World, n.Patches)
+	if err != nil {
+		return nil, err
+	}
+	data, warnings, err := manifest.KubeletConfigFile(n, host, patches)
+	for _, w := range warnings {
+		e.Warn("%s", w)
+	}
+	return data, err
+}

@@ -1,0 +1,128 @@
+// Package preflight asks the questions that come before anything is changed, and brings the images.
+package preflight
+
+import (
+	"context"
+	"errors"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flag"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+	checks "kubeadm/internal/preflight"
+)
+
+// Init asks whether this machine can become the first control plane of a cluster and pulls its images.
+var Init = flow.Phase{
+	Name:  "preflight",
+	Short: "Check this machine and pull images",
+	Long:  "Check whether this machine can become a control plane, and pull the images that it needs.",
+	Flags: []flag.Name{flag.Config, flag.CRISocket, flag.DryRun, flag.IgnorePreflightErrors, flag.ImageRepository},
+	Run: func(ctx context.Context, e *flow.Env) error {
+		e.Say("checking this machine")
+		n, err := e.Node(ctx)
+		if err != nil {
+			return err
+		}
+		if err := ask(ctx, e, checks.Root()); err != nil {
+			return err
+		}
+		if err := ask(ctx, e, checks.Init(n, e.Tool)); err != nil {
+			return err
+		}
+		return pull(ctx, e, n)
+	},
+}
+
+// Join asks whether this machine can become a node, then finds the cluster it is to join.
+var Join = flow.Phase{
+	Name:  "preflight",
+	Short: "Check this machine and find the cluster",
+	Long:  "Check whether this machine can become a node, find the cluster it is to join and read its configuration.",
+	Flags: []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.CertificateKey, flag.Config, flag.ControlPlane,
+		flag.CRISocket, flag.DiscoveryFile, flag.DiscoveryToken, flag.DiscoveryTokenHash, flag.DiscoveryTokenUnsafe, flag.DryRun,
+		flag.IgnorePreflightErrors, flag.NodeName, flag.TLSBootstrapToken, flag.Token},
+	Run: func(ctx context.Context, e *flow.Env) error {
+		e.Say("checking this machine")
+		if err := ask(ctx, e, checks.Root()); err != nil {
+			return err
+		}
+		if err := ask(ctx, e, checks.Join(&e.Local, e.Tool)); err != nil {
+			return err
+		}
+		_, err := e.Node(ctx)
+		return err
+	},
+}
+
+// Reset asks only whether this process may change the machine.
+var Reset = flow.Phase{
+	Name:    "preflight",
+	Aliases: []string{"pre-flight"},
+	Short:   "Check that this machine may be changed",
+	Flags:   []flag.Name{flag.DryRun, flag.Force, flag.IgnorePreflightErrors},
+	Run: func(ctx context.Context, e *flow.Env) error {
+		return ask(ctx, e, checks.Root())
+	},
+}
+
+// ask runs the checks; what they only doubt is passed on, what they refuse ends the phase.
+func ask(ctx context.Context, e *flow.Env, set []checks.Check) error {
+	return pass(e, checks.Run(ctx, e.World, set, e.Local.Ignore))
+}
+
+func pass(e *flow.Env, found checks.Result) error {
+	for _, w := range found.Warnings() {
+		text := w.Text
+		if w.Remedy != "" {
+			text += "; " + w.Remedy
+		}
+		e.Doubt(w.Check, text)
+	}
+	return found.Err()
+}
+
+// pull brings the images that are missing.
+func pull(ctx context.Context, e *flow.Env, n *node.Node) error {
+	images, err := manifest.Images(n)
+	if err != nil {
+		return err
+	}
+	pulls, err := checks.Pulls(&n.Local, images.All())
+	if err != nil {
+		return err
+	}
+	sayMissing(ctx, e, pulls)
+	rep := checks.NewReport(checks.ImagePull)
+	if err := pullAll(ctx, e, n, pulls); err != nil {
+		rep.Fail("check the image names and the registry, or load the images into the container runtime by hand", "%v", err)
+	}
+	if rt, err := e.World.Runtime(ctx, n.CRISocket); err == nil {
+		if note := checks.SandboxNote(rt, images.Pause()); note != "" {
+			e.Warn("%s", note)
+		}
+	}
+	return pass(e, rep.Result(n.Ignore))
+}
+
+// sayMissing tells that pulling may take a while, if there is anything to pull.
+func sayMissing(ctx context.Context, e *flow.Env, pulls []change.Change) {
+	for _, p := range pulls {
+		if done, err := p.Done(ctx, e.World); err == nil && !done {
+			e.Say("pulling images; this takes a minute or two on an ordinary connection (`kubeadm config images pull` does it ahead of time)")
+			return
+		}
+	}
+}
+
+func pullAll(ctx context.Context, e *flow.Env, n *node.Node, pulls []change.Change) error {
+	if !n.PullSerially {
+		return e.DoAll(ctx, pulls...)
+	}
+	var errs []error
+	for _, p := range pulls {
+		errs = append(errs, e.Do(ctx, p))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,85 @@
+package waitcontrolplane
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/world"
+)
+
+// blame finds out why a component does not answer: it looks at how its containers ended.
+type blame struct {
+	socket, component string
+	looked            time.Time
+}
+
+const (
+	lookEvery = time.Second
+	// A component that ended this often will not come up by being started once more. The API
+	// server may well end once or twice while etcd is not up yet.
+	hopelessEnds = 4
+)
+
+// explain adds to err what the component's last container said before it ended, and gives
+// up where starting it again cannot help.
+func (b *blame) explain(ctx context.Context, r change.Reader, err error) error {
+	if err == nil {
+		return nil
+	}
+	if r.Now().Sub(b.looked) < lookEvery {
+		return err
+	}
+	b.looked = r.Now()
+	last, found := b.lastEnded(ctx, r)
+	if !found {
+		return err
+	}
+	said := lastLines(last.Log, 3)
+	err = fmt.Errorf("its container ended with exit code %d (start %d): %s", last.ExitCode, last.Attempt+1, said)
+	if last.Attempt+1 >= hopelessEnds || badArguments(said) {
+		return world.GiveUp(err)
+	}
+	return err
+}
+
+// lastEnded is the newest container of the component, if that one has ended badly.
+func (b *blame) lastEnded(ctx context.Context, r change.Reader) (change.Container, bool) {
+	all, err := r.Containers(ctx, b.socket)
+	if err != nil {
+		return change.Container{}, false
+	}
+	all = slices.DeleteFunc(all, func(c change.Container) bool {
+		return c.Name != b.component || c.Namespace != "kube-system"
+	})
+	if len(all) == 0 {
+		return change.Container{}, false
+	}
+	newest := slices.MaxFunc(all, func(x, y change.Container) int { return int(x.Attempt) - int(y.Attempt) })
+	return newest, !newest.Running && newest.ExitCode != 0
+}
+
+// badArguments tells whether a component refused its own command line: it will do so for ever.
+func badArguments(said string) bool {
+	return slices.ContainsFunc([]string{"unknown flag", "unknown shorthand flag", "invalid argument", "flag provided but not defined", "bad flag syntax"},
+		func(sign string) bool { return strings.Contains(said, sign) })
+}
+
+func lastLines(log string, n int) string {
+	lines := strings.Split(strings.TrimSpace(log), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], " | ")
+}
+
+// lastValue is the value of the last --name=value among the arguments.
+func lastValue(args []string, name, otherwise string) string {
+	for _, a := range args {
+		key, value, ok := strings.Cut(strings.TrimLeft(a, "-"), "=")
+		if ok && key == name && strings.HasPrefix(a, "-") {
+			otherwise = value
+		}
+	}
+	return otherwise
+}

@@ -1,0 +1,96 @@
+// Package survey looks at a machine for what finds its way into the files made for it.
+// It only reads.
+package survey
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+)
+
+// Host is what manifests must know of this machine. Members is left for those who join an etcd.
+func Host(ctx context.Context, r change.Reader, n *node.Node) (h manifest.Host, err error) {
+	for _, dir := range manifest.CADirs() {
+		found, err := exists(ctx, r, dir)
+		if err != nil {
+			return h, err
+		}
+		if found {
+			h.CADirs = append(h.CADirs, dir)
+		}
+	}
+	info, err := r.Host(ctx)
+	if err != nil {
+		return h, err
+	}
+	h.Env = info.Env
+	if h.ExternalCA, err = ExternalCA(ctx, r, n.Paths); err != nil {
+		return h, err
+	}
+	resolved, err := r.Service(ctx, "systemd-resolved")
+	if errors.Is(err, change.ErrNoInitSystem) {
+		err = nil
+	}
+	h.Resolved = resolved.Active
+	return h, err
+}
+
+// ExternalCA tells whether the cluster's CA is here without its key.
+func ExternalCA(ctx context.Context, r change.Reader, p node.Paths) (bool, error) {
+	cert, err := exists(ctx, r, p.Cert("ca"))
+	if err != nil || !cert {
+		return false, err
+	}
+	key, err := exists(ctx, r, p.Key("ca"))
+	return !key, err
+}
+
+// Patches reads the user's directory of patch files, and those below it, in order of
+// names. An empty dir means that there are none.
+func Patches(ctx context.Context, r change.Reader, dir string) (manifest.Patches, []string, error) {
+	if dir == "" {
+		return manifest.Patches{}, nil, nil
+	}
+	files, err := patchFiles(ctx, r, dir)
+	if err != nil {
+		return manifest.Patches{}, nil, fmt.Errorf("reading patches from %s: %w", dir, err)
+	}
+	return manifest.ParsePatches(files)
+}
+
+func patchFiles(ctx context.Context, r change.Reader, dir string) ([]manifest.PatchFile, error) {
+	inside, err := r.ReadDir(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	var all []manifest.PatchFile
+	for _, f := range inside {
+		if f.Mode.IsDir() {
+			below, err := patchFiles(ctx, r, f.Path)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, below...)
+			continue
+		}
+		data, err := r.ReadFile(ctx, f.Path)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, manifest.PatchFile{Name: f.Path, Data: data})
+	}
+	return all, nil
+}
+
+func exists(ctx context.Context, r change.Reader, path string) (bool, error) {
+	_, err := r.Stat(ctx, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
