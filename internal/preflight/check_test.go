@@ -99,7 +99,7 @@ func fileCases() map[string]initCase {
 		"a file for etcd's folder": {func(m *machine, _ *node.Node) { m.broken["/var/lib/etcd"] = errors.New("not a directory") },
 			`[ERROR DirAvailable--var-lib-etcd]: looking into /var/lib/etcd: not a directory; make it an empty directory or remove it`},
 		"no losetup": {func(m *machine, _ *node.Node) { m.programs = []string{"kubelet", "mount", "cp"} },
-			`[ERROR FileExisting-losetup]: program "losetup" is not in PATH (/usr/sbin:/usr/bin): file does not exist; install the package that brings it (see apt-file or dnf provides), or mend PATH`},
+			`[ERROR FileExisting-losetup]: program "losetup" is not in PATH (/usr/sbin:/usr/bin); install the package that brings it (see apt-file or dnf provides), or mend PATH`},
 	}
 }
 
@@ -112,15 +112,15 @@ func portCases() map[string]initCase {
 		"address of another machine": {func(m *machine, n *node.Node) {
 			n.Address = "10.9.9.9"
 			m.busy["10.9.9.9:2379"] = errors.New("cannot assign requested address")
-		}, `[ERROR Port-2379]: etcd cannot listen at 10.9.9.9:2379: cannot assign requested address; set --apiserver-advertise-address to an address of this machine (10.0.0.5, 192.168.7.5)`},
+		}, `[ERROR Port-2379]: etcd needs port 2379: cannot assign requested address; set --apiserver-advertise-address to an address of this machine (10.0.0.5, 192.168.7.5)`},
 		"ports of one's own": {func(m *machine, n *node.Node) {
 			n.BindPort = 8443
 			bind := []node.Arg{{Name: "bind-address", Value: "127.0.0.1"}, {Name: "bind-address", Value: "fd00::5"}}
 			n.Cluster.APIServer.Args, n.Cluster.Scheduler.Args = bind, bind
 			m.busy["[fd00::5]:8443"], m.busy["[fd00::5]:10259"], m.busy[":10257"] = errOops, errOops, errOops
 		}, `
-[ERROR Port-8443]: kube-apiserver cannot listen at [fd00::5]:8443: oops; set the extra argument "bind-address" to an address of this machine (10.0.0.5, 192.168.7.5)
-[ERROR Port-10259]: kube-scheduler cannot listen at [fd00::5]:10259: oops; set the extra argument "bind-address" to an address of this machine (10.0.0.5, 192.168.7.5)
+[ERROR Port-8443]: kube-apiserver needs port 8443: oops; set the extra argument "bind-address" to an address of this machine (10.0.0.5, 192.168.7.5)
+[ERROR Port-10259]: kube-scheduler needs port 10259: oops; set the extra argument "bind-address" to an address of this machine (10.0.0.5, 192.168.7.5)
 [ERROR Port-10257]: kube-controller-manager needs port 10257: oops; see what keeps this program from opening ports`},
 		"etcd at the advertised address": {func(m *machine, n *node.Node) {
 			n.Cluster.APIServer.Args = []node.Arg{{Name: "advertise-address", Value: "10.0.0.6"}}
@@ -134,12 +134,12 @@ func portCases() map[string]initCase {
 func runtimeCases() map[string]initCase {
 	return map[string]initCase{
 		"no runtime": {func(m *machine, _ *node.Node) { m.runtimeErr = errors.New("no such file") }, `
-[ERROR CRI]: no container runtime answers at unix:///run/containerd/containerd.sock: no such file; start it (for example "systemctl enable --now containerd"), with its CRI plugin on, or name another with --cri-socket
+[ERROR CRI]: there is no container runtime to work with: no such file; start it (for example "systemctl enable --now containerd"), with its CRI plugin on, or name another with --cri-socket
 [ERROR ContainerRuntimeVersion]: the container runtime did not tell its cgroup driver, as it does not answer; mend what CRI names`},
 		"another runtime": {func(m *machine, _ *node.Node) {
 			m.runtimeErr, m.sockets = errOops, []string{"unix:///var/run/crio/crio.sock"}
 		}, `
-[ERROR CRI]: no container runtime answers at unix:///run/containerd/containerd.sock: oops; start it (for example "systemctl enable --now containerd"), with its CRI plugin on, or use --cri-socket with one that is open here: unix:///var/run/crio/crio.sock
+[ERROR CRI]: there is no container runtime to work with: oops; start it (for example "systemctl enable --now containerd"), with its CRI plugin on, or use --cri-socket with one that is open here: unix:///var/run/crio/crio.sock
 [ERROR ContainerRuntimeVersion]: the container runtime did not tell its cgroup driver, as it does not answer; mend what CRI names`},
 		"runtime not ready": {func(m *machine, _ *node.Node) { m.runtime.Ready, m.runtime.Reason = false, "shim missing" },
 			`[ERROR CRI]: container runtime containerd v2.4.2 at unix:///run/containerd/containerd.sock is not ready: shim missing; see the log of containerd and start it again`},
@@ -154,7 +154,7 @@ const kernelUnknown = `[ERROR SystemVerification]: what the kubelet asks of the 
 func versionCases() map[string]initCase {
 	return map[string]initCase{
 		"no kubelet": {func(m *machine, _ *node.Node) { m.programs = m.programs[1:] }, kernelUnknown +
-			`[ERROR KubeletVersion]: looking for the kubelet in PATH (/usr/sbin:/usr/bin): file does not exist; install the kubelet package, or put the kubelet's directory into the PATH of this command`},
+			`[ERROR KubeletVersion]: program "kubelet" is not in PATH (/usr/sbin:/usr/bin); install the kubelet package, or put the kubelet's directory into the PATH of this command`},
 		"kubelet of another machine": {func(m *machine, _ *node.Node) { m.kubeletErr = errors.New("exec format error") }, kernelUnknown +
 			`[ERROR KubeletVersion]: asking /usr/bin/kubelet for its version: exec format error; see what "/usr/bin/kubelet --version" prints and install a kubelet that runs on this machine`},
 		"kubelet without version": {func(m *machine, _ *node.Node) { m.kubelet = "dev" }, kernelUnknown +

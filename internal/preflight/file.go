@@ -3,6 +3,7 @@ package preflight
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
@@ -73,10 +74,17 @@ func dirAvailable(path string, causes ...string) Check {
 func fileExisting(program string) Check {
 	return Check{Name: "FileExisting-" + program, Run: func(ctx context.Context, r change.Reader, rep *Report) {
 		if _, err := r.Program(ctx, program); err != nil {
-			rep.Fail("install the package that brings it (see apt-file or dnf provides), or mend PATH",
-				"program %q is not in PATH (%s): %v", program, searchPath(ctx, r), err)
+			rep.Fail("install the package that brings it (see apt-file or dnf provides), or mend PATH", "%v", missing(ctx, r, program, err))
 		}
 	}}
+}
+
+// missing says that a program was not found, and where it was looked for.
+func missing(ctx context.Context, r change.Reader, program string, err error) error {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("program %q: %w", program, err)
+	}
+	return fmt.Errorf("program %q is not in PATH (%s)", program, searchPath(ctx, r))
 }
 
 // searchPath is the PATH of this program, which under sudo is often not the user's.

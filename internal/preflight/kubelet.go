@@ -15,7 +15,7 @@ import (
 func kubeletVersion(ctx context.Context, r change.Reader) (*version.Version, error) {
 	path, err := r.Program(ctx, "kubelet")
 	if err != nil {
-		return nil, problem.New("looking for the kubelet in PATH ("+searchPath(ctx, r)+")", err,
+		return nil, problem.New("", missing(ctx, r, "kubelet", err),
 			"install the kubelet package, or put the kubelet's directory into the PATH of this command")
 	}
 	text, err := r.KubeletVersion(ctx)

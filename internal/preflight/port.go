@@ -98,8 +98,7 @@ func (p port) bound(args []node.Arg, name, fallback string) port {
 func (p port) check() Check { return Check{Name: fmt.Sprintf("Port-%d", p.number), Run: p.run} }
 
 func (p port) run(ctx context.Context, r change.Reader, rep *Report) {
-	address := net.JoinHostPort(p.host, strconv.Itoa(int(p.number)))
-	err := r.CanListen(ctx, address)
+	err := r.CanListen(ctx, net.JoinHostPort(p.host, strconv.Itoa(int(p.number))))
 	var taken *change.PortError
 	switch {
 	case err == nil:
@@ -108,12 +107,17 @@ func (p port) run(ctx context.Context, r change.Reader, rep *Report) {
 			rep.Fail(p.wayOut(taken.Owner), "port %d, which %s needs, is in use by %s",
 				p.number, p.user, cmp.Or(taken.Owner, "a program that is not known"))
 		}
-	case p.host == "":
-		rep.Fail("see what keeps this program from opening ports", "%s needs port %d: %v", p.user, p.number, err)
 	default:
-		rep.Fail(fmt.Sprintf("set %s to an address of this machine (%s)", p.origin, addresses(ctx, r)),
-			"%s cannot listen at %s: %v", p.user, address, err)
+		rep.Fail(p.other(ctx, r), "%s needs port %d: %v", p.user, p.number, err)
 	}
+}
+
+// other is what to do where the port is free and still cannot be had.
+func (p port) other(ctx context.Context, r change.Reader) string {
+	if p.host == "" {
+		return "see what keeps this program from opening ports"
+	}
+	return fmt.Sprintf("set %s to an address of this machine (%s)", p.origin, addresses(ctx, r))
 }
 
 // wayOut is how to get the port free.

@@ -16,7 +16,7 @@ func containerRuntime(socket string, runtime fact[change.Runtime]) Check {
 	return Check{Name: "CRI", Run: func(ctx context.Context, r change.Reader, rep *Report) {
 		rt, err := runtime(ctx, r)
 		if err != nil {
-			rep.Fail(startRuntime(ctx, r), "no container runtime answers at %s: %v", socket, err)
+			rep.Fail(startRuntime(ctx, r), "there is no container runtime to work with: %v", err)
 			return
 		}
 		if !rt.Ready {
