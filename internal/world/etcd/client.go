@@ -7,29 +7,30 @@ import (
 	"fmt"
 	"strings"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"kubeadm/internal/change"
 )
 
 // at connects to one endpoint and calls do within the time of one attempt.
-func at(ctx context.Context, endpoint string, trust *tls.Config, do func(context.Context, *clientv3.Client) error) error {
+func at(ctx context.Context, endpoint string, trust *tls.Config, do func(context.Context, clientv3.Cluster) error) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	c, err := clientv3.New(clientv3.Config{
 		Endpoints: []string{endpoint},
 		TLS:       trust,
 		// Without one the client would write to standard error; this one is silent.
-		Logger: clientv3.NewCtxClient(ctx).GetLogger(),
-		// Attempts are ours to repeat; the client's own would hide the reason behind a deadline.
-		MaxUnaryRetries: 1,
+		Logger:          clientv3.NewCtxClient(ctx).GetLogger(),
+		MaxUnaryRetries: 1, // attempts are ours to repeat
 		DialTimeout:     callTimeout,
 	})
 	if err != nil {
 		return final{fmt.Errorf("connecting: %w", err)}
 	}
 	defer func() { _ = c.Close() }()
-	return do(ctx, c)
+	// The client's own Cluster waits for the connection until the deadline and so never says why there is none.
+	return do(ctx, clientv3.NewClusterFromClusterClient(etcdserverpb.NewClusterClient(c.ActiveConnection()), nil))
 }
 
 // trust reads the files of via; without any of them the connection is plain, which only an

@@ -36,7 +36,7 @@ func New(readFile func(path string) ([]byte, error)) *Cluster { return &Cluster{
 // Members lists the members in etcd's own order. It asks each endpoint once, until one answers.
 func (k *Cluster) Members(ctx context.Context, via change.Etcd) ([]change.Member, error) {
 	var all []change.Member
-	err := k.anywhere(ctx, via, func(ctx context.Context, c *clientv3.Client) error {
+	err := k.anywhere(ctx, via, func(ctx context.Context, c clientv3.Cluster) error {
 		answer, err := c.MemberList(ctx)
 		if err != nil {
 			return err
@@ -68,7 +68,7 @@ func (k *Cluster) Do(ctx context.Context, c change.Change) error {
 		Name:    "etcd",
 		Timeout: cmp.Or(k.Bound, defaultBound),
 		Check: func(ctx context.Context, _ change.Reader) error {
-			last = k.anywhere(ctx, set.Via, func(ctx context.Context, c *clientv3.Client) error {
+			last = k.anywhere(ctx, set.Via, func(ctx context.Context, c clientv3.Cluster) error {
 				return step(ctx, c, set)
 			})
 			var f final
@@ -85,7 +85,7 @@ func (k *Cluster) Do(ctx context.Context, c change.Change) error {
 }
 
 // anywhere calls do at one endpoint after the other until it succeeds at one of them.
-func (k *Cluster) anywhere(ctx context.Context, via change.Etcd, do func(context.Context, *clientv3.Client) error) error {
+func (k *Cluster) anywhere(ctx context.Context, via change.Etcd, do func(context.Context, clientv3.Cluster) error) error {
 	if len(via.Endpoints) == 0 {
 		return final{errors.New("no etcd endpoint is known")}
 	}

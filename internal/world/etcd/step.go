@@ -13,7 +13,7 @@ import (
 
 // step looks where the member stands and makes the one call that is missing. Since each
 // attempt looks first, a call whose answer was lost does no harm.
-func step(ctx context.Context, c *clientv3.Client, set change.SetMember) error {
+func step(ctx context.Context, c clientv3.Cluster, set change.SetMember) error {
 	now, err := find(ctx, c, set.PeerURL)
 	if err != nil {
 		return err
@@ -30,7 +30,7 @@ func step(ctx context.Context, c *clientv3.Client, set change.SetMember) error {
 }
 
 // find returns the member whose first peer URL it is, or nil.
-func find(ctx context.Context, c *clientv3.Client, peerURL string) (*clientv3.Member, error) {
+func find(ctx context.Context, c clientv3.Cluster, peerURL string) (*clientv3.Member, error) {
 	answer, err := c.MemberList(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("listing members: %w", err)
@@ -43,7 +43,7 @@ func find(ctx context.Context, c *clientv3.Client, peerURL string) (*clientv3.Me
 	return nil, nil
 }
 
-func remove(ctx context.Context, c *clientv3.Client, now *clientv3.Member) error {
+func remove(ctx context.Context, c clientv3.Cluster, now *clientv3.Member) error {
 	if now == nil {
 		return nil
 	}
@@ -54,7 +54,7 @@ func remove(ctx context.Context, c *clientv3.Client, now *clientv3.Member) error
 	return err
 }
 
-func announce(ctx context.Context, c *clientv3.Client, now *clientv3.Member, peerURL string) error {
+func announce(ctx context.Context, c clientv3.Cluster, now *clientv3.Member, peerURL string) error {
 	if now != nil {
 		return nil
 	}
@@ -65,7 +65,7 @@ func announce(ctx context.Context, c *clientv3.Client, now *clientv3.Member, pee
 	return err
 }
 
-func promote(ctx context.Context, c *clientv3.Client, now *clientv3.Member, peerURL string) error {
+func promote(ctx context.Context, c clientv3.Cluster, now *clientv3.Member, peerURL string) error {
 	switch {
 	case now == nil:
 		return final{fmt.Errorf("etcd has no member at %s to promote: it must be added as a learner first", peerURL)}

@@ -248,7 +248,10 @@ func labelled(s *objectSuite) {
 		ObjectMeta: metav1.ObjectMeta{Name: suiteNode, Labels: map[string]string{corev1.LabelHostname: suiteNode}},
 		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: "theirs", Effect: corev1.TaintEffectNoExecute}}},
 	}
-	s.do(change.ApplyObject{Object: n, As: s.as})
+	// The API server may add taints to a new Node, so the change need not look done afterwards.
+	if err := s.w.Do(s.t.Context(), change.ApplyObject{Object: n, As: s.as}); err != nil {
+		s.t.Fatal(err)
+	}
 	c := change.LabelNode{
 		Name: suiteNode, As: s.as, Labels: map[string]string{"role": ""},
 		Taints: []corev1.Taint{{Key: "ours", Effect: corev1.TaintEffectNoSchedule}},

@@ -1,0 +1,51 @@
+package etcd_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/world/etcd"
+	"kubeadm/internal/world/worldtest"
+	"kubeadm/internal/world/worldtest/plane"
+)
+
+func TestRealMembers(t *testing.T) {
+	e := plane.StartEtcd(t)
+	peer := e.PeerURL(t)
+	worldtest.Members(t, etcd.New(os.ReadFile), e.Via, worldtest.Joining{PeerURL: peer, Start: func() { e.Join(t, peer) }})
+
+	t.Run("a dead endpoint is passed over", func(t *testing.T) {
+		via := e.Via
+		via.Endpoints = append([]string{"https://127.0.0.1:1"}, via.Endpoints...)
+		all, err := etcd.New(os.ReadFile).Members(t.Context(), via)
+		if err != nil || len(all) != 1 || all[0].Name != "first" || all[0].ClientURLs[0] != e.Via.Endpoints[0] {
+			t.Errorf("%+v, %v", all, err)
+		}
+	})
+	t.Run("a foreign CA is told apart", func(t *testing.T) {
+		via := e.Via
+		via.CAFile = strings.Replace(via.CAFile, "etcd/ca.crt", "ca.crt", 1)
+		wantProblem(t, via, "signed by unknown authority", "belongs to another cluster")
+	})
+	t.Run("a foreign client is told apart", func(t *testing.T) {
+		via := e.Via
+		for _, file := range []*string{&via.CertFile, &via.KeyFile} {
+			*file = strings.Replace(*file, "etcd/healthcheck-client", "front-proxy-client", 1)
+		}
+		wantProblem(t, via, "", "did not accept the client certificate")
+	})
+}
+
+func wantProblem(t *testing.T, via change.Etcd, text, hint string) {
+	t.Helper()
+	_, err := etcd.New(os.ReadFile).Members(t.Context(), via)
+	if err == nil || !strings.Contains(err.Error(), text) {
+		t.Errorf("error %v does not say %q", err, text)
+	}
+	if hints := strings.Join(problem.Hints(err), "\n"); !strings.Contains(hints, hint) {
+		t.Errorf("hints %q of error %v do not say %q", hints, err, hint)
+	}
+}

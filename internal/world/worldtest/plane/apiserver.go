@@ -1,0 +1,70 @@
+package plane
+
+import (
+	"context"
+	"crypto/rand"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/world/kube"
+)
+
+// APIServer is a kube-apiserver process with an etcd of its own.
+type APIServer struct {
+	Server string // its URL
+	Admin  change.Identity
+
+	dir string
+	ca  pki.CA
+}
+
+// StartAPIServer starts etcd and an API server and returns once it is alive.
+func StartAPIServer(t *testing.T) *APIServer {
+	t.Helper()
+	e := StartEtcd(t)
+	a := &APIServer{dir: e.dir, ca: e.cas[pki.ClusterCA]}
+	in := func(file string) string { return filepath.Join(e.dir, file) }
+	serving := address(t)
+	a.Server = "https://" + serving
+	start(t, e.dir, "kube-apiserver",
+		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port="+serving[len("127.0.0.1:"):],
+		"--endpoint-reconciler-type=none",
+		"--etcd-servers="+e.Via.Endpoints[0], "--etcd-cafile="+in("etcd/ca.crt"),
+		"--etcd-certfile="+in("apiserver-etcd-client.crt"), "--etcd-keyfile="+in("apiserver-etcd-client.key"),
+		"--client-ca-file="+in("ca.crt"), "--tls-cert-file="+in("apiserver.crt"), "--tls-private-key-file="+in("apiserver.key"),
+		"--service-account-issuer=https://kubernetes.default.svc.cluster.local", "--service-account-key-file="+in("ca.key"),
+		"--service-account-signing-key-file="+in("ca.key"), "--service-cluster-ip-range=10.96.0.0/12",
+		"--authorization-mode=Node,RBAC", "--enable-bootstrap-token-auth=true")
+	a.Admin = a.Identity(t, "admin", "system:masters")
+	await(t, "kube-apiserver", func(ctx context.Context) error {
+		return kube.New(os.ReadFile).Livez(ctx, a.Admin)
+	})
+	return a
+}
+
+// Identity is that of a user with a client certificate, as a kubeconfig file of its own.
+func (a *APIServer) Identity(t *testing.T, user string, groups ...string) change.Identity {
+	t.Helper()
+	key, err := pki.NewKey(rand.Reader, pki.ECDSAP256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pem, err := pki.EncodeKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := a.ca.Issue(rand.Reader, pki.ClientSpec(user, groups, validity()), key.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	access := pki.Access{Server: a.Server, Cluster: "plane", User: user, CA: pki.EncodeCertificates(a.ca.Certificate)}
+	data, err := access.WithCertificate(pki.EncodeCertificates(cert), pem).Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(a.dir, user+".conf", data)
+	return change.Identity{Kubeconfig: filepath.Join(a.dir, user+".conf")}
+}

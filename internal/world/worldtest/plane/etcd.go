@@ -1,0 +1,76 @@
+package plane
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/world"
+	"kubeadm/internal/world/etcd"
+)
+
+// Etcd is an etcd cluster of processes.
+type Etcd struct {
+	Via change.Etcd // reaches the first member
+
+	dir, peer string
+	cas       map[string]pki.CA
+}
+
+// StartEtcd starts a cluster of one member and returns once it answers.
+func StartEtcd(t *testing.T) *Etcd {
+	t.Helper()
+	Bundle(t)
+	e := &Etcd{dir: t.TempDir()}
+	var err error
+	if e.cas, err = certificates(e.dir); err != nil {
+		t.Fatal(err)
+	}
+	client := "https://" + address(t)
+	e.peer = e.PeerURL(t)
+	e.Via = change.Etcd{
+		Endpoints: []string{client},
+		CAFile:    filepath.Join(e.dir, "etcd/ca.crt"),
+		CertFile:  filepath.Join(e.dir, "etcd/healthcheck-client.crt"),
+		KeyFile:   filepath.Join(e.dir, "etcd/healthcheck-client.key"),
+	}
+	e.run(t, "first", client, e.peer, "first="+e.peer, "new")
+	await(t, "etcd", func(ctx context.Context) error {
+		_, err := etcd.New(os.ReadFile).Members(ctx, e.Via)
+		return err
+	})
+	return e
+}
+
+// PeerURL is one at which a further member may listen.
+func (e *Etcd) PeerURL(t *testing.T) string { return "https://" + address(t) }
+
+// Join starts a second member that has been announced under that peer URL.
+func (e *Etcd) Join(t *testing.T, peerURL string) {
+	e.run(t, "second", "https://"+address(t), peerURL, "first="+e.peer+",second="+peerURL, "existing")
+}
+
+func (e *Etcd) run(t *testing.T, name, client, peer, members, state string) {
+	in := func(file string) string { return filepath.Join(e.dir, "etcd", file) }
+	start(t, e.dir, "etcd",
+		"--name", name, "--data-dir", filepath.Join(e.dir, "data-"+name),
+		"--listen-client-urls", client, "--advertise-client-urls", client,
+		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
+		"--initial-cluster", members, "--initial-cluster-state", state,
+		"--client-cert-auth", "--cert-file", in("server.crt"), "--key-file", in("server.key"), "--trusted-ca-file", in("ca.crt"),
+		"--peer-client-cert-auth", "--peer-cert-file", in("peer.crt"), "--peer-key-file", in("peer.key"), "--peer-trusted-ca-file", in("ca.crt"),
+		"--unsafe-no-fsync")
+}
+
+func await(t *testing.T, name string, check func(context.Context) error) {
+	t.Helper()
+	err := world.Poll(t.Context(), nil, world.Condition{Name: name, Timeout: time.Minute,
+		Check: func(ctx context.Context, _ change.Reader) error { return check(ctx) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
