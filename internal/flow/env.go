@@ -10,6 +10,7 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/node"
+	"kubeadm/internal/release"
 	"kubeadm/internal/world"
 )
 
@@ -17,11 +18,14 @@ import (
 type Env struct {
 	World world.World
 	Local node.Local
+	Tool  release.Tool                                   // the release of this program
 	Node  func(context.Context) (*node.Node, error)      // memoised; join asks the cluster on first use
 	Rand  func(name string) io.Reader                    // named streams of secret randomness, so order never matters
 	Emit  func(Event)                                    // safe for use by many phases at once
 	Keys  func() (crypto.Signer, error)                  // private keys of the cluster's algorithm, made ahead of need
 	Admin func(context.Context) (change.Identity, error) // the administrator; gives him his rights on first use
+
+	Withhold Withhold // what is not to be shown to whoever reads along
 
 	// Once returns the value made by an earlier, unfinished run of this same command
 	// under that name, or makes and keeps it. Values may be secret.
@@ -34,6 +38,12 @@ type Env struct {
 	place []Slot
 	busy  *targets
 }
+
+// Withhold says which secrets the user does not want to see in what is printed.
+type Withhold struct{ Token, CertificateKey bool }
+
+// Withheld stands for such a secret.
+const Withheld = "<value withheld>"
 
 // Undoer remembers how to put changes back.
 type Undoer interface {

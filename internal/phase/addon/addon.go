@@ -1,0 +1,66 @@
+// Package addon deploys the cluster's DNS server and its service proxy.
+package addon
+
+import (
+	"context"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flag"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+	"kubeadm/internal/survey"
+)
+
+// Phase deploys CoreDNS and kube-proxy.
+var Phase = flow.Phase{
+	Name:     "addon",
+	Short:    "Deploy CoreDNS and kube-proxy",
+	Long:     "Deploy the addons without which a cluster does not pass for one: CoreDNS and kube-proxy.",
+	Parallel: true,
+	Phases: []flow.Phase{
+		{
+			Name: "coredns", Short: "Deploy CoreDNS", Run: coreDNS,
+			Flags: []flag.Name{flag.Config, flag.DryRun, flag.FeatureGates, flag.ImageRepository, flag.Kubeconfig,
+				flag.KubernetesVersion, flag.PrintManifest, flag.ServiceCIDR, flag.ServiceDNSDomain},
+			When: func(n *node.Node) (bool, string) { return !n.Cluster.DNS.Disabled, "the cluster does without CoreDNS" },
+		},
+		{
+			Name: "kube-proxy", Short: "Deploy kube-proxy", Run: kubeProxy,
+			Flags: []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.Config, flag.ControlPlaneEndpoint, flag.DryRun,
+				flag.ImageRepository, flag.Kubeconfig, flag.KubernetesVersion, flag.PodNetworkCIDR, flag.PrintManifest},
+			When: func(n *node.Node) (bool, string) {
+				return !n.Cluster.Proxy.Disabled, "the cluster does without kube-proxy"
+			},
+		},
+	},
+}
+
+// AllFlags are the flags of deploying both.
+var AllFlags = []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.Config, flag.ControlPlaneEndpoint, flag.DryRun,
+	flag.FeatureGates, flag.ImageRepository, flag.Kubeconfig, flag.KubernetesVersion, flag.PodNetworkCIDR, flag.ServiceCIDR, flag.ServiceDNSDomain}
+
+func kubeProxy(ctx context.Context, e *flow.Env) error {
+	n, err := e.Node(ctx)
+	if err != nil {
+		return err
+	}
+	as, err := e.Admin(ctx)
+	if err != nil {
+		return err
+	}
+	host, err := survey.Host(ctx, e.World, n)
+	if err != nil {
+		return err
+	}
+	patches, _, err := survey.Patches(ctx, e.World, n.Patches)
+	if err != nil {
+		return err
+	}
+	made, err := manifest.NewKubeProxy(n, host, patches)
+	if err != nil {
+		return err
+	}
+	e.Say("deploying kube-proxy")
+	return e.DoAll(ctx, change.ApplyAll(as, made.Objects()...)...)
+}

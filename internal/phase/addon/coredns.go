@@ -1,0 +1,103 @@
+package addon
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+	"kubeadm/internal/survey"
+)
+
+func coreDNS(ctx context.Context, e *flow.Env) error {
+	n, err := e.Node(ctx)
+	if err != nil {
+		return err
+	}
+	as, err := e.Admin(ctx)
+	if err != nil {
+		return err
+	}
+	replicas, version, err := deployed(ctx, e, as)
+	if err != nil {
+		return err
+	}
+	patches, _, err := survey.Patches(ctx, e.World, n.Patches)
+	if err != nil {
+		return err
+	}
+	made, err := manifest.NewCoreDNS(n, replicas, patches)
+	if err != nil {
+		return err
+	}
+	plan, err := planOf(ctx, e, n, change.RefOf(made.Config, as), version)
+	if err != nil {
+		return err
+	}
+	if plan.Warning != "" {
+		e.Warn("%s", plan.Warning)
+	}
+	e.Say("deploying CoreDNS")
+	return apply(ctx, e, as, made, plan)
+}
+
+// apply writes the parts. A running CoreDNS of an old version goes on with the old Corefile until it is replaced.
+func apply(ctx context.Context, e *flow.Env, as change.Identity, made manifest.CoreDNS, plan manifest.CorefilePlan) error {
+	if err := e.Do(ctx, change.ApplyObject{Object: plan.Config, As: as, Keep: plan.Keep}); err != nil {
+		return err
+	}
+	if plan.Migrates {
+		backup := change.MutateObject{Object: made.Deployment, As: as, Mutate: manifest.ReadBackup}
+		if err := e.Do(ctx, backup); err != nil {
+			return err
+		}
+	}
+	rest := change.ApplyAll(as, append(made.Access, made.Service)...)
+	deployment := change.ApplyObject{Object: made.Deployment, As: as, Keep: plan.KeepDeployment}
+	return e.DoAll(ctx, append(rest, deployment)...)
+}
+
+// deployed tells how many replicas of which version of CoreDNS the cluster has.
+func deployed(ctx context.Context, e *flow.Env, as change.Identity) (int32, string, error) {
+	all, err := e.World.List(ctx, change.Query{
+		GVK: appsv1.SchemeGroupVersion.WithKind("Deployment"), Namespace: "kube-system", LabelSelector: manifest.DNSSelector, As: as,
+	})
+	if err != nil {
+		return 0, "", fmt.Errorf("looking for the cluster's DNS server: %w", err)
+	}
+	var found []appsv1.Deployment
+	for _, u := range all {
+		var d appsv1.Deployment
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &d); err != nil {
+			return 0, "", fmt.Errorf("reading Deployment %s: %w", u.GetName(), err)
+		}
+		found = append(found, d)
+	}
+	return manifest.DeployedDNS(found)
+}
+
+func planOf(ctx context.Context, e *flow.Env, n *node.Node, ref change.Ref, version string) (manifest.CorefilePlan, error) {
+	u, err := e.World.Object(ctx, ref)
+	if apierrors.IsNotFound(err) {
+		return manifest.PlanCorefile(n, nil, version)
+	}
+	if err != nil {
+		return manifest.CorefilePlan{}, err
+	}
+	var config corev1.ConfigMap
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &config); err != nil {
+		return manifest.CorefilePlan{}, fmt.Errorf("reading %s: %w", ref, err)
+	}
+	data := config.Data
+	if data == nil {
+		data = map[string]string{}
+	}
+	return manifest.PlanCorefile(n, data, version)
+}

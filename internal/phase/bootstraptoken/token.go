@@ -1,0 +1,72 @@
+// Package bootstraptoken lets machines join: tokens, what they may do, and the public signpost to the cluster.
+package bootstraptoken
+
+import (
+	"context"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flag"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+)
+
+// Phase makes the tokens, their rights and the ConfigMap cluster-info.
+var Phase = flow.Phase{
+	Name:    "bootstrap-token",
+	Aliases: []string{"bootstraptoken"},
+	Short:   "Make tokens with which nodes join",
+	Long: "Make the bootstrap tokens, the rights with which a machine that shows one gets its own certificate, " +
+		"and the public ConfigMap by which it knows the cluster.",
+	Flags: []flag.Name{flag.Config, flag.DryRun, flag.Kubeconfig, flag.SkipTokenPrint},
+	Run: func(ctx context.Context, e *flow.Env) error {
+		n, err := e.Node(ctx)
+		if err != nil {
+			return err
+		}
+		as, err := e.Admin(ctx)
+		if err != nil {
+			return err
+		}
+		objects, err := objects(ctx, e, n)
+		if err != nil {
+			return err
+		}
+		sayTokens(e, n)
+		e.Say("giving tokens the right to get nodes their certificates, and nodes the right to renew them")
+		e.Say("telling everybody where the cluster is in ConfigMap %q of namespace %q", "cluster-info", "kube-public")
+		return e.DoAll(ctx, change.ApplyAll(as, objects...)...)
+	},
+}
+
+func objects(ctx context.Context, e *flow.Env, n *node.Node) ([]change.Object, error) {
+	data, err := e.World.ReadFile(ctx, n.Paths.Kubeconfig("admin.conf"))
+	if err != nil {
+		return nil, err
+	}
+	admin, err := pki.ParseKubeconfig(data)
+	if err != nil {
+		return nil, err
+	}
+	info, err := manifest.ClusterInfo(admin)
+	if err != nil {
+		return nil, err
+	}
+	var all []change.Object
+	for _, t := range n.Tokens {
+		all = append(all, manifest.Token(t, e.World.Now()))
+	}
+	all = append(append(all, manifest.BootstrapRBAC()...), info)
+	return append(all, manifest.ClusterInfoAccess()...), nil
+}
+
+func sayTokens(e *flow.Env, n *node.Node) {
+	for _, t := range n.Tokens {
+		shown := t.String()
+		if e.Withhold.Token {
+			shown = flow.Withheld
+		}
+		e.Say("using token: %s", shown)
+	}
+}

@@ -1,0 +1,156 @@
+// Package uploadcerts lends the certificates that control planes share to those that join, sealed and for two hours.
+package uploadcerts
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	corev1 "k8s.io/api/core/v1"
+	bootstraputil "k8s.io/cluster-bootstrap/token/util"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flag"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+)
+
+// Phase uploads the certificates if it is asked to.
+var Phase = flow.Phase{
+	Name:  "upload-certs",
+	Short: "Lend the shared certificates to control planes that join",
+	Long:  "Keep the certificates that all control planes share in a Secret, sealed by the certificate key, for two hours.",
+	Flags: []flag.Name{flag.CertificateKey, flag.Config, flag.DryRun, flag.Kubeconfig, flag.SkipCertificateKeyPrint, flag.UploadCerts},
+	Run: func(ctx context.Context, e *flow.Env) error {
+		if !e.Local.UploadCerts {
+			e.Say("nothing is uploaded; ask for it with --upload-certs")
+			return nil
+		}
+		n, err := e.Node(ctx)
+		if err != nil {
+			return err
+		}
+		as, err := e.Admin(ctx)
+		if err != nil {
+			return err
+		}
+		key, err := pki.ParseCertificateKey(n.CertificateKey)
+		if err != nil {
+			return err
+		}
+		if err := upload(ctx, e, n, as, key); err != nil {
+			return err
+		}
+		shown := key.Hex()
+		if e.Withhold.CertificateKey {
+			shown = flow.Withheld
+		}
+		e.Say("using certificate key:\n%s", shown)
+		return nil
+	},
+}
+
+func upload(ctx context.Context, e *flow.Env, n *node.Node, as change.Identity, key pki.CertificateKey) error {
+	owner, err := owned(ctx, e, as)
+	if err != nil {
+		return err
+	}
+	plain, err := files(ctx, e, n)
+	if err != nil {
+		return err
+	}
+	sealed, err := seal(ctx, e, as, key, plain)
+	if err != nil {
+		return err
+	}
+	secret := manifest.Certs(sealed, owner)
+	e.Say("keeping the certificates in Secret %q of namespace %q", secret.Name, secret.Namespace)
+	return e.DoAll(ctx, change.ApplyAll(as, append(manifest.CertsAccess(), secret)...)...)
+}
+
+// owned makes the short-lived token whose end is the end of the uploaded certificates.
+func owned(ctx context.Context, e *flow.Env, as change.Identity) (*corev1.Secret, error) {
+	token, err := e.Once(ctx, "upload-certs/owner", bootstraputil.GenerateBootstrapToken)
+	if err != nil {
+		return nil, err
+	}
+	id, secret, _ := strings.Cut(token, ".")
+	want := manifest.CertsOwner(id, secret, e.World.Now())
+	if err := e.Do(ctx, change.ApplyObject{Object: want, As: as, Keep: true}); err != nil {
+		return nil, err
+	}
+	return secretOf(ctx, e, change.RefOf(want, as))
+}
+
+func secretOf(ctx context.Context, e *flow.Env, ref change.Ref) (*corev1.Secret, error) {
+	u, err := e.World.Object(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	var s corev1.Secret
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &s); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", ref, err)
+	}
+	return &s, nil
+}
+
+// files reads what is to be shared, by the names under which it travels. An absent file is an empty one.
+func files(ctx context.Context, e *flow.Env, n *node.Node) (map[string][]byte, error) {
+	external := n.Cluster.Etcd.External
+	paths := map[string]string{}
+	for _, f := range pki.SharedFiles(external == nil) {
+		paths[pki.SealedName(f)] = n.Paths.Certificate(f)
+	}
+	if external != nil {
+		paths[pki.SealedExternalEtcdCA] = external.CAFile
+		paths[pki.SealedExternalEtcdCertificate] = external.CertFile
+		paths[pki.SealedExternalEtcdKey] = external.KeyFile
+	}
+	plain := map[string][]byte{}
+	for name, path := range paths {
+		if path == "" {
+			continue
+		}
+		data, err := e.World.ReadFile(ctx, path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		plain[name] = data
+	}
+	return plain, nil
+}
+
+// seal encrypts the files. What an earlier run of this command sealed with the same key is left as it is.
+func seal(ctx context.Context, e *flow.Env, as change.Identity, key pki.CertificateKey, plain map[string][]byte) (map[string][]byte, error) {
+	var before map[string][]byte
+	old, err := secretOf(ctx, e, change.RefOf(manifest.Certs(nil, &corev1.Secret{}), as))
+	switch {
+	case err == nil:
+		before = old.Data
+	case !apierrors.IsNotFound(err):
+		return nil, err
+	}
+	sealed := map[string][]byte{}
+	for name, data := range plain {
+		if opened, err := key.Open(before[name]); err == nil && bytes.Equal(opened, data) {
+			sealed[name] = before[name]
+			continue
+		}
+		if len(data) == 0 {
+			sealed[name] = []byte{}
+			continue
+		}
+		if sealed[name], err = key.Seal(e.Rand("upload-certs/"+name), data); err != nil {
+			return nil, err
+		}
+	}
+	return sealed, nil
+}
