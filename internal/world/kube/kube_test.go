@@ -1,0 +1,218 @@
+package kube_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
+)
+
+const collection = "/api/v1/namespaces/kube-system/configmaps"
+
+func TestWritesAreTriedAgainWhileThatMayHelp(t *testing.T) {
+	for name, first := range map[string]answer{
+		"overloaded":        refusal(429, metav1.StatusReasonTooManyRequests),
+		"starting":          refusal(503, metav1.StatusReasonServiceUnavailable),
+		"broken":            refusal(500, metav1.StatusReasonInternalError),
+		"proxy in the way":  {502, "bad gateway"},
+		"namespace missing": refusal(404, metav1.StatusReasonNotFound),
+		"conflict":          refusal(409, metav1.StatusReasonConflict),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, first, first, answer{201, object})
+			data := s.kubeconfig(t)
+			start := time.Now()
+			if err := cluster(&data).Do(t.Context(), apply()); err != nil {
+				t.Fatal(err)
+			}
+			if want := slices.Repeat([]string{"POST " + collection}, 3); !slices.Equal(s.asked, want) {
+				t.Errorf("asked %q", s.asked)
+			}
+			if took := time.Since(start); took > 400*time.Millisecond {
+				t.Errorf("it took %s, so it slept when the server told it to", took)
+			}
+			if s.agent != "kubeadm/v1.37.1" {
+				t.Errorf("user agent is %q", s.agent)
+			}
+		})
+	}
+}
+
+func TestRefusedWritesEndAtOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		refusal answer
+		hint    string
+	}{
+		"forbidden":    {refusal(403, metav1.StatusReasonForbidden), "administrator's kubeconfig"},
+		"unauthorized": {refusal(401, metav1.StatusReasonUnauthorized), "may have expired"},
+		"bad request":  {refusal(400, metav1.StatusReasonBadRequest), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, c.refusal)
+			data := s.kubeconfig(t)
+			err := cluster(&data).Do(t.Context(), apply())
+			if len(s.asked) != 1 {
+				t.Errorf("asked %q", s.asked)
+			}
+			wantError(t, err, "applying ConfigMap kube-system/c at "+s.URL+": the server", c.hint)
+		})
+	}
+}
+
+func TestInvalidWriteOfAnAbsentObjectSaysWhy(t *testing.T) {
+	s := serve(t, refusal(422, metav1.StatusReasonInvalid), refusal(404, metav1.StatusReasonNotFound))
+	data := s.kubeconfig(t)
+	err := cluster(&data).Do(t.Context(), apply())
+	if !apierrors.IsInvalid(err) || len(s.asked) != 2 {
+		t.Errorf("%v after %q", err, s.asked)
+	}
+}
+
+func TestConflictingUpdateReadsAgain(t *testing.T) {
+	exists, old := refusal(409, metav1.StatusReasonAlreadyExists), object.DeepCopy()
+	old.Data = map[string]string{"a": "0"}
+	s := serve(t, exists, answer{200, old}, refusal(409, metav1.StatusReasonConflict), exists, answer{200, old}, answer{200, object})
+	data := s.kubeconfig(t)
+	if err := cluster(&data).Do(t.Context(), apply()); err != nil {
+		t.Fatal(err)
+	}
+	once := []string{"POST " + collection, "GET " + collection + "/c", "PUT " + collection + "/c"}
+	if want := append(once, once...); !slices.Equal(s.asked, want) {
+		t.Errorf("asked %q", s.asked)
+	}
+}
+
+func TestWritesEndAtTheBound(t *testing.T) {
+	s := serve(t, refusal(503, metav1.StatusReasonServiceUnavailable))
+	data := s.kubeconfig(t)
+	err := cluster(&data).Do(t.Context(), apply())
+	wantError(t, err, "waited 500ms for the API server: applying ConfigMap kube-system/c at "+s.URL, "")
+}
+
+func TestNodeIsLabelledOnceItsKubeletHasRegisteredIt(t *testing.T) {
+	bare := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+	known := bare.DeepCopy()
+	known.Labels = map[string]string{corev1.LabelHostname: "n"}
+	s := serve(t, refusal(404, metav1.StatusReasonNotFound), answer{200, bare}, answer{200, known}, answer{200, known})
+	data := s.kubeconfig(t)
+	err := cluster(&data).Do(t.Context(), change.LabelNode{Name: "n", Labels: map[string]string{"a": ""}, As: apply().As})
+	get := "GET /api/v1/nodes/n"
+	if want := []string{get, get, get, "PATCH /api/v1/nodes/n"}; err != nil || !slices.Equal(s.asked, want) {
+		t.Errorf("%v after %q", err, s.asked)
+	}
+}
+
+func TestReadsAskAnOverloadedServerAgainAndADeadOneOnce(t *testing.T) {
+	s := serve(t, refusal(503, metav1.StatusReasonServiceUnavailable), answer{200, object})
+	data := s.kubeconfig(t)
+	k := cluster(&data)
+	ref := change.RefOf(object, apply().As)
+	if o, err := k.Object(t.Context(), ref); err != nil || o.GetName() != "c" {
+		t.Errorf("%v, %v", o, err)
+	}
+	s.Close()
+	start := time.Now()
+	_, err := k.Object(t.Context(), ref)
+	wantError(t, err, "reading ConfigMap kube-system/c at "+s.URL+": connection refused", "")
+	if took := time.Since(start); took > 200*time.Millisecond {
+		t.Errorf("it took %s", took)
+	}
+}
+
+func TestLivez(t *testing.T) {
+	s := serve(t, answer{200, "ok"}, answer{500, "[+]ping ok\n[-]etcd failed: reason withheld\n[-]poststarthook/x failed: reason withheld\n"})
+	data := s.kubeconfig(t)
+	k := cluster(&data)
+	if err := k.Livez(t.Context(), apply().As); err != nil {
+		t.Error(err)
+	}
+	err := k.Livez(t.Context(), apply().As)
+	wantError(t, err, "500 Internal Server Error; these of its checks fail: etcd, poststarthook/x", "")
+	if len(s.asked) != 2 || s.asked[0] != "GET /livez" {
+		t.Errorf("asked %q", s.asked)
+	}
+	s.Close()
+	wantError(t, k.Livez(t.Context(), apply().As), "at "+s.URL+": connection refused", "")
+}
+
+func TestIdentities(t *testing.T) {
+	s, other := serve(t, answer{200, object}), serve(t, answer{200, object})
+	data := s.kubeconfig(t)
+	k := cluster(&data)
+	for _, as := range []change.Identity{
+		{Kubeconfig: admin},
+		{Config: s.kubeconfig(t)},
+		{Config: s.kubeconfig(t, func(a *pki.Access) { a.Server = "https://192.0.2.1:6443" }), Server: s.URL},
+	} {
+		if _, err := k.Object(t.Context(), change.RefOf(object, as)); err != nil {
+			t.Errorf("%+v: %v", as.Kubeconfig, err)
+		}
+	}
+	data = other.kubeconfig(t)
+	if _, err := k.Object(t.Context(), change.RefOf(object, apply().As)); err != nil || len(other.asked) != 1 || len(s.asked) != 3 {
+		t.Errorf("a rewritten kubeconfig should be read again: %v, %q, %q", err, s.asked, other.asked)
+	}
+}
+
+func TestUnusableIdentitiesSayWhy(t *testing.T) {
+	s := serve(t, answer{200, object})
+	foreign := pki.EncodeCertificates(foreignCA(t))
+	skipping := strings.Replace(string(s.kubeconfig(t, func(a *pki.Access) { a.CA = nil })), "server:", "insecure-skip-tls-verify: true\n    server:", 1)
+	for name, c := range map[string]struct {
+		data       []byte
+		text, hint string
+	}{
+		"no file":       {nil, admin + ": file does not exist", "--kubeconfig"},
+		"not YAML":      {[]byte("{"), "using " + admin, ""},
+		"no context":    {[]byte("apiVersion: v1\nkind: Config\n"), "using " + admin, ""},
+		"no TLS":        {s.kubeconfig(t, func(a *pki.Access) { a.Server = "http://127.0.0.1:1"; a.CA = nil }), "is not an https URL", ""},
+		"not verifying": {[]byte(skipping), "insecure-skip-tls-verify", ""},
+		"foreign CA":    {s.kubeconfig(t, func(a *pki.Access) { a.CA = foreign }), "certificate signed by unknown authority", "another cluster"},
+		"foreign name": {s.kubeconfig(t, func(a *pki.Access) { a.Server = strings.Replace(a.Server, "127.0.0.1", "localhost", 1) }),
+			"not localhost", "apiServer.certSANs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			start := time.Now()
+			wantError(t, cluster(&c.data).Do(t.Context(), apply()), c.text, c.hint)
+			if took := time.Since(start); took > 400*time.Millisecond {
+				t.Errorf("it took %s", took)
+			}
+		})
+	}
+	if len(s.asked) != 0 {
+		t.Errorf("asked %q", s.asked)
+	}
+}
+
+func TestUnknownKindsAndChanges(t *testing.T) {
+	s := serve(t, answer{200, object})
+	data := s.kubeconfig(t)
+	k := cluster(&data)
+	_, err := k.List(t.Context(), change.Query{GVK: schema.GroupVersionKind{Group: "g", Version: "v1", Kind: "K"}, As: apply().As})
+	wantError(t, err, `kind "K" in group "g"`, "")
+	_, err = k.Object(t.Context(), change.Ref{GVK: change.NodeKind, Namespace: "n", Name: "x", As: apply().As})
+	wantError(t, err, "a Node lives in no namespace", "")
+	wantError(t, k.Do(t.Context(), change.PullImage{}), "change.PullImage", "")
+	if len(s.asked) != 0 {
+		t.Errorf("asked %q", s.asked)
+	}
+}
+
+func wantError(t *testing.T, err error, text, hint string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), text) {
+		t.Errorf("error %v\ndoes not say %q", err, text)
+	}
+	if hints := strings.Join(problem.Hints(err), "\n"); !strings.Contains(hints, hint) || hint == "" && hints != "" {
+		t.Errorf("hints of %v\nare %q, not %q", err, hints, hint)
+	}
+}

@@ -1,0 +1,120 @@
+package kube_test
+
+import (
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/world/kube"
+)
+
+const admin = "/etc/kubernetes/admin.conf"
+
+var object = &corev1.ConfigMap{
+	TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+	ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "c"},
+	Data:       map[string]string{"a": "1"},
+}
+
+// scripted is an API server that gives prepared answers, one after the other, the last one forever.
+type scripted struct {
+	*httptest.Server
+	mu    sync.Mutex
+	asked []string // "METHOD path"
+	agent string
+}
+
+type answer struct {
+	code int
+	body any
+}
+
+func refusal(code int, reason metav1.StatusReason) answer {
+	return answer{code, metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+		Status:   metav1.StatusFailure, Reason: reason, Code: int32(code), Message: "the server says " + string(reason),
+	}}
+}
+
+func serve(t *testing.T, answers ...answer) *scripted {
+	t.Helper()
+	s := &scripted{}
+	s.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		now := answers[min(len(s.asked), len(answers)-1)]
+		s.asked = append(s.asked, r.Method+" "+r.URL.Path)
+		s.agent = r.UserAgent()
+		s.mu.Unlock()
+		if text, ok := now.body.(string); ok {
+			w.WriteHeader(now.code)
+			_, _ = w.Write([]byte(text))
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Retry-After", "5")
+		w.WriteHeader(now.code)
+		_ = json.NewEncoder(w).Encode(now.body)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// kubeconfig reaches the server with a token.
+func (s *scripted) kubeconfig(t *testing.T, edit ...func(*pki.Access)) []byte {
+	t.Helper()
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	a := pki.Access{Server: s.URL, Cluster: "c", User: "u", CA: ca}
+	for _, e := range edit {
+		e(&a)
+	}
+	data, err := a.WithToken("secret").Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// cluster reads admin.conf from data.
+func cluster(data *[]byte) *kube.Cluster {
+	k := kube.New(func(path string) ([]byte, error) {
+		if path != admin || *data == nil {
+			return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+		}
+		return *data, nil
+	})
+	k.Bound = 500 * time.Millisecond
+	k.UserAgent = "kubeadm/v1.37.1"
+	return k
+}
+
+func apply() change.ApplyObject {
+	return change.ApplyObject{Object: object, As: change.Identity{Kubeconfig: admin}}
+}
+
+func foreignCA(t *testing.T) *x509.Certificate {
+	t.Helper()
+	key, err := pki.NewKey(rand.Reader, pki.ECDSAP256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca, err := pki.NewCA(rand.Reader, key, pki.Spec{
+		CommonName: "foreign",
+		Validity:   pki.Validity{NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ca.Certificate
+}
