@@ -115,7 +115,9 @@ func migrate(from, to, text string) (string, error) {
 	return migration.Migrate(from, to, text, false)
 }
 
-func dnsConfig(data map[string]string) *corev1.ConfigMap { return configMap(kubeSystem, "coredns", data) }
+func dnsConfig(data map[string]string) *corev1.ConfigMap {
+	return configMap(kubeSystem, "coredns", data)
+}
 
 // ReadBackup makes a Deployment of CoreDNS read the Corefile from CorefileBackupKey.
 func ReadBackup(deployment *unstructured.Unstructured) error {

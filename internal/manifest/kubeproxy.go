@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -53,11 +54,23 @@ func NewKubeProxy(n *node.Node, h Host, p Patches) (KubeProxy, error) {
 	if err != nil {
 		return KubeProxy{}, err
 	}
-	for i := range set.Spec.Template.Spec.Containers {
-		c := &set.Spec.Template.Spec.Containers[i]
-		c.Env = append(c.Env, mergeEnv(h.proxyEnv())...)
-	}
+	addEnv(&set.Spec.Template.Spec, mergeEnv(h.proxyEnv()))
 	return KubeProxy{Config: config, DaemonSet: set, Access: kubeProxyAccess()}, nil
+}
+
+// addEnv leaves variables alone that the container already has, by the user's patch.
+func addEnv(pod *corev1.PodSpec, vars []corev1.EnvVar) {
+	for i := range pod.Containers {
+		c := &pod.Containers[i]
+		if c.Name != kubeProxy {
+			continue
+		}
+		for _, v := range vars {
+			if !slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == v.Name }) {
+				c.Env = append(c.Env, v)
+			}
+		}
+	}
 }
 
 // Objects lists the parts in the order in which they are written.

@@ -52,7 +52,9 @@ func configMap(namespace, name string, data map[string]string) *corev1.ConfigMap
 }
 
 // markGenerated says on a ConfigMap that its content is ours.
-func markGenerated(c *corev1.ConfigMap) { c.Annotations = map[string]string{hashAnnotation: dataHash(c)} }
+func markGenerated(c *corev1.ConfigMap) {
+	c.Annotations = map[string]string{hashAnnotation: dataHash(c)}
+}
 
 // Generated tells whether the ConfigMap holds a configuration as we generated it. One
 // that was written or changed by somebody else is theirs.

@@ -12,7 +12,6 @@ import (
 
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
-
 )
 
 // Targets of patches besides the components of a control plane.
@@ -136,4 +135,3 @@ func (p Patches) Origins(target string) []string {
 	}
 	return list
 }
-
