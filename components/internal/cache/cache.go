@@ -57,6 +57,9 @@ func (s *Store) Path(p Part) string {
 // Build makes the part unless the cache has it. When two programs want the same part, one builds and the other
 // waits for it. A build that fails or is killed leaves no part.
 func (s *Store) Build(ctx context.Context, p Part) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	done, err := s.has(p)
 	if err != nil {
 		return err

@@ -89,10 +89,21 @@ func parseURIs(text string) ([]Package, error) {
 	return all, nil
 }
 
-// Update fetches the lists of what packages there are. It needs root.
+// Update fetches the lists of what packages there are, and waits up to five minutes for another apt to end. It needs root.
 func Update(ctx context.Context) error {
-	_, err := run(ctx, "", "apt-get", "-qq", "-o", "DPkg::Lock::Timeout=300", "update")
-	return err
+	const patience, pause = 5 * time.Minute, time.Second
+	for start := time.Now(); ; {
+		_, err := run(ctx, "", "apt-get", "-qq", "update")
+		// apt has an option to wait for dpkg's lock, but none for the lock on its lists.
+		if err == nil || !strings.Contains(err.Error(), "Could not get lock") || time.Since(start) > patience {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(pause):
+		}
+	}
 }
 
 // Install installs the packages without asking anything. It needs root.
