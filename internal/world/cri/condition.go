@@ -25,7 +25,9 @@ func known() []string {
 }
 
 // Runtimes lists the sockets of known container runtimes that accept a connection.
-func (r Runtimes) Runtimes(ctx context.Context) ([]string, error) { return accepting(ctx, known()), nil }
+func (r Runtimes) Runtimes(ctx context.Context) ([]string, error) {
+	return accepting(ctx, known()), nil
+}
 
 func accepting(ctx context.Context, sockets []string) []string {
 	ok := make([]bool, len(sockets))

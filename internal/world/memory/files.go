@@ -64,7 +64,9 @@ func (w *World) ReadDir(_ context.Context, name string) ([]change.FileInfo, erro
 
 func (w *World) writeFile(c change.WriteFile) error {
 	name := path.Clean(c.Path)
-	w.makeDirs(path.Dir(name), 0o755)
+	if err := w.makeDirs(path.Dir(name), 0o755); err != nil {
+		return err
+	}
 	mode := c.Mode
 	if old, ok := w.Files[name]; ok {
 		if old.Mode.IsDir() {
@@ -76,12 +78,17 @@ func (w *World) writeFile(c change.WriteFile) error {
 	return nil
 }
 
-func (w *World) makeDirs(name string, mode fs.FileMode) {
-	if _, ok := w.Files[name]; ok || name == "/" {
-		return
+func (w *World) makeDirs(name string, mode fs.FileMode) error {
+	if f, ok := w.Files[name]; ok && !f.Mode.IsDir() {
+		return fmt.Errorf("%s is in the way: it is not a directory", name)
+	} else if ok || name == "/" {
+		return nil
 	}
-	w.makeDirs(path.Dir(name), mode)
+	if err := w.makeDirs(path.Dir(name), mode); err != nil {
+		return err
+	}
 	w.Files[name] = File{Mode: mode | fs.ModeDir, ModTime: w.Now()}
+	return nil
 }
 
 func (w *World) remove(c change.Remove) {

@@ -6,7 +6,9 @@ package memory
 import (
 	"context"
 	"fmt"
+	"path"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -93,13 +95,13 @@ func (w *World) Do(_ context.Context, c change.Change) error {
 	case change.WriteFile:
 		return w.writeFile(c)
 	case change.MakeDir:
-		w.makeDirs(c.Path, c.Mode)
+		return w.makeDirs(path.Clean(c.Path), c.Mode)
 	case change.Remove:
 		w.remove(c)
 	case change.SetService:
 		w.setService(c)
 	case change.Unmount:
-		w.MountList = slices.DeleteFunc(w.MountList, func(m string) bool { return below(m, c.Below) })
+		return w.unmount(c)
 	case change.PullImage:
 		w.ImageList[c.Ref] = true
 	case change.RemoveContainers:
@@ -121,12 +123,25 @@ func (w *World) Do(_ context.Context, c change.Change) error {
 }
 
 func (w *World) setService(c change.SetService) {
-	s := w.Services[c.Name]
+	s, ok := w.Services[c.Name]
+	if !ok && !c.Active {
+		return
+	}
 	s.Exists, s.Active, s.Since = true, c.Active, time.Time{}
 	if c.Active {
 		s.Since = w.Now()
 	}
 	w.Services[c.Name] = s
+}
+
+func (w *World) unmount(c change.Unmount) error {
+	for _, f := range c.Flags {
+		if !slices.Contains([]string{"MNT_FORCE", "MNT_DETACH", "MNT_EXPIRE", "UMOUNT_NOFOLLOW"}, f) {
+			return fmt.Errorf("%q is not a flag of umount2(2)", f)
+		}
+	}
+	w.MountList = slices.DeleteFunc(w.MountList, func(m string) bool { return below(m, c.Below) })
+	return nil
 }
 
 func (w *World) setMember(c change.SetMember) error {
@@ -147,7 +162,7 @@ func (w *World) setMember(c change.SetMember) error {
 }
 
 func below(p, dir string) bool {
-	return len(p) > len(dir) && p[:len(dir)] == dir && p[len(dir)] == '/'
+	return p != dir && strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
 }
 
 func uid(r change.Ref) types.UID { return types.UID(r.String()) }

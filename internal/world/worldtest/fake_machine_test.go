@@ -1,0 +1,51 @@
+package worldtest_test
+
+import (
+	"testing"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/world/fake"
+	"kubeadm/internal/world/worldtest"
+)
+
+func TestFakeFiles(t *testing.T) { worldtest.Files(t, fake.New(), "/contract") }
+
+func TestFakeWaits(t *testing.T) { worldtest.Waits(t, fake.New()) }
+
+func TestFakeClock(t *testing.T) { worldtest.Clock(t, fake.New()) }
+
+func TestFakeDoors(t *testing.T) { worldtest.Doors(t, fake.New()) }
+
+func TestFakeHost(t *testing.T) { worldtest.Host(t, fake.New()) }
+
+func TestFakePrograms(t *testing.T) {
+	w := fake.New()
+	worldtest.Programs(t, w, "cp", "v1.37.1")
+	w.Kubelet = ""
+	worldtest.NoKubelet(t, w)
+}
+
+func TestFakeServices(t *testing.T) {
+	w := fake.New()
+	w.Services["contract"] = change.Service{Exists: true, Enabled: true}
+	worldtest.Services(t, w, worldtest.Service{Unit: "contract", File: "/etc/contract"})
+}
+
+func TestFakeMounts(t *testing.T) {
+	w := fake.New()
+	w.MountList = []string{"/", "/var/lib/kubelet", "/var/lib/kubelet/pods/a", "/var/lib/kubelet/pods/a/b", "/var/lib/kubelet2/c"}
+	worldtest.Mounts(t, w, "/var/lib/kubelet")
+}
+
+func TestFakeNetwork(t *testing.T) {
+	w := fake.New()
+	w.Taken["127.0.0.1:10250"] = "kubelet (pid 1)"
+	worldtest.Network(t, w, worldtest.Ports{Name: "cp1", Taken: "127.0.0.1:10250", Free: "127.0.0.1:6443"})
+}
+
+func TestFakeImages(t *testing.T) {
+	w := fake.New()
+	w.ImageList["registry.example/pause:1"] = true
+	w.Pods = []change.Sandbox{{ID: "1", Name: "etcd-cp1", Namespace: "kube-system"}}
+	worldtest.Images(t, w, worldtest.Runtime{Socket: w.Sockets[0], Present: "registry.example/pause:1", Absent: "registry.example/none:1"})
+}
