@@ -3,7 +3,16 @@ package kube_test
 import (
 	"os"
 	"testing"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	proxyconfig "k8s.io/kube-proxy/config/v1alpha1"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
 	"kubeadm/internal/world/kube"
 	"kubeadm/internal/world/worldtest"
 	"kubeadm/internal/world/worldtest/plane"
@@ -11,5 +20,156 @@ import (
 
 func TestRealObjects(t *testing.T) {
 	a := plane.StartAPIServer(t)
-	worldtest.Objects(t, kube.New(os.ReadFile), a.Admin)
+	k := kube.New(os.ReadFile)
+	worldtest.Objects(t, k, a.Admin)
+	t.Run("a cluster's objects are done once applied", func(t *testing.T) { objectsOfACluster(t, k, a) })
+	t.Run("addons of another version replace the first", func(t *testing.T) { addonsOfTwoVersions(t, k, a) })
+	t.Run("a user without rights is refused", func(t *testing.T) {
+		as := a.Identity(t, "nobody")
+		_, err := k.Object(t.Context(), change.Ref{GVK: change.NodeKind, Name: "n", As: as})
+		wantError(t, err, `nodes "n" is forbidden`, "administrator's kubeconfig")
+	})
+	t.Run("a deleted token is refused", func(t *testing.T) {
+		access := pki.Access{Server: a.Server, Cluster: "c", User: "u", CA: a.CA}
+		data, err := access.WithToken("abcdef.0123456789abcdee").Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = k.Object(t.Context(), change.Ref{GVK: change.NodeKind, Name: "n", As: change.Identity{Config: data}})
+		wantError(t, err, "Unauthorized", "kubeadm token create")
+	})
 }
+
+func objectsOfACluster(t *testing.T, k *kube.Cluster, a *plane.APIServer) {
+	for _, o := range clusterObjects(t, a) {
+		c := change.ApplyObject{Object: o, As: a.Admin}
+		wantDone(t, k, c, false)
+		if err := k.Do(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		wantDone(t, k, c, true)
+		first := version(t, k, c)
+		if err := k.Do(t.Context(), c); err != nil {
+			t.Error(err)
+		}
+		if version(t, k, c) != first {
+			t.Errorf("to %s a second time wrote it again", c)
+		}
+	}
+}
+
+// clusterObjects are all that init writes.
+func clusterObjects(t *testing.T, a *plane.APIServer) []change.Object {
+	t.Helper()
+	n := intent("v1.37.1")
+	data, err := os.ReadFile(a.Admin.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin, err := pki.ParseKubeconfig(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := manifest.ClusterInfo(admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubelet, err := manifest.KubeletConfig(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner := manifest.CertsOwner("abcdef", "0123456789abcdef", time.Now())
+	owner.UID = "0e4dbbd8-6a49-4b5c-8dd1-6f4a0b4ef0a1"
+	token := node.BootstrapToken{ID: "fedcba", Secret: "0123456789abcdef", TTL: time.Hour,
+		Usages: []string{"signing", "authentication"}, Groups: []string{manifest.TokenGroup}}
+	all := []change.Object{
+		manifest.ClusterAdmins(), manifest.KubeadmConfig(n), kubelet, info, manifest.Token(token, time.Now()), owner,
+		manifest.Certs(map[string][]byte{"ca.key": []byte("sealed"), "sa.key": {}}, owner),
+	}
+	for _, more := range [][]change.Object{manifest.KubeadmConfigAccess(), manifest.KubeletConfigAccess(),
+		manifest.ClusterInfoAccess(), manifest.BootstrapRBAC(), manifest.CertsAccess(), addons(t, n)} {
+		all = append(all, more...)
+	}
+	return all
+}
+
+func addonsOfTwoVersions(t *testing.T, k *kube.Cluster, a *plane.APIServer) {
+	for _, v := range []string{"v1.37.1", "v1.37.0"} {
+		n := intent(v)
+		n.Cluster.DNS.ImageTag = v
+		for _, o := range addons(t, n) {
+			c := change.ApplyObject{Object: o, As: a.Admin}
+			if err := k.Do(t.Context(), c); err != nil {
+				t.Error(err)
+			}
+			wantDone(t, k, c, true)
+		}
+	}
+	moved := intent("v1.37.0")
+	moved.Cluster.ServiceSubnet = "10.100.0.0/16"
+	dns, err := manifest.NewCoreDNS(moved, 2, manifest.Patches{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = k.Do(t.Context(), change.ApplyObject{Object: dns.Service, As: a.Admin})
+	if !apierrors.IsInvalid(err) {
+		t.Errorf("a Service cannot move to another address: %v", err)
+	}
+}
+
+func addons(t *testing.T, n *node.Node) []change.Object {
+	t.Helper()
+	dns, err := manifest.NewCoreDNS(n, manifest.DNSReplicas, manifest.Patches{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy, err := manifest.NewKubeProxy(n, manifest.Host{Env: []string{"HTTP_PROXY=http://192.0.2.1:3128"}}, manifest.Patches{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(dns.Objects(), proxy.Objects()...)
+}
+
+func intent(version string) *node.Node {
+	proxy := &proxyconfig.KubeProxyConfiguration{BindAddress: "0.0.0.0", Mode: "iptables"}
+	return &node.Node{
+		Local: node.Local{Name: "cp1", Role: node.ControlPlane, Address: "192.0.2.10", BindPort: 6443},
+		Cluster: node.Cluster{
+			Name: "kubernetes", Version: version, ImageRepository: "registry.k8s.io", Document: "kind: ClusterConfiguration\n",
+			ServiceSubnet: "10.96.0.0/12", DNSDomain: "cluster.local",
+			Kubelet:   node.KubeletConfig{Config: &kubeletconfig.KubeletConfiguration{CgroupDriver: "systemd"}, Generated: true},
+			KubeProxy: node.ProxyConfig{Config: proxy, Generated: true},
+		},
+	}
+}
+
+func version(t *testing.T, k *kube.Cluster, c change.ApplyObject) string {
+	t.Helper()
+	o, err := k.Object(t.Context(), change.RefOf(c.Object, c.As))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o.GetResourceVersion()
+}
+
+func wantDone(t *testing.T, k *kube.Cluster, c change.ApplyObject, want bool) {
+	t.Helper()
+	got, err := c.Done(t.Context(), objectsOnly{objects: k})
+	if now, gone := k.Object(t.Context(), change.RefOf(c.Object, c.As)); want && !got && gone == nil {
+		t.Logf("stated:\n%s\nthere:\n%s", c.Content(), change.ApplyObject{Object: now}.Content())
+	}
+	if err != nil || got != want {
+		t.Errorf("Done of %q is %v, %v", c, got, err)
+	}
+}
+
+// objectsOnly is a Reader of which only the objects may be asked for.
+type objectsOnly struct {
+	objects
+	rest
+}
+
+type (
+	objects = change.Objects
+	rest    struct{ change.Reader }
+)

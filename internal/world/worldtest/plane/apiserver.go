@@ -16,6 +16,7 @@ import (
 type APIServer struct {
 	Server string // its URL
 	Admin  change.Identity
+	CA     []byte // PEM
 
 	dir string
 	ca  pki.CA
@@ -26,6 +27,7 @@ func StartAPIServer(t *testing.T) *APIServer {
 	t.Helper()
 	e := StartEtcd(t)
 	a := &APIServer{dir: e.dir, ca: e.cas[pki.ClusterCA]}
+	a.CA = pki.EncodeCertificates(a.ca.Certificate)
 	in := func(file string) string { return filepath.Join(e.dir, file) }
 	serving := address(t)
 	a.Server = "https://" + serving
@@ -37,7 +39,7 @@ func StartAPIServer(t *testing.T) *APIServer {
 		"--client-ca-file="+in("ca.crt"), "--tls-cert-file="+in("apiserver.crt"), "--tls-private-key-file="+in("apiserver.key"),
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local", "--service-account-key-file="+in("ca.key"),
 		"--service-account-signing-key-file="+in("ca.key"), "--service-cluster-ip-range=10.96.0.0/12",
-		"--authorization-mode=Node,RBAC", "--enable-bootstrap-token-auth=true")
+		"--authorization-mode=Node,RBAC", "--allow-privileged=true", "--enable-bootstrap-token-auth=true")
 	a.Admin = a.Identity(t, "admin", "system:masters")
 	await(t, "kube-apiserver", func(ctx context.Context) error {
 		return kube.New(os.ReadFile).Livez(ctx, a.Admin)
@@ -60,7 +62,7 @@ func (a *APIServer) Identity(t *testing.T, user string, groups ...string) change
 	if err != nil {
 		t.Fatal(err)
 	}
-	access := pki.Access{Server: a.Server, Cluster: "plane", User: user, CA: pki.EncodeCertificates(a.ca.Certificate)}
+	access := pki.Access{Server: a.Server, Cluster: "plane", User: user, CA: a.CA}
 	data, err := access.WithCertificate(pki.EncodeCertificates(cert), pem).Encode()
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,65 @@
+package etcd_test
+
+import (
+	"io/fs"
+	"strings"
+	"testing"
+	"time"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/world/etcd"
+)
+
+const peer = "https://192.0.2.11:2380"
+
+func TestUnusableEtcdSaysWhyAtOnce(t *testing.T) {
+	files := map[string]string{"/ca.crt": "no PEM", "/client.crt": "no PEM", "/client.key": "no PEM"}
+	k := etcd.New(func(path string) ([]byte, error) {
+		if text, ok := files[path]; ok {
+			return []byte(text), nil
+		}
+		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+	})
+	nowhere := []string{"https://127.0.0.1:1"}
+	for name, c := range map[string]struct {
+		via  change.Etcd
+		text string
+	}{
+		"no endpoint":   {change.Etcd{}, "no etcd endpoint is known"},
+		"no CA file":    {change.Etcd{Endpoints: nowhere, CAFile: "/none"}, "/none: file does not exist"},
+		"no CA in file": {change.Etcd{Endpoints: nowhere, CAFile: "/ca.crt"}, "/ca.crt holds no certificate"},
+		"no key file":   {change.Etcd{Endpoints: nowhere, CertFile: "/client.crt", KeyFile: "/none"}, "/none: file does not exist"},
+		"no key pair":   {change.Etcd{Endpoints: nowhere, CertFile: "/client.crt", KeyFile: "/client.key"}, "/client.crt and /client.key"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			start := time.Now()
+			_, err := k.Members(t.Context(), c.via)
+			wantError(t, err, "listing etcd members: ", c.text)
+			err = k.Do(t.Context(), change.SetMember{PeerURL: peer, State: change.Learner, Via: c.via})
+			wantError(t, err, c.text)
+			if took := time.Since(start); took > time.Second {
+				t.Errorf("it took %s", took)
+			}
+		})
+	}
+}
+
+func TestUnreachableEtcdEndsAtTheBound(t *testing.T) {
+	k := etcd.New(nil)
+	k.Bound = 200 * time.Millisecond
+	via := change.Etcd{Endpoints: []string{"http://127.0.0.1:1", "http://127.0.0.1:2"}}
+	_, err := k.Members(t.Context(), via)
+	wantError(t, err, "at http://127.0.0.1:1: ", "127.0.0.1:2: connect: connection refused")
+	err = k.Do(t.Context(), change.SetMember{PeerURL: peer, State: change.Absent, Via: via})
+	wantError(t, err, "waited 200ms for etcd: at http://127.0.0.1:1: ", "connection refused")
+	wantError(t, k.Do(t.Context(), change.PullImage{}), "change.PullImage")
+}
+
+func wantError(t *testing.T, err error, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		if err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("error %v does not say %q", err, text)
+		}
+	}
+}
