@@ -42,7 +42,7 @@ type image struct {
 
 // nodeImage makes the image for a bundle, from the cache where it can.
 func nodeImage(ctx context.Context, bundle string, log func(string, ...any)) (image, error) {
-	id, err := identity(bundle)
+	layerName, storeName, err := identities(bundle)
 	if err != nil {
 		return image{}, err
 	}
@@ -50,20 +50,20 @@ func nodeImage(ctx context.Context, bundle string, log func(string, ...any)) (im
 	if err != nil {
 		return image{}, err
 	}
-	layer, err := cached(ctx, "node-"+id, func(dir string) error { return buildLayer(dir, bundle) })
+	layer, err := cached(ctx, layerName, func(dir string) error { return buildLayer(dir, bundle) })
 	if err != nil {
 		return image{}, err
 	}
 	layers := []string{layer, base}
-	store, err := cached(ctx, "images-"+id, func(dir string) error { return importImages(ctx, dir, bundle, layers, log) })
+	store, err := cached(ctx, storeName, func(dir string) error { return importImages(ctx, dir, bundle, layers, log) })
 	return image{layers: layers, containerd: store}, err
 }
 
-// identity names a bundle's contents together with this package's recipe for a node. Programs and archives count by
-// name, size and time, since reading hundreds of megabytes at each start would take longer than the start.
-func identity(bundle string) (string, error) {
+// identities names what is made of a bundle, after the bundle's contents and this package's recipe. Programs and archives
+// count by name, size and time, since reading hundreds of megabytes at each start would take longer than the start.
+func identities(bundle string) (layer, store string, err error) {
 	parts := []string{"1", strings.Join(enabled, ","), strings.Join(silenced, ",")}
-	err := fs.WalkDir(recipe, ".", func(path string, d fs.DirEntry, err error) error {
+	err = fs.WalkDir(recipe, "rootfs", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -72,22 +72,37 @@ func identity(bundle string) (string, error) {
 		return err
 	})
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	for _, dir := range []string{"bin", "cni", "images"} {
-		entries, err := os.ReadDir(filepath.Join(bundle, dir))
+	for _, dir := range []string{"bin", "cni"} {
+		listed, err := listing(filepath.Join(bundle, dir))
 		if err != nil {
-			return "", fmt.Errorf("reading the components bundle: %w", err)
+			return "", "", err
 		}
-		for _, e := range entries {
-			info, err := os.Stat(filepath.Join(bundle, dir, e.Name()))
-			if err != nil {
-				return "", fmt.Errorf("reading the components bundle: %w", err)
-			}
-			parts = append(parts, fmt.Sprint(dir, "/", e.Name(), info.Size(), info.ModTime().UnixNano()))
-		}
+		parts = append(parts, listed...)
 	}
-	return key(parts...), nil
+	script, err := recipe.ReadFile("import.sh")
+	if err != nil {
+		return "", "", err
+	}
+	archives, err := listing(filepath.Join(bundle, "images"))
+	return "node-" + key(parts...), "images-" + key(append(archives, string(script))...), err
+}
+
+func listing(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("reading the components bundle: %w", err)
+	}
+	lines := []string{filepath.Base(dir)}
+	for _, e := range entries {
+		info, err := os.Stat(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return nil, fmt.Errorf("reading the components bundle: %w", err)
+		}
+		lines = append(lines, fmt.Sprint(e.Name(), " ", info.Size(), " ", info.ModTime().UnixNano()))
+	}
+	return lines, nil
 }
 
 func buildLayer(dir, bundle string) error {

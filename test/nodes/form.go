@@ -1,0 +1,106 @@
+package nodes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Shape is how many nodes of each kind a Kubernetes cluster has.
+type Shape struct {
+	ControlPlanes int // at least 1: cp1, cp2, …
+	Workers       int // worker1, worker2, …
+}
+
+func (s Shape) names() []string {
+	var names []string
+	for i := range s.ControlPlanes {
+		names = append(names, fmt.Sprintf("cp%d", i+1))
+	}
+	for i := range s.Workers {
+		names = append(names, fmt.Sprintf("worker%d", i+1))
+	}
+	return names
+}
+
+// Form adds nodes and makes a Kubernetes cluster of them the way a user would: kubeadm init on cp1, and on the others the
+// join commands that it printed. On return all nodes are Ready, CoreDNS is available, and Kubeconfig is there.
+func (c *Cluster) Form(ctx context.Context, shape Shape) error {
+	if shape.ControlPlanes < 1 || shape.Workers < 0 {
+		return errors.New("a Kubernetes cluster has at least one control-plane node and no fewer than 0 workers")
+	}
+	members, err := c.AddAll(ctx, shape.names()...)
+	if err != nil {
+		return err
+	}
+	first := members[0]
+	worker, controlPlane, err := c.initialise(ctx, first, shape)
+	if err != nil {
+		return err
+	}
+	// Addresses for Pods come some seconds after init; nobody has to stand by for them.
+	group, joining := errgroup.WithContext(ctx)
+	group.Go(func() error { return c.PodNetwork(joining, first) })
+	group.Go(func() error {
+		for _, n := range members[1:shape.ControlPlanes] {
+			if err := c.join(joining, n, controlPlane); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for _, n := range members[shape.ControlPlanes:] {
+		group.Go(func() error { return c.join(joining, n, worker) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return c.settle(ctx, first)
+}
+
+func (c *Cluster) initialise(ctx context.Context, n *Node, shape Shape) (worker, controlPlane []string, err error) {
+	config := Config{Address: n.address}
+	var flags []string
+	if shape.ControlPlanes > 1 {
+		config.Endpoint = n.address + ":6443"
+		flags = append(flags, "--upload-certs")
+	}
+	result, err := n.Init(ctx, InitConfig(config), io.Discard, flags...)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.log("%s: kubeadm init took %.1f s", n.name, result.Duration.Seconds())
+	return JoinCommands(result.Stdout)
+}
+
+func (c *Cluster) join(ctx context.Context, n *Node, command []string) error {
+	result, err := n.Join(ctx, command, io.Discard)
+	if err != nil {
+		return err
+	}
+	c.log("%s: kubeadm join took %.1f s", n.name, result.Duration.Seconds())
+	return nil
+}
+
+func (c *Cluster) settle(ctx context.Context, first *Node) error {
+	if err := c.PodNetwork(ctx, first); err != nil {
+		return err
+	}
+	if err := first.AwaitReady(ctx, len(c.Nodes())); err != nil {
+		return err
+	}
+	c.log("all nodes are Ready")
+	if err := first.AwaitDNS(ctx); err != nil {
+		return err
+	}
+	c.log("CoreDNS is available")
+	config, err := first.ReadFile("/etc/kubernetes/admin.conf")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(c.Kubeconfig(), config, 0o600)
+}

@@ -1,0 +1,129 @@
+package nodes
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+func TestNamesThatCannotBeUsedAreRefused(t *testing.T) {
+	for _, name := range []string{"", "a/b", "..", "Dev", "-a", "a b", strings.Repeat("a", 32)} {
+		if clusterName.MatchString(name) {
+			t.Errorf("cluster name %q was accepted", name)
+		}
+	}
+	for _, name := range []string{"", "a.b", "-a", "a-", "a/b", strings.Repeat("a", 64)} {
+		if nodeName.MatchString(name) {
+			t.Errorf("node name %q was accepted", name)
+		}
+	}
+	for _, name := range []string{"cp1", "Worker-B", "0", strings.Repeat("a", 63)} {
+		if !nodeName.MatchString(name) {
+			t.Errorf("node name %q was refused", name)
+		}
+	}
+}
+
+func TestAddressesAreTakenInOrderAndOnce(t *testing.T) {
+	c := &Cluster{name: "x", dir: t.TempDir()}
+	for _, want := range []string{"10.77.0.11", "10.77.0.12"} {
+		n, err := c.register("n" + want[len(want)-1:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n.Address() != want {
+			t.Errorf("address %s, want %s", n.Address(), want)
+		}
+	}
+	if _, err := c.register("N1"); err == nil {
+		t.Error("two nodes may have names that differ in case only")
+	}
+	for len(c.record.Nodes) <= lastHost-firstHost {
+		c.record.Nodes = append(c.record.Nodes, nodeRecord{})
+	}
+	if _, err := c.register("full"); err == nil {
+		t.Error("a node got an address beyond the network's end")
+	}
+}
+
+func TestJoinCommandsAreFoundInWhatInitPrints(t *testing.T) {
+	const printed = `You can now join any number of control-plane nodes
+
+  kubeadm join 10.77.0.11:6443 --token a.b \
+	--discovery-token-ca-cert-hash sha256:c \
+	--control-plane --certificate-key d
+
+Then you can join any number of worker nodes
+
+kubeadm join 10.77.0.11:6443 --token a.b \
+	--discovery-token-ca-cert-hash sha256:c 
+`
+	worker, controlPlane, err := JoinCommands(printed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"kubeadm", "join", "10.77.0.11:6443", "--token", "a.b", "--discovery-token-ca-cert-hash", "sha256:c"}
+	if !slices.Equal(worker, want) {
+		t.Errorf("worker: %q", worker)
+	}
+	if want = append(want, "--control-plane", "--certificate-key", "d"); !slices.Equal(controlPlane, want) {
+		t.Errorf("control plane: %q", controlPlane)
+	}
+	if _, _, err := JoinCommands("error: no root\n"); err == nil {
+		t.Error("a join command was found where there is none")
+	}
+}
+
+func TestEveryDocumentOfTheConfigurationIsYAML(t *testing.T) {
+	text := InitConfig(Config{
+		Address: "10.77.0.11", Endpoint: "api:6443", Version: "v1.36.3", Init: "skipPhases: [addon]",
+		Registration: "  name: first", Cluster: "clusterName: c", Kubelet: "maxPods: 5",
+	})
+	documents := make(map[string]map[string]any)
+	for _, part := range strings.Split(text, "---\n") {
+		var d map[string]any
+		if err := yaml.UnmarshalStrict([]byte(part), &d); err != nil {
+			t.Fatalf("%v in:\n%s", err, part)
+		}
+		documents[d["kind"].(string)] = d
+	}
+	registration := documents["InitConfiguration"]["nodeRegistration"].(map[string]any)
+	if registration["name"] != "first" || len(registration["ignorePreflightErrors"].([]any)) != 5 {
+		t.Errorf("node registration: %v", registration)
+	}
+	for kind, field := range map[string]string{
+		"InitConfiguration": "skipPhases", "ClusterConfiguration": "controlPlaneEndpoint",
+		"KubeletConfiguration": "maxPods", "KubeProxyConfiguration": "conntrack",
+	} {
+		if documents[kind][field] == nil {
+			t.Errorf("%s lacks %s", kind, field)
+		}
+	}
+	if documents["ClusterConfiguration"]["clusterName"] != "c" {
+		t.Error("ClusterConfiguration lacks the further field")
+	}
+}
+
+func TestDiffNamesWhatCameAndWhatWent(t *testing.T) {
+	a := Fingerprint{"files": {"/etc/a", "/etc/b"}, "ports": {"tcp *:22"}}
+	b := Fingerprint{"files": {"/etc/b", "/etc/c"}, "links": {"cni0"}}
+	want := []string{"- files: /etc/a", "+ files: /etc/c", "+ links: cni0", "- ports: tcp *:22"}
+	if got := a.Diff(b); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestOwnMountsAreRead(t *testing.T) {
+	mounts, err := mountsOf("self")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(mounts, func(m mountPoint) bool { return m.path == "/proc" && m.kind == "proc" }) {
+		t.Errorf("no /proc among %v", mounts)
+	}
+	if got := unescape(`/a\040b\134c`); got != `/a b\c` {
+		t.Errorf("unescaped to %q", got)
+	}
+}
