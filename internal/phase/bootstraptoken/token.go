@@ -4,6 +4,10 @@ package bootstraptoken
 import (
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+
 	"kubeadm/internal/change"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/flow"
@@ -29,18 +33,18 @@ var Phase = flow.Phase{
 		if err != nil {
 			return err
 		}
-		objects, err := objects(ctx, e, n)
+		info, err := clusterInfo(ctx, e, n)
 		if err != nil {
 			return err
 		}
 		sayTokens(e, n)
 		e.Say("giving tokens the right to get nodes their certificates, and nodes the right to renew them")
 		e.Say("telling everybody where the cluster is in ConfigMap %q of namespace %q", "cluster-info", "kube-public")
-		return e.DoAll(ctx, change.ApplyAll(as, objects...)...)
+		return e.DoAll(ctx, append(change.ApplyAll(as, objects(e, n)...), signpost(info, as))...)
 	},
 }
 
-func objects(ctx context.Context, e *flow.Env, n *node.Node) ([]change.Object, error) {
+func clusterInfo(ctx context.Context, e *flow.Env, n *node.Node) (*corev1.ConfigMap, error) {
 	data, err := e.World.ReadFile(ctx, n.Paths.Kubeconfig("admin.conf"))
 	if err != nil {
 		return nil, err
@@ -49,16 +53,27 @@ func objects(ctx context.Context, e *flow.Env, n *node.Node) ([]change.Object, e
 	if err != nil {
 		return nil, err
 	}
-	info, err := manifest.ClusterInfo(admin)
-	if err != nil {
-		return nil, err
-	}
+	return manifest.ClusterInfo(admin)
+}
+
+// signpost writes cluster-info. The signatures beside an unchanged kubeconfig stay, so that
+// machines may go on joining; those of another one go with it.
+func signpost(info *corev1.ConfigMap, as change.Identity) change.Change {
+	return change.MutateObject{Object: info, As: as, Mutate: func(u *unstructured.Unstructured) error {
+		now, _, err := unstructured.NestedString(u.Object, "data", bootstrapapi.KubeConfigKey)
+		if err == nil && now == info.Data[bootstrapapi.KubeConfigKey] {
+			return nil
+		}
+		return unstructured.SetNestedStringMap(u.Object, info.Data, "data")
+	}}
+}
+
+func objects(e *flow.Env, n *node.Node) []change.Object {
 	var all []change.Object
 	for _, t := range n.Tokens {
 		all = append(all, manifest.Token(t, e.World.Now()))
 	}
-	all = append(append(all, manifest.BootstrapRBAC()...), info)
-	return append(all, manifest.ClusterInfoAccess()...), nil
+	return append(append(all, manifest.BootstrapRBAC()...), manifest.ClusterInfoAccess()...)
 }
 
 func sayTokens(e *flow.Env, n *node.Node) {
