@@ -1,6 +1,7 @@
 package change
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -101,4 +102,42 @@ func TestExactTakesOverServerFieldsOnly(t *testing.T) {
 	if diff := cmp.Diff(want.Object, got.Object); diff != "" {
 		t.Error(diff)
 	}
+}
+
+func TestOntoSaysAllThatIsStated(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 5000 {
+		want, have := tree(random, 3), tree(random, 3)
+		merge(have, want)
+		if !within(want, have) {
+			t.Fatalf("%v was merged into %v", want, have)
+		}
+		before := (&unstructured.Unstructured{Object: have}).DeepCopy().Object
+		if merge(have, want); !cmp.Equal(before, have) {
+			t.Fatalf("merging %v twice made %v of %v", want, have, before)
+		}
+	}
+}
+
+// tree is a random object of few different fields and values, so that trees often agree.
+func tree(r *rand.Rand, depth int) map[string]any {
+	m := map[string]any{}
+	for _, field := range []string{"a", "b", "data", "labels"} {
+		switch r.IntN(6 - min(depth, 1)) {
+		case 0:
+			m[field] = "x"
+		case 1:
+			m[field] = int64(r.IntN(2))
+		case 2:
+			m[field] = []any{"x", int64(r.IntN(2))}[:r.IntN(3)]
+		case 3:
+			m[field] = nil
+		case 4:
+			m[field] = map[string]any{}
+			if depth > 0 {
+				m[field] = tree(r, depth-1)
+			}
+		}
+	}
+	return m
 }
