@@ -8,7 +8,6 @@ import (
 
 	"github.com/coredns/corefile-migration/migration"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kubeadm/internal/node"
 )
@@ -59,9 +58,9 @@ type CorefilePlan struct {
 	// in the old version must be pointed to it (ReadBackup) until it is replaced.
 	Migrates bool
 	// KeepDeployment says that an existing Deployment stays too, since the new version might not
-	// understand the Corefile. Warning then tells why.
+	// understand the Corefile.
 	KeepDeployment bool
-	Warning        string
+	Warning        string // what the user should look at; may be empty
 }
 
 // PlanCorefile decides about the Corefile. existing is the data of the ConfigMap, nil where
@@ -72,7 +71,8 @@ func PlanCorefile(n *node.Node, existing map[string]string, deployed string) (Co
 	if err != nil {
 		return CorefilePlan{}, err
 	}
-	plan := CorefilePlan{Config: dnsConfig(map[string]string{CorefileKey: corefile(n.Cluster.DNSDomain)})}
+	fresh := corefile(n.Cluster.DNSDomain)
+	plan := CorefilePlan{Config: dnsConfig(map[string]string{CorefileKey: fresh})}
 	if existing == nil {
 		return plan, nil
 	}
@@ -80,24 +80,32 @@ func PlanCorefile(n *node.Node, existing map[string]string, deployed string) (Co
 	if !ok {
 		return CorefilePlan{}, fmt.Errorf("ConfigMap kube-system/coredns has no key %s: add it, or delete the ConfigMap", CorefileKey)
 	}
-	if migration.Default("", text) {
+	if text == fresh || migration.Default("", text) { // migration lags behind the newest default
 		return plan, nil
 	}
 	plan.Keep = true
-	from, to := strings.TrimPrefix(deployed, "v"), strings.TrimPrefix(images.CoreDNSTag(), "v")
+	plan.migrate(text, strings.TrimPrefix(deployed, "v"), strings.TrimPrefix(images.CoreDNSTag(), "v"))
+	return plan, nil
+}
+
+// migrate replaces a user's Corefile by one for another version if it must.
+func (p *CorefilePlan) migrate(text, from, to string) {
 	if from == "" || from == to {
-		return plan, nil
+		return
+	}
+	if !slices.Contains(migration.ValidVersions(), to) {
+		p.Warning = fmt.Sprintf("nobody knows whether the image of CoreDNS with the tag %q reads the Corefile in use; it is left as it is", to)
+		return
 	}
 	migrated, err := migrate(from, to, text)
 	switch {
 	case err != nil:
-		plan.KeepDeployment = true
-		plan.Warning = fmt.Sprintf("the Corefile cannot be migrated from CoreDNS %s to %s: %v; CoreDNS stays as it is", from, to, err)
+		p.KeepDeployment = true
+		p.Warning = fmt.Sprintf("the Corefile cannot be migrated from CoreDNS %s to %s: %v; CoreDNS stays as it is", from, to, err)
 	case migrated != "":
-		plan.Keep, plan.Migrates = false, true
-		plan.Config = dnsConfig(map[string]string{CorefileKey: migrated, CorefileBackupKey: text})
+		p.Keep, p.Migrates = false, true
+		p.Config = dnsConfig(map[string]string{CorefileKey: migrated, CorefileBackupKey: text})
 	}
-	return plan, nil
 }
 
 // migrate returns the Corefile for the new version, or nothing where the old one will do.
@@ -119,28 +127,27 @@ func dnsConfig(data map[string]string) *corev1.ConfigMap {
 	return configMap(kubeSystem, "coredns", data)
 }
 
-// ReadBackup makes a Deployment of CoreDNS read the Corefile from CorefileBackupKey.
-func ReadBackup(deployment *unstructured.Unstructured) error {
-	path := []string{"spec", "template", "spec", "volumes"}
-	volumes, _, err := unstructured.NestedSlice(deployment.Object, path...)
-	if err != nil {
-		return fmt.Errorf("reading the volumes of Deployment coredns: %w", err)
-	}
+// ReadBackup makes a Deployment of CoreDNS, given as plain maps, read the Corefile from
+// CorefileBackupKey.
+func ReadBackup(deployment map[string]any) error {
+	volumes, _ := field(deployment, "spec", "template", "spec", "volumes").([]any)
 	for _, v := range volumes {
-		volume, _ := v.(map[string]any)
-		items, found, err := unstructured.NestedSlice(volume, "configMap", "items")
-		if err != nil || !found {
-			continue
-		}
+		items, _ := field(v, "configMap", "items").([]any)
 		for _, i := range items {
 			if item, ok := i.(map[string]any); ok && item["path"] == CorefileKey {
 				item["key"] = CorefileBackupKey
-				if err := unstructured.SetNestedSlice(volume, items, "configMap", "items"); err != nil {
-					return fmt.Errorf("changing the volumes of Deployment coredns: %w", err)
-				}
-				return unstructured.SetNestedSlice(deployment.Object, volumes, path...)
+				return nil
 			}
 		}
 	}
-	return errors.New("Deployment coredns mounts no Corefile")
+	return errors.New("the Deployment coredns mounts no Corefile")
+}
+
+// field is what stands at that path below nested maps, nil if there is nothing.
+func field(value any, path ...string) any {
+	for _, name := range path {
+		m, _ := value.(map[string]any)
+		value = m[name]
+	}
+	return value
 }
