@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"time"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/node"
@@ -36,7 +37,7 @@ type Env struct {
 
 	phase string
 	place []Slot
-	busy  *targets
+	busy  *targets // shared by all copies
 }
 
 // Withhold says which secrets the user does not want to see in what is printed.
@@ -55,6 +56,15 @@ type Undoer interface {
 	// change.ErrOneWay is told of what cannot be put back.
 	Undo(ctx context.Context, mark int, told func(of change.Change, err error)) error
 }
+
+// New completes an Env whose fields were filled in. Run takes no other.
+func New(e Env) *Env {
+	e.busy = &targets{locks: map[string]*sync.Mutex{}}
+	return &e
+}
+
+// Named is the Env of work that is done for phases but belongs to none; its lines carry that name.
+func (e *Env) Named(name string) *Env { return e.in(name) }
 
 // targets holds a lock per target of a change.
 type targets struct {
@@ -129,12 +139,29 @@ func (e *Env) Await(ctx context.Context, cs ...world.Condition) error {
 	for _, c := range cs {
 		e.event(Waiting, c.Name, nil)
 		start := e.World.Now()
-		if err := e.World.Await(ctx, c); err != nil {
+		if err := e.World.Await(ctx, e.reminding(c, start)); err != nil {
 			return err
 		}
 		e.event(Waited, fmt.Sprintf("%s (%s)", c.Name, e.World.Now().Sub(start).Round(1e6)), nil)
 	}
 	return nil
+}
+
+// remindEvery is how often a user who waits is told what is still missing.
+const remindEvery = 10 * time.Second
+
+// reminding is the condition, telling now and then what it still lacks.
+func (e *Env) reminding(c world.Condition, last time.Time) world.Condition {
+	check := c.Check
+	c.Check = func(ctx context.Context, r change.Reader) error {
+		err := check(ctx, r)
+		if now := r.Now(); err != nil && now.Sub(last) >= remindEvery {
+			last = now
+			e.Say("still waiting for %s: %v", c.Name, err)
+		}
+		return err
+	}
+	return c
 }
 
 // Say tells the user something.

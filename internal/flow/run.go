@@ -17,10 +17,8 @@ func Run(ctx context.Context, e *Env, phases []Phase, sel Selection) error {
 	if err := Check(phases, sel); err != nil {
 		return err
 	}
-	own := *e
-	own.busy = &targets{locks: map[string]*sync.Mutex{}}
 	r := &runner{sel: sel}
-	return r.all(ctx, &own, "", phases)
+	return r.all(ctx, e, "", phases)
 }
 
 // Check tells before anything runs whether the selection names phases that exist and

@@ -28,6 +28,9 @@ const (
 type Node struct {
 	Local
 	Cluster Cluster
+	// Bootstrap is the kubeconfig with which a joining machine introduces itself to the
+	// cluster it has found; secret. Empty on a machine that does not join.
+	Bootstrap []byte
 }
 
 // Local is the part of the intent that is known before any cluster was asked.

@@ -1,4 +1,4 @@
-package waitcontrolplane
+package health
 
 import (
 	"context"
@@ -71,15 +71,4 @@ func badArguments(said string) bool {
 func lastLines(log string, n int) string {
 	lines := strings.Split(strings.TrimSpace(log), "\n")
 	return strings.Join(lines[max(0, len(lines)-n):], " | ")
-}
-
-// lastValue is the value of the last --name=value among the arguments.
-func lastValue(args []string, name, otherwise string) string {
-	for _, a := range args {
-		key, value, ok := strings.Cut(strings.TrimLeft(a, "-"), "=")
-		if ok && key == name && strings.HasPrefix(a, "-") {
-			otherwise = value
-		}
-	}
-	return otherwise
 }

@@ -1,0 +1,110 @@
+// Package discovery finds the cluster that a machine is to join, and believes nothing
+// that it cannot verify.
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd/api"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+	"k8s.io/cluster-bootstrap/token/jws"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/world"
+)
+
+// patience is how long a cluster that signs for other tokens is waited for to sign for ours:
+// its controller does so within moments of a token's creation.
+const patience = 15 * time.Second
+
+// byToken asks the endpoint for cluster-info, checks the token's signature and the pins, and
+// asks once more over a connection verified by the CA it was told.
+func byToken(ctx context.Context, e *flow.Env, j node.Join, timeout time.Duration) (*api.Cluster, error) {
+	id, secret, ok := strings.Cut(j.Token, ".")
+	if !ok {
+		return nil, errors.New("the discovery token has no dot between its two halves")
+	}
+	pins, err := pki.ParsePins(j.CACertHashes)
+	if err != nil {
+		return nil, err
+	}
+	s := &signpost{server: "https://" + j.Endpoint, id: id, secret: secret}
+	err = e.Await(ctx, world.Condition{
+		Name:    fmt.Sprintf("the cluster at %s to answer and to vouch for token %s", j.Endpoint, id),
+		Timeout: timeout,
+		Check:   s.read,
+	})
+	if err != nil {
+		return nil, problem.New("", err, "see whether the API server can be reached from here: curl -k "+s.server+"/livez")
+	}
+	cluster, certs, err := s.cluster()
+	if err != nil || len(pins) == 0 {
+		return cluster, err
+	}
+	if err := pki.MatchPins(certs, pins); err != nil {
+		return nil, problem.New("the cluster at "+j.Endpoint+" is not the one that was meant", err,
+			"compare --discovery-token-ca-cert-hash with what `kubeadm token create --print-join-command` says on a control plane",
+			"if they are the same there, somebody else answers at "+j.Endpoint)
+	}
+	return cluster, s.confirm(ctx, e, cluster.CertificateAuthorityData, timeout)
+}
+
+// signpost is the ConfigMap cluster-info as one server shows it.
+type signpost struct {
+	server, id, secret string
+
+	text  string    // the kubeconfig in it, once its signature was found good
+	since time.Time // when it was first seen without our signature
+}
+
+// read looks at the signpost without trusting it: until its signature is checked it is hearsay.
+func (s *signpost) read(ctx context.Context, r change.Reader) error {
+	info, err := r.ClusterInfo(ctx, s.server, nil)
+	if err != nil {
+		return err
+	}
+	text := info[bootstrapapi.KubeConfigKey]
+	if text == "" {
+		return fmt.Errorf("its ConfigMap cluster-info has no key %q", bootstrapapi.KubeConfigKey)
+	}
+	signature := info[bootstrapapi.JWSSignatureKeyPrefix+s.id]
+	if signature == "" {
+		return s.unsigned(r.Now(), signsForOthers(info))
+	}
+	if !jws.DetachedTokenIsValid(signature, text, s.id, s.secret) {
+		return world.GiveUp(problem.New("", fmt.Errorf("its signature was not made with token %s: the token is wrong, or somebody else answers", s.id),
+			"get a fresh join command on a control plane: kubeadm token create --print-join-command"))
+	}
+	s.text = text
+	return nil
+}
+
+func (s *signpost) unsigned(now time.Time, othersSigned bool) error {
+	err := problem.New("", fmt.Errorf("the cluster does not know token %s (wrong, deleted or expired), or has not signed for it yet", s.id),
+		"list the tokens on a control plane: kubeadm token list",
+		"or get a fresh join command there: kubeadm token create --print-join-command")
+	if s.since.IsZero() {
+		s.since = now
+	}
+	if othersSigned && now.Sub(s.since) > patience {
+		return world.GiveUp(err)
+	}
+	return err
+}
+
+func signsForOthers(info map[string]string) bool {
+	for key := range info {
+		if strings.HasPrefix(key, bootstrapapi.JWSSignatureKeyPrefix) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,85 @@
+// Package health tells whether a kubelet and the components of a control plane are well, what keeps
+// them from being so, and what to do about it.
+package health
+
+import (
+	"context"
+	"fmt"
+	"net"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/node"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/release"
+	"kubeadm/internal/world"
+)
+
+// Kubelet holds once the kubelet says that it is well.
+func Kubelet(n *node.Node) world.Condition {
+	config := n.Cluster.Kubelet.Config
+	host, port := "127.0.0.1", int32(10248)
+	if config.HealthzBindAddress != "" {
+		host = config.HealthzBindAddress
+	}
+	if config.HealthzPort != nil {
+		port = *config.HealthzPort
+	}
+	url := fmt.Sprintf("http://%s/healthz", net.JoinHostPort(host, fmt.Sprint(port)))
+	return world.Condition{
+		Name:    "the kubelet at " + url,
+		Timeout: n.Timeouts.Kubelet,
+		Check: func(ctx context.Context, r change.Reader) error {
+			if port == 0 {
+				return nil // the user has turned the endpoint off
+			}
+			return well(ctx, r, change.Request{URL: url, Loopback: true})
+		},
+	}
+}
+
+// APIServer holds once this machine's API server says that it is alive.
+func APIServer(n *node.Node, as change.Identity) world.Condition {
+	b := &blame{socket: n.CRISocket, component: release.APIServer}
+	return world.Condition{
+		Name:    "kube-apiserver at " + n.LocalServer() + "/livez",
+		Timeout: n.Timeouts.ControlPlane,
+		Check: func(ctx context.Context, r change.Reader) error {
+			return b.explain(ctx, r, r.Livez(ctx, as))
+		},
+	}
+}
+
+// Component holds once a component of the control plane on this machine says at url that it is well.
+func Component(n *node.Node, component, url string) world.Condition {
+	b := &blame{socket: n.CRISocket, component: component}
+	return world.Condition{
+		Name:    component + " at " + url,
+		Timeout: n.Timeouts.ControlPlane,
+		Check: func(ctx context.Context, r change.Reader) error {
+			return b.explain(ctx, r, well(ctx, r, change.Request{URL: url, Loopback: true}))
+		},
+	}
+}
+
+func well(ctx context.Context, r change.Reader, req change.Request) error {
+	answer, err := r.Fetch(ctx, req)
+	if err == nil && answer.Status != 200 {
+		err = fmt.Errorf("it answered with status %d: %.200s", answer.Status, answer.Body)
+	}
+	return err
+}
+
+// KubeletHelp adds the next steps to the error of a kubelet that does not come up.
+func KubeletHelp(err error) error {
+	return problem.New("", err,
+		"see why the kubelet does not run: systemctl status kubelet; journalctl -xeu kubelet",
+		"then give the same command again: it goes on from here")
+}
+
+// ComponentHelp adds the next steps to the error of a component that does not come up.
+func ComponentHelp(n *node.Node, err error) error {
+	return problem.New("", err,
+		fmt.Sprintf("list the containers: crictl --runtime-endpoint %s ps -a", n.CRISocket),
+		fmt.Sprintf("read one's log: crictl --runtime-endpoint %s logs CONTAINERID", n.CRISocket),
+		"mend the cause (settings are in the configuration given to this command), then give the same command again: it goes on from here")
+}

@@ -1,0 +1,64 @@
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flag"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/health"
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/world"
+)
+
+// WaitBootstrap waits until the kubelet has traded its bootstrap credential for one of its
+// own, and takes the bootstrap credential away.
+var WaitBootstrap = flow.Phase{
+	Name:  "kubelet-wait-bootstrap",
+	Short: "Wait until the kubelet has its own certificate",
+	Long:  "Wait until the kubelet runs and the cluster has given it a certificate of its own, then remove the bootstrap credential.",
+	Flags: []flag.Name{flag.Config, flag.CRISocket, flag.DryRun},
+	Run: func(ctx context.Context, e *flow.Env) error {
+		n, err := e.Node(ctx)
+		if err != nil {
+			return err
+		}
+		if err := e.Await(ctx, health.Kubelet(n)); err != nil {
+			return health.KubeletHelp(err)
+		}
+		if err := e.Await(ctx, bootstrapped(n)); err != nil {
+			return problem.New("", err,
+				"see what the kubelet says: journalctl -xeu kubelet",
+				"see whether its certificate request waits for approval: kubectl get csr; kubectl certificate approve <name>")
+		}
+		return e.Do(ctx, change.Remove{Path: n.Paths.BootstrapKubeconfig()})
+	},
+}
+
+// bootstrapped holds once the kubelet's own kubeconfig is there with all that it refers to.
+func bootstrapped(n *node.Node) world.Condition {
+	file := n.Paths.KubeletKubeconfig()
+	return world.Condition{
+		Name:    "the cluster to give the kubelet its own certificate",
+		Timeout: n.Timeouts.TLSBootstrap,
+		Check: func(ctx context.Context, r change.Reader) error {
+			data, err := r.ReadFile(ctx, file)
+			if errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("%s does not exist yet", file)
+			}
+			if err != nil {
+				return err
+			}
+			config, err := pki.ParseKubeconfig(data)
+			if err != nil {
+				return err
+			}
+			return config.Embed(func(path string) ([]byte, error) { return r.ReadFile(ctx, path) })
+		},
+	}
+}

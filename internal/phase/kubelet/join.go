@@ -1,0 +1,110 @@
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flag"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
+)
+
+// JoinStart gives the kubelet of a joining machine its bootstrap credential and starts it.
+var JoinStart = flow.Phase{
+	Name:  "kubelet-start",
+	Short: "Write the kubelet's configuration and bootstrap credential and (re)start it",
+	Long:  "Write the kubelet's files and the credential with which it asks the cluster for its own, and start it with them.",
+	Flags: []flag.Name{flag.Config, flag.CRISocket, flag.DiscoveryFile, flag.DiscoveryToken, flag.DiscoveryTokenHash,
+		flag.DiscoveryTokenUnsafe, flag.DryRun, flag.NodeName, flag.Patches, flag.TLSBootstrapToken, flag.Token},
+	Run: func(ctx context.Context, e *flow.Env) error {
+		n, err := e.Node(ctx)
+		if err != nil {
+			return err
+		}
+		// A kubelet that has its own credential needs none for bootstrapping: an earlier run of this command got that far.
+		if joined, err := hasOwn(ctx, e, n); err != nil || joined {
+			return startIf(ctx, e, n, err)
+		}
+		if err := nameIsFree(ctx, e, n); err != nil {
+			return err
+		}
+		changes, err := credentials(ctx, e, n)
+		if err != nil {
+			return err
+		}
+		if err := e.Do(ctx, changes...); err != nil {
+			return err
+		}
+		return start(ctx, e, n)
+	},
+}
+
+func startIf(ctx context.Context, e *flow.Env, n *node.Node, err error) error {
+	if err != nil {
+		return err
+	}
+	return start(ctx, e, n)
+}
+
+// hasOwn tells whether the kubelet got its own credential in an earlier run of this command.
+func hasOwn(ctx context.Context, e *flow.Env, n *node.Node) (bool, error) {
+	_, err := e.World.Stat(ctx, n.Paths.KubeletKubeconfig())
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// credentials are the bootstrap kubeconfig and, where it is missing, the cluster's CA.
+func credentials(ctx context.Context, e *flow.Env, n *node.Node) ([]change.Change, error) {
+	changes := []change.Change{change.WriteFile{Path: n.Paths.BootstrapKubeconfig(), Data: n.Bootstrap, Mode: 0o600, Secret: true}}
+	_, err := e.World.Stat(ctx, n.CACertPath)
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return changes, err
+	}
+	config, err := pki.ParseKubeconfig(n.Bootstrap)
+	if err != nil {
+		return nil, err
+	}
+	cluster, err := config.CurrentCluster()
+	if err != nil {
+		return nil, err
+	}
+	return append(changes, change.WriteFile{Path: n.CACertPath, Data: cluster.CertificateAuthorityData, Mode: 0o644}), nil
+}
+
+// nameIsFree refuses the name of a Node that somebody else's kubelet is using.
+func nameIsFree(ctx context.Context, e *flow.Env, n *node.Node) error {
+	name := n.Name
+	if set, ok := node.LastArg(n.KubeletArgs, "hostname-override"); ok {
+		name = set
+	}
+	u, err := e.World.Object(ctx, change.Ref{GVK: change.NodeKind, Name: name, As: change.Identity{Config: n.Bootstrap}})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("looking whether the name %s is free: %w", name, err)
+	}
+	var other corev1.Node
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &other); err != nil {
+		return fmt.Errorf("reading Node %s: %w", name, err)
+	}
+	for _, c := range other.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+			return problem.New("", fmt.Errorf("the cluster has a node %s already, and it is Ready", name),
+				"choose another name with --node-name",
+				"or remove that node first: kubectl delete node "+name)
+		}
+	}
+	return nil
+}

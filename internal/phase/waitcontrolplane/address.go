@@ -1,0 +1,45 @@
+package waitcontrolplane
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/node"
+	"kubeadm/internal/problem"
+)
+
+// address is where a component answers, as its static Pod on this machine says.
+func address(ctx context.Context, r change.Reader, n *node.Node, name, port string) (string, error) {
+	data, err := r.ReadFile(ctx, n.Paths.Manifest(name))
+	if err != nil {
+		return "", problem.New("looking for the address of "+name, err, "run the control-plane phase first")
+	}
+	var pod corev1.Pod
+	if err := yaml.Unmarshal(data, &pod); err != nil || len(pod.Spec.Containers) != 1 {
+		return "", fmt.Errorf("static Pod %s: one container was expected in it: %w", n.Paths.Manifest(name), err)
+	}
+	args := append(pod.Spec.Containers[0].Command, pod.Spec.Containers[0].Args...)
+	host := lastValue(args, "bind-address", "127.0.0.1")
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = n.Loopback()
+	}
+	return "https://" + net.JoinHostPort(host, lastValue(args, "secure-port", port)), nil
+}
+
+// lastValue is the value of the last --name=value among the arguments.
+func lastValue(args []string, name, otherwise string) string {
+	for _, a := range args {
+		key, value, ok := strings.Cut(strings.TrimLeft(a, "-"), "=")
+		if ok && key == name && strings.HasPrefix(a, "-") {
+			otherwise = value
+		}
+	}
+	return otherwise
+}

@@ -1,0 +1,69 @@
+package workflow
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+	"kubeadm/internal/world"
+)
+
+// Admin is the administrator of this machine's cluster, as whom phases speak to its own API server. The
+// first call gives him his rights if he has none: those come from a binding that only the
+// super administrator of a new cluster can make. Another kubeconfig than admin.conf, where the
+// user names one, is taken as it is.
+func Admin(e *flow.Env, kubeconfig string) func(context.Context) (change.Identity, error) {
+	var mu sync.Mutex
+	var known *change.Identity
+	return func(ctx context.Context) (change.Identity, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if known != nil {
+			return *known, nil
+		}
+		n, err := e.Node(ctx)
+		if err != nil {
+			return change.Identity{}, err
+		}
+		own := n.Paths.Kubeconfig("admin.conf")
+		as := change.Identity{Kubeconfig: own, Server: n.LocalServer()}
+		if kubeconfig != "" && kubeconfig != own {
+			as = change.Identity{Kubeconfig: kubeconfig}
+		} else if err := empower(ctx, e, n, as); err != nil {
+			return as, fmt.Errorf("giving the administrator his rights: %w", err)
+		}
+		known = &as
+		return as, nil
+	}
+}
+
+// empower binds the administrators' group to all rights, unless that is so already.
+func empower(ctx context.Context, e *flow.Env, n *node.Node, admin change.Identity) error {
+	binding := manifest.ClusterAdmins()
+	look := func(ctx context.Context, r change.Reader) error {
+		_, err := r.Object(ctx, change.RefOf(binding, admin))
+		return err
+	}
+	err := look(ctx, e.World)
+	if err == nil {
+		return nil
+	}
+	maker := change.Identity{Kubeconfig: n.Paths.Kubeconfig("super-admin.conf"), Server: admin.Server}
+	if _, missing := e.World.Stat(ctx, maker.Kubeconfig); missing != nil || apierrors.IsNotFound(err) {
+		maker = admin
+	}
+	if err := e.Do(ctx, change.ApplyObject{Object: binding, As: maker, Keep: true}); err != nil {
+		return err
+	}
+	return e.Await(ctx, world.Condition{
+		Name:    "the administrator's rights to take effect",
+		Timeout: n.Timeouts.KubernetesAPI,
+		Check:   look,
+	})
+}
