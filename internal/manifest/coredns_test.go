@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"kubeadm/internal/change"
@@ -71,7 +72,7 @@ func TestReadBackup(t *testing.T) {
 	d := must(manifest.NewCoreDNS(ordinary(), 2, manifest.Patches{}))(t).Deployment
 	u := must(change.ToUnstructured(d))(t)
 	for range 2 { // the second time changes nothing
-		if err := manifest.ReadBackup(u.Object); err != nil {
+		if err := manifest.ReadBackup(u); err != nil {
 			t.Fatal(err)
 		}
 		text := string(must(yaml.Marshal(u))(t))
@@ -79,7 +80,7 @@ func TestReadBackup(t *testing.T) {
 			t.Error(text)
 		}
 	}
-	if err := manifest.ReadBackup(map[string]any{}); err == nil {
+	if err := manifest.ReadBackup(&unstructured.Unstructured{}); err == nil {
 		t.Error("a Deployment without a Corefile passes")
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/coredns/corefile-migration/migration"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kubeadm/internal/node"
 )
@@ -127,10 +128,9 @@ func dnsConfig(data map[string]string) *corev1.ConfigMap {
 	return configMap(kubeSystem, "coredns", data)
 }
 
-// ReadBackup makes a Deployment of CoreDNS, given as plain maps, read the Corefile from
-// CorefileBackupKey.
-func ReadBackup(deployment map[string]any) error {
-	volumes, _ := field(deployment, "spec", "template", "spec", "volumes").([]any)
+// ReadBackup makes a Deployment of CoreDNS read the Corefile from CorefileBackupKey.
+func ReadBackup(deployment *unstructured.Unstructured) error {
+	volumes, _ := field(deployment.Object, "spec", "template", "spec", "volumes").([]any)
 	for _, v := range volumes {
 		items, _ := field(v, "configMap", "items").([]any)
 		for _, i := range items {
