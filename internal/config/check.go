@@ -1,0 +1,160 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"kubeadm/internal/config/v1beta4"
+	"kubeadm/internal/pki"
+)
+
+// rule is one thing to be true of a document.
+type rule[T any] func(*T) field.ErrorList
+
+// apply reports what is not true, in the order of the rules.
+func apply[T any](c *T, rules []rule[T]) (errs field.ErrorList) {
+	for _, r := range rules {
+		errs = append(errs, r(c)...)
+	}
+	return errs
+}
+
+// The rest are the questions that more than one field is asked. Each returns nil if all is well.
+
+func one(at *field.Path, value any, detail string) field.ErrorList {
+	return field.ErrorList{field.Invalid(at, value, detail)}
+}
+
+// secret is one without the value.
+func secret(at *field.Path, err error) field.ErrorList {
+	if err == nil {
+		return nil
+	}
+	return one(at, field.OmitValueType{}, err.Error())
+}
+
+func absolute(at *field.Path, value string) field.ErrorList {
+	if path.IsAbs(value) {
+		return nil
+	}
+	return one(at, value, "must be an absolute path")
+}
+
+func subdomain(at *field.Path, value, more string) field.ErrorList {
+	if len(validation.IsDNS1123Subdomain(value)) == 0 {
+		return nil
+	}
+	return one(at, value, "must be lower-case letters, digits, dashes and dots, and begin and end with a letter or digit (RFC 1123)"+more)
+}
+
+func port(at *field.Path, value int32) field.ErrorList {
+	if len(validation.IsValidPortNum(int(value))) == 0 {
+		return nil
+	}
+	return one(at, value, "must be a port, 1 to 65535")
+}
+
+func among(at *field.Path, value string, allowed ...string) field.ErrorList {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	return one(at, value, "must be one of "+strings.Join(allowed, ", "))
+}
+
+// altNames asks whether all can stand in a certificate.
+func altNames(at *field.Path, names []string) (errs field.ErrorList) {
+	for i, name := range names {
+		if _, unusable := pki.ParseSANs([]string{name}); len(unusable) > 0 {
+			errs = append(errs, field.Invalid(at.Index(i), name, "must be an IP address or a DNS name, which may begin with \"*.\""))
+		}
+	}
+	return errs
+}
+
+// argNames asks whether all are names of flags.
+func argNames(at *field.Path, args []v1beta4.Arg) (errs field.ErrorList) {
+	for i, a := range args {
+		switch {
+		case a.Name == "":
+			errs = append(errs, field.Required(at.Index(i).Child("name"), "an argument needs a name"))
+		case strings.HasPrefix(a.Name, "-"):
+			errs = append(errs, field.Invalid(at.Index(i).Child("name"), a.Name, "must be written without leading dashes"))
+		}
+	}
+	return errs
+}
+
+func urls(at *field.Path, list []string, secure bool) (errs field.ErrorList) {
+	for i, text := range list {
+		u, err := url.Parse(text)
+		switch {
+		case err != nil || u.Scheme == "" || u.Host == "":
+			errs = append(errs, field.Invalid(at.Index(i), text, "must be a URL such as https://10.0.0.1:2379"))
+		case secure && u.Scheme != "https":
+			errs = append(errs, field.Invalid(at.Index(i), text, "must begin with https:// where caFile, certFile or keyFile is set"))
+		}
+	}
+	return errs
+}
+
+// exclusive asks that "all" stands alone.
+func exclusive(at *field.Path, checks []string) field.ErrorList {
+	if len(checks) > 1 && slices.Contains(checks, "all") {
+		return one(at, strings.Join(checks, ","), `"all" already means every check: name either "all" or single checks`)
+	}
+	return nil
+}
+
+func socket(at *field.Path, value string) field.ErrorList {
+	u, err := url.Parse(value)
+	if err == nil && u.Scheme == "unix" && path.IsAbs(u.Path) {
+		return nil
+	}
+	return one(at, value, "must be the URL of a Unix socket, such as "+defaultSocket)
+}
+
+// address asks whether other machines can reach it. Empty is left to others.
+func address(at *field.Path, value string) field.ErrorList {
+	if value == "" {
+		return nil
+	}
+	ip, err := netip.ParseAddr(value)
+	switch {
+	case err != nil:
+		return one(at, value, "must be an IP address")
+	case !ip.IsGlobalUnicast() || ip.Zone() != "":
+		return one(at, value, "must be an address of this machine that others can reach (global unicast)")
+	}
+	return nil
+}
+
+func endpoint(at *field.Path, e v1beta4.APIEndpoint) field.ErrorList {
+	return append(address(at.Child("advertiseAddress"), e.AdvertiseAddress), port(at.Child("bindPort"), e.BindPort)...)
+}
+
+// splitEndpoint parts "host[:port]"; the port is empty if there is none.
+func splitEndpoint(text string) (host, number string, err error) {
+	host, number, err = net.SplitHostPort(text)
+	if err != nil {
+		host, number, err = strings.TrimSuffix(strings.TrimPrefix(text, "["), "]"), "", nil
+	}
+	if _, badIP := netip.ParseAddr(host); badIP != nil && len(validation.IsDNS1123Subdomain(host)) > 0 {
+		return "", "", fmt.Errorf("host %q must be an IP address or a DNS name in lower case", host)
+	}
+	if number == "" {
+		return host, "", nil
+	}
+	if n, notNumber := strconv.ParseUint(number, 10, 16); notNumber != nil || n == 0 {
+		return "", "", fmt.Errorf("port %q must be a number, 1 to 65535", number)
+	}
+	return host, number, nil
+}

@@ -1,0 +1,207 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"kubeadm/internal/config/v1beta4"
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+)
+
+func checkInit(c *v1beta4.InitConfiguration) field.ErrorList {
+	return apply(c, []rule[v1beta4.InitConfiguration]{
+		func(c *v1beta4.InitConfiguration) field.ErrorList {
+			return registration(field.NewPath("nodeRegistration"), &c.NodeRegistration)
+		},
+		func(c *v1beta4.InitConfiguration) field.ErrorList {
+			return endpoint(field.NewPath("localAPIEndpoint"), c.LocalAPIEndpoint)
+		},
+		func(c *v1beta4.InitConfiguration) field.ErrorList {
+			return certificateKey(field.NewPath("certificateKey"), c.CertificateKey)
+		},
+		checkTokens,
+	})
+}
+
+func checkJoin(c *v1beta4.JoinConfiguration) field.ErrorList {
+	return apply(c, []rule[v1beta4.JoinConfiguration]{
+		func(c *v1beta4.JoinConfiguration) field.ErrorList {
+			return registration(field.NewPath("nodeRegistration"), &c.NodeRegistration)
+		},
+		func(c *v1beta4.JoinConfiguration) field.ErrorList {
+			return caFile(field.NewPath("caCertPath"), c.CACertPath)
+		},
+		discoveryMethod,
+		discoveryToken,
+		discoveryFile,
+		tlsToken,
+		func(c *v1beta4.JoinConfiguration) field.ErrorList {
+			at := field.NewPath("controlPlane")
+			if c.ControlPlane == nil {
+				return nil
+			}
+			return append(endpoint(at.Child("localAPIEndpoint"), c.ControlPlane.LocalAPIEndpoint),
+				certificateKey(at.Child("certificateKey"), c.ControlPlane.CertificateKey)...)
+		},
+	})
+}
+
+func checkReset(c *v1beta4.ResetConfiguration) field.ErrorList {
+	return apply(c, []rule[v1beta4.ResetConfiguration]{
+		func(c *v1beta4.ResetConfiguration) field.ErrorList {
+			return absolute(field.NewPath("certificatesDir"), c.CertificatesDir)
+		},
+		func(c *v1beta4.ResetConfiguration) field.ErrorList {
+			return filledSocket(field.NewPath("criSocket"), c.CRISocket)
+		},
+		func(c *v1beta4.ResetConfiguration) field.ErrorList {
+			return exclusive(field.NewPath("ignorePreflightErrors"), c.IgnorePreflightErrors)
+		},
+		func(c *v1beta4.ResetConfiguration) (errs field.ErrorList) {
+			for i, flag := range c.UnmountFlags {
+				errs = append(errs, among(field.NewPath("unmountFlags").Index(i), flag, node.UnmountFlags()...)...)
+			}
+			return errs
+		},
+	})
+}
+
+func registration(at *field.Path, r *v1beta4.NodeRegistrationOptions) field.ErrorList {
+	return slices.Concat(
+		subdomain(at.Child("name"), r.Name, "; it is the host name of the machine unless you name another"),
+		filledSocket(at.Child("criSocket"), r.CRISocket),
+		argNames(at.Child("kubeletExtraArgs"), r.KubeletExtraArgs),
+		exclusive(at.Child("ignorePreflightErrors"), r.IgnorePreflightErrors),
+		among(at.Child("imagePullPolicy"), string(r.ImagePullPolicy),
+			string(corev1.PullAlways), string(corev1.PullIfNotPresent), string(corev1.PullNever)),
+	)
+}
+
+// filledSocket is socket, but silent where a fault while filling in has been reported.
+func filledSocket(at *field.Path, value string) field.ErrorList {
+	if value == "" {
+		return nil
+	}
+	return socket(at, value)
+}
+
+func certificateKey(at *field.Path, value string) field.ErrorList {
+	if value == "" {
+		return nil
+	}
+	_, err := pki.ParseCertificateKey(value)
+	return secret(at, err)
+}
+
+func caFile(at *field.Path, value string) field.ErrorList {
+	if path.IsAbs(value) && strings.HasSuffix(value, ".crt") {
+		return nil
+	}
+	return one(at, value, "must be an absolute path that ends in .crt")
+}
+
+func discoveryMethod(c *v1beta4.JoinConfiguration) field.ErrorList {
+	at := field.NewPath("discovery")
+	switch {
+	case c.Discovery.BootstrapToken == nil && c.Discovery.File == nil:
+		return field.ErrorList{field.Required(at,
+			"say how to find the cluster: by bootstrapToken (kubeadm join HOST:PORT --token …) or by file (--discovery-file)")}
+	case c.Discovery.BootstrapToken != nil && c.Discovery.File != nil:
+		return one(at, field.OmitValueType{}, "bootstrapToken and file exclude each other: the cluster is found in one way")
+	}
+	return nil
+}
+
+func discoveryToken(c *v1beta4.JoinConfiguration) (errs field.ErrorList) {
+	t := c.Discovery.BootstrapToken
+	if t == nil {
+		return nil
+	}
+	at := field.NewPath("discovery", "bootstrapToken")
+	_, _, err := node.ParseToken(t.Token)
+	errs = append(errs, secret(at.Child("token"), err)...)
+	if host, number, err := net.SplitHostPort(t.APIServerEndpoint); err != nil || host == "" || number == "" {
+		errs = append(errs, field.Invalid(at.Child("apiServerEndpoint"), t.APIServerEndpoint, "must be host:port of an API server"))
+	}
+	if len(t.CACertHashes) == 0 && !t.UnsafeSkipCAVerification {
+		errs = append(errs, field.Required(at.Child("caCertHashes"),
+			"give the hash of the cluster's CA, which \"kubeadm token create --print-join-command\" prints; unsafeSkipCAVerification goes without, and then whoever knows the token can pose as the cluster"))
+	}
+	for i, hash := range t.CACertHashes {
+		if _, err := pki.ParsePin(hash); err != nil {
+			errs = append(errs, field.Invalid(at.Child("caCertHashes").Index(i), hash, err.Error()))
+		}
+	}
+	return errs
+}
+
+func discoveryFile(c *v1beta4.JoinConfiguration) field.ErrorList {
+	f := c.Discovery.File
+	if f == nil {
+		return nil
+	}
+	at := field.NewPath("discovery", "file", "kubeConfigPath")
+	u, err := url.Parse(f.KubeConfigPath)
+	switch {
+	case f.KubeConfigPath == "":
+		return field.ErrorList{field.Required(at, "name a kubeconfig, as a path or an https URL")}
+	case err != nil || u.Scheme != "" && u.Scheme != "https":
+		return one(at, f.KubeConfigPath, "must be a path or an https URL")
+	}
+	return nil
+}
+
+// tlsToken is silent where the token is that of the discovery, which has a rule of its own.
+func tlsToken(c *v1beta4.JoinConfiguration) field.ErrorList {
+	token := c.Discovery.TLSBootstrapToken
+	if token == "" || c.Discovery.BootstrapToken != nil && c.Discovery.BootstrapToken.Token == token {
+		return nil
+	}
+	_, _, err := node.ParseToken(token)
+	return secret(field.NewPath("discovery", "tlsBootstrapToken"), err)
+}
+
+func checkTokens(c *v1beta4.InitConfiguration) (errs field.ErrorList) {
+	for i := range c.BootstrapTokens {
+		errs = append(errs, token(field.NewPath("bootstrapTokens").Index(i), &c.BootstrapTokens[i])...)
+	}
+	return errs
+}
+
+// groupForm is what the API server accepts as a group of a bootstrap token.
+var groupForm = regexp.MustCompile(`^system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]$`)
+
+func token(at *field.Path, t *v1beta4.BootstrapToken) (errs field.ErrorList) {
+	if t.Token != "" {
+		_, _, err := node.ParseToken(t.Token)
+		errs = append(errs, secret(at.Child("token"), err)...)
+	}
+	switch {
+	case t.TTL != nil && t.Expires != nil:
+		errs = append(errs, field.Invalid(at.Child("ttl"), t.TTL.Duration.String(), "ttl and expires exclude each other"))
+	case t.TTL != nil && t.TTL.Duration < 0:
+		errs = append(errs, field.Invalid(at.Child("ttl"), t.TTL.Duration.String(), "must not be negative; 0 means for ever"))
+	}
+	for i, usage := range t.Usages {
+		errs = append(errs, among(at.Child("usages").Index(i), usage, v1beta4.DefaultTokenUsages()...)...)
+	}
+	for i, group := range t.Groups {
+		if !groupForm.MatchString(group) {
+			errs = append(errs, field.Invalid(at.Child("groups").Index(i), group,
+				fmt.Sprintf("must begin with system:bootstrappers: as %s does, and go on in a-z, 0-9, colon and dash", v1beta4.DefaultTokenGroup)))
+		}
+	}
+	if len(t.Groups) > 0 && !slices.Contains(t.Usages, "authentication") {
+		errs = append(errs, field.Invalid(at.Child("groups"), strings.Join(t.Groups, ","), "a token has groups only with the usage authentication"))
+	}
+	return errs
+}

@@ -1,0 +1,38 @@
+package config
+
+import (
+	"io"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/release"
+)
+
+// Facts are what is to be known of the world. Values that a command can do without
+// may stay empty.
+type Facts struct {
+	Tool     release.Tool
+	Hostname string // as the operating system tells it
+	// Addresses of this machine, that of the default route first.
+	Addresses []change.Address
+	// Runtimes are the sockets of container runtimes that answer. Empty, also where
+	// nobody looked, means the usual socket; several mean that the user must choose.
+	Runtimes []string
+	// Fetch finds the version behind a label such as "stable-1". It is called at most twice,
+	// only for a label, and must give up by itself (10 s is usual). Nil takes this
+	// program's own version and says nothing.
+	Fetch release.Fetch
+	// Random makes tokens that the user leaves to us.
+	Random io.Reader
+	// AdminKubeconfig is the path of admin.conf if this machine has one. Where the
+	// flag --control-plane asks for a join, it stands in for discovery.
+	AdminKubeconfig string
+}
+
+// Run is how to go about a command, beside what the command is to bring about.
+type Run struct {
+	DryRun     bool
+	SkipPhases []string // addresses of phases
+	Warnings   []string // a sentence each
+}
+
+func (r *Run) warn(texts ...string) { r.Warnings = append(r.Warnings, texts...) }

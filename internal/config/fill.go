@@ -1,0 +1,156 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/config/v1beta4"
+	"kubeadm/internal/node"
+	"kubeadm/internal/release"
+)
+
+// defaultSocket is taken where no container runtime is found.
+const defaultSocket = "unix:///var/run/containerd/containerd.sock"
+
+// controlPlaneTaint keeps ordinary Pods away from control planes.
+const controlPlaneTaint = "node-role.kubernetes.io/control-plane"
+
+func fillNode(r *v1beta4.NodeRegistrationOptions, facts Facts, common Common, run *Run) field.ErrorList {
+	at := field.NewPath("nodeRegistration")
+	errs := fillName(r, facts.Hostname, common.NodeName, at)
+	r.IgnorePreflightErrors = ignored(r.IgnorePreflightErrors, common.IgnorePreflightErrors)
+	return append(errs, fillSocket(&r.CRISocket, facts.Runtimes, at.Child("criSocket"), run)...)
+}
+
+// fillName finds the name under which the kubelet will register.
+func fillName(r *v1beta4.NodeRegistrationOptions, hostname, flag string, at *field.Path) field.ErrorList {
+	given := tidyName(first(flag, r.Name))
+	override, _ := node.LastArg(args(r.KubeletExtraArgs), "hostname-override")
+	r.Name = first(given, tidyName(override), tidyName(hostname))
+	if given != "" && override != "" && given != override {
+		return field.ErrorList{field.Invalid(at.Child("name"), given,
+			fmt.Sprintf("kubeletExtraArgs has hostname-override %q: a node has one name, leave one of the two out", override))}
+	}
+	return nil
+}
+
+func tidyName(name string) string { return strings.ToLower(strings.TrimSpace(name)) }
+
+// ignored is the union of the names of checks, in lower case.
+func ignored(lists ...[]string) []string {
+	var all []string
+	for _, name := range slices.Concat(lists...) {
+		all = append(all, strings.ToLower(strings.TrimSpace(name)))
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// fillSocket finds the socket of the container runtime.
+func fillSocket(socket *string, runtimes []string, at *field.Path, run *Run) field.ErrorList {
+	switch {
+	case *socket == "" && len(runtimes) > 1:
+		return field.ErrorList{field.Required(at, "there are several container runtimes, choose one: "+strings.Join(runtimes, ", "))}
+	case *socket == "":
+		*socket = first(append(slices.Clone(runtimes), defaultSocket)...)
+	case !strings.Contains(*socket, "://"):
+		run.warn(fmt.Sprintf("container runtime socket %q is a path: write it as the URL unix://%s", *socket, *socket))
+		*socket = "unix://" + *socket
+	}
+	return nil
+}
+
+func fillAddress(e *v1beta4.APIEndpoint, addresses []change.Address, at *field.Path) field.ErrorList {
+	ip, err := advertised(e.AdvertiseAddress, addresses)
+	if err != nil {
+		wish := e.AdvertiseAddress
+		e.AdvertiseAddress = ""
+		return field.ErrorList{field.Invalid(at.Child("advertiseAddress"), wish, err.Error())}
+	}
+	e.AdvertiseAddress = ip
+	return nil
+}
+
+// advertised is the address to advertise where the user wishes for that one. What
+// is not an address at all is left for the checks.
+func advertised(wish string, addresses []change.Address) (string, error) {
+	ip, err := netip.ParseAddr(wish)
+	switch {
+	case wish == "" || err == nil && ip.IsUnspecified():
+		found := append(pick(addresses, byDefaultRoute, ip.Is6()), pick(addresses, onLoopback, ip.Is6())...)
+		if len(found) == 0 {
+			return "", errors.New("this machine has no default route to tell which address others reach it by: name the address")
+		}
+		return found[0], nil
+	case err == nil && ip.IsLoopback():
+		found := pick(addresses, onLoopback, ip.Is6())
+		if len(found) == 0 {
+			return "", errors.New("the loopback interface has no address that others could reach: name another address")
+		}
+		return found[0], nil
+	}
+	return wish, nil
+}
+
+func byDefaultRoute(a change.Address) bool { return a.DefaultRoute }
+
+func onLoopback(a change.Address) bool { return a.Loopback }
+
+// pick lists the IP addresses that pass, those of the preferred family first.
+func pick(addresses []change.Address, pass func(change.Address) bool, prefer6 bool) []string {
+	var preferred, others []string
+	for _, a := range addresses {
+		ip, err := netip.ParseAddr(a.IP)
+		switch {
+		case err != nil || !pass(a):
+		case ip.Is6() == prefer6:
+			preferred = append(preferred, a.IP)
+		default:
+			others = append(others, a.IP)
+		}
+	}
+	return append(preferred, others...)
+}
+
+// fillCluster puts in what depends on other fields.
+func fillCluster(c *v1beta4.ClusterConfiguration, bindPort int32) {
+	for i, san := range c.APIServer.CertSANs {
+		c.APIServer.CertSANs[i] = strings.ToLower(san)
+	}
+	if host, port, err := splitEndpoint(c.ControlPlaneEndpoint); err == nil && host != "" && port == "" {
+		c.ControlPlaneEndpoint = net.JoinHostPort(host, strconv.Itoa(int(bindPort)))
+	}
+}
+
+// controlPlaneTaints are the taints of a control plane: nil means the usual one.
+func controlPlaneTaints(wish []corev1.Taint) []corev1.Taint {
+	if wish != nil {
+		return wish
+	}
+	return []corev1.Taint{{Key: controlPlaneTaint, Effect: corev1.TaintEffectNoSchedule}}
+}
+
+// version turns a version or a label into a release that this program deploys.
+func (f Facts) version(text string) (release.Target, []string, error) {
+	fetch := f.Fetch
+	if fetch == nil {
+		fetch = func(string) (string, error) { return "", errors.New("the network is not asked") }
+	}
+	target, notes, err := f.Tool.Resolve(text, fetch)
+	if f.Fetch == nil {
+		notes = nil
+	}
+	if err != nil {
+		return target, notes, err
+	}
+	return target, notes, f.Tool.CheckTarget(target)
+}

@@ -1,0 +1,149 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubeadm/internal/config/v1beta4"
+	"kubeadm/internal/release"
+)
+
+// Common are the flags that count beside a configuration file too.
+type Common struct {
+	NodeName              string   // --node-name: replaces the name in the file
+	DryRun                *bool    // --dry-run: nil if it was not given, else it outranks the file
+	IgnorePreflightErrors []string // --ignore-preflight-errors: added to those in the file
+	SkipPhases            []string // --skip-phases: replaces those in the file if not empty
+	KubeconfigDir         string   // --kubeconfig-dir: empty for the usual folder
+}
+
+// InitFlags are what init can be told on the command line. The comments name the flags.
+type InitFlags struct {
+	Common
+	UploadCerts bool // --upload-certs: counts beside a file too
+
+	AdvertiseAddress     string        // --apiserver-advertise-address
+	BindPort             int32         // --apiserver-bind-port
+	CertSANs             []string      // --apiserver-cert-extra-sans
+	CertificatesDir      string        // --cert-dir
+	CertificateKey       string        // --certificate-key
+	ControlPlaneEndpoint string        // --control-plane-endpoint
+	CRISocket            string        // --cri-socket
+	FeatureGates         string        // --feature-gates
+	ImageRepository      string        // --image-repository
+	KubernetesVersion    string        // --kubernetes-version
+	Patches              string        // --patches
+	PodSubnet            string        // --pod-network-cidr
+	ServiceSubnet        string        // --service-cidr
+	DNSDomain            string        // --service-dns-domain
+	Token                string        // --token
+	TokenTTL             time.Duration // --token-ttl
+}
+
+// NewInitFlags are the flags of init before the user says anything.
+func NewInitFlags() InitFlags {
+	return InitFlags{
+		BindPort:          v1beta4.DefaultBindPort,
+		CertificatesDir:   v1beta4.DefaultCertificatesDir,
+		ImageRepository:   v1beta4.DefaultImageRepository,
+		KubernetesVersion: v1beta4.DefaultKubernetesVersion,
+		ServiceSubnet:     v1beta4.DefaultServiceSubnet,
+		DNSDomain:         v1beta4.DefaultDNSDomain,
+		TokenTTL:          v1beta4.DefaultTokenTTL,
+	}
+}
+
+// documents are what a file would say in place of the flags.
+func (f InitFlags) documents() (init v1beta4.InitConfiguration, cluster v1beta4.ClusterConfiguration, err error) {
+	gates, err := release.ParseGates(f.FeatureGates)
+	if err != nil {
+		return init, cluster, fmt.Errorf("flag --feature-gates: %w", err)
+	}
+	init = v1beta4.InitConfiguration{
+		BootstrapTokens: []v1beta4.BootstrapToken{{
+			Token:       f.Token,
+			TTL:         &metav1.Duration{Duration: f.TokenTTL},
+			Description: "For nodes that join, made by kubeadm init.",
+		}},
+		LocalAPIEndpoint: v1beta4.APIEndpoint{AdvertiseAddress: f.AdvertiseAddress, BindPort: f.BindPort},
+		CertificateKey:   f.CertificateKey,
+		NodeRegistration: v1beta4.NodeRegistrationOptions{CRISocket: f.CRISocket},
+		Patches:          &v1beta4.Patches{Directory: f.Patches},
+	}
+	cluster = v1beta4.ClusterConfiguration{
+		KubernetesVersion:    f.KubernetesVersion,
+		ControlPlaneEndpoint: f.ControlPlaneEndpoint,
+		Networking:           v1beta4.Networking{PodSubnet: f.PodSubnet, ServiceSubnet: f.ServiceSubnet, DNSDomain: f.DNSDomain},
+		APIServer:            v1beta4.APIServer{CertSANs: slices.Clone(f.CertSANs)},
+		CertificatesDir:      f.CertificatesDir,
+		ImageRepository:      f.ImageRepository,
+		FeatureGates:         gates,
+	}
+	return init, cluster, nil
+}
+
+// TokenFlags are what "token create" can be told on the command line.
+type TokenFlags struct {
+	Token       string        // the argument: empty for a random one
+	Description string        // --description
+	TTL         time.Duration // --ttl
+	Usages      []string      // --usages
+	Groups      []string      // --groups
+}
+
+// NewTokenFlags are the flags of "token create" before the user says anything.
+func NewTokenFlags() TokenFlags {
+	return TokenFlags{
+		TTL:    v1beta4.DefaultTokenTTL,
+		Usages: v1beta4.DefaultTokenUsages(),
+		Groups: []string{v1beta4.DefaultTokenGroup},
+	}
+}
+
+func (f TokenFlags) document() v1beta4.InitConfiguration {
+	return v1beta4.InitConfiguration{BootstrapTokens: []v1beta4.BootstrapToken{{
+		Token:       f.Token,
+		Description: f.Description,
+		TTL:         &metav1.Duration{Duration: f.TTL},
+		Usages:      slices.Clone(f.Usages),
+		Groups:      slices.Clone(f.Groups),
+	}}}
+}
+
+// ResetFlags are what reset can be told on the command line.
+type ResetFlags struct {
+	Common
+	CertificatesDir string // --cert-dir
+	CleanupTmpDir   bool   // --cleanup-tmp-dir
+	CRISocket       string // --cri-socket
+	Force           bool   // --force
+}
+
+// NewResetFlags are the flags of reset before the user says anything.
+func NewResetFlags() ResetFlags {
+	return ResetFlags{CertificatesDir: v1beta4.DefaultCertificatesDir}
+}
+
+func (f ResetFlags) document() v1beta4.ResetConfiguration {
+	return v1beta4.ResetConfiguration{
+		CertificatesDir: f.CertificatesDir,
+		CleanupTmpDir:   f.CleanupTmpDir,
+		CRISocket:       f.CRISocket,
+		Force:           f.Force,
+	}
+}
+
+// allowedWithFile lists the flags that may be given beside --config.
+func allowedWithFile() []string {
+	return []string{"allow-missing-template-keys", "config", "dry-run", "ignore-preflight-errors", "kubeconfig", "kubeconfig-dir",
+		"node-name", "output", "print-join-command", "print-manifest", "rootfs", "show-managed-fields", "upload-certs", "v", "vmodule", "yes"}
+}
+
+// AllowedWithFile tells whether a flag, named without dashes, may be given beside --config.
+func AllowedWithFile(flag string) bool {
+	return strings.HasPrefix(flag, "skip-") || slices.Contains(allowedWithFile(), flag)
+}

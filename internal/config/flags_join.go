@@ -1,0 +1,93 @@
+package config
+
+import (
+	"slices"
+
+	"kubeadm/internal/config/v1beta4"
+)
+
+// JoinFlags are what join can be told on the command line.
+type JoinFlags struct {
+	Common
+	Endpoint string // the argument, "host:port": without it there is no discovery by token
+
+	AdvertiseAddress         string   // --apiserver-advertise-address
+	BindPort                 int32    // --apiserver-bind-port
+	CertificateKey           string   // --certificate-key
+	ControlPlane             bool     // --control-plane
+	CRISocket                string   // --cri-socket
+	DiscoveryFile            string   // --discovery-file
+	DiscoveryToken           string   // --discovery-token
+	CACertHashes             []string // --discovery-token-ca-cert-hash
+	UnsafeSkipCAVerification bool     // --discovery-token-unsafe-skip-ca-verification
+	Patches                  string   // --patches
+	TLSBootstrapToken        string   // --tls-bootstrap-token
+	Token                    string   // --token: stands in for both tokens where they are not given
+}
+
+// NewJoinFlags are the flags of join before the user says anything.
+func NewJoinFlags() JoinFlags { return JoinFlags{BindPort: v1beta4.DefaultBindPort} }
+
+// document is what a file would say in place of the flags. adminKubeconfig stands
+// in for discovery where a control plane joins; it may be empty.
+func (f JoinFlags) document(adminKubeconfig string) (c v1beta4.JoinConfiguration, warnings []string) {
+	c = v1beta4.JoinConfiguration{
+		NodeRegistration: v1beta4.NodeRegistrationOptions{CRISocket: f.CRISocket},
+		Discovery:        f.discovery(),
+		Patches:          &v1beta4.Patches{Directory: f.Patches},
+	}
+	if !f.ControlPlane {
+		return c, f.unused()
+	}
+	c.ControlPlane = &v1beta4.JoinControlPlane{
+		LocalAPIEndpoint: v1beta4.APIEndpoint{AdvertiseAddress: f.AdvertiseAddress, BindPort: f.BindPort},
+		CertificateKey:   f.CertificateKey,
+	}
+	if adminKubeconfig != "" {
+		c.Discovery = v1beta4.Discovery{File: &v1beta4.FileDiscovery{KubeConfigPath: adminKubeconfig}}
+		warnings = append(warnings, "discovery is left out: "+adminKubeconfig+" of this machine already knows the cluster")
+	}
+	return c, warnings
+}
+
+func (f JoinFlags) discovery() v1beta4.Discovery {
+	d := v1beta4.Discovery{TLSBootstrapToken: first(f.TLSBootstrapToken, f.Token)}
+	if f.DiscoveryFile != "" {
+		d.File = &v1beta4.FileDiscovery{KubeConfigPath: f.DiscoveryFile}
+	}
+	if f.Endpoint != "" {
+		d.BootstrapToken = &v1beta4.BootstrapTokenDiscovery{
+			Token:                    first(f.DiscoveryToken, f.Token),
+			APIServerEndpoint:        f.Endpoint,
+			CACertHashes:             slices.Clone(f.CACertHashes),
+			UnsafeSkipCAVerification: f.UnsafeSkipCAVerification,
+		}
+	}
+	return d
+}
+
+// unused warns of flags that only a control plane has a use for.
+func (f JoinFlags) unused() (warnings []string) {
+	for _, flag := range []struct {
+		name  string
+		given bool
+	}{
+		{"certificate-key", f.CertificateKey != ""},
+		{"apiserver-advertise-address", f.AdvertiseAddress != ""},
+		{"apiserver-bind-port", f.BindPort != 0 && f.BindPort != v1beta4.DefaultBindPort},
+	} {
+		if flag.given {
+			warnings = append(warnings, "--"+flag.name+" is not used without --control-plane")
+		}
+	}
+	return warnings
+}
+
+// first is the first text that is not empty.
+func first(texts ...string) string {
+	i := slices.IndexFunc(texts, func(s string) bool { return s != "" })
+	if i < 0 {
+		return ""
+	}
+	return texts[i]
+}

@@ -1,0 +1,169 @@
+package config
+
+import (
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	proxyconfig "k8s.io/kube-proxy/config/v1alpha1"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+
+	"kubeadm/internal/config/v1beta4"
+	"kubeadm/internal/node"
+	"kubeadm/internal/release"
+)
+
+// initial are the documents that init goes by.
+type initial struct {
+	faults
+	source  string
+	init    v1beta4.InitConfiguration
+	cluster v1beta4.ClusterConfiguration
+	kubelet node.KubeletConfig
+	proxy   node.ProxyConfig
+}
+
+// Init is what a machine that begins a cluster is to become.
+func Init(file File, flags InitFlags, facts Facts) (*node.Node, Run, error) {
+	in, run, err := readInit(file, flags)
+	if err != nil {
+		return nil, run, err
+	}
+	run.choose(in.init.DryRun, in.init.SkipPhases, flags.Common)
+	coupleAddons(&in.cluster, &run)
+	in.fill(facts, flags.Common, &run)
+	in.check()
+	target, err := in.resolve(facts, &run)
+	if err != nil {
+		return nil, run, err
+	}
+	in.fillComponents(&run)
+	cluster, err := in.nodeCluster(target)
+	if err != nil {
+		return nil, run, err
+	}
+	local, err := in.local(flags, facts)
+	return &node.Node{Local: local, Cluster: cluster}, run, err
+}
+
+// Cluster is the cluster that init would begin, without its component
+// configurations and without a look at the machine.
+func Cluster(file File, flags InitFlags, facts Facts) (node.Cluster, Run, error) {
+	in, run, err := readInit(file, flags)
+	if err != nil {
+		return node.Cluster{}, run, err
+	}
+	run.choose(in.init.DryRun, in.init.SkipPhases, flags.Common)
+	coupleAddons(&in.cluster, &run)
+	fillCluster(&in.cluster, in.init.LocalAPIEndpoint.BindPort)
+	in.fields(v1beta4.KindCluster, checkCluster(&in.cluster))
+	target, err := in.resolve(facts, &run)
+	if err != nil {
+		return node.Cluster{}, run, err
+	}
+	cluster, err := clusterOf(&in.cluster, target)
+	return cluster, run, err
+}
+
+// Tokens are the bootstrap tokens that "token create" is to make.
+func Tokens(file File, flags TokenFlags, facts Facts) ([]node.BootstrapToken, Run, error) {
+	in, run, err := readInit(file, NewInitFlags())
+	if err != nil {
+		return nil, run, err
+	}
+	in.spoken = speaker(file, Common{}, tokenFields())
+	if !file.Given() {
+		in.init = flags.document()
+		in.init.Default()
+	}
+	in.fields(v1beta4.KindInit, checkTokens(&in.init))
+	if err := in.err(in.source); err != nil {
+		return nil, run, err
+	}
+	tokens, err := bootstrapTokens(in.init.BootstrapTokens, facts.Random)
+	return tokens, run, err
+}
+
+// readInit reads the documents and gives them the defaults that need no look at the machine.
+func readInit(file File, flags InitFlags) (*initial, Run, error) {
+	var run Run
+	in := &initial{source: file.source()}
+	in.spoken = speaker(file, flags.Common, initFields())
+	err := in.read(file, flags, &run)
+	if err != nil {
+		return nil, run, err
+	}
+	in.init.Default()
+	in.cluster.Default()
+	return in, run, nil
+}
+
+func (in *initial) read(file File, flags InitFlags, run *Run) (err error) {
+	in.kubelet = node.KubeletConfig{Config: &kubeletconfig.KubeletConfiguration{}, Generated: true}
+	in.proxy = node.ProxyConfig{Config: &proxyconfig.KubeProxyConfiguration{}, Generated: true}
+	if !file.Given() {
+		in.init, in.cluster, err = flags.documents()
+		return err
+	}
+	kubelet := &target{kind: kindKubelet, into: in.kubelet.Config}
+	proxy := &target{kind: kindProxy, into: in.proxy.Config}
+	warnings, err := file.read(
+		&target{kind: v1beta4.KindInit, into: &in.init, needed: true},
+		&target{kind: v1beta4.KindCluster, into: &in.cluster, needed: true},
+		kubelet, proxy)
+	run.warn(warnings...)
+	in.kubelet.Generated, in.proxy.Generated = !kubelet.found, !proxy.found
+	return err
+}
+
+// fill puts in what depends on the machine.
+func (in *initial) fill(facts Facts, common Common, run *Run) {
+	in.fields(v1beta4.KindInit, fillNode(&in.init.NodeRegistration, facts, common, run))
+	in.fields(v1beta4.KindInit, fillAddress(&in.init.LocalAPIEndpoint, facts.Addresses, field.NewPath("localAPIEndpoint")))
+	in.init.NodeRegistration.Taints = controlPlaneTaints(in.init.NodeRegistration.Taints)
+	fillCluster(&in.cluster, in.init.LocalAPIEndpoint.BindPort)
+}
+
+func (in *initial) check() {
+	in.fields(v1beta4.KindInit, checkInit(&in.init))
+	in.fields(v1beta4.KindCluster, checkCluster(&in.cluster))
+}
+
+// resolve finds the version to deploy. That may take a while, so all other faults are reported first.
+func (in *initial) resolve(facts Facts, run *Run) (release.Target, error) {
+	if err := in.err(in.source); err != nil {
+		return release.Target{}, err
+	}
+	run.warn(adviseCluster(&in.cluster)...)
+	target, notes, err := facts.version(in.cluster.KubernetesVersion)
+	run.warn(notes...)
+	if err != nil {
+		in.add("%s: %v", in.spoken(v1beta4.KindCluster, "kubernetesVersion"), err)
+		return release.Target{}, in.err(in.source)
+	}
+	in.cluster.KubernetesVersion = target.Stored()
+	return target, nil
+}
+
+func (in *initial) fillComponents(run *Run) {
+	run.warn(fillKubelet(in.kubelet.Config, &in.cluster)...)
+	run.warn(fillProxy(in.proxy.Config, &in.cluster, in.init.LocalAPIEndpoint.AdvertiseAddress)...)
+}
+
+func (in *initial) nodeCluster(target release.Target) (node.Cluster, error) {
+	cluster, err := clusterOf(&in.cluster, target)
+	cluster.Kubelet, cluster.KubeProxy = in.kubelet, in.proxy
+	return cluster, err
+}
+
+func (in *initial) local(flags InitFlags, facts Facts) (node.Local, error) {
+	local := localOf(&in.init.NodeRegistration, in.init.Timeouts, facts, flags.Common)
+	local.Role = node.ControlPlane
+	local.Address = in.init.LocalAPIEndpoint.AdvertiseAddress
+	local.BindPort = in.init.LocalAPIEndpoint.BindPort
+	local.Patches = directory(in.init.Patches)
+	local.CertificateKey = in.init.CertificateKey
+	local.UploadCerts = flags.UploadCerts
+	local.Paths.Certificates = in.cluster.CertificatesDir
+	local.CACertPath = local.Paths.Cert("ca")
+	var err error
+	local.Tokens, err = bootstrapTokens(in.init.BootstrapTokens, facts.Random)
+	return local, err
+}

@@ -1,0 +1,74 @@
+package config
+
+import (
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"kubeadm/internal/config/v1beta4"
+	"kubeadm/internal/node"
+)
+
+// Join is what is known of a joining machine before the cluster is asked.
+func Join(file File, flags JoinFlags, facts Facts) (node.Local, Run, error) {
+	c, run, err := readJoin(file, flags, facts)
+	if err != nil {
+		return node.Local{}, run, err
+	}
+	run.choose(c.DryRun, c.SkipPhases, flags.Common)
+	wrong := faults{spoken: speaker(file, flags.Common, joinFields())}
+	wrong.fields(v1beta4.KindJoin, fillNode(&c.NodeRegistration, facts, flags.Common, &run))
+	if c.ControlPlane != nil {
+		at := field.NewPath("controlPlane", "localAPIEndpoint")
+		wrong.fields(v1beta4.KindJoin, fillAddress(&c.ControlPlane.LocalAPIEndpoint, facts.Addresses, at))
+		c.NodeRegistration.Taints = controlPlaneTaints(c.NodeRegistration.Taints)
+	}
+	wrong.fields(v1beta4.KindJoin, checkJoin(c))
+	if err := wrong.err(file.source()); err != nil {
+		return node.Local{}, run, err
+	}
+	return joinLocal(c, flags, facts), run, nil
+}
+
+func readJoin(file File, flags JoinFlags, facts Facts) (*v1beta4.JoinConfiguration, Run, error) {
+	var run Run
+	c := &v1beta4.JoinConfiguration{}
+	var err error
+	if file.Given() {
+		run.Warnings, err = file.read(&target{kind: v1beta4.KindJoin, into: c, needed: true})
+	} else {
+		*c, run.Warnings = flags.document(facts.AdminKubeconfig)
+	}
+	if err != nil {
+		return nil, run, err
+	}
+	c.Default()
+	return c, run, nil
+}
+
+func joinLocal(c *v1beta4.JoinConfiguration, flags JoinFlags, facts Facts) node.Local {
+	local := localOf(&c.NodeRegistration, c.Timeouts, facts, flags.Common)
+	local.Role = node.Worker
+	local.Patches = directory(c.Patches)
+	local.CACertPath = c.CACertPath
+	local.Join = discovery(c.Discovery)
+	if cp := c.ControlPlane; cp != nil {
+		local.Role = node.ControlPlane
+		local.Address = cp.LocalAPIEndpoint.AdvertiseAddress
+		local.BindPort = cp.LocalAPIEndpoint.BindPort
+		local.CertificateKey = cp.CertificateKey
+	}
+	return local
+}
+
+func discovery(d v1beta4.Discovery) node.Join {
+	join := node.Join{TLSToken: d.TLSBootstrapToken}
+	if t := d.BootstrapToken; t != nil {
+		join.Endpoint = t.APIServerEndpoint
+		join.Token = t.Token
+		join.CACertHashes = t.CACertHashes
+		join.UnsafeNoPins = t.UnsafeSkipCAVerification
+	}
+	if d.File != nil {
+		join.File = d.File.KubeConfigPath
+	}
+	return join
+}

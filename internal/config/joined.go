@@ -1,0 +1,105 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+
+	proxyconfig "k8s.io/kube-proxy/config/v1alpha1"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+
+	"kubeadm/internal/config/strict"
+	"kubeadm/internal/config/v1beta4"
+	"kubeadm/internal/node"
+	"kubeadm/internal/release"
+)
+
+// Stored is what a cluster keeps for its nodes in ConfigMaps of kube-system.
+type Stored struct {
+	Cluster   string // the ClusterConfiguration in kubeadm-config
+	Kubelet   StoredComponent
+	KubeProxy StoredComponent // without Text where the cluster has none
+}
+
+// StoredComponent is the configuration of a component as the cluster keeps it.
+type StoredComponent struct {
+	Text      string
+	Generated bool // its hash says that it is as kubeadm made it
+}
+
+// Joined completes what is known of a machine with what its cluster has stored.
+// Fields that this program does not know are only warned of: a newer one may have
+// stored them.
+func Joined(local node.Local, stored Stored, tool release.Tool) (*node.Node, []string, error) {
+	var warnings []string
+	c := &v1beta4.ClusterConfiguration{}
+	if err := load("ConfigMap kube-system/kubeadm-config", stored.Cluster, v1beta4.KindCluster, c, &warnings); err != nil {
+		return nil, warnings, err
+	}
+	c.Default()
+	fillCluster(c, local.BindPort)
+	target, notes, err := Facts{Tool: tool}.version(c.KubernetesVersion)
+	warnings = append(warnings, notes...)
+	if err != nil {
+		return nil, warnings, fmt.Errorf("ConfigMap kube-system/kubeadm-config: kubernetesVersion: %w", err)
+	}
+	n := &node.Node{Local: local}
+	if n.Cluster, err = clusterOf(c, target); err != nil {
+		return nil, warnings, fmt.Errorf("ConfigMap kube-system/kubeadm-config: %w", err)
+	}
+	n.Paths.Certificates = c.CertificatesDir
+	if err := loadKubelet(n, stored.Kubelet, c, &warnings); err != nil {
+		return nil, warnings, err
+	}
+	return n, warnings, loadProxy(n, stored.KubeProxy, c, &warnings)
+}
+
+func loadKubelet(n *node.Node, stored StoredComponent, c *v1beta4.ClusterConfiguration, warnings *[]string) error {
+	k := &kubeletconfig.KubeletConfiguration{}
+	if err := load("ConfigMap kube-system/kubelet-config", stored.Text, kindKubelet, k, warnings); err != nil {
+		return err
+	}
+	*warnings = append(*warnings, fillKubelet(k, c)...)
+	n.Cluster.Kubelet = node.KubeletConfig{Config: k, Generated: stored.Generated}
+	return nil
+}
+
+func loadProxy(n *node.Node, stored StoredComponent, c *v1beta4.ClusterConfiguration, warnings *[]string) error {
+	if stored.Text == "" {
+		return nil
+	}
+	p := &proxyconfig.KubeProxyConfiguration{}
+	if err := load("ConfigMap kube-system/kube-proxy", stored.Text, kindProxy, p, warnings); err != nil {
+		return err
+	}
+	*warnings = append(*warnings, fillProxy(p, c, n.Address)...)
+	n.Cluster.KubeProxy = node.ProxyConfig{Config: p, Generated: stored.Generated}
+	return nil
+}
+
+// load reads the one document of that kind.
+func load(source, text, kind string, into any, warnings *[]string) error {
+	documents, err := strict.Split([]byte(text))
+	if err != nil {
+		return fmt.Errorf("%s: %w", source, err)
+	}
+	wrong := faults{}
+	found := false
+	for _, d := range documents {
+		if d.Kind != kind {
+			continue
+		}
+		found = true
+		if err := checkVersion(d); err != nil {
+			return fmt.Errorf("%s: %w", source, err)
+		}
+		misfits := d.Decode(into)
+		for _, text := range misfits.Unknown {
+			*warnings = append(*warnings, source+": "+text)
+		}
+		wrong.list = append(wrong.list, misfits.Wrong...)
+	}
+	if !found {
+		return errors.New(source + " holds no " + kind)
+	}
+	return wrong.err(source)
+}

@@ -1,0 +1,37 @@
+package config
+
+import (
+	"slices"
+
+	"kubeadm/internal/config/v1beta4"
+)
+
+// Phases that deploy the add-ons, as init addresses them.
+const (
+	addonPhases = "addon"
+	dnsPhase    = "addon/coredns"
+	proxyPhase  = "addon/kube-proxy"
+)
+
+func (r *Run) choose(dryRun bool, skip []string, common Common) {
+	r.DryRun = dryRun
+	if common.DryRun != nil {
+		r.DryRun = *common.DryRun
+	}
+	r.SkipPhases = slices.Clone(skip)
+	if len(common.SkipPhases) > 0 {
+		r.SkipPhases = slices.Clone(common.SkipPhases)
+	}
+}
+
+// coupleAddons makes a skipped add-on a disabled one, and the other way round.
+func coupleAddons(c *v1beta4.ClusterConfiguration, run *Run) {
+	for phase, disabled := range map[string]*bool{dnsPhase: &c.DNS.Disabled, proxyPhase: &c.Proxy.Disabled} {
+		skipped := slices.Contains(run.SkipPhases, addonPhases) || slices.Contains(run.SkipPhases, phase)
+		if *disabled && !skipped {
+			run.SkipPhases = append(run.SkipPhases, phase)
+		}
+		*disabled = *disabled || skipped
+	}
+	slices.Sort(run.SkipPhases)
+}
