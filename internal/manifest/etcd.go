@@ -10,14 +10,14 @@ import (
 	"kubeadm/internal/node"
 )
 
-// ClientURLsAnnotation tells, on the Pod of an etcd member, where clients reach the member.
-const ClientURLsAnnotation = "kubeadm.kubernetes.io/etcd.advertise-client-urls"
+// EtcdURLAnnotation tells, on the Pod of an etcd member, where clients reach the member.
+const EtcdURLAnnotation = "kubeadm.kubernetes.io/etcd.advertise-client-urls"
 
 func etcd(n *node.Node, h Host) static {
 	e := &n.Cluster.Etcd
 	return static{
 		command:     command("etcd", etcdArgs(n, h.Members), e.Args),
-		annotations: map[string]string{ClientURLsAnnotation: n.ClientURL()},
+		annotations: map[string]string{EtcdURLAnnotation: n.ClientURL()},
 		env:         mergeEnv(e.Envs),
 		volumes: []node.Volume{
 			sameDir("etcd-data", e.DataDir, false),
