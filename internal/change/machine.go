@@ -3,6 +3,7 @@ package change
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -53,18 +54,31 @@ func (c PullImage) Done(ctx context.Context, r Reader) (bool, error) {
 // Inverse is ErrOneWay: an image may be in use by others, so it stays.
 func (c PullImage) Inverse(context.Context, Reader) (Change, error) { return nil, ErrOneWay }
 
-// RemoveContainers makes the container runtime hold no Pod sandbox and so no container of Kubernetes.
-type RemoveContainers struct{ Socket string }
+// RemoveContainers makes the container runtime hold no Pod sandbox of Kubernetes, and so none of their containers.
+type RemoveContainers struct {
+	Socket string
+	Pod    string // only sandboxes of Pods of that name, or of static ones that begin with it; empty: all
+}
 
 // Target is the runtime's Pods.
-func (c RemoveContainers) Target() string { return "containers:" + c.Socket }
+func (c RemoveContainers) Target() string { return "containers:" + c.Socket + ":" + c.Pod }
 
-func (c RemoveContainers) String() string { return "remove all Kubernetes containers" }
+func (c RemoveContainers) String() string {
+	if c.Pod != "" {
+		return "remove the containers of Pod " + c.Pod
+	}
+	return "remove all Kubernetes containers"
+}
 
-// Done tells whether no sandbox is left.
+// Wants tells whether the sandbox is one of those to be removed.
+func (c RemoveContainers) Wants(s Sandbox) bool {
+	return c.Pod == "" || s.Name == c.Pod || strings.HasPrefix(s.Name, c.Pod+"-")
+}
+
+// Done tells whether no such sandbox is left.
 func (c RemoveContainers) Done(ctx context.Context, r Reader) (bool, error) {
 	left, err := r.Sandboxes(ctx, c.Socket)
-	return err == nil && len(left) == 0, err
+	return err == nil && !slices.ContainsFunc(left, c.Wants), err
 }
 
 // Inverse is ErrOneWay.

@@ -26,7 +26,8 @@ type Env struct {
 	Keys  func() (crypto.Signer, error)                  // private keys of the cluster's algorithm, made ahead of need
 	Admin func(context.Context) (change.Identity, error) // the administrator; gives him his rights on first use
 
-	Withhold Withhold // what is not to be shown to whoever reads along
+	Reset    node.Reset // what a reset is told; zero for other commands
+	Withhold Withhold   // what is not to be shown to whoever reads along
 
 	// Once returns the value made by an earlier, unfinished run of this same command
 	// under that name, or makes and keeps it. Values may be secret.

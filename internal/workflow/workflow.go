@@ -13,6 +13,7 @@ import (
 	"kubeadm/internal/phase/kubelet"
 	"kubeadm/internal/phase/markcontrolplane"
 	"kubeadm/internal/phase/preflight"
+	"kubeadm/internal/phase/reset"
 	"kubeadm/internal/phase/uploadcerts"
 	"kubeadm/internal/phase/uploadconfig"
 	"kubeadm/internal/phase/waitcontrolplane"
@@ -44,4 +45,11 @@ var Join = []flow.Phase{
 	preflight.Join,
 	kubelet.JoinStart,
 	kubelet.WaitBootstrap,
+}
+
+// Reset takes back what Init and Join made on this machine.
+var Reset = []flow.Phase{
+	preflight.Reset,
+	reset.Etcd,
+	reset.Cleanup,
 }

@@ -105,7 +105,7 @@ func (w *World) Do(_ context.Context, c change.Change) error {
 	case change.PullImage:
 		w.ImageList[c.Ref] = true
 	case change.RemoveContainers:
-		w.Pods = nil
+		w.Pods = slices.DeleteFunc(w.Pods, c.Wants)
 	case change.SetMember:
 		return w.setMember(c)
 	case change.ApplyObject:

@@ -31,6 +31,7 @@ type World struct {
 	mu   sync.Mutex
 	gone []string        // files and folders "removed": nothing below them shows through
 	set  map[string]bool // targets "changed"
+	pods []change.RemoveContainers
 }
 
 // Paths says where the files of a machine are, so that what is made of them can be made believe.
@@ -66,6 +67,10 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 		w.forgetRemoval(c.Path)
 	case change.Remove:
 		w.removed(c)
+	case change.RemoveContainers:
+		w.mu.Lock()
+		w.pods = append(w.pods, c)
+		w.mu.Unlock()
 	case change.SetService:
 		return w.believe(ctx, c)
 	}
@@ -178,10 +183,13 @@ func (w *World) Image(ctx context.Context, socket, ref string) (bool, error) {
 
 // Sandboxes lists the Pod sandboxes that would be left.
 func (w *World) Sandboxes(ctx context.Context, socket string) ([]change.Sandbox, error) {
-	if w.has(change.RemoveContainers{Socket: socket}.Target()) {
-		return nil, nil
+	left, err := w.World.Sandboxes(ctx, socket)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.pods {
+		left = slices.DeleteFunc(left, c.Wants)
 	}
-	return w.World.Sandboxes(ctx, socket)
+	return left, err
 }
 
 // Members lists the etcd members that there would be.

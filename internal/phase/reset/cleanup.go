@@ -1,0 +1,81 @@
+package reset
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flag"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/node"
+)
+
+// Cleanup stops the kubelet and removes containers, mounts and files.
+var Cleanup = flow.Phase{
+	Name:    "cleanup-node",
+	Aliases: []string{"cleanupnode"},
+	Short:   "Stop the kubelet and remove containers, mounts and files",
+	Long:    "Stop the kubelet, remove all Kubernetes containers, unmount Pod volumes and remove what init and join wrote.",
+	Flags:   []flag.Name{flag.CertDir, flag.CleanupTmpDir, flag.CRISocket, flag.DryRun},
+	Run: func(ctx context.Context, e *flow.Env) error {
+		e.Say("stopping the kubelet")
+		tell(e, e.Do(ctx, change.SetService{Name: "kubelet"}), "stop the kubelet by hand: systemctl stop kubelet")
+		e.Say("removing Kubernetes containers")
+		tell(e, e.Do(ctx, change.RemoveContainers{Socket: e.Local.CRISocket}), "remove them by hand: crictl rmp -fa")
+		if err := unmount(ctx, e); err != nil {
+			return err // removing files through a mount would destroy what is not ours
+		}
+		return files(ctx, e)
+	},
+}
+
+func unmount(ctx context.Context, e *flow.Env) error {
+	dir := e.Local.Paths.Kubelet
+	if _, err := e.World.Stat(ctx, dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	e.Say("unmounting what is mounted below %q", dir)
+	return e.Do(ctx, change.Unmount{Below: dir, Flags: e.Reset.UnmountFlags})
+}
+
+func files(ctx context.Context, e *flow.Env) error {
+	p := e.Local.Paths
+	if d := node.DefaultPaths().Certificates; p.Certificates != d {
+		e.Warn("certificates are removed from %s, not from %s: check that all of them lie there", p.Certificates, d)
+	}
+	dirs := []string{p.Manifests(), p.Kubelet, p.Certificates}
+	if e.Reset.CleanupTmpDir {
+		dirs = append(dirs, p.Tmp())
+	}
+	e.Say("removing the contents of %v", dirs)
+	for _, dir := range dirs {
+		tell(e, e.Do(ctx, change.Remove{Path: dir, Contents: true}), "remove them by hand")
+	}
+	var gone []string
+	for _, f := range []string{"admin.conf", "super-admin.conf", "kubelet.conf", "bootstrap-kubelet.conf", "controller-manager.conf", "scheduler.conf"} {
+		gone = append(gone, p.Kubeconfig(f))
+	}
+	e.Say("removing the files %v", gone)
+	for _, f := range append(gone, p.Journal()) {
+		tell(e, e.Do(ctx, change.Remove{Path: f}), "remove it by hand")
+	}
+	return e.Do(ctx, change.Remove{Path: p.Tmp(), OnlyEmpty: true})
+}
+
+// tell warns of what went wrong; the reset goes on.
+func tell(e *flow.Env, err error, remedy string) {
+	if err != nil {
+		e.Warn("%v; %s", err, remedy)
+	}
+}
+
+// Closing are the last words of a reset.
+const Closing = `
+This machine is as it was before, but for what others may have changed. Left alone are:
+  - the CNI configuration in /etc/cni/net.d
+  - packet filter rules (iptables, nftables, IPVS) made by kube-proxy and the pod network
+  - the user's own kubeconfig files, such as $HOME/.kube/config
+  - this machine's Node object, if the cluster lives on: kubectl delete node <name>
+See https://kubernetes.io/docs/reference/setup-tools/kubeadm/kubeadm-reset/ for more.
+`
