@@ -40,7 +40,7 @@ func (r Runtimes) Do(ctx context.Context, c change.Change) error {
 	case change.PullImage:
 		return pull(ctx, c)
 	case change.RemoveContainers:
-		return removeContainers(ctx, c.Socket)
+		return removeContainers(ctx, c)
 	}
 	return fmt.Errorf("a container runtime cannot carry out a %T", c)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -14,8 +15,8 @@ import (
 // atOnce bounds how many Pods are taken down side by side: each one runs the network's plugins.
 const atOnce = 4
 
-func removeContainers(ctx context.Context, socket string) error {
-	c, err := connect(ctx, socket)
+func removeContainers(ctx context.Context, want change.RemoveContainers) error {
+	c, err := connect(ctx, want.Socket)
 	if err != nil {
 		return err
 	}
@@ -24,6 +25,7 @@ func removeContainers(ctx context.Context, socket string) error {
 	if err != nil {
 		return err
 	}
+	all = slices.DeleteFunc(all, func(s change.Sandbox) bool { return !want.Wants(s) })
 	errs := make([]error, len(all))
 	var g errgroup.Group
 	g.SetLimit(atOnce)

@@ -1,0 +1,358 @@
+package cri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/problem"
+)
+
+// server is a container runtime on a socket of its own. Functions that are nil answer that all is well.
+type server struct {
+	runtimeapi.UnimplementedRuntimeServiceServer
+	runtimeapi.UnimplementedImageServiceServer
+	condition  []*runtimeapi.RuntimeCondition
+	driver     *runtimeapi.RuntimeConfigResponse
+	info       map[string]string
+	pull, stop func() error
+
+	mu         sync.Mutex
+	sandboxes  []*runtimeapi.PodSandbox
+	containers []*runtimeapi.ContainerStatus
+	held       []string
+}
+
+// start serves until the end of the test and returns the socket's URL.
+func start(t *testing.T, s *server) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "cri.sock")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := grpc.NewServer()
+	runtimeapi.RegisterRuntimeServiceServer(g, s)
+	runtimeapi.RegisterImageServiceServer(g, s)
+	go g.Serve(l)
+	t.Cleanup(g.Stop)
+	return "unix://" + path
+}
+
+func (s *server) Version(context.Context, *runtimeapi.VersionRequest) (*runtimeapi.VersionResponse, error) {
+	return &runtimeapi.VersionResponse{RuntimeName: "containerd", RuntimeVersion: "v2.4.2"}, nil
+}
+
+func (s *server) ImageFsInfo(context.Context, *runtimeapi.ImageFsInfoRequest) (*runtimeapi.ImageFsInfoResponse, error) {
+	return &runtimeapi.ImageFsInfoResponse{}, nil
+}
+
+func (s *server) Status(_ context.Context, r *runtimeapi.StatusRequest) (*runtimeapi.StatusResponse, error) {
+	answer := &runtimeapi.StatusResponse{Status: &runtimeapi.RuntimeStatus{Conditions: s.condition}}
+	if r.Verbose {
+		answer.Info = s.info
+	}
+	return answer, nil
+}
+
+func (s *server) RuntimeConfig(context.Context, *runtimeapi.RuntimeConfigRequest) (*runtimeapi.RuntimeConfigResponse, error) {
+	if s.driver == nil {
+		return nil, status.Error(codes.Unimplemented, "unknown method RuntimeConfig")
+	}
+	return s.driver, nil
+}
+
+func (s *server) ImageStatus(_ context.Context, r *runtimeapi.ImageStatusRequest) (*runtimeapi.ImageStatusResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.Contains(s.held, r.Image.Image) {
+		return &runtimeapi.ImageStatusResponse{}, nil
+	}
+	return &runtimeapi.ImageStatusResponse{Image: &runtimeapi.Image{Id: "sha256:1"}}, nil
+}
+
+func (s *server) PullImage(_ context.Context, r *runtimeapi.PullImageRequest) (*runtimeapi.PullImageResponse, error) {
+	if s.pull != nil {
+		if err := s.pull(); err != nil {
+			return nil, err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held = append(s.held, r.Image.Image)
+	return &runtimeapi.PullImageResponse{ImageRef: "sha256:1"}, nil
+}
+
+func (s *server) ListPodSandbox(context.Context, *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &runtimeapi.ListPodSandboxResponse{Items: slices.Clone(s.sandboxes)}, nil
+}
+
+func (s *server) StopPodSandbox(context.Context, *runtimeapi.StopPodSandboxRequest) (*runtimeapi.StopPodSandboxResponse, error) {
+	if s.stop != nil {
+		return &runtimeapi.StopPodSandboxResponse{}, s.stop()
+	}
+	return &runtimeapi.StopPodSandboxResponse{}, nil
+}
+
+func (s *server) RemovePodSandbox(_ context.Context, r *runtimeapi.RemovePodSandboxRequest) (*runtimeapi.RemovePodSandboxResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sandboxes = slices.DeleteFunc(s.sandboxes, func(p *runtimeapi.PodSandbox) bool { return p.Id == r.PodSandboxId })
+	return &runtimeapi.RemovePodSandboxResponse{}, nil
+}
+
+func (s *server) ListContainers(context.Context, *runtimeapi.ListContainersRequest) (*runtimeapi.ListContainersResponse, error) {
+	list := &runtimeapi.ListContainersResponse{Containers: []*runtimeapi.Container{{Id: "gone", CreatedAt: 5}}}
+	for _, c := range s.containers {
+		list.Containers = append(list.Containers, &runtimeapi.Container{Id: c.Id, CreatedAt: c.CreatedAt})
+	}
+	return list, nil
+}
+
+func (s *server) ContainerStatus(_ context.Context, r *runtimeapi.ContainerStatusRequest) (*runtimeapi.ContainerStatusResponse, error) {
+	for _, c := range s.containers {
+		if c.Id == r.ContainerId {
+			return &runtimeapi.ContainerStatusResponse{Status: c}, nil
+		}
+	}
+	return nil, status.Error(codes.NotFound, "no such container")
+}
+
+func TestConditionOfARuntime(t *testing.T) {
+	well := []*runtimeapi.RuntimeCondition{{Type: "NetworkReady"}, {Type: "RuntimeReady", Status: true}}
+	driver := func(d runtimeapi.CgroupDriver) *runtimeapi.RuntimeConfigResponse {
+		return &runtimeapi.RuntimeConfigResponse{Linux: &runtimeapi.LinuxRuntimeConfiguration{CgroupDriver: d}}
+	}
+	for name, c := range map[string]struct {
+		server *server
+		want   change.Runtime
+	}{
+		"well": {
+			&server{condition: well, driver: driver(runtimeapi.CgroupDriver_SYSTEMD), info: map[string]string{"config": `{"sandboxImage":"pause:1"}`}},
+			change.Runtime{Ready: true, CgroupDriver: "systemd", ReportsDriver: true, SandboxImage: "pause:1"},
+		},
+		"cgroupfs": {
+			&server{condition: well, driver: driver(runtimeapi.CgroupDriver_CGROUPFS), info: map[string]string{"config": `{}`}},
+			change.Runtime{Ready: true, CgroupDriver: "cgroupfs", ReportsDriver: true},
+		},
+		"too old to tell": {
+			&server{condition: well, info: map[string]string{"config": "not JSON"}},
+			change.Runtime{Ready: true},
+		},
+		"tells nothing of Linux": {&server{condition: well, driver: &runtimeapi.RuntimeConfigResponse{}}, change.Runtime{Ready: true}},
+		"not ready": {
+			&server{condition: []*runtimeapi.RuntimeCondition{{Type: "RuntimeReady", Reason: "Broken", Message: "no disk"}}},
+			change.Runtime{Reason: "Broken: no disk"},
+		},
+		"silent": {&server{}, change.Runtime{Reason: "it does not tell whether it is ready"}},
+	} {
+		c.want.Name, c.want.Version = "containerd", "v2.4.2"
+		got, err := Runtimes{}.Runtime(t.Context(), start(t, c.server))
+		if err != nil || got != c.want {
+			t.Errorf("%s: got %+v and %v, want %+v", name, got, err, c.want)
+		}
+	}
+}
+
+func TestARuntimeThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	mute := filepath.Join(t.TempDir(), "mute.sock")
+	l, err := net.Listen("unix", mute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() // it accepts, since the kernel does, and never says a word
+	half := grpc.NewServer()
+	lh, err := net.Listen("unix", filepath.Join(t.TempDir(), "half.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	go half.Serve(lh)
+	defer half.Stop()
+	for socket, says := range map[string]string{
+		"unix:///nonexistent/crio.sock":   "container runtime at unix:///nonexistent/crio.sock does not answer: ",
+		"unix://" + mute:                  "does not answer",
+		"unix://" + lh.Addr().String():    "does not serve the CRI",
+		"tcp://127.0.0.1:1":               "is not a URL like unix:///",
+		"/run/containerd/containerd.sock": "is not a URL like unix:///",
+	} {
+		begun := time.Now()
+		_, err := Runtimes{}.Runtime(t.Context(), socket)
+		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "rpc error") {
+			t.Errorf("%s: got %v, want %q in it", socket, err, says)
+		}
+		if strings.Contains(says, "does not") && len(problem.Hints(err)) == 0 {
+			t.Errorf("%s: want a hint", socket)
+		}
+		if took := time.Since(begun); took > 2*connectLimit {
+			t.Errorf("%s: it took %s", socket, took)
+		}
+	}
+}
+
+func TestRuntimesAreThoseThatAccept(t *testing.T) {
+	a, b := start(t, &server{}), start(t, &server{})
+	got := accepting(t.Context(), []string{b, "unix:///nonexistent/crio.sock", a})
+	if !slices.Equal(got, []string{b, a}) {
+		t.Errorf("got %q, want the two that answer, in the order given", got)
+	}
+	if got := accepting(t.Context(), known()[:0]); len(got) != 0 {
+		t.Errorf("got %q of none", got)
+	}
+}
+
+func TestPulling(t *testing.T) {
+	t.Parallel()
+	busy := status.Error(codes.Unavailable, "the registry is busy")
+	missing := status.Error(codes.NotFound, "no such image")
+	for name, c := range map[string]struct {
+		failures int64
+		err      error
+		tries    int64
+		ok       bool
+	}{
+		"at once":           {0, nil, 1, true},
+		"at the third try":  {2, busy, 3, true},
+		"five times is all": {99, busy, 5, false},
+		"what is not there": {99, missing, 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var tries atomic.Int64
+			s := &server{pull: func() error {
+				if tries.Add(1) <= c.failures {
+					return c.err
+				}
+				return nil
+			}}
+			pull := change.PullImage{Socket: start(t, s), Ref: "registry.example/pause:1"}
+			err := Runtimes{}.Do(t.Context(), pull)
+			if (err == nil) != c.ok || tries.Load() != c.tries {
+				t.Errorf("after %d tries: %v; want %d tries", tries.Load(), err, c.tries)
+			}
+			if err != nil && (!strings.Contains(err.Error(), status.Convert(c.err).Message()) || status.Code(err) != status.Code(c.err)) {
+				t.Errorf("got %v", err)
+			}
+			if there, err := (Runtimes{}).Image(t.Context(), pull.Socket, pull.Ref); err != nil || there != c.ok {
+				t.Errorf("then the image is there: %v, %v", there, err)
+			}
+		})
+	}
+}
+
+func TestRemovingContainers(t *testing.T) {
+	t.Parallel()
+	var calls, now, most atomic.Int64
+	s := &server{stop: func() error {
+		for n := now.Add(1); ; {
+			old := most.Load()
+			if n <= old || most.CompareAndSwap(old, n) {
+				break
+			}
+		}
+		defer now.Add(-1)
+		time.Sleep(10 * time.Millisecond)
+		if calls.Add(1)%3 == 0 {
+			return errors.New("the network plugin stumbled")
+		}
+		return nil
+	}}
+	for i := range 20 {
+		s.sandboxes = append(s.sandboxes, &runtimeapi.PodSandbox{
+			Id: fmt.Sprint(i), Metadata: &runtimeapi.PodSandboxMetadata{Name: fmt.Sprint("pod", i), Namespace: "default"}})
+	}
+	socket := start(t, s)
+	if err := (Runtimes{}).Do(t.Context(), change.RemoveContainers{Socket: socket}); err != nil {
+		t.Error(err)
+	}
+	if left, err := (Runtimes{}).Sandboxes(t.Context(), socket); err != nil || len(left) != 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+	if n := most.Load(); n < 2 || n > atOnce {
+		t.Errorf("%d Pods were stopped at the same time, want 2 to %d", n, atOnce)
+	}
+}
+
+func TestAPodThatStaysDoesNotKeepTheOthers(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int64
+	s := &server{stop: func() error {
+		if calls.Add(1); calls.Load() <= 5 {
+			return errors.New("stuck")
+		}
+		return nil
+	}}
+	s.sandboxes = []*runtimeapi.PodSandbox{{Id: "1", Metadata: &runtimeapi.PodSandboxMetadata{Name: "etcd-cp1", Namespace: "kube-system"}}}
+	socket := start(t, s)
+	err := Runtimes{}.Do(t.Context(), change.RemoveContainers{Socket: socket})
+	if err == nil || !strings.Contains(err.Error(), "stopping Pod kube-system/etcd-cp1: stuck") || calls.Load() != 5 {
+		t.Errorf("after %d tries: %v", calls.Load(), err)
+	}
+	left, err := Runtimes{}.Sandboxes(t.Context(), socket)
+	if want := []change.Sandbox{{ID: "1", Name: "etcd-cp1", Namespace: "kube-system"}}; err != nil || !slices.Equal(left, want) {
+		t.Errorf("left: %v, %v; want %v", left, err, want)
+	}
+}
+
+func TestContainersTellWhatTheyWrote(t *testing.T) {
+	labels := map[string]string{"io.kubernetes.pod.name": "etcd-cp1", "io.kubernetes.pod.namespace": "kube-system"}
+	s := &server{containers: []*runtimeapi.ContainerStatus{
+		{Id: "2", CreatedAt: 20, Labels: labels, State: runtimeapi.ContainerState_CONTAINER_RUNNING, LogPath: "/absent",
+			Metadata: &runtimeapi.ContainerMetadata{Name: "etcd", Attempt: 1}},
+		{Id: "1", CreatedAt: 10, Labels: labels, State: runtimeapi.ContainerState_CONTAINER_EXITED, ExitCode: 2, LogPath: "/log",
+			Metadata: &runtimeapi.ContainerMetadata{Name: "etcd"}},
+	}}
+	r := Runtimes{Tail: func(path string, limit int64) ([]byte, error) {
+		if path != "/log" {
+			return nil, errors.New("no such file")
+		}
+		return []byte("2026-09-01T12:00:00.1Z stderr F bad flag\n"), nil
+	}}
+	got, err := r.Containers(t.Context(), start(t, s))
+	want := []change.Container{
+		{ID: "1", Name: "etcd", Pod: "etcd-cp1", Namespace: "kube-system", ExitCode: 2, Log: "bad flag\n"},
+		{ID: "2", Name: "etcd", Pod: "etcd-cp1", Namespace: "kube-system", Running: true, Attempt: 1},
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %+v and %v, want %+v", got, err, want)
+	}
+}
+
+func TestLogs(t *testing.T) {
+	line := func(tag, text string) string {
+		return "2026-09-01T12:00:00.000000001Z stdout " + tag + " " + text + "\n"
+	}
+	for name, c := range map[string]struct{ raw, want string }{
+		"nothing":          {"", ""},
+		"a word":           {line("F", "hello  world"), "hello  world\n"},
+		"parts of a line":  {line("P", "one ") + line("P", "two ") + line("F", "three"), "one two three\n"},
+		"an empty line":    {line("F", "a") + line("F", "") + line("F", "b"), "a\n\nb\n"},
+		"cut off":          {strings.Repeat("x", logRead-len(line("F", "end")))[1:] + "\n" + line("F", "end"), "end\n"},
+		"more than enough": {strings.Repeat(line("F", strings.Repeat("y", 99)), 30), strings.Repeat(strings.Repeat("y", 99)+"\n", 20)},
+		"one long line":    {line("F", strings.Repeat("z", 3*logKept)), strings.Repeat("z", logKept-1) + "\n"},
+	} {
+		r := Runtimes{Tail: func(string, int64) ([]byte, error) { return []byte(c.raw), nil }}
+		if got := r.log("/log"); got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
+	if got := (Runtimes{}).log("/log"); got != "" {
+		t.Errorf("got %q without a way to read", got)
+	}
+}

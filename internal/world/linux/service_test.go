@@ -1,0 +1,111 @@
+package linux
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/problem"
+)
+
+func TestStatesOfSystemdUnits(t *testing.T) {
+	start := time.UnixMicro(1_700_000_000_123_456)
+	since := uint64(start.UnixMicro())
+	for name, c := range map[string]struct {
+		unit unit
+		want change.Service
+	}{
+		"running":          {unit{"loaded", "active", "enabled", since, false}, change.Service{Exists: true, Enabled: true, Active: true, Since: start}},
+		"stopped":          {unit{"loaded", "inactive", "disabled", since, false}, change.Service{Exists: true}},
+		"failed":           {unit{"loaded", "failed", "enabled", since, false}, change.Service{Exists: true, Enabled: true}},
+		"between attempts": {unit{"loaded", "activating", "enabled", since, false}, change.Service{Exists: true, Enabled: true, Active: true}},
+		"reloading":        {unit{"loaded", "reloading", "static", since, false}, change.Service{Exists: true, Enabled: true, Active: true, Since: start}},
+		"masked":           {unit{"masked", "inactive", "masked", 0, false}, change.Service{Exists: true}},
+		"linked":           {unit{"loaded", "inactive", "linked", 0, false}, change.Service{Exists: true}},
+		"unknown":          {unit{"not-found", "inactive", "", 0, false}, change.Service{}},
+	} {
+		if got := c.unit.service(); got != c.want {
+			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+func TestUnitNames(t *testing.T) {
+	for name, want := range map[string]string{"kubelet": "kubelet.service", "crio.socket": "crio.socket", "systemd-resolved": "systemd-resolved.service"} {
+		if got := unitName(name); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+func TestWithoutAnInitSystem(t *testing.T) {
+	if _, err := os.Stat("/run/systemd/system"); err == nil {
+		t.Skip("systemd runs here")
+	}
+	t.Setenv("PATH", folder(t))
+	if _, err := (Machine{}).Service(t.Context(), "kubelet"); !errors.Is(err, change.ErrNoInitSystem) {
+		t.Errorf("got %v", err)
+	}
+	for _, active := range []bool{true, false} {
+		if err := (Machine{}).Do(t.Context(), change.SetService{Name: "kubelet", Active: active}); !errors.Is(err, change.ErrNoInitSystem) {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+// rcService behaves as the program of OpenRC does for one service, "kubelet".
+const rcService = `#!/bin/sh
+if [ "$1" = --exists ]; then [ "$2" = kubelet ]; exit; fi
+[ "$1" = kubelet ] || { echo " * rc-service: service '$1' does not exist" >&2; exit 1; }
+case $2 in
+status) [ -L $STATE/started/kubelet ] && exit 0; exit 3;;
+restart) [ -e $STATE/broken ] && { echo "cannot run it" >&2; exit 1; }; mkdir -p $STATE/started; rm -f $STATE/started/kubelet; ln -s /etc/init.d/kubelet $STATE/started/kubelet;;
+stop) rm -f $STATE/started/kubelet;;
+esac
+`
+
+func TestOpenRC(t *testing.T) {
+	bin, state := folder(t), folder(t)
+	for name, script := range map[string]string{"rc-service": rcService, "rc-update": "#!/bin/sh\n[ \"$*\" = 'show default' ] && printf '       kubelet | default\\n  local | default\\n'\n"} {
+		if err := os.Chmod(put(t, script, bin, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", bin+":/usr/bin:/bin")
+	t.Setenv("STATE", state)
+	o := openRC{state}
+	is := func(name string, want change.Service) {
+		t.Helper()
+		got, err := o.service(t.Context(), name)
+		since := got.Since
+		got.Since = time.Time{}
+		if err != nil || got != want || want.Active != (time.Since(since) < time.Minute) {
+			t.Errorf("got %+v since %s, and %v; want %+v", got, since, err, want)
+		}
+	}
+	is("local2", change.Service{})
+	is("kubelet", change.Service{Exists: true, Enabled: true})
+	if err := o.restart(t.Context(), "kubelet"); err != nil {
+		t.Error(err)
+	}
+	is("kubelet", change.Service{Exists: true, Enabled: true, Active: true})
+	if err := errors.Join(o.stop(t.Context(), "kubelet"), o.stop(t.Context(), "local2")); err != nil {
+		t.Error(err)
+	}
+	is("kubelet", change.Service{Exists: true, Enabled: true})
+	put(t, "", filepath.Join(state, "broken"))
+	err := o.restart(t.Context(), "kubelet")
+	if err == nil || !strings.Contains(err.Error(), "cannot run it") || len(problem.Hints(err)) == 0 {
+		t.Errorf("got %v, want what it said and a hint", err)
+	}
+	if err := os.Remove(filepath.Join(bin, "rc-update")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.service(t.Context(), "kubelet"); err == nil {
+		t.Error("without rc-update: want an error")
+	}
+}

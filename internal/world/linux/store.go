@@ -1,0 +1,96 @@
+package linux
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Store keeps the files of a journal in a folder that only root may enter. It holds a lock
+// from its making to its Close, so that no two runs write one journal.
+type Store struct {
+	dir  string
+	lock *os.File
+}
+
+// ErrLocked says that another run holds the journal.
+var ErrLocked = errors.New("another kubeadm is at work on this machine")
+
+// NewStore opens the journal in dir and takes its lock. The folder is made when something is first written.
+// If another run has the lock, the error is ErrLocked and names its process.
+func NewStore(dir string) (*Store, error) {
+	// The lock lies beside the folder's parent, which exists on a machine that nothing was
+	// done on yet; nothing of ours may be made before the first change.
+	f, err := os.OpenFile(lockFile, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("taking the lock of this machine: %w", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		defer f.Close()
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fmt.Errorf("taking the lock of this machine: %w", err)
+		}
+		owner, _ := io.ReadAll(io.LimitReader(f, 32))
+		return nil, fmt.Errorf("%w (process %s): wait for it to end", ErrLocked, strings.TrimSpace(string(owner)))
+	}
+	if err := errors.Join(f.Truncate(0), writeAt(f, fmt.Sprintln(os.Getpid()))); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &Store{dir: dir, lock: f}, nil
+}
+
+// lockFile is in memory only: a lock ends with the machine's run.
+const lockFile = "/run/kubeadm.lock"
+
+func writeAt(f *os.File, text string) error {
+	_, err := f.WriteAt([]byte(text), 0)
+	return err
+}
+
+// Close gives the lock back.
+func (s *Store) Close() error {
+	return errors.Join(os.Remove(lockFile), s.lock.Close())
+}
+
+// Load reads a whole file.
+func (s *Store) Load(name string) ([]byte, error) { return os.ReadFile(filepath.Join(s.dir, name)) }
+
+// Append adds to a file; the data has reached the disk when it returns.
+func (s *Store) Append(name string, data []byte) error {
+	path := filepath.Join(s.dir, name)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		f, err = s.create(path)
+	}
+	if err != nil {
+		return explain(path, err)
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = unix.Fdatasync(int(f.Fd()))
+	}
+	return explain(path, errors.Join(err, f.Close()))
+}
+
+func (s *Store) create(path string) (*os.File, error) {
+	if err := makeDirs(filepath.Dir(s.dir), 0o700); err != nil {
+		return nil, err
+	}
+	if err := makeDirs(s.dir, 0o700); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return f, syncDir(s.dir)
+}
+
+// Clear removes the folder and all that is in it.
+func (s *Store) Clear() error { return os.RemoveAll(s.dir) }

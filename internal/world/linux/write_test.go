@@ -1,0 +1,121 @@
+package linux
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"kubeadm/internal/change"
+)
+
+func TestAFullDiskIsNamed(t *testing.T) {
+	dir := folder(t)
+	mount(t, dir, "size=16k")
+	name := put(t, "old", dir, "admin.conf")
+	big := change.WriteFile{Path: name, Data: make([]byte, 1<<16), Mode: 0o600}
+	fails(t, big, "no space left on "+dir+":")
+	if err := (Machine{}).Do(t.Context(), big); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("got %v, want an error that is ENOSPC", err)
+	}
+	reads(t, name, "old")
+	inside, err := os.ReadDir(dir)
+	if err != nil || len(inside) != 1 {
+		t.Errorf("left over: %v, %v", inside, err)
+	}
+	big.Data = []byte("new")
+	do(t, big)
+	reads(t, name, "new")
+}
+
+func TestALinkStaysAndItsTargetIsWritten(t *testing.T) {
+	dir := folder(t)
+	end := put(t, "old", dir, "real", "file")
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink("real/file", link); err != nil {
+		t.Fatal(err)
+	}
+	do(t, change.WriteFile{Path: link, Data: []byte("new"), Mode: 0o600})
+	reads(t, end, "new")
+	if to, err := os.Readlink(link); err != nil || to != "real/file" {
+		t.Errorf("the link is now %q, %v", to, err)
+	}
+	info, err := Machine{}.ReadDir(t.Context(), dir)
+	if err != nil || len(info) != 2 || !info[0].Link || info[1].Link {
+		t.Errorf("got %+v and %v, want one link and one folder", info, err)
+	}
+	if err := os.Remove(end); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, change.WriteFile{Path: link, Mode: 0o600}, link, "symbolic link", "remove the link")
+	gone(t, end)
+}
+
+func TestWhatAKilledWriteLeftIsSweptAway(t *testing.T) {
+	dir := folder(t)
+	left := put(t, "half a secr", dir, ".admin.conf8371624098127364")
+	others := []string{
+		put(t, "x", dir, ".admin.conf"), put(t, "x", dir, ".admin.conf1"),
+		put(t, "x", dir, ".admin.conf.bak123456789012345"), put(t, "x", dir, "admin.conf8371624098127364"),
+		put(t, "x", dir, ".kubelet.conf8371624098127364"),
+	}
+	do(t, change.WriteFile{Path: filepath.Join(dir, "admin.conf"), Data: []byte("new"), Mode: 0o600})
+	gone(t, left)
+	left = put(t, "half a secr", dir, ".admin.conf8371624098127364")
+	do(t, change.Remove{Path: filepath.Join(dir, "admin.conf")})
+	gone(t, left)
+	for _, o := range others {
+		reads(t, o, "x")
+	}
+}
+
+func TestAnOwnerIsKept(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("giving files away needs root")
+	}
+	name := put(t, "old", folder(t), "file")
+	if err := errors.Join(os.Chown(name, 1234, 4321), os.Chmod(name, 0o604)); err != nil {
+		t.Fatal(err)
+	}
+	do(t, change.WriteFile{Path: name, Data: []byte("new"), Mode: 0o600})
+	info, err := os.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := info.Sys().(*syscall.Stat_t); s.Uid != 1234 || s.Gid != 4321 || info.Mode() != 0o604 {
+		t.Errorf("now owned by %d:%d with %v", s.Uid, s.Gid, info.Mode())
+	}
+}
+
+func TestModesDoNotDependOnTheUmask(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0o077))
+	dir := folder(t)
+	do(t, change.WriteFile{Path: filepath.Join(dir, "a", "ca.crt"), Mode: 0o644})
+	do(t, change.MakeDir{Path: filepath.Join(dir, "b", "c"), Mode: 0o750})
+	for path, want := range map[string]fs.FileMode{"a": 0o755, "a/ca.crt": 0o644, "b": 0o750, "b/c": 0o750} {
+		info, err := os.Stat(filepath.Join(dir, path))
+		if err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: got %v and %v, want %v", path, info.Mode(), err, want)
+		}
+	}
+}
+
+func TestErrorsNameTheFileAndNotItsTemporaryName(t *testing.T) {
+	dir := folder(t)
+	mount(t, dir, "")
+	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, "admin.conf")
+	fails(t, change.WriteFile{Path: name, Mode: 0o600}, name+":", "read-only")
+	err := Machine{}.Do(t.Context(), change.WriteFile{Path: name, Mode: 0o600})
+	if strings.Contains(err.Error(), "/.admin.conf") {
+		t.Errorf("got %v", err)
+	}
+	fails(t, change.WriteFile{Path: "/dev/null", Mode: 0o600}, "/dev/null", "not a regular file")
+}
