@@ -74,17 +74,27 @@ func (k *Cluster) pair(via change.Etcd) (tls.Certificate, error) {
 	return pair, nil
 }
 
-// hints reads the reasons from texts, since gRPC passes on nothing else of a failed handshake.
-func hints(via change.Etcd, failed error) []string {
-	all := failed.Error()
+// hints looks for what may be wrong with the certificates. Of the server's it reads in the text, since
+// gRPC passes on nothing else of a failed handshake. Of the client's own it finds out itself: a server
+// that refuses it hangs up, and often its reason is lost.
+func hints(via change.Etcd, trust *tls.Config, failed error) []string {
+	var all []string
+	text := failed.Error()
 	switch {
-	case strings.Contains(all, "signed by unknown authority"):
-		return []string{fmt.Sprintf("the CA in %s did not sign etcd's certificate: one of them belongs to another cluster", via.CAFile)}
-	case strings.Contains(all, "certificate required"), strings.Contains(all, "bad certificate"),
-		strings.Contains(all, "unknown certificate"):
-		return []string{fmt.Sprintf("etcd did not accept the client certificate %s; is it signed by etcd's CA and still valid?", via.CertFile)}
-	case strings.Contains(all, "certificate has expired"):
-		return []string{`etcd's certificate is not valid by this machine's clock; see "kubeadm certs check-expiration"`}
+	case strings.Contains(text, "signed by unknown authority"):
+		all = append(all, fmt.Sprintf("the CA in %s did not sign etcd's certificate: one of them belongs to another cluster", via.CAFile))
+	case strings.Contains(text, "certificate has expired"):
+		all = append(all, `etcd's certificate is not valid by this machine's clock; see "kubeadm certs check-expiration"`)
 	}
-	return nil
+	if trust == nil || len(trust.Certificates) == 0 {
+		return all
+	}
+	_, err := trust.Certificates[0].Leaf.Verify(x509.VerifyOptions{
+		Roots:     trust.RootCAs,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+	if err != nil {
+		all = append(all, fmt.Sprintf("etcd may refuse the client certificate %s: %v", via.CertFile, err))
+	}
+	return all
 }

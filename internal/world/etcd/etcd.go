@@ -106,7 +106,7 @@ func (k *Cluster) anywhere(ctx context.Context, via change.Etcd, do func(context
 		}
 		failed = err
 	}
-	return problem.New("", failed, hints(via, failed)...)
+	return problem.New("", failed, hints(via, trust, failed)...)
 }
 
 // final marks an error that is the same at every endpoint and however often one tries.

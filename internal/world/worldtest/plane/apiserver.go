@@ -37,7 +37,7 @@ func StartAPIServer(t *testing.T) *APIServer {
 		"--etcd-servers="+e.Via.Endpoints[0], "--etcd-cafile="+in("etcd/ca.crt"),
 		"--etcd-certfile="+in("apiserver-etcd-client.crt"), "--etcd-keyfile="+in("apiserver-etcd-client.key"),
 		"--client-ca-file="+in("ca.crt"), "--tls-cert-file="+in("apiserver.crt"), "--tls-private-key-file="+in("apiserver.key"),
-		"--service-account-issuer=https://kubernetes.default.svc.cluster.local", "--service-account-key-file="+in("ca.key"),
+		"--service-account-issuer=https://plane.example", "--service-account-key-file="+in("ca.key"),
 		"--service-account-signing-key-file="+in("ca.key"), "--service-cluster-ip-range=10.96.0.0/12",
 		"--authorization-mode=Node,RBAC", "--allow-privileged=true", "--enable-bootstrap-token-auth=true")
 	a.Admin = a.Identity(t, "admin", "system:masters")
