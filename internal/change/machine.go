@@ -57,7 +57,7 @@ func (c PullImage) Inverse(context.Context, Reader) (Change, error) { return nil
 // RemoveContainers makes the container runtime hold no Pod sandbox of Kubernetes, and so none of their containers.
 type RemoveContainers struct {
 	Socket string
-	Pod    string // only sandboxes of Pods of that name, or of static ones that begin with it; empty: all
+	Pod    string // only those of the static Pod with that name; empty: all
 }
 
 // Target is the runtime's Pods.
@@ -72,7 +72,8 @@ func (c RemoveContainers) String() string {
 
 // Wants tells whether the sandbox is one of those to be removed.
 func (c RemoveContainers) Wants(s Sandbox) bool {
-	return c.Pod == "" || s.Name == c.Pod || strings.HasPrefix(s.Name, c.Pod+"-")
+	// A static Pod is called by its manifest's name and the node's.
+	return c.Pod == "" || s.Namespace == "kube-system" && strings.HasPrefix(s.Name, c.Pod+"-")
 }
 
 // Done tells whether no such sandbox is left.

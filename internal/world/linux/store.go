@@ -25,9 +25,10 @@ var ErrLocked = errors.New("another kubeadm is at work on this machine")
 // NewStore opens the journal in dir and takes its lock. The folder is made when something is first written.
 // If another run has the lock, the error is ErrLocked and names its process.
 func NewStore(dir string) (*Store, error) {
-	// The lock lies beside the folder's parent, which exists on a machine that nothing was
-	// done on yet; nothing of ours may be made before the first change.
 	f, err := os.OpenFile(lockFile, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if errors.Is(err, fs.ErrPermission) {
+		return &Store{dir: dir}, nil // who may not lock may not change anything either, and is told so by preflight
+	}
 	if err != nil {
 		return nil, fmt.Errorf("taking the lock of this machine: %w", err)
 	}
@@ -45,7 +46,8 @@ func NewStore(dir string) (*Store, error) {
 	return &Store{dir: dir, lock: f}, nil
 }
 
-// lockFile is in memory only: a lock ends with the machine's run.
+// lockFile is in memory only and not in dir: nothing may be written to the disk before the
+// first change. It is never removed, as that would let two runs lock two files of that name.
 const lockFile = "/run/kubeadm.lock"
 
 func writeAt(f *os.File, text string) error {
@@ -55,7 +57,10 @@ func writeAt(f *os.File, text string) error {
 
 // Close gives the lock back.
 func (s *Store) Close() error {
-	return errors.Join(os.Remove(lockFile), s.lock.Close())
+	if s.lock == nil {
+		return nil
+	}
+	return s.lock.Close()
 }
 
 // Load reads a whole file.
@@ -79,10 +84,11 @@ func (s *Store) Append(name string, data []byte) error {
 }
 
 func (s *Store) create(path string) (*os.File, error) {
-	if err := makeDirs(filepath.Dir(s.dir), 0o700); err != nil {
+	parent := filepath.Dir(s.dir)
+	if err := makeDirs(filepath.Dir(parent), 0o755); err != nil {
 		return nil, err
 	}
-	if err := makeDirs(s.dir, 0o700); err != nil {
+	if err := errors.Join(makeDirs(parent, 0o700), makeDirs(s.dir, 0o700)); err != nil {
 		return nil, err
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600)
