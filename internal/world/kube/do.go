@@ -61,12 +61,12 @@ func (k *Cluster) put(ctx context.Context, w write) error {
 		if !apierrors.IsAlreadyExists(err) && !apierrors.IsInvalid(err) {
 			return err
 		}
-		now, gone := r.Get(ctx, ref.Name, metav1.GetOptions{})
-		if apierrors.IsNotFound(gone) {
+		now, unread := r.Get(ctx, ref.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(unread) {
 			return err
 		}
-		if gone != nil {
-			return gone
+		if unread != nil {
+			return unread
 		}
 		return update(ctx, r, now, w)
 	})
@@ -100,7 +100,7 @@ func (k *Cluster) label(ctx context.Context, c change.LabelNode) error {
 		if err != nil {
 			return err
 		}
-		// The kubelet registers first and labels then; before that its labels would be lost.
+		// A Node without this label was not made by its kubelet, or not to the end.
 		if _, ok := now.GetLabels()["kubernetes.io/hostname"]; !ok {
 			return fmt.Errorf("the kubelet has not labelled Node %s yet", c.Name)
 		}

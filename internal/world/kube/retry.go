@@ -17,8 +17,8 @@ import (
 // attempt is something to ask of the API server, again and again while that may help.
 type attempt struct {
 	as    change.Identity
-	op    string // completes "could not go on: …", such as "reading Node cp1"
-	again func(error) bool
+	op    string           // what is asked, such as "reading Node cp1"
+	again func(error) bool // whether to ask once more after this error
 	do    func(ctx context.Context, c *client) error
 }
 
