@@ -28,6 +28,11 @@ type Options struct {
 	Log func(format string, args ...any)
 }
 
+// KeepFailed is an Options.Keep for tests: it leaves a failed test's nodes when the environment says KEEP=failure.
+func KeepFailed(t interface{ Failed() bool }) func() bool {
+	return func() bool { return t.Failed() && os.Getenv("KEEP") == "failure" }
+}
+
 // Cluster is a set of nodes on one switch.
 type Cluster struct {
 	name    string

@@ -67,12 +67,7 @@ func (n *Node) Fingerprint(ctx context.Context) (Fingerprint, error) {
 		if err != nil {
 			return nil, fmt.Errorf("listing %s: %w", subject, err)
 		}
-		for l := range strings.Lines(result.Stdout) {
-			l = strings.TrimSpace(counters.ReplaceAllString(l, ""))
-			if l != "" && !strings.HasPrefix(l, "# Warning") {
-				f[subject] = append(f[subject], l)
-			}
-		}
+		f[subject] = flatten(result.Stdout)
 	}
 	mounts, err := mountsOf(strconv.Itoa(pid))
 	if err != nil {
@@ -90,6 +85,25 @@ func (n *Node) Fingerprint(ctx context.Context) (Fingerprint, error) {
 		slices.Sort(lines)
 	}
 	return f, nil
+}
+
+// flatten gives each line of a listing the headings it stands under, as rules of nftables do, and drops counters.
+func flatten(listing string) []string {
+	var lines, headings []string
+	for l := range strings.Lines(listing) {
+		l = strings.TrimSpace(counters.ReplaceAllString(l, ""))
+		switch heading, opens := strings.CutSuffix(l, " {"); {
+		case l == "" || strings.HasPrefix(l, "# Warning"):
+		case l == "}" && len(headings) > 0:
+			headings = headings[:len(headings)-1]
+		case opens:
+			headings = append(headings, heading)
+			lines = append(lines, strings.Join(headings, ", "))
+		default:
+			lines = append(lines, strings.Join(append(slices.Clone(headings), l), ", "))
+		}
+	}
+	return lines
 }
 
 // volatile files say nothing about what was done to a node.

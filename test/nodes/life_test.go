@@ -26,10 +26,7 @@ func bundle(t *testing.T) string {
 
 func newCluster(t *testing.T) *Cluster {
 	t.Helper()
-	c, err := NewCluster(t.Context(), Options{
-		Bundle: bundle(t), Log: t.Logf,
-		Keep: func() bool { return t.Failed() && os.Getenv("KEEP") == "failure" },
-	})
+	c, err := NewCluster(t.Context(), Options{Bundle: bundle(t), Log: t.Logf, Keep: KeepFailed(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -115,6 +115,14 @@ func TestDiffNamesWhatCameAndWhatWent(t *testing.T) {
 	}
 }
 
+func TestRulesKeepTheirChainAndLoseTheirCounters(t *testing.T) {
+	got := flatten("# Warning: table ip nat is managed\ntable ip nat {\n\tchain A {\n\t\tcounter packets 1 bytes 2 jump B\n\t}\n\tchain B {\n\t}\n}\n:INPUT ACCEPT [1:2]\n")
+	want := []string{"table ip nat", "table ip nat, chain A", "table ip nat, chain A, jump B", "table ip nat, chain B", ":INPUT ACCEPT"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestOwnMountsAreRead(t *testing.T) {
 	mounts, err := mountsOf("self")
 	if err != nil {

@@ -171,7 +171,7 @@ func down(ctx context.Context, args []string) error {
 		if err := nodes.Remove(ctx, name); err != nil {
 			return err
 		}
-		log("cluster %s is gone: no process, mount, control group or file is left", name)
+		log("cluster %s: no process, mount, control group or file is left", name)
 	}
 	return nil
 }

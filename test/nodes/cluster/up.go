@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"kubeadm/test/nodes"
 )
@@ -56,20 +55,13 @@ func explain(c *nodes.Cluster) {
 	if c.Name() != "dev" {
 		name = " --name " + c.Name()
 	}
-	program, err := os.Executable()
-	if err != nil || isTemporary(program) {
-		program = "go run ./test/nodes/cluster"
-	}
 	fmt.Printf(`
 The cluster's network is its own; these commands enter it:
-  %[1]s kubectl%[2]s -- get nodes -o wide
-  %[1]s shell%[2]s cp1
-  %[1]s down%[2]s
-`, program, name)
-}
-
-// isTemporary tells a program that "go run" built and will delete.
-func isTemporary(program string) bool {
-	name, err := filepath.Rel(os.TempDir(), program)
-	return err == nil && name[0] != '.' && filepath.Base(filepath.Dir(program)) == "exe"
+  go run ./test/nodes/cluster kubectl%[1]s -- get nodes -o wide
+  go run ./test/nodes/cluster shell%[1]s cp1
+  go run ./test/nodes/cluster down%[1]s
+`, name)
+	if name == "" {
+		fmt.Print("or, shorter, the last two: make shell NODE=cp1, make cluster-down\n")
+	}
 }
