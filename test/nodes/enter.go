@@ -28,7 +28,7 @@ func (c *Cluster) Kubectl(args ...string) error {
 		return errors.New("cluster " + c.name + " has no administrator's credentials yet: kubeadm init has not ended there")
 	}
 	kubectl := filepath.Join(c.record.Bundle, "bin/kubectl")
-	env := append(os.Environ(), "KUBECONFIG="+c.Kubeconfig())
+	env := append(os.Environ(), "KUBECONFIG="+c.Kubeconfig(), "KUBECACHEDIR="+filepath.Join(c.dir, "kubectl"))
 	return become(env, append([]string{"nsenter", "--net=" + c.switchFile(), "--", kubectl}, args...)...)
 }
 

@@ -49,13 +49,13 @@ func TestAddressesAreTakenInOrderAndOnce(t *testing.T) {
 }
 
 func TestJoinCommandsAreFoundInWhatInitPrints(t *testing.T) {
-	const printed = `You can now join any number of control-plane nodes
+	const printed = `More control-plane nodes:
 
   kubeadm join 10.77.0.11:6443 --token a.b \
 	--discovery-token-ca-cert-hash sha256:c \
 	--control-plane --certificate-key d
 
-Then you can join any number of worker nodes
+And workers:
 
 kubeadm join 10.77.0.11:6443 --token a.b \
 	--discovery-token-ca-cert-hash sha256:c 
