@@ -19,14 +19,14 @@ func TestStatesOfSystemdUnits(t *testing.T) {
 		unit unit
 		want change.Service
 	}{
-		"running":          {unit{"loaded", "active", "enabled", since, false}, change.Service{Exists: true, Enabled: true, Active: true, Since: start}},
-		"stopped":          {unit{"loaded", "inactive", "disabled", since, false}, change.Service{Exists: true}},
-		"failed":           {unit{"loaded", "failed", "enabled", since, false}, change.Service{Exists: true, Enabled: true}},
-		"between attempts": {unit{"loaded", "activating", "enabled", since, false}, change.Service{Exists: true, Enabled: true, Active: true}},
-		"reloading":        {unit{"loaded", "reloading", "static", since, false}, change.Service{Exists: true, Enabled: true, Active: true, Since: start}},
-		"masked":           {unit{"masked", "inactive", "masked", 0, false}, change.Service{Exists: true}},
-		"linked":           {unit{"loaded", "inactive", "linked", 0, false}, change.Service{Exists: true}},
-		"unknown":          {unit{"not-found", "inactive", "", 0, false}, change.Service{}},
+		"running":          {unit{"loaded", "active", "enabled", since}, change.Service{Exists: true, Enabled: true, Active: true, Since: start}},
+		"stopped":          {unit{"loaded", "inactive", "disabled", since}, change.Service{Exists: true}},
+		"failed":           {unit{"loaded", "failed", "enabled", since}, change.Service{Exists: true, Enabled: true}},
+		"between attempts": {unit{"loaded", "activating", "enabled", since}, change.Service{Exists: true, Enabled: true, Active: true}},
+		"reloading":        {unit{"loaded", "reloading", "static", since}, change.Service{Exists: true, Enabled: true, Active: true, Since: start}},
+		"masked":           {unit{"masked", "inactive", "masked", 0}, change.Service{Exists: true}},
+		"linked":           {unit{"loaded", "inactive", "linked", 0}, change.Service{Exists: true}},
+		"unknown":          {unit{"not-found", "inactive", "", 0}, change.Service{}},
 	} {
 		if got := c.unit.service(); got != c.want {
 			t.Errorf("%s: got %+v, want %+v", name, got, c.want)

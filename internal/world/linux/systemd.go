@@ -32,15 +32,9 @@ func (systemd) restart(ctx context.Context, name string) error {
 		return err
 	}
 	defer conn.Close()
-	u, err := load(ctx, conn, name)
-	if err != nil {
-		return err
-	}
-	// systemd knows which of its files have changed; reading all units anew for nothing costs much of a second.
-	if u.stale || u.state != "loaded" {
-		if err := conn.ReloadContext(ctx); err != nil {
-			return fmt.Errorf("making systemd read its units anew: %w", err)
-		}
+	// Always, since NeedDaemonReload stays false when a unit gets its first drop-in.
+	if err := conn.ReloadContext(ctx); err != nil {
+		return fmt.Errorf("making systemd read its units anew: %w", err)
 	}
 	return job(ctx, name, conn.RestartUnitContext)
 }
@@ -93,7 +87,6 @@ func seeStatus(name string, err error) error {
 type unit struct {
 	state, active, file string // LoadState, ActiveState, UnitFileState
 	since               uint64 // when it last became active, in µs since 1970
-	stale               bool   // its files have changed since systemd read them
 }
 
 func load(ctx context.Context, conn *dbus.Conn, name string) (unit, error) {
@@ -106,7 +99,6 @@ func load(ctx context.Context, conn *dbus.Conn, name string) (unit, error) {
 	u.active, _ = all["ActiveState"].(string)
 	u.file, _ = all["UnitFileState"].(string)
 	u.since, _ = all["ActiveEnterTimestamp"].(uint64)
-	u.stale, _ = all["NeedDaemonReload"].(bool)
 	if u.state == "" || u.active == "" {
 		return unit{}, fmt.Errorf("systemd tells nothing of unit %q", unitName(name))
 	}

@@ -1,0 +1,102 @@
+package cri
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"kubeadm/internal/change"
+)
+
+const containerd = "unix:///var/run/containerd/containerd.sock"
+
+// TestAContainerOfANode runs containers under a real containerd and removes them.
+func TestAContainerOfANode(t *testing.T) {
+	if os.Getenv("KUBEADM_TEST_NODE") != "1" {
+		t.Skip("it removes all Pods of the machine: KUBEADM_TEST_NODE=1 says that it may")
+	}
+	c, err := connect(t.Context(), containerd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	for _, name := range []string{"one", "two", "three"} {
+		runPod(t, c, name)
+	}
+	r := Runtimes{Tail: func(path string, _ int64) ([]byte, error) { return os.ReadFile(path) }}
+	one := waitForEnd(t, r)
+	if one.Pod != "one" || one.Namespace != "contract" || one.Name != "pause" || one.ExitCode != 0 || one.Log == "" {
+		t.Errorf("got %+v, want the end of a container that said its version", one)
+	}
+	if err := r.Do(t.Context(), change.RemoveContainers{Socket: containerd}); err != nil {
+		t.Error(err)
+	}
+	if left, err := r.Sandboxes(t.Context(), containerd); err != nil || len(left) != 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+	if err := r.Do(t.Context(), change.PullImage{Socket: containerd, Ref: "127.0.0.1:1/none:1"}); err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") {
+		t.Errorf("pulling from a registry that is not there: %v", err)
+	}
+}
+
+// runPod starts a Pod in the host's network with a container that tells the version of pause and ends.
+func runPod(t *testing.T, c *client, name string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	out, err := exec.Command("ctr", "--namespace", "k8s.io", "images", "ls", "-q").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var image string
+	for ref := range strings.FieldsSeq(string(out)) {
+		if strings.Contains(ref, "/pause:") {
+			image = ref
+		}
+	}
+	labels := map[string]string{"io.kubernetes.pod.name": name, "io.kubernetes.pod.namespace": "contract"}
+	logs := filepath.Join(t.TempDir(), name)
+	pod := &runtimeapi.PodSandboxConfig{
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "contract", Uid: name},
+		LogDirectory: logs, Labels: labels,
+		Linux: &runtimeapi.LinuxPodSandboxConfig{CgroupParent: "/contract", SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
+			NamespaceOptions: &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE}}},
+	}
+	sandbox, err := c.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: pod})
+	if err != nil {
+		t.Fatal(err)
+	}
+	container, err := c.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{PodSandboxId: sandbox.PodSandboxId, SandboxConfig: pod, Config: &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: "pause"}, Image: &runtimeapi.ImageSpec{Image: image},
+		Args: []string{"-v"}, LogPath: "0.log", Labels: labels, Linux: &runtimeapi.LinuxContainerConfig{},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: container.ContainerId}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// waitForEnd returns the oldest container once it has ended.
+func waitForEnd(t *testing.T, r Runtimes) change.Container {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		all, err := r.Containers(t.Context(), containerd)
+		if err != nil || len(all) != 3 {
+			t.Fatalf("got %+v and %v, want three containers", all, err)
+		}
+		if !all[0].Running && all[0].Log != "" {
+			return all[0]
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("it has not ended: %+v", all[0])
+		}
+	}
+}

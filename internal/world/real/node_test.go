@@ -1,0 +1,159 @@
+package real_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/world/real"
+	"kubeadm/internal/world/worldtest"
+)
+
+// onNode skips a test anywhere but on a machine made for tests, with systemd and containerd, that may be altered at will.
+func onNode(t *testing.T) {
+	t.Helper()
+	if os.Getenv("KUBEADM_TEST_NODE") != "1" {
+		t.Skip("it alters the machine: KUBEADM_TEST_NODE=1 says that it may")
+	}
+}
+
+func run(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(name, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %q: %v: %s", name, args, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+const units = "/run/systemd/system"
+
+// addUnit makes a unit that is enabled; systemd is not told.
+func addUnit(t *testing.T, name, service string) {
+	t.Helper()
+	file, wanted := filepath.Join(units, name+".service"), filepath.Join(units, "multi-user.target.wants", name+".service")
+	writeUnit(t, file, "[Service]\n"+service+"\n[Install]\nWantedBy=multi-user.target\n")
+	if err := os.MkdirAll(filepath.Dir(wanted), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(file, wanted); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = exec.Command("systemctl", "stop", name).Run() // it may have been stopped by the test
+		if err := errors.Join(os.Remove(file), os.Remove(wanted)); err != nil {
+			t.Error(err)
+		}
+		run(t, "systemctl", "daemon-reload")
+	})
+}
+
+func writeUnit(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func start(t *testing.T, unit string) error {
+	t.Helper()
+	return real.New().Do(t.Context(), change.SetService{Name: unit, Active: true})
+}
+
+func TestServicesOfANode(t *testing.T) {
+	onNode(t)
+	addUnit(t, "kubeadm-contract", "ExecStart=/bin/sleep infinity")
+	worldtest.Services(t, real.New(), worldtest.Service{Unit: "kubeadm-contract", File: filepath.Join(folder(t), "config")})
+}
+
+func TestAServiceBetweenAttemptsHasNotStarted(t *testing.T) {
+	onNode(t)
+	addUnit(t, "kubeadm-loop", "ExecStart=/bin/false\nRestart=always\nRestartSec=30")
+	if err := start(t, "kubeadm-loop"); err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		if run(t, "systemctl", "show", "-P", "SubState", "kubeadm-loop") == "auto-restart" {
+			break
+		}
+	}
+	got, err := real.New().Service(t.Context(), "kubeadm-loop")
+	if want := (change.Service{Exists: true, Enabled: true, Active: true}); err != nil || got != want {
+		t.Errorf("got %+v and %v, want %+v", got, err, want)
+	}
+}
+
+func TestAStartSeesChangedUnitFiles(t *testing.T) {
+	onNode(t)
+	addUnit(t, "kubeadm-changed", "ExecStart=/bin/sleep 1001")
+	runs := func(want string) {
+		t.Helper()
+		if err := start(t, "kubeadm-changed"); err != nil {
+			t.Fatal(err)
+		}
+		pid := run(t, "systemctl", "show", "-P", "MainPID", "kubeadm-changed")
+		line, err := os.ReadFile(filepath.Join("/proc", pid, "cmdline"))
+		if got := strings.Trim(strings.ReplaceAll(string(line), "\x00", " "), " "); err != nil || got != want {
+			t.Errorf("it runs %q, want %q: %v", got, want, err)
+		}
+	}
+	runs("/bin/sleep 1001")
+	dropIn := filepath.Join(units, "kubeadm-changed.service.d")
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dropIn); err != nil {
+			t.Error(err)
+		}
+	})
+	writeUnit(t, filepath.Join(dropIn, "10-kubeadm.conf"), "[Service]\nExecStart=\nExecStart=/bin/sleep 1002\n")
+	runs("/bin/sleep 1002")
+}
+
+func TestAServiceThatCannotStartIsExplained(t *testing.T) {
+	onNode(t)
+	addUnit(t, "kubeadm-broken", "Type=oneshot\nExecStart=/bin/false")
+	for unit, says := range map[string]string{"kubeadm-broken": `"failed"`, "kubeadm-no-such-unit": "not found"} {
+		err := start(t, unit)
+		if err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(strings.Join(problem.Hints(err), "\n"), "systemctl status "+unit) {
+			t.Errorf("%s: got %v with hints %q", unit, err, problem.Hints(err))
+		}
+	}
+}
+
+func TestMountsOfANode(t *testing.T) {
+	onNode(t)
+	dir := filepath.Join(folder(t), "kubelet")
+	for _, name := range []string{"pods/a/volume", "pods/b/volume"} {
+		at := filepath.Join(dir, name)
+		if err := os.MkdirAll(at, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		run(t, "mount", "-t", "tmpfs", "tmpfs", at)
+	}
+	worldtest.Mounts(t, real.New(), dir)
+}
+
+func TestImagesOfANode(t *testing.T) {
+	onNode(t)
+	var pause string
+	for name := range strings.FieldsSeq(run(t, "ctr", "--namespace", "k8s.io", "images", "ls", "-q")) {
+		if strings.Contains(name, "/pause:") {
+			pause = name
+		}
+	}
+	worldtest.Images(t, real.New(), worldtest.Runtime{
+		Socket: "unix:///var/run/containerd/containerd.sock", Present: pause, Absent: "registry.invalid/none:1"})
+}
+
+func TestHostOfANode(t *testing.T) {
+	onNode(t)
+	worldtest.Host(t, real.New())
+	worldtest.Programs(t, real.New(), "systemctl", strings.TrimPrefix(run(t, "kubelet", "--version"), "Kubernetes "))
+}
