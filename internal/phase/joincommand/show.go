@@ -45,6 +45,7 @@ var Phase = flow.Phase{
 // steps are the values of the closing text.
 type steps struct {
 	AdminConf            string
+	Self                 string // the user and group that give the commands, as a shell says it
 	Worker, ControlPlane string // join commands; ControlPlane is empty without a shared endpoint
 	Uploaded             bool
 }
@@ -57,7 +58,7 @@ func nextSteps(w flow.Withhold, n *node.Node, admin *pki.Kubeconfig, t node.Boot
 	if key != "" && w.CertificateKey {
 		key = flow.Withheld
 	}
-	s := steps{AdminConf: n.Paths.Kubeconfig("admin.conf"), Uploaded: n.UploadCerts}
+	s := steps{AdminConf: n.Paths.Kubeconfig("admin.conf"), Self: "$(id -u):$(id -g)", Uploaded: n.UploadCerts}
 	var err error
 	if s.Worker, err = manifest.JoinCommand(admin, token, false, ""); err != nil {
 		return "", err
@@ -79,7 +80,7 @@ To use it as an ordinary user, give yourself a copy of the administrator's crede
 
   mkdir -p $HOME/.kube
   sudo cp -i {{.AdminConf}} $HOME/.kube/config
-  sudo chown $(id -u):$(id -g) $HOME/.kube/config
+  sudo chown {{.Self}} $HOME/.kube/config
 
 As root it is enough to say:
 
