@@ -4,6 +4,7 @@ package debian
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -22,7 +24,7 @@ type Package struct{ Name, Version string }
 // String is the form that apt takes, name=version.
 func (p Package) String() string { return p.Name + "=" + p.Version }
 
-// Installed are those of the packages that are installed here.
+// Installed are those of the packages that are installed here, in the given order.
 func Installed(ctx context.Context, names ...string) ([]Package, error) {
 	args := append([]string{"-W", "-f=${db:Status-Status} ${Package} ${Version}\n"}, names...)
 	out, err := run(ctx, "", "dpkg-query", args...)
@@ -36,11 +38,16 @@ func Installed(ctx context.Context, names ...string) ([]Package, error) {
 			found = append(found, Package{f[1], f[2]})
 		}
 	}
+	slices.SortFunc(found, func(a, b Package) int {
+		return cmp.Compare(slices.Index(names, a.Name), slices.Index(names, b.Name))
+	})
 	return found, nil
 }
 
-// Versions are the versions of the packages that are installed here, or would be.
+// Versions are the versions of the packages that are installed here, or would be. A package that apt does not know is
+// an error.
 func Versions(ctx context.Context, names ...string) ([]Package, error) {
+	// Asking dpkg alone is ten times as quick, and enough on any machine that has built before.
 	all, err := Installed(ctx, names...)
 	if err != nil || len(all) == len(names) {
 		return all, err
@@ -49,14 +56,23 @@ func Versions(ctx context.Context, names ...string) ([]Package, error) {
 	if err != nil {
 		return nil, err
 	}
-	all = nil
-	// NAME:\n  Installed: VERSION\n  Candidate: VERSION
-	for _, m := range regexp.MustCompile(`(?m)^(\S+):\n  Installed: (\S+)\n  Candidate: (\S+)`).FindAllStringSubmatch(out, -1) {
-		version := m[2]
-		if version == "(none)" {
-			version = m[3]
+	return parsePolicy(out, names)
+}
+
+// parsePolicy reads paragraphs "NAME:\n  Installed: VERSION\n  Candidate: VERSION", where "(none)" is no version.
+func parsePolicy(text string, names []string) ([]Package, error) {
+	var all []Package
+	for _, name := range names {
+		paragraph := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(name) + `:\n  Installed: (\S+)\n  Candidate: (\S+)`)
+		m := paragraph.FindStringSubmatch(text)
+		if m == nil || m[1] == "(none)" && m[2] == "(none)" {
+			return nil, fmt.Errorf("apt knows no package %s; is Debian's main archive among its sources?", name)
 		}
-		all = append(all, Package{m[1], version})
+		version := m[1]
+		if version == "(none)" {
+			version = m[2]
+		}
+		all = append(all, Package{name, version})
 	}
 	return all, nil
 }

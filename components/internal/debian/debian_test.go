@@ -22,12 +22,25 @@ func TestVersionsAreReadFromAptsAnswer(t *testing.T) {
 	}
 }
 
-func TestInstalledLeavesOutWhatIsNot(t *testing.T) {
-	got, err := Installed(t.Context(), "dpkg", "no-such-package-at-all")
+func TestInstalledVersionComesBeforeTheCandidate(t *testing.T) {
+	const answer = "gcc:\n  Installed: 4:12.2.0-3\n  Candidate: 4:12.2.0-9\nkmod:\n  Installed: (none)\n  Candidate: 30-1\nold:\n  Installed: (none)\n  Candidate: (none)\n"
+	got, err := parsePolicy(answer, []string{"gcc", "kmod"})
+	if want := []Package{{"gcc", "4:12.2.0-3"}, {"kmod", "30-1"}}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %v, %v", got, err)
+	}
+	for _, name := range []string{"old", "unknown"} {
+		if _, err := parsePolicy(answer, []string{name}); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func TestInstalledKeepsTheOrderAndLeavesOutWhatIsNot(t *testing.T) {
+	got, err := Installed(t.Context(), "tar", "no-such-package-at-all", "dpkg")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != 1 || got[0].Name != "dpkg" || got[0].Version == "" {
+	if len(got) != 2 || got[0].Name != "tar" || got[1].Name != "dpkg" || got[0].Version == "" {
 		t.Errorf("got %v", got)
 	}
 }

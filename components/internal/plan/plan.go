@@ -39,10 +39,11 @@ func New(ctx context.Context, root string, release pins.Kubernetes, store *cache
 	if p.packer, err = cache.Sources(root, "go.mod", "go.sum", "internal/image/*.go", "internal/plan/*.go"); err != nil {
 		return nil, err
 	}
-	if p.programs, err = p.programParts(ctx); err != nil {
+	// The userland comes first: it sees to it that apt knows what packages there are.
+	if p.userland, err = p.userlandPart(ctx); err != nil {
 		return nil, err
 	}
-	if p.userland, err = p.userlandPart(ctx); err != nil {
+	if p.programs, err = p.programParts(ctx); err != nil {
 		return nil, err
 	}
 	p.archives = p.archiveParts()
