@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -10,14 +11,14 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
-	"kubeadm/internal/node"
 	"kubeadm/internal/world"
 )
 
 // Admin is the administrator of this machine's cluster, as whom phases speak to its own API server. The
 // first call gives him his rights if he has none: those come from a binding that only the
 // super administrator of a new cluster can make. Another kubeconfig than admin.conf, where the
-// user names one, is taken as it is.
+// user names one, is taken as it is; so is admin.conf by a command that knows no API server of
+// this machine, such as reset.
 func Admin(e *flow.Env, kubeconfig string) func(context.Context) (change.Identity, error) {
 	var mu sync.Mutex
 	var known *change.Identity
@@ -27,16 +28,13 @@ func Admin(e *flow.Env, kubeconfig string) func(context.Context) (change.Identit
 		if known != nil {
 			return *known, nil
 		}
-		n, err := e.Node(ctx)
-		if err != nil {
-			return change.Identity{}, err
-		}
-		own := n.Paths.Kubeconfig("admin.conf")
-		as := change.Identity{Kubeconfig: own, Server: n.LocalServer()}
-		if kubeconfig != "" && kubeconfig != own {
-			as = change.Identity{Kubeconfig: kubeconfig}
-		} else if err := empower(ctx, e, n, as); err != nil {
-			return as, fmt.Errorf("giving the administrator his rights: %w", err)
+		own := e.Local.Paths.Kubeconfig("admin.conf")
+		as := change.Identity{Kubeconfig: cmp.Or(kubeconfig, own)}
+		if as.Kubeconfig == own && e.Local.Address != "" {
+			as.Server = e.Local.LocalServer()
+			if err := empower(ctx, e, as); err != nil {
+				return as, fmt.Errorf("giving the administrator his rights: %w", err)
+			}
 		}
 		known = &as
 		return as, nil
@@ -44,7 +42,7 @@ func Admin(e *flow.Env, kubeconfig string) func(context.Context) (change.Identit
 }
 
 // empower binds the administrators' group to all rights, unless that is so already.
-func empower(ctx context.Context, e *flow.Env, n *node.Node, admin change.Identity) error {
+func empower(ctx context.Context, e *flow.Env, admin change.Identity) error {
 	binding := manifest.ClusterAdmins()
 	look := func(ctx context.Context, r change.Reader) error {
 		_, err := r.Object(ctx, change.RefOf(binding, admin))
@@ -54,7 +52,7 @@ func empower(ctx context.Context, e *flow.Env, n *node.Node, admin change.Identi
 	if err == nil {
 		return nil
 	}
-	maker := change.Identity{Kubeconfig: n.Paths.Kubeconfig("super-admin.conf"), Server: admin.Server}
+	maker := change.Identity{Kubeconfig: e.Local.Paths.Kubeconfig("super-admin.conf"), Server: admin.Server}
 	if _, missing := e.World.Stat(ctx, maker.Kubeconfig); missing != nil || apierrors.IsNotFound(err) {
 		maker = admin
 	}
@@ -63,7 +61,7 @@ func empower(ctx context.Context, e *flow.Env, n *node.Node, admin change.Identi
 	}
 	return e.Await(ctx, world.Condition{
 		Name:    "the administrator's rights to take effect",
-		Timeout: n.Timeouts.KubernetesAPI,
+		Timeout: e.Local.Timeouts.KubernetesAPI,
 		Check:   look,
 	})
 }
