@@ -46,7 +46,9 @@ type Paths struct {
 
 // New previews on top of real and keeps copies of files below dir.
 func New(real world.World, dir string, p Paths) *World {
-	return &World{World: real, dir: dir, paths: p, over: memory.New(), set: map[string]bool{}}
+	over := memory.New()
+	over.Clock = real.Now // what was written in truth and what only here are compared
+	return &World{World: real, dir: dir, paths: p, over: over, set: map[string]bool{}}
 }
 
 // Do keeps the change to this preview.
@@ -159,18 +161,29 @@ func (w *World) ReadDir(ctx context.Context, name string) ([]change.FileInfo, er
 
 // Service tells the state a unit would be in.
 func (w *World) Service(ctx context.Context, name string) (change.Service, error) {
-	if w.has("service:" + name) {
-		return w.over.Service(ctx, name)
+	s, err := w.World.Service(ctx, name)
+	if err != nil || !w.has(change.SetService{Name: name}.Target()) {
+		return s, err
 	}
-	return w.World.Service(ctx, name)
+	over, err := w.over.Service(ctx, name)
+	s.Active, s.Since = over.Active, over.Since
+	return s, err
 }
 
 // Mounts lists what would still be mounted.
 func (w *World) Mounts(ctx context.Context, dir string) ([]string, error) {
-	if w.has(change.Unmount{Below: dir}.Target()) {
-		return nil, nil
+	all, err := w.World.Mounts(ctx, dir)
+	return slices.DeleteFunc(all, w.unmounted), err
+}
+
+func (w *World) unmounted(point string) bool {
+	for point != "/" {
+		point = path.Dir(point)
+		if w.has(change.Unmount{Below: point}.Target()) {
+			return true
+		}
 	}
-	return w.World.Mounts(ctx, dir)
+	return false
 }
 
 // Image tells whether the runtime would hold an image.

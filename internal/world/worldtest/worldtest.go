@@ -68,7 +68,7 @@ func isAbsent(t *testing.T, err error) {
 	}
 }
 
-// unknown is a change that no world knows.
+// unknown is a change of a kind that no world knows.
 type unknown struct{ change.Change }
 
 // Clock checks that time goes on.
@@ -88,7 +88,7 @@ func Clock(t *testing.T, w world.World) {
 
 // Doors checks that what a world does not know is refused and not passed over in silence.
 func Doors(t *testing.T, w world.World) {
-	if err := w.Do(limited(t), unknown{}); err == nil {
+	if err := w.Do(limited(t), unknown{change.MakeDir{Path: "/kubeadm-contract-never"}}); err == nil {
 		t.Error("a change of a kind that no world knows: want an error")
 	}
 }
