@@ -98,5 +98,11 @@ func (s *Store) create(path string) (*os.File, error) {
 	return f, syncDir(s.dir)
 }
 
-// Clear removes the folder and all that is in it.
-func (s *Store) Clear() error { return os.RemoveAll(s.dir) }
+// Clear removes the folder and all that is in it, and the one above it if nothing else is there.
+func (s *Store) Clear() error {
+	if err := os.RemoveAll(s.dir); err != nil {
+		return err
+	}
+	_ = os.Remove(filepath.Dir(s.dir)) // fails where it holds anything, as it should
+	return nil
+}
