@@ -22,7 +22,7 @@ func (f File) source() string {
 	if f.Given() {
 		return "configuration file " + f.Name
 	}
-	return "flags"
+	return "command line"
 }
 
 // target is a kind that a command reads, and where to store it.
@@ -53,7 +53,7 @@ func (f File) read(targets ...*target) (warnings []string, err error) {
 			continue
 		}
 		t.found = true
-		misfits := d.Decode(t.into)
+		misfits := d.Decode(t.into, others(t, targets)...)
 		for _, text := range slices.Concat(misfits.Unknown, misfits.Wrong) {
 			wrong.add("%s: %s", d, text)
 		}
@@ -62,6 +62,16 @@ func (f File) read(targets ...*target) (warnings []string, err error) {
 		wrong.list = missing(documents, targets)
 	}
 	return warnings, wrong.err(f.source())
+}
+
+// others are the structs among which a field may belong that t does not have.
+func others(t *target, targets []*target) (all []any) {
+	for _, o := range targets {
+		if o != t {
+			all = append(all, o.into)
+		}
+	}
+	return all
 }
 
 func choose(d strict.Document, targets []*target) *target {

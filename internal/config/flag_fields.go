@@ -8,8 +8,17 @@ import (
 	"kubeadm/internal/config/v1beta4"
 )
 
-// flagField says which field of a file a flag stands for.
+// flagField says which field of a file a flag stands for. An empty flag is the
+// argument of the command.
 type flagField struct{ flag, kind, path string }
+
+// spoken is how a user knows the flag.
+func (f flagField) spoken() string {
+	if f.flag == "" {
+		return "argument HOST:PORT"
+	}
+	return "--" + f.flag
+}
 
 func initFields() []flagField {
 	return []flagField{
@@ -41,6 +50,8 @@ func joinFields() []flagField {
 		{"certificate-key", v1beta4.KindJoin, "controlPlane.certificateKey"},
 		{"control-plane", v1beta4.KindJoin, "controlPlane"},
 		{"cri-socket", v1beta4.KindJoin, "nodeRegistration.criSocket"},
+		{"", v1beta4.KindJoin, "discovery"},
+		{"", v1beta4.KindJoin, "discovery.bootstrapToken.apiServerEndpoint"},
 		{"discovery-file", v1beta4.KindJoin, "discovery.file.kubeConfigPath"},
 		{"token", v1beta4.KindJoin, "discovery.bootstrapToken.token"},
 		{"discovery-token", v1beta4.KindJoin, "discovery.bootstrapToken.token"},
@@ -100,7 +111,7 @@ func refuseMixed(given []string, fields []flagField) error {
 	if len(names) == 0 {
 		return nil
 	}
-	return fmt.Errorf("beside --config there must be no %s: say it in the file", strings.Join(names, ", no "))
+	return fmt.Errorf("not to be given beside --config: %s: say it in the file", strings.Join(names, ", "))
 }
 
 // speaker tells how the user spells a field: by its flag, or by kind and path. With
@@ -110,7 +121,7 @@ func speaker(file File, common Common, fields []flagField) func(kind, path strin
 		i := slices.IndexFunc(fields, func(f flagField) bool { return f.kind == kind && within(path, f.path) })
 		byFlag := i >= 0 && (!file.Given() || fields[i].flag == "node-name" && common.NodeName != "")
 		if byFlag {
-			return "--" + fields[i].flag
+			return fields[i].spoken()
 		}
 		return kind + " " + path
 	}

@@ -61,7 +61,7 @@ func NewInitFlags() InitFlags {
 func (f InitFlags) documents() (init v1beta4.InitConfiguration, cluster v1beta4.ClusterConfiguration, err error) {
 	gates, err := release.ParseGates(f.FeatureGates)
 	if err != nil {
-		return init, cluster, fmt.Errorf("flag --feature-gates: %w", err)
+		return init, cluster, fmt.Errorf("%s: --feature-gates: %w", File{}.source(), err)
 	}
 	init = v1beta4.InitConfiguration{
 		BootstrapTokens: []v1beta4.BootstrapToken{{

@@ -1,7 +1,6 @@
 package strict
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
@@ -43,7 +42,7 @@ func wanted(t reflect.Type) string {
 
 // ofWhat tells the fields that entries of a list have.
 func ofWhat(t reflect.Type) string {
-	if t.Kind() != reflect.Struct || reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
+	if t.Kind() != reflect.Struct || readsItself(t) {
 		return ""
 	}
 	names := slices.Sorted(maps.Keys(fieldsOf(t)))
@@ -53,11 +52,16 @@ func ofWhat(t reflect.Type) string {
 // advice names the field that was probably meant, or the few that there are.
 func (w *walker) advice(name string, known map[string]reflect.Type) string {
 	names := slices.Sorted(maps.Keys(known))
-	if near := Nearest(name, names); near != "" {
-		return fmt.Sprintf(": did you mean %s?", near)
-	}
 	if elsewhere := find(name, w.root, 4); elsewhere != "" {
 		return fmt.Sprintf(": did you mean %s?", elsewhere)
+	}
+	for _, o := range w.others {
+		if there := find(name, o, 4); there != "" {
+			return fmt.Sprintf(": did you mean %s of %s?", there, o.Name())
+		}
+	}
+	if near := Nearest(name, names); near != "" {
+		return fmt.Sprintf(": did you mean %s?", near)
 	}
 	if few := 8; len(names) <= few {
 		return ": there are " + strings.Join(names, ", ")
@@ -70,7 +74,7 @@ func find(name string, t reflect.Type, depth int) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if t.Kind() != reflect.Struct || depth == 0 {
+	if t.Kind() != reflect.Struct || readsItself(t) || depth == 0 {
 		return ""
 	}
 	fields := fieldsOf(t)
@@ -86,15 +90,22 @@ func find(name string, t reflect.Type, depth int) string {
 }
 
 // Nearest is the candidate that differs least from the name, if few letters are
-// wrong; else it is empty. Case does not count.
+// wrong, or the first that the name begins; else it is empty. Case does not count.
 func Nearest(name string, candidates []string) string {
-	best, least := "", max(1, len(name)/3)+1
+	best, least := "", (len(name)+2)/3+1
 	for _, c := range candidates {
 		if d := distance(strings.ToLower(name), strings.ToLower(c), least); d < least {
 			best, least = c, d
 		}
 	}
-	return best
+	if best != "" || len(name) < 4 {
+		return best
+	}
+	begun := func(c string) bool { return strings.HasPrefix(strings.ToLower(c), strings.ToLower(name)) }
+	if i := slices.IndexFunc(candidates, begun); i >= 0 {
+		return candidates[i]
+	}
+	return ""
 }
 
 // distance is how many letters must be put in, taken out or changed to get from a

@@ -20,9 +20,13 @@ type Misfits struct {
 }
 
 // Decode stores the document in the struct that into points to, unless a value has
-// a wrong type. Field names are case-sensitive.
-func (d Document) Decode(into any) Misfits {
+// a wrong type. Field names are case-sensitive. A field that is unknown here but not in the
+// structs that others point to is said to belong there.
+func (d Document) Decode(into any, others ...any) Misfits {
 	w := walker{root: reflect.TypeOf(into).Elem()}
+	for _, o := range others {
+		w.others = append(w.others, reflect.TypeOf(o).Elem())
+	}
 	w.walk("", d.tree, w.root)
 	w.Unknown = append(slices.Clone(d.twice), w.Unknown...)
 	if len(w.Wrong) > 0 {
@@ -37,7 +41,8 @@ func (d Document) Decode(into any) Misfits {
 // walker compares a document with a type.
 type walker struct {
 	Misfits
-	root reflect.Type
+	root   reflect.Type
+	others []reflect.Type
 }
 
 func (w *walker) wrong(path, format string, args ...any) {
@@ -50,7 +55,7 @@ func (w *walker) walk(path string, value any, t reflect.Type) {
 	}
 	switch {
 	case value == nil || t.Kind() == reflect.Interface:
-	case reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()):
+	case readsItself(t):
 		w.own(path, value, t)
 	case t.Kind() == reflect.Struct:
 		w.fields(path, value, t)
@@ -136,6 +141,10 @@ func (w *walker) own(path string, value any, t reflect.Type) {
 	default:
 		w.wrong(path, "does not fit: %v", err)
 	}
+}
+
+func readsItself(t reflect.Type) bool {
+	return reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]())
 }
 
 // fieldsOf lists the fields of a struct under their JSON names, those of embedded

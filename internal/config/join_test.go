@@ -1,0 +1,182 @@
+package config
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"kubeadm/internal/node"
+)
+
+const goodToken = "abcdef.0123456789abcdef"
+
+func aPin() string { return "sha256:" + strings.Repeat("0a", 32) }
+
+func workerFlags() JoinFlags {
+	f := NewJoinFlags()
+	f.Endpoint, f.Token, f.CACertHashes = "10.77.0.11:6443", goodToken, []string{aPin()}
+	return f
+}
+
+func TestJoinAsAWorker(t *testing.T) {
+	facts := aMachine(t)
+	facts.AdminKubeconfig = "/etc/kubernetes/admin.conf" // only control planes use it
+	local, run, err := Join(File{}, workerFlags(), facts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := node.Join{Endpoint: "10.77.0.11:6443", Token: goodToken, TLSToken: goodToken, CACertHashes: []string{aPin()}}
+	if diff := cmp.Diff(want, local.Join); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if local.Role != node.Worker || local.Address != "" || local.BindPort != 0 || local.Taints != nil || local.CACertPath != "/etc/kubernetes/pki/ca.crt" {
+		t.Errorf("%+v", local)
+	}
+	if len(run.Warnings) != 0 {
+		t.Errorf("warnings %q", run.Warnings)
+	}
+}
+
+func TestJoinNeedsNoAddressAsAWorker(t *testing.T) {
+	facts := aMachine(t)
+	facts.Addresses = nil
+	if _, _, err := Join(File{}, workerFlags(), facts); err != nil {
+		t.Error(err)
+	}
+	flags := workerFlags()
+	flags.ControlPlane = true
+	_, _, err := Join(File{}, flags, facts)
+	if err == nil || !strings.HasPrefix(err.Error(), "command line: --apiserver-advertise-address: ") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestJoinAsAControlPlane(t *testing.T) {
+	flags := workerFlags()
+	flags.ControlPlane, flags.CertificateKey, flags.BindPort = true, strings.Repeat("ab", 32), 7443
+	local, _, err := Join(File{}, flags, aMachine(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if local.Role != node.ControlPlane || local.Address != "10.77.0.11" || local.BindPort != 7443 || len(local.Taints) != 1 || local.CertificateKey != flags.CertificateKey {
+		t.Errorf("%+v", local)
+	}
+	facts := aMachine(t)
+	facts.AdminKubeconfig = "/etc/kubernetes/admin.conf"
+	local, run, err := Join(File{}, flags, facts)
+	if err != nil || local.Join.File != "/etc/kubernetes/admin.conf" || local.Join.Endpoint != "" || len(run.Warnings) != 1 {
+		t.Errorf("%+v, %q, %v", local.Join, run.Warnings, err)
+	}
+}
+
+func TestJoinFlags(t *testing.T) {
+	for name, c := range map[string]struct {
+		change  func(*JoinFlags)
+		wrong   string
+		warning string
+	}{
+		"no endpoint":         {func(f *JoinFlags) { f.Endpoint = "" }, "argument HOST:PORT: Required value: say how to find the cluster", ""},
+		"no port":             {func(f *JoinFlags) { f.Endpoint = "10.0.0.1" }, `argument HOST:PORT: Invalid value: "10.0.0.1": must be host:port`, ""},
+		"no pin":              {func(f *JoinFlags) { f.CACertHashes = nil }, "--discovery-token-ca-cert-hash: Required value: give the hash", ""},
+		"a wrong pin":         {func(f *JoinFlags) { f.CACertHashes = []string{"sha256:12"} }, "--discovery-token-ca-cert-hash: Invalid value: \"sha256:12\"", ""},
+		"no pin on purpose":   {func(f *JoinFlags) { f.CACertHashes = nil; f.UnsafeSkipCAVerification = true }, "", ""},
+		"no token":            {func(f *JoinFlags) { f.Token = "" }, "--token: Invalid value: a token is", ""},
+		"two ways":            {func(f *JoinFlags) { f.DiscoveryFile = "/x" }, "argument HOST:PORT: Invalid value: bootstrapToken and file exclude each other", ""},
+		"a bad TLS token":     {func(f *JoinFlags) { f.TLSBootstrapToken = "x" }, "--tls-bootstrap-token: Invalid value: a token is", ""},
+		"key of a worker":     {func(f *JoinFlags) { f.CertificateKey = "x" }, "", "--certificate-key is not used without --control-plane"},
+		"address of a worker": {func(f *JoinFlags) { f.AdvertiseAddress = "x" }, "", "--apiserver-advertise-address is not used without --control-plane"},
+		"port of a worker":    {func(f *JoinFlags) { f.BindPort = 1 }, "", "--apiserver-bind-port is not used without --control-plane"},
+		"several tokens":      {func(f *JoinFlags) { f.DiscoveryToken = "bbbbbb.0123456789abcdef" }, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			flags := workerFlags()
+			c.change(&flags)
+			_, run, err := Join(File{}, flags, aMachine(t))
+			if c.wrong == "" && err != nil || c.wrong != "" && (err == nil || !strings.HasPrefix(err.Error(), "command line: "+c.wrong)) {
+				t.Errorf("got  %v\nwant %s", err, c.wrong)
+			}
+			if got := strings.Join(run.Warnings, "\n"); got != c.warning {
+				t.Errorf("warnings %q, want %q", got, c.warning)
+			}
+		})
+	}
+}
+
+func stored(t *testing.T) Stored {
+	t.Helper()
+	return Stored{
+		Cluster:   string(peerFile(t, "rich.cluster.golden")),
+		Kubelet:   StoredComponent{Text: string(peerFile(t, "rich.kubelet.golden")), Generated: true},
+		KubeProxy: StoredComponent{Text: string(peerFile(t, "rich.kube-proxy.golden"))},
+	}
+}
+
+func TestJoinedIsWhatTheFirstNodeStored(t *testing.T) {
+	local, _, err := Join(File{}, workerFlags(), aMachine(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, warnings, err := Joined(local, stored(t), aMachine(t).Tool)
+	if err != nil || len(warnings) != 0 {
+		t.Fatalf("%v, warnings %q", err, warnings)
+	}
+	first, _, err := Init(File{Name: "rich", Data: peerFile(t, "rich.yaml")}, NewInitFlags(), aMachine(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := first.Cluster
+	want.KubeProxy.Generated = false
+	if diff := cmp.Diff(want, n.Cluster); diff != "" {
+		t.Errorf("(-first +joined):\n%s", diff)
+	}
+	if n.Name != "vm1" || n.Paths.Certificates != "/srv/pki" {
+		t.Errorf("%+v", n.Local)
+	}
+}
+
+func TestJoinedIsLenient(t *testing.T) {
+	s := stored(t)
+	s.Cluster += "ofTheFuture: 1\n"
+	s.Kubelet.Text += "ofTheFuture: 2\nmaxPods: 3\nmaxPods: 4\n"
+	s.KubeProxy = StoredComponent{}
+	n, warnings, err := Joined(node.Local{}, s, aMachine(t).Tool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n.Cluster.KubeProxy.Config != nil {
+		t.Error("a kube-proxy came out of nothing")
+	}
+	want := []string{
+		"ConfigMap kube-system/kubeadm-config: unknown field ofTheFuture",
+		`ConfigMap kube-system/kubelet-config: line 51: field "maxPods" is given twice`,
+		"ConfigMap kube-system/kubelet-config: unknown field ofTheFuture",
+	}
+	if diff := cmp.Diff(want, warnings); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestJoinedRefuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*Stored)
+		want   string
+	}{
+		"nothing":      {func(s *Stored) { s.Cluster = "" }, "ConfigMap kube-system/kubeadm-config holds no ClusterConfiguration"},
+		"old":          {func(s *Stored) { s.Cluster = strings.ReplaceAll(s.Cluster, "v1beta4", "v1beta3") }, "which is no longer read"},
+		"too old":      {func(s *Stored) { s.Cluster = strings.ReplaceAll(s.Cluster, "v1.37.1", "v1.30.0") }, "kubernetesVersion: kubeadm v1.37.1 does not deploy Kubernetes v1.30.0"},
+		"wrong type":   {func(s *Stored) { s.Cluster += "clusterName: [1]\n" }, "ConfigMap kube-system/kubeadm-config: clusterName: must be text, not a list"},
+		"no algorithm": {func(s *Stored) { s.Cluster = strings.ReplaceAll(s.Cluster, "ECDSA-P256", "DSA") }, `encryptionAlgorithm: unknown key algorithm "DSA"`},
+		"no kubelet":   {func(s *Stored) { s.Kubelet.Text = "" }, "ConfigMap kube-system/kubelet-config holds no KubeletConfiguration"},
+		"broken proxy": {func(s *Stored) { s.KubeProxy.Text = "a: [" }, "ConfigMap kube-system/kube-proxy: document 1: line 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := stored(t)
+			c.change(&s)
+			_, _, err := Joined(node.Local{}, s, aMachine(t).Tool)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got  %v\nwant %s", err, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,171 @@
+package strict
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// fruit has a field of every sort that API types are made of.
+type fruit struct {
+	metav1.TypeMeta `json:",inline"`
+	Name            string             `json:"name"`
+	Count           int32              `json:"count,omitempty"`
+	Ripe            *bool              `json:"ripe,omitempty"`
+	Age             *metav1.Duration   `json:"age,omitempty"`
+	Picked          *metav1.Time       `json:"picked,omitempty"`
+	Weight          *resource.Quantity `json:"weight,omitempty"`
+	Seeds           []seed             `json:"seeds,omitempty"`
+	Tags            map[string]bool    `json:"tags,omitempty"`
+	Tree            *tree              `json:"tree,omitempty"`
+	hidden          int
+}
+
+type seed struct {
+	Colour string `json:"colour"`
+}
+
+type tree struct {
+	Height float64 `json:"height"`
+	Place  string  `json:"place"`
+}
+
+type basket struct {
+	Handle string `json:"handle"`
+}
+
+const head = "apiVersion: example.org/v1\nkind: Fruit\n"
+
+func TestDecodeNamesWhatDoesNotFit(t *testing.T) {
+	for name, c := range map[string]struct {
+		text           string
+		unknown, wrong []string
+	}{
+		"all is well":          {text: "name: apple\ncount: 3\nripe: true\nage: 2h\npicked: 2030-01-02T15:04:05Z\nweight: 100m\nseeds: [{colour: black}]\ntags: {a: true}\ntree: {height: 3}\n"},
+		"null fits everywhere": {text: "name: null\ncount: null\nage: null\nseeds: null\ntags: null\ntree: null\n"},
+		"a slip":               {text: "nmae: apple\n", unknown: []string{"unknown field nmae: did you mean name?"}},
+		"another case":         {text: "Name: apple\n", unknown: []string{"unknown field Name: did you mean name?"}},
+		"only a beginning":     {text: "tree: {heig: 3}\n", unknown: []string{"unknown field tree.heig: did you mean height?"}},
+		"the wrong depth":      {text: "height: 3\n", unknown: []string{"unknown field height: did you mean tree.height?"}},
+		"the wrong kind":       {text: "handle: long\n", unknown: []string{"unknown field handle: did you mean handle of basket?"}},
+		"no idea":              {text: "tree: {xyzzy: 1}\n", unknown: []string{"unknown field tree.xyzzy: there are height, place"}},
+		"not exported":         {text: "hidden: 1\n", unknown: []string{"unknown field hidden"}},
+		"in a list":            {text: "seeds: [{colour: red}, {color: blue}]\n", unknown: []string{"unknown field seeds[1].color: did you mean colour?"}},
+		"given twice":          {text: "name: a\nname: b\n", unknown: []string{`line 4: field "name" is given twice`}},
+		"number for text":      {text: "name: 1.37\n", wrong: []string{"name: must be text, not a number: put it in quotes"}},
+		"text for number":      {text: "count: many\n", wrong: []string{"count: must be a whole number of at most 2147483647, not text"}},
+		"too large":            {text: "count: 99999999999\n", wrong: []string{"count: must be a whole number of at most 2147483647"}},
+		"text for bool":        {text: "ripe: \"yes\"\n", wrong: []string{"ripe: must be true or false, not text"}},
+		"number for duration":  {text: "age: 5\n", wrong: []string{"age: must be a duration such as 1h30m0s"}},
+		"no time":              {text: "picked: today\n", wrong: []string{"picked: must be a time such as 2030-01-02T15:04:05Z"}},
+		"no quantity":          {text: "weight: heavy\n", wrong: []string{"weight: must be a quantity such as 100Mi"}},
+		"mapping for list":     {text: "seeds: {colour: red}\n", wrong: []string{"seeds: must be a list of mappings with colour, not a mapping"}},
+		"list for mapping":     {text: "tree: [1]\n", wrong: []string{"tree: must be a mapping, not a list"}},
+		"in a map":             {text: "tags: {a: 1}\n", wrong: []string{"tags[a]: must be true or false, not a number"}},
+		"list for map":         {text: "tags: [a]\n", wrong: []string{"tags: must be a mapping, not a list"}},
+		"mapping for text":     {text: "name: {}\n", wrong: []string{"name: must be text, not a mapping"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			documents, err := Split([]byte(head + c.text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := documents[0].Decode(&fruit{}, &basket{})
+			if diff := cmp.Diff(c.unknown, got.Unknown); diff != "" {
+				t.Errorf("unknown (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(c.wrong, got.Wrong); diff != "" {
+				t.Errorf("wrong (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestDecodeStoresWhatFits(t *testing.T) {
+	documents, err := Split([]byte(head + "name: apple\nunknown: 1\ntree: {height: 2.5}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got fruit
+	documents[0].Decode(&got)
+	if got.Kind != "Fruit" || got.Name != "apple" || got.Tree == nil || got.Tree.Height != 2.5 {
+		t.Errorf("got %+v", got)
+	}
+	if got.hidden != 0 {
+		t.Error("a field that is not exported was set")
+	}
+}
+
+func TestSplit(t *testing.T) {
+	a, b := "apiVersion: x/v1\nkind: A\n", "apiVersion: x/v1\nkind: B\n"
+	for name, c := range map[string]struct {
+		text string
+		want []string
+	}{
+		"nothing":                {"", nil},
+		"only a comment":         {"# nothing\n---\n", nil},
+		"one":                    {a, []string{"1 A"}},
+		"two":                    {a + "---\n" + b, []string{"1 A", "2 B"}},
+		"empty ones between":     {"---\n---\n" + a + "---\n# no\n---\n" + b + "---", []string{"1 A", "2 B"}},
+		"words after the dashes": {"--- # first\n" + a + "--- {apiVersion: x/v1, kind: B}\n", []string{"1 A", "2 B"}},
+		"ended by dots":          {a + "...\n" + b, []string{"1 A", "2 B"}},
+		"carriage returns":       {strings.ReplaceAll(a+"---\n"+b, "\n", "\r\n"), []string{"1 A", "2 B"}},
+		"JSON":                   {`{"apiVersion": "x/v1", "kind": "A"}`, []string{"1 A"}},
+		"dashes in a value":      {a + "text: |\n  ---\n  more\n", []string{"1 A"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			documents, err := Split([]byte(c.text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, d := range documents {
+				if d.Group() != "x" || d.Version() != "v1" {
+					t.Errorf("%s is of %s in %s", d, d.Version(), d.Group())
+				}
+				got = append(got, strings.NewReplacer("document ", "", "(", "", ")", "").Replace(d.String()))
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSplitSaysWhereTheFaultIs(t *testing.T) {
+	good := "apiVersion: x/v1\nkind: A\n"
+	for name, c := range map[string]struct{ text, want string }{
+		"form":           {good + "---\n" + good + "b: [1\n", "document 2: line 6: did not find expected ',' or ']'"},
+		"tab":            {good + "b:\n\t- 1\n", "document 1: line 4: found character that cannot start any token"},
+		"list":           {"- a\n", "document 1: it is a list, not a mapping with apiVersion and kind"},
+		"text":           {"hello\n", "document 1: it is text, not a mapping with apiVersion and kind"},
+		"no version":     {"kind: A\n", `document 1: apiVersion is "": it must be group/version, such as kubeadm.k8s.io/v1beta4`},
+		"core group":     {"apiVersion: v1\nkind: Pod\n", `document 1: apiVersion is "v1": it must be group/version, such as kubeadm.k8s.io/v1beta4`},
+		"number":         {"apiVersion: 1\nkind: Pod\n", `document 1: apiVersion is "": it must be group/version, such as kubeadm.k8s.io/v1beta4`},
+		"empty group":    {"apiVersion: /v1\nkind: Pod\n", `document 1: apiVersion is "/v1": it must be group/version, such as kubeadm.k8s.io/v1beta4`},
+		"no kind":        {"apiVersion: x/v1\n", "document 1: kind is missing"},
+		"control letter": {good + "b: \x01\n", "document 1: control characters are not allowed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Split([]byte(c.text))
+			if err == nil || err.Error() != c.want {
+				t.Errorf("got  %v\nwant %s", err, c.want)
+			}
+		})
+	}
+}
+
+func TestNearest(t *testing.T) {
+	fields := []string{"controlPlaneEndpoint", "dns", "etcd", "networking", "proxy"}
+	for name, want := range map[string]string{
+		"dns": "dns", "DNS": "dns", "network": "networking", "etc": "etcd", "controlPlaneEndPoint": "controlPlaneEndpoint",
+		"contolplaneendpont": "controlPlaneEndpoint", "prxoy": "proxy", "pro": "", "zzz": "", "": "",
+	} {
+		if got := Nearest(name, fields); got != want {
+			t.Errorf("Nearest(%q) = %q, want %q", name, got, want)
+		}
+	}
+}
