@@ -40,6 +40,7 @@ const (
 	PodNetworkCIDR           Name = "pod-network-cidr"
 	PrintJoinCommand         Name = "print-join-command"
 	PrintManifest            Name = "print-manifest"
+	RootFS                   Name = "rootfs"
 	SchedulerExtraArgs       Name = "scheduler-extra-args"
 	ServiceCIDR              Name = "service-cidr"
 	ServiceDNSDomain         Name = "service-dns-domain"
@@ -53,4 +54,6 @@ const (
 	TTL                      Name = "ttl"
 	UploadCerts              Name = "upload-certs"
 	Usages                   Name = "usages"
+	Verbosity                Name = "v"
+	VModule                  Name = "vmodule"
 )

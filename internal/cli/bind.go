@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"kubeadm/internal/flag"
+)
+
+// values says where the value of each flag goes. What is there at first is the default.
+type values map[flag.Name]any
+
+// bind makes flags of the named values, or of all of them.
+func (v values) bind(set *pflag.FlagSet, names ...flag.Name) {
+	if len(names) == 0 {
+		names = slices.Collect(maps.Keys(v))
+	}
+	for _, n := range names {
+		v.bindOne(set, flag.Of(n))
+	}
+}
+
+func (v values) bindOne(set *pflag.FlagSet, f flag.Spec) {
+	name := string(f.Name)
+	switch at := v[f.Name].(type) {
+	case *string:
+		set.StringVarP(at, name, f.Short, *at, f.Help)
+	case *[]string:
+		set.StringSliceVarP(at, name, f.Short, *at, f.Help)
+	case *map[string]string:
+		set.StringToStringVarP(at, name, f.Short, *at, f.Help)
+	case *bool:
+		set.BoolVarP(at, name, f.Short, *at, f.Help)
+	case **bool:
+		set.VarPF(optional{at}, name, f.Short, f.Help).NoOptDefVal = "true"
+	case *int:
+		set.IntVarP(at, name, f.Short, *at, f.Help)
+	case *int32:
+		set.Int32VarP(at, name, f.Short, *at, f.Help)
+	case *time.Duration:
+		set.DurationVarP(at, name, f.Short, *at, f.Help)
+	default:
+		panic(fmt.Sprintf("cli: --%s has no place for its value", name))
+	}
+	if f.Deprecated != "" {
+		_ = set.MarkDeprecated(name, f.Deprecated) // fails only for a flag that does not exist
+	}
+}
+
+// optional is a truth value that remembers whether it was given at all.
+type optional struct{ at **bool }
+
+func (o optional) String() string {
+	return strconv.FormatBool(o.at != nil && *o.at != nil && **o.at)
+}
+
+func (o optional) Type() string { return "bool" }
+
+func (o optional) Set(text string) error {
+	b, err := strconv.ParseBool(text)
+	if err == nil {
+		*o.at = &b
+	}
+	return err
+}
+
+// given lists the flags that stand on the command line.
+func given(c *cobra.Command) []string {
+	var names []string
+	c.Flags().Visit(func(f *pflag.Flag) { names = append(names, f.Name) })
+	return names
+}

@@ -1,0 +1,34 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"kubeadm/internal/pki"
+)
+
+func (p *program) certsCommand() *cobra.Command {
+	c := group("certs", "Work with certificates", p.certificateKey())
+	c.Aliases = []string{"certificates"}
+	return c
+}
+
+func (p *program) certificateKey() *cobra.Command {
+	return &cobra.Command{
+		Use:   "certificate-key",
+		Short: "Print a new certificate key",
+		Long: `Print a new, random certificate key: 64 hex digits.
+
+"kubeadm init --upload-certs" makes one by itself; with --certificate-key it takes yours.`,
+		Args: known,
+		RunE: func(*cobra.Command, []string) error {
+			key, err := pki.NewCertificateKey(p.Random("certificate-key"))
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(p.Out, key.Hex())
+			return err
+		},
+	}
+}

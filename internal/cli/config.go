@@ -1,0 +1,16 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"kubeadm/internal/flag"
+	"kubeadm/internal/node"
+)
+
+func (p *program) configCommand() *cobra.Command {
+	c := group("config", "Work with the configuration of a cluster", group("images", "Work with the images of a cluster", p.configImagesList()))
+	// Nothing here asks a cluster. The flag is accepted since scripts give it.
+	kubeconfig := node.DefaultPaths().Kubeconfig("admin.conf")
+	values{flag.Kubeconfig: &kubeconfig}.bind(c.PersistentFlags())
+	return c
+}

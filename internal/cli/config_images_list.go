@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubeadm/internal/config"
+	"kubeadm/internal/flag"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+)
+
+func (p *program) configImagesList() *cobra.Command {
+	o := newInitOptions()
+	out := newOutput()
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the images that a control plane needs",
+		Long: `List the images that a control plane needs, one a line, as init would pull them.
+With --config the other flags do not count.`,
+		Args: known,
+		RunE: func(c *cobra.Command, _ []string) error { return p.listImages(c, o, &out) },
+	}
+	o.values().bind(c.Flags(), flag.Config, flag.FeatureGates, flag.ImageRepository, flag.KubernetesVersion)
+	out.values().bind(c.Flags())
+	return c
+}
+
+// imageList is the result as an object.
+type imageList struct {
+	metav1.TypeMeta `json:",inline"`
+	Images          []string `json:"images"`
+}
+
+func (p *program) listImages(c *cobra.Command, o *initOptions, out *output) error {
+	ctx, real := c.Context(), p.World()
+	encode, err := out.encoder(ctx, real)
+	if err != nil {
+		return err
+	}
+	file, err := readConfig(ctx, real, o.file)
+	if err != nil {
+		return err
+	}
+	tool, err := p.tool()
+	if err != nil {
+		return err
+	}
+	cluster, how, err := config.Cluster(file, o.InitFlags, config.Facts{Tool: tool, Fetch: fetch(ctx, real)})
+	warn(p.text(false), how.Warnings)
+	if err != nil {
+		return err
+	}
+	images, err := manifest.Images(&node.Node{Cluster: cluster})
+	if err != nil {
+		return err
+	}
+	if encode != nil {
+		return encode(p.Out, []any{imageList{outputMeta("Images"), images.All()}})
+	}
+	for _, image := range images.All() {
+		if _, err := fmt.Fprintln(p.Out, image); err != nil {
+			return err
+		}
+	}
+	return nil
+}

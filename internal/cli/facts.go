@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/config"
+	"kubeadm/internal/flag"
+	"kubeadm/internal/node"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/release"
+)
+
+// Bounds of looking up which version is behind a label. A name server that answers at all does so at once.
+const (
+	labelLimit  = 10 * time.Second
+	lookupLimit = 3 * time.Second
+)
+
+// inputs are what a configuration is resolved from: the file that the user names and facts of
+// this machine. Flags beside a file may be refused.
+func (p *program) inputs(c *cobra.Command, r change.Reader, name string, refuse func(flags []string) error) (config.File, config.Facts, error) {
+	ctx := c.Context()
+	file, err := readConfig(ctx, r, name)
+	if err == nil && file.Given() {
+		err = refuse(given(c))
+	}
+	if err != nil {
+		return file, config.Facts{}, err
+	}
+	facts, err := p.facts(ctx, r, c.Flag(string(flag.CRISocket)) != nil)
+	return file, facts, err
+}
+
+// facts are what a configuration is resolved with. Container runtimes are looked for only if that is asked.
+func (p *program) facts(ctx context.Context, r change.Reader, runtimes bool) (config.Facts, error) {
+	tool, err := p.tool()
+	if err != nil {
+		return config.Facts{}, err
+	}
+	host, err := r.Host(ctx)
+	if err != nil {
+		return config.Facts{}, err
+	}
+	f := config.Facts{Tool: tool, Hostname: host.Hostname, Fetch: fetch(ctx, r), Random: p.Random("bootstrap-token")}
+	if f.Addresses, err = r.Addresses(ctx); err != nil {
+		return f, fmt.Errorf("looking for the addresses of this machine: %w", err)
+	}
+	if runtimes {
+		if f.Runtimes, err = r.Runtimes(ctx); err != nil {
+			return f, fmt.Errorf("looking for container runtimes: %w", err)
+		}
+	}
+	admin := node.DefaultPaths().Kubeconfig("admin.conf")
+	if _, err := r.Stat(ctx, admin); err == nil {
+		f.AdminKubeconfig = admin
+	}
+	return f, nil
+}
+
+// fetch looks up version labels in the network, and gives up fast where there is none.
+func fetch(ctx context.Context, r change.Reader) release.Fetch {
+	return func(address string) (string, error) {
+		ctx, cancel := context.WithTimeoutCause(ctx, labelLimit, fmt.Errorf("no answer within %s", labelLimit))
+		defer cancel()
+		if err := reachable(ctx, r, address); err != nil {
+			return "", err
+		}
+		answer, err := r.Fetch(ctx, change.Request{URL: address})
+		if err != nil {
+			return "", err
+		}
+		if answer.Status != 200 {
+			return "", fmt.Errorf("%s answered with status %d", address, answer.Status)
+		}
+		return string(answer.Body), nil
+	}
+}
+
+// reachable tells whether the host's name resolves; behind a proxy that is for the proxy to find out.
+func reachable(ctx context.Context, r change.Reader, address string) error {
+	u, err := url.Parse(address)
+	if err != nil {
+		return err
+	}
+	if proxy, err := r.Proxy(ctx, u.Host); err != nil || proxy != "" {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, lookupLimit, errors.New("no name server answers"))
+	defer cancel()
+	if _, err := r.Lookup(ctx, u.Hostname()); err != nil {
+		return fmt.Errorf("resolving %s: %w", u.Hostname(), err)
+	}
+	return nil
+}
+
+// readConfig reads the configuration file, if the user names one.
+func readConfig(ctx context.Context, r change.Reader, name string) (config.File, error) {
+	if name == "" {
+		return config.File{}, nil
+	}
+	data, err := r.ReadFile(ctx, name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return config.File{}, problem.New("", fmt.Errorf("there is no configuration file %s", name), "check the path given with --config")
+	case err != nil:
+		return config.File{}, fmt.Errorf("reading the configuration file: %w", err)
+	}
+	return config.File{Name: name, Data: data}, nil
+}

@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"kubeadm/internal/problem"
+)
+
+// group is a command that only holds others.
+func group(use, short string, children ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args:  known,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := c.Help(); err != nil {
+				return err
+			}
+			return errors.New("a subcommand is required: " + strings.Join(names(c), ", "))
+		},
+	}
+	c.AddCommand(children...)
+	return c
+}
+
+// known refuses arguments of a command that takes none: they would be subcommands that do not exist.
+func known(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if !c.HasSubCommands() {
+		return fmt.Errorf("%s takes no argument, but was given %q", c.CommandPath(), args[0])
+	}
+	err := fmt.Errorf("unknown command %q for %q", args[0], c.CommandPath())
+	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+		return problem.New("", err, "did you mean "+strings.Join(near, " or ")+"?")
+	}
+	return problem.New("", err, c.CommandPath()+" --help lists the commands")
+}
+
+func names(c *cobra.Command) []string {
+	var all []string
+	for _, child := range c.Commands() {
+		if child.IsAvailableCommand() {
+			all = append(all, child.Name())
+		}
+	}
+	return all
+}

@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"kubeadm/internal/config"
+	"kubeadm/internal/flag"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/node"
+	"kubeadm/internal/workflow"
+	"kubeadm/internal/world"
+)
+
+func (p *program) initCommand() *cobra.Command {
+	t := tree{name: "init", phases: workflow.Init, args: known, begin: p.beginInit}
+	return t.command(&cobra.Command{
+		Use:   "init",
+		Short: "Make this machine the first control plane of a new cluster",
+		Long: `Make this machine the first control plane of a new cluster. At the end it tells how
+to use the cluster and which command joins further machines to it.`,
+	}, initFlags()...)
+}
+
+func initFlags() []flag.Name {
+	return []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.APIServerCertSANs, flag.CertDir, flag.CertificateKey,
+		flag.Config, flag.ControlPlaneEndpoint, flag.CRISocket, flag.DryRun, flag.FeatureGates, flag.IgnorePreflightErrors,
+		flag.ImageRepository, flag.KubernetesVersion, flag.NodeName, flag.Patches, flag.PodNetworkCIDR, flag.ServiceCIDR,
+		flag.ServiceDNSDomain, flag.SkipCertificateKeyPrint, flag.SkipPhases, flag.SkipTokenPrint, flag.Token, flag.TokenTTL, flag.UploadCerts}
+}
+
+// initOptions are the flags of init and its phases.
+type initOptions struct {
+	config.InitFlags
+	file          string
+	kubeconfig    string
+	printManifest bool
+	withhold      flow.Withhold
+	extra         extraArgs
+}
+
+// extraArgs are the arguments of components given by flags that nobody should use any more.
+type extraArgs struct{ apiServer, controllerManager, scheduler map[string]string }
+
+func newInitOptions() *initOptions {
+	o := &initOptions{InitFlags: config.NewInitFlags()}
+	o.KubeconfigDir = node.DefaultPaths().Kubeconfigs
+	o.kubeconfig = node.DefaultPaths().Kubeconfig("admin.conf")
+	return o
+}
+
+func (o *initOptions) values() values {
+	return values{
+		flag.APIServerAdvertise:      &o.AdvertiseAddress,
+		flag.APIServerBindPort:       &o.BindPort,
+		flag.APIServerCertSANs:       &o.CertSANs,
+		flag.APIServerExtraArgs:      &o.extra.apiServer,
+		flag.CertDir:                 &o.CertificatesDir,
+		flag.CertificateKey:          &o.CertificateKey,
+		flag.Config:                  &o.file,
+		flag.ControllerManagerArgs:   &o.extra.controllerManager,
+		flag.ControlPlaneEndpoint:    &o.ControlPlaneEndpoint,
+		flag.CRISocket:               &o.CRISocket,
+		flag.DryRun:                  &o.DryRun,
+		flag.FeatureGates:            &o.FeatureGates,
+		flag.IgnorePreflightErrors:   &o.IgnorePreflightErrors,
+		flag.ImageRepository:         &o.ImageRepository,
+		flag.Kubeconfig:              &o.kubeconfig,
+		flag.KubeconfigDir:           &o.KubeconfigDir,
+		flag.KubernetesVersion:       &o.KubernetesVersion,
+		flag.NodeName:                &o.NodeName,
+		flag.Patches:                 &o.Patches,
+		flag.PodNetworkCIDR:          &o.PodSubnet,
+		flag.PrintManifest:           &o.printManifest,
+		flag.SchedulerExtraArgs:      &o.extra.scheduler,
+		flag.ServiceCIDR:             &o.ServiceSubnet,
+		flag.ServiceDNSDomain:        &o.DNSDomain,
+		flag.SkipCertificateKeyPrint: &o.withhold.CertificateKey,
+		flag.SkipPhases:              &o.SkipPhases,
+		flag.SkipTokenPrint:          &o.withhold.Token,
+		flag.Token:                   &o.Token,
+		flag.TokenTTL:                &o.TokenTTL,
+		flag.UploadCerts:             &o.UploadCerts,
+	}
+}
+
+func (p *program) beginInit(sel flow.Selection) (values, func(*cobra.Command, []string) error) {
+	o := newInitOptions()
+	return o.values(), func(c *cobra.Command, _ []string) error { return p.runInit(c, o, sel) }
+}
+
+func (p *program) runInit(c *cobra.Command, o *initOptions, sel flow.Selection) error {
+	ctx, real := c.Context(), p.World()
+	n, how, err := p.resolveInit(c, real, o)
+	s := p.session(real, "init", sel, how)
+	s.makes = true
+	if err != nil {
+		return err
+	}
+	if o.printManifest {
+		return p.printManifest(ctx, real, n, sel.Only)
+	}
+	return p.within(ctx, s, n, func(e *flow.Env) error {
+		settled, err := p.settle(ctx, e, n)
+		if err != nil {
+			return err
+		}
+		e.Local, e.Withhold = settled.Local, o.withhold
+		e.Node = func(context.Context) (*node.Node, error) { return settled, nil }
+		e.Admin = workflow.Admin(e, o.kubeconfig)
+		e.Keys = p.keys(ctx, s, settled)
+		if s.whole() {
+			s.say(flow.Said, "using Kubernetes version "+n.Cluster.Version)
+		}
+		return s.run(ctx, e, workflow.Init)
+	})
+}
+
+func (p *program) resolveInit(c *cobra.Command, real world.World, o *initOptions) (*node.Node, config.Run, error) {
+	file, facts, err := p.inputs(c, real, o.file, o.RefuseMixed)
+	if err != nil {
+		return nil, config.Run{}, err
+	}
+	n, how, err := config.Init(file, o.InitFlags, facts)
+	if err == nil {
+		o.extra.add(&n.Cluster)
+	}
+	return n, how, err
+}

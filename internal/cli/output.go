@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/template"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/jsonpath"
+	"sigs.k8s.io/yaml"
+	"sigs.k8s.io/yaml/kyaml"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flag"
+	"kubeadm/internal/problem"
+)
+
+// outputGroup is the API group and version of results as objects.
+const outputGroup = "output.kubeadm.k8s.io/v1alpha3"
+
+// plain is the format for people.
+const plain = "text"
+
+func outputMeta(kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{Kind: kind, APIVersion: outputGroup}
+}
+
+// output is how results are shown.
+type output struct {
+	format        string // may carry a template after "="
+	allowMissing  bool
+	managedFields bool // none of our results has any, so this makes no difference
+}
+
+func newOutput() output { return output{format: plain, allowMissing: true} }
+
+func (o *output) values() values {
+	return values{flag.Output: &o.format, flag.AllowMissingTemplateKeys: &o.allowMissing, flag.ShowManagedFields: &o.managedFields}
+}
+
+// encoder writes objects in one format, one after the other.
+type encoder func(w io.Writer, objects []any) error
+
+// encoder finds the format; nil is plain text. Template files are read with r.
+func (o *output) encoder(ctx context.Context, r change.Reader) (encoder, error) {
+	name, argument, _ := strings.Cut(o.format, "=")
+	if name == plain {
+		return nil, nil
+	}
+	if e, ok := encoders()[o.format]; ok {
+		return e, nil
+	}
+	build, ok := o.templates()[strings.TrimSuffix(name, "file")]
+	if strings.HasSuffix(name, "-file") {
+		build, ok = o.templates()[strings.TrimSuffix(name, "-file")]
+	}
+	if !ok {
+		return nil, problem.New("", fmt.Errorf("unknown output format %q", o.format), "formats: "+strings.Join(formats(), ", "))
+	}
+	if argument == "" {
+		return nil, problem.New("", fmt.Errorf("output format %s needs a template", name), "give it after an equals sign: --output "+name+"=...")
+	}
+	if strings.HasSuffix(name, "file") {
+		data, err := r.ReadFile(ctx, argument)
+		if err != nil {
+			return nil, fmt.Errorf("reading the template: %w", err)
+		}
+		argument = string(data)
+	}
+	return build(argument)
+}
+
+// formats are the names of all formats.
+func formats() []string {
+	all := append(slices.Collect(maps.Keys(encoders())), plain,
+		"go-template=...", "go-template-file=...", "template=...", "templatefile=...", "jsonpath=...", "jsonpath-file=...", "jsonpath-as-json=...")
+	slices.Sort(all)
+	return all
+}
+
+func encoders() map[string]encoder {
+	return map[string]encoder{"json": writeJSON, "yaml": writeYAML, "kyaml": writeKYAML}
+}
+
+// templates are the formats that the user writes himself.
+func (o *output) templates() map[string]func(string) (encoder, error) {
+	return map[string]func(string) (encoder, error){
+		"template":         o.goTemplate,
+		"go-template":      o.goTemplate,
+		"jsonpath":         func(text string) (encoder, error) { return o.jsonPath(text, false) },
+		"jsonpath-as-json": func(text string) (encoder, error) { return o.jsonPath(text, true) },
+	}
+}
+
+func writeJSON(w io.Writer, objects []any) error {
+	for _, object := range objects {
+		text, err := json.MarshalIndent(object, "", "    ")
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(w, "%s\n", text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeYAML(w io.Writer, objects []any) error {
+	for i, object := range objects {
+		text, err := yaml.Marshal(object)
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			text = append([]byte("---\n"), text...)
+		}
+		if _, err := w.Write(text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeKYAML(w io.Writer, objects []any) error {
+	for _, object := range objects {
+		if err := (&kyaml.Encoder{}).FromObject(object, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *output) goTemplate(text string) (encoder, error) {
+	t, err := template.New("output").Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("reading the template: %w", err)
+	}
+	if !o.allowMissing {
+		t.Option("missingkey=error")
+	}
+	return eachGeneric(func(w io.Writer, object any) error { return t.Execute(w, object) }), nil
+}
+
+func (o *output) jsonPath(text string, asJSON bool) (encoder, error) {
+	path := jsonpath.New("output").AllowMissingKeys(o.allowMissing)
+	path.EnableJSONOutput(asJSON)
+	if err := path.Parse(text); err != nil {
+		return nil, fmt.Errorf("reading the template: %w", err)
+	}
+	return eachGeneric(path.Execute), nil
+}
+
+// eachGeneric shows each object as templates want it: by the names of its fields in JSON.
+func eachGeneric(show func(io.Writer, any) error) encoder {
+	return func(w io.Writer, objects []any) error {
+		for _, object := range objects {
+			text, err := json.Marshal(object)
+			var generic any
+			if err = errors.Join(err, json.Unmarshal(text, &generic)); err != nil {
+				return err
+			}
+			if err := show(w, generic); err != nil {
+				return fmt.Errorf("filling in the template: %w", err)
+			}
+		}
+		return nil
+	}
+}

@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"kubeadm/internal/flag"
+	"kubeadm/internal/flow"
+)
+
+// tree is a command that runs a workflow, with a command below it for each phase.
+type tree struct {
+	name   string // "init"
+	phases []flow.Phase
+	args   cobra.PositionalArgs
+	// begin gives a run of the selected phases its flags; run is called once they were read.
+	begin func(sel flow.Selection) (v values, run func(c *cobra.Command, args []string) error)
+}
+
+// command is the whole workflow. c says how the user finds it and what for; names are its flags.
+func (t tree) command(c *cobra.Command, names ...flag.Name) *cobra.Command {
+	c.Args = t.args
+	c.Long += fmt.Sprintf("\n\nThe \"%s\" command runs these phases:\n```\n%s```", t.name, outline(t.phases))
+	var v values
+	v, c.RunE = t.begin(flow.Selection{})
+	v.bind(c.Flags(), names...)
+	phase := group("phase", fmt.Sprintf("Run a single phase of %q", t.name))
+	t.below(phase, "", t.phases)
+	c.AddCommand(phase)
+	return c
+}
+
+// below adds a command for each of the phases.
+func (t tree) below(parent *cobra.Command, prefix string, phases []flow.Phase) {
+	for _, p := range phases {
+		switch {
+		case p.Name == "":
+			t.below(parent, prefix, p.Phases)
+		case p.Hidden:
+		case len(p.Phases) == 0:
+			parent.AddCommand(t.leaf(prefix+p.Name, p))
+		default:
+			parent.AddCommand(t.group(prefix+p.Name, p))
+		}
+	}
+}
+
+// group is a phase of phases; "all" runs them all.
+func (t tree) group(address string, p flow.Phase) *cobra.Command {
+	c := group(p.Name, p.Short)
+	c.Long, c.Aliases = p.Long, p.Aliases
+	all := flow.Phase{Name: "all", Short: "Run all of these: " + strings.Join(children(p.Phases), ", "), Flags: allFlags(p)}
+	c.AddCommand(t.leaf(address, all))
+	t.below(c, address+"/", p.Phases)
+	return c
+}
+
+func (t tree) leaf(address string, p flow.Phase) *cobra.Command {
+	c := &cobra.Command{Use: p.Name, Short: p.Short, Long: p.Long, Aliases: p.Aliases, Args: t.args}
+	if p.NoArgs {
+		c.Args = known
+	}
+	var v values
+	v, c.RunE = t.begin(flow.Selection{Only: address})
+	if len(p.Flags) > 0 {
+		v.bind(c.Flags(), p.Flags...)
+	}
+	return c
+}
+
+// allFlags are the flags of running a whole group: those it states itself, or those of any child.
+func allFlags(p flow.Phase) []flag.Name {
+	if len(p.Flags) > 0 {
+		return p.Flags
+	}
+	var all []flag.Name
+	flow.Walk(p.Phases, func(_ string, child flow.Phase) { all = append(all, child.Flags...) })
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func children(phases []flow.Phase) []string {
+	var all []string
+	flow.Walk(phases, func(address string, _ flow.Phase) { all = append(all, address) })
+	return all
+}
+
+// outline lists the phases as a user may name them, those inside others indented.
+func outline(phases []flow.Phase) string {
+	type line struct{ name, short string }
+	var lines []line
+	width := 0
+	flow.Walk(phases, func(address string, p flow.Phase) {
+		if p.Hidden {
+			return
+		}
+		indent, name := "", p.Name
+		if depth := strings.Count(address, "/"); depth > 0 {
+			indent, name = strings.Repeat("  ", depth), "/"+p.Name
+		}
+		width = max(width, len(indent+name))
+		lines = append(lines, line{indent + name, indent + p.Short})
+	})
+	var b strings.Builder
+	for _, l := range lines {
+		fmt.Fprintf(&b, "%-*s  %s\n", width, l.name, l.short)
+	}
+	return b.String()
+}

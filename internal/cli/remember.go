@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	proxyconfig "k8s.io/kube-proxy/config/v1alpha1"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+
+	"kubeadm/internal/node"
+	"kubeadm/internal/world/journal"
+)
+
+// remember keeps other runs away and writes down what this one makes, so that a later one can
+// go on with it. Only root can do that; preflight refuses all others.
+func (p *program) remember(ctx context.Context, s *session, n *node.Node) error {
+	host, err := s.real.Host(ctx)
+	if err != nil || host.UserID != 0 {
+		return err
+	}
+	if s.store, err = p.Journal(n.Paths.Journal()); err != nil || !s.makes {
+		return err
+	}
+	intent, err := digest(n)
+	if err == nil {
+		s.journal, err = journal.Open(s.real, s.store, journal.Run{Command: s.command, Intent: intent})
+	}
+	if err != nil {
+		return errors.Join(err, s.close())
+	}
+	s.world = s.journal
+	return nil
+}
+
+// outcome is all of an intent that shows in what a run leaves behind. Tokens, pins and
+// endpoints are left out, and what is to be ignored: a run goes on though they changed.
+type outcome struct {
+	Name      string
+	Role      node.Role
+	Address   string
+	BindPort  int32
+	CRISocket string
+	Taints    []corev1.Taint
+	Args      []node.Arg
+	Patches   string
+	Paths     node.Paths
+	Cluster   string
+	Kubelet   *kubeletconfig.KubeletConfiguration
+	KubeProxy *proxyconfig.KubeProxyConfiguration
+}
+
+// digest tells intents with different outcomes apart.
+func digest(n *node.Node) (string, error) {
+	text, err := json.Marshal(outcome{
+		Name: n.Name, Role: n.Role, Address: n.Address, BindPort: n.BindPort, CRISocket: n.CRISocket,
+		Taints: n.Taints, Args: n.KubeletArgs, Patches: n.Patches, Paths: n.Paths,
+		Cluster: n.Cluster.Document, Kubelet: n.Cluster.Kubelet.Config, KubeProxy: n.Cluster.KubeProxy.Config,
+	})
+	if err != nil {
+		return "", fmt.Errorf("telling this run apart from others: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), nil
+}

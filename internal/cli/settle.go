@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"context"
+	"crypto"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+)
+
+// settle puts what an unfinished run of the same command made up in place of what this one did,
+// so that tokens and keys that were shown already stay good.
+func (p *program) settle(ctx context.Context, e *flow.Env, n *node.Node) (*node.Node, error) {
+	own := *n
+	own.Tokens = slices.Clone(n.Tokens)
+	for i := range own.Tokens {
+		if err := settleToken(ctx, e, &own.Tokens[i], fmt.Sprintf("bootstrap-token/%d", i)); err != nil {
+			return nil, err
+		}
+	}
+	if !own.UploadCerts || own.CertificateKey != "" {
+		return &own, nil
+	}
+	var err error
+	own.CertificateKey, err = e.Once(ctx, "certificate-key", func() (string, error) {
+		key, err := pki.NewCertificateKey(p.Random("certificate-key"))
+		return key.Hex(), err
+	})
+	return &own, err
+}
+
+func settleToken(ctx context.Context, e *flow.Env, t *node.BootstrapToken, name string) error {
+	if t.Random {
+		text, err := e.Once(ctx, name, func() (string, error) { return t.String(), nil })
+		if err == nil {
+			t.ID, t.Secret, err = node.ParseToken(text)
+		}
+		if err != nil {
+			return fmt.Errorf("keeping the bootstrap token: %w", err)
+		}
+	}
+	if t.TTL <= 0 || !t.Expires.IsZero() {
+		return nil
+	}
+	now := e.World.Now()
+	text, err := e.Once(ctx, name+"/expires", func() (string, error) { return now.Add(t.TTL).UTC().Format(time.RFC3339), nil })
+	if err != nil {
+		return fmt.Errorf("keeping the end of the bootstrap token: %w", err)
+	}
+	// A run that is gone on with much later must not make a token that is already dead.
+	if end, err := time.Parse(time.RFC3339, text); err == nil && end.After(now) {
+		t.Expires = end
+	}
+	return nil
+}
+
+// keys gives private keys of the cluster's algorithm. For a whole init they are made at once, beside whatever else goes on.
+func (p *program) keys(ctx context.Context, s *session, n *node.Node) func() (crypto.Signer, error) {
+	ahead := 0
+	if s.whole() {
+		ahead = missingKeys(ctx, s.world, n)
+	}
+	return pki.NewStock(p.Random("keys"), n.Cluster.Algorithm, ahead).Key
+}
+
+// missingKeys counts the keys that a control plane needs and this machine lacks.
+func missingKeys(ctx context.Context, r change.Reader, n *node.Node) int {
+	files := []string{n.Paths.Certificate(pki.ServiceAccountKey)}
+	for _, c := range pki.Profiles() {
+		if n.Cluster.Etcd.External == nil || !c.LocalEtcdOnly() {
+			files = append(files, n.Paths.Key(c.Base))
+		}
+	}
+	for _, k := range pki.KubeconfigProfiles() {
+		files = append(files, n.Paths.Kubeconfig(k.File))
+	}
+	missing := 0
+	for _, f := range files {
+		if _, err := r.Stat(ctx, f); err != nil {
+			missing++
+		}
+	}
+	return missing
+}
+
+// add puts the arguments after those that the configuration has.
+func (x extraArgs) add(c *node.Cluster) {
+	for _, of := range []struct {
+		component *node.Component
+		args      map[string]string
+	}{{&c.APIServer, x.apiServer}, {&c.ControllerManager, x.controllerManager}, {&c.Scheduler, x.scheduler}} {
+		for _, name := range slices.Sorted(maps.Keys(of.args)) {
+			of.component.Args = append(of.component.Args, node.Arg{Name: name, Value: of.args[name]})
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"context"
+	"path"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flag"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+	"kubeadm/internal/report"
+	"kubeadm/internal/world"
+	"kubeadm/internal/world/preview"
+)
+
+// tokenOptions are the flags that all token commands share.
+type tokenOptions struct {
+	kubeconfig string
+	dryRun     bool
+}
+
+func (p *program) tokenCommand() *cobra.Command {
+	o := &tokenOptions{kubeconfig: node.DefaultPaths().Kubeconfig("admin.conf")}
+	c := group("token", "Work with bootstrap tokens", p.tokenCreate(o), p.tokenDelete(o), p.tokenGenerate(), p.tokenList(o))
+	c.Long = `Work with bootstrap tokens. With one, a machine that joins knows the cluster and the
+cluster lets it ask for a certificate. A token looks like "abcdef.0123456789abcdef": an ID,
+which is no secret, a dot and a secret. It is kept in the Secret bootstrap-token-<ID> of
+namespace kube-system.`
+	values{flag.Kubeconfig: &o.kubeconfig, flag.DryRun: &o.dryRun}.bind(c.PersistentFlags())
+	return c
+}
+
+// world is where token commands change something.
+func (o *tokenOptions) world(real world.World) world.World {
+	if o.dryRun {
+		return preview.New(real, "", preview.Paths{})
+	}
+	return real
+}
+
+// as is as whom the cluster is asked: the user's choice, or the first kubeconfig of the usual places that exists.
+func (p *program) as(ctx context.Context, c *cobra.Command, o *tokenOptions, r change.Reader) change.Identity {
+	if c.Flags().Changed(string(flag.Kubeconfig)) {
+		return change.Identity{Kubeconfig: o.kubeconfig}
+	}
+	places := p.ownKubeconfigs()
+	for _, place := range append(places, o.kubeconfig) {
+		if _, err := r.Stat(ctx, place); err == nil {
+			return change.Identity{Kubeconfig: place}
+		}
+	}
+	return change.Identity{Kubeconfig: append(places, o.kubeconfig)[0]}
+}
+
+// ownKubeconfigs are those of the user who runs this program.
+func (p *program) ownKubeconfigs() []string {
+	if list, ok := p.Getenv("KUBECONFIG"); ok && list != "" {
+		return filepath.SplitList(list)
+	}
+	if home, ok := p.Getenv("HOME"); ok && home != "" {
+		return []string{path.Join(home, ".kube", "config")}
+	}
+	return nil
+}
+
+// do carries out changes and tells what a dry run would have done.
+func do(ctx context.Context, w world.World, t *report.Text, changes ...change.Change) error {
+	for _, c := range changes {
+		if err := w.Do(ctx, c); err != nil {
+			return err
+		}
+		t.Emit(flow.Event{Time: w.Now(), Phase: "token", Kind: flow.Did, Text: c.String(), Change: c})
+	}
+	return nil
+}
+
+// tokenRef names the Secret of a token.
+func tokenRef(id string, as change.Identity) change.Ref {
+	return change.Ref{GVK: secretKind, Namespace: metav1.NamespaceSystem, Name: manifest.TokenSecretName(id), As: as}
+}
+
+// secretKind is the kind that tokens are kept in.
+var secretKind = corev1.SchemeGroupVersion.WithKind("Secret")

@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/node"
+	"kubeadm/internal/problem"
+)
+
+func (p *program) tokenDelete(o *tokenOptions) *cobra.Command {
+	return &cobra.Command{
+		Use:   "delete TOKEN-OR-ID...",
+		Short: "Make the cluster forget tokens",
+		Long:  "Make the cluster forget tokens, each named by its ID of six characters or whole.",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return problem.New("", errors.New("no token is named"), "give the ID of a token; kubeadm token list shows them")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error { return p.deleteTokens(c, o, args) },
+	}
+}
+
+func (p *program) deleteTokens(c *cobra.Command, o *tokenOptions, args []string) error {
+	var ids []string
+	for _, arg := range args {
+		id, err := tokenID(arg)
+		if err != nil {
+			return err
+		}
+		ids = append(ids, id)
+	}
+	ctx, w := c.Context(), o.world(p.World())
+	as := p.as(ctx, c, o, w)
+	text := p.text(o.dryRun)
+	defer text.Close()
+	for _, id := range ids {
+		_, err := w.Object(ctx, tokenRef(id, as))
+		if apierrors.IsNotFound(err) {
+			return problem.New("", fmt.Errorf("the cluster has no token with the ID %q", id), "kubeadm token list shows those it has")
+		}
+		if err == nil {
+			err = do(ctx, w, text, change.DeleteObject{Ref: tokenRef(id, as)})
+		}
+		if err != nil {
+			return err
+		}
+		if !o.dryRun {
+			fmt.Fprintf(p.Out, "bootstrap token %q deleted\n", id)
+		}
+	}
+	return nil
+}
+
+var tokenIDForm = regexp.MustCompile(`^[a-z0-9]{6}$`)
+
+// tokenID reads an ID or a whole token. Its errors do not repeat the text, which may be secret.
+func tokenID(text string) (string, error) {
+	if tokenIDForm.MatchString(text) {
+		return text, nil
+	}
+	id, _, err := node.ParseToken(text)
+	if err != nil {
+		return "", fmt.Errorf("neither the ID of a token (6 characters out of a-z and 0-9) nor a whole one: %w", err)
+	}
+	return id, nil
+}

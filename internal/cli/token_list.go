@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/duration"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+)
+
+func (p *program) tokenList(o *tokenOptions) *cobra.Command {
+	out := newOutput()
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the tokens that the cluster knows",
+		Args:  known,
+		RunE:  func(c *cobra.Command, _ []string) error { return p.listTokens(c, o, &out) },
+	}
+	out.values().bind(c.Flags())
+	return c
+}
+
+// listedToken is a result as an object.
+type listedToken struct {
+	metav1.TypeMeta `json:",inline"`
+	Token           string       `json:"token"`
+	Description     string       `json:"description,omitempty"`
+	Expires         *metav1.Time `json:"expires,omitempty"`
+	Usages          []string     `json:"usages,omitempty"`
+	Groups          []string     `json:"groups,omitempty"`
+}
+
+func (p *program) listTokens(c *cobra.Command, o *tokenOptions, out *output) error {
+	ctx, real := c.Context(), p.World()
+	encode, err := out.encoder(ctx, real)
+	if err != nil {
+		return err
+	}
+	found, err := real.List(ctx, change.Query{
+		GVK: secretKind, Namespace: metav1.NamespaceSystem, As: p.as(ctx, c, o, real),
+		FieldSelector: "type=" + string(bootstrapapi.SecretTypeBootstrapToken),
+	})
+	if err != nil {
+		return err
+	}
+	var tokens []node.BootstrapToken
+	for _, u := range found {
+		t, err := tokenOf(u.Object)
+		if err != nil {
+			text := fmt.Sprintf("Secret %s is not listed: %v", u.GetName(), err)
+			p.text(false).Emit(flow.Event{Phase: "token", Kind: flow.Warned, Text: text})
+			continue
+		}
+		tokens = append(tokens, t)
+	}
+	if encode == nil {
+		return writeTokens(p.Out, tokens, real.Now())
+	}
+	var objects []any
+	for _, t := range tokens {
+		objects = append(objects, listed(t))
+	}
+	return encode(p.Out, objects)
+}
+
+// tokenOf reads the Secret of a token; its errors do not tell the secret.
+func tokenOf(object map[string]any) (t node.BootstrapToken, err error) {
+	var s corev1.Secret
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, &s); err != nil {
+		return t, err
+	}
+	text := func(key string) string { return string(s.Data[key]) }
+	t.ID, t.Secret, err = node.ParseToken(text(bootstrapapi.BootstrapTokenIDKey) + "." + text(bootstrapapi.BootstrapTokenSecretKey))
+	if err != nil {
+		return t, fmt.Errorf("it holds no token: %w", err)
+	}
+	if s.Name != manifest.TokenSecretName(t.ID) {
+		return t, fmt.Errorf("its name does not fit the token's ID %q", t.ID)
+	}
+	t.Description = text(bootstrapapi.BootstrapTokenDescriptionKey)
+	if end := text(bootstrapapi.BootstrapTokenExpirationKey); end != "" {
+		if t.Expires, err = time.Parse(time.RFC3339, end); err != nil {
+			return t, fmt.Errorf("it has an end that is no time: %w", err)
+		}
+	}
+	for key, value := range s.Data {
+		if usage, ok := strings.CutPrefix(key, bootstrapapi.BootstrapTokenUsagePrefix); ok && string(value) == "true" {
+			t.Usages = append(t.Usages, usage)
+		}
+	}
+	slices.Sort(t.Usages)
+	if groups := text(bootstrapapi.BootstrapTokenExtraGroupsKey); groups != "" {
+		t.Groups = strings.Split(groups, ",")
+	}
+	return t, nil
+}
+
+func listed(t node.BootstrapToken) listedToken {
+	l := listedToken{TypeMeta: outputMeta("BootstrapToken"), Token: t.String(), Description: t.Description, Usages: t.Usages, Groups: t.Groups}
+	if !t.Expires.IsZero() {
+		l.Expires = &metav1.Time{Time: t.Expires}
+	}
+	return l
+}
+
+// writeTokens writes a table, or nothing where there is no token.
+func writeTokens(out io.Writer, tokens []node.BootstrapToken, now time.Time) error {
+	if len(tokens) == 0 {
+		return nil
+	}
+	w := tabwriter.NewWriter(out, 0, 4, 3, ' ', 0)
+	fmt.Fprintln(w, "TOKEN\tTTL\tEXPIRES\tUSAGES\tDESCRIPTION\tEXTRA GROUPS")
+	for _, t := range tokens {
+		ttl, expires := "<forever>", "<never>"
+		if !t.Expires.IsZero() {
+			ttl, expires = duration.ShortHumanDuration(t.Expires.Sub(now)), t.Expires.UTC().Format(time.RFC3339)
+		}
+		cells := []string{t.String(), ttl, expires, orNone(strings.Join(t.Usages, ",")), orNone(t.Description), orNone(strings.Join(t.Groups, ","))}
+		fmt.Fprintln(w, strings.Join(cells, "\t"))
+	}
+	return w.Flush()
+}
+
+func orNone(text string) string {
+	if text == "" {
+		return "<none>"
+	}
+	return text
+}
