@@ -60,7 +60,7 @@ func tree(ca string) flow.Phase {
 func phaseOf(p pki.Profile, run func(context.Context, *flow.Env, pki.Profile) error) flow.Phase {
 	phase := flow.Phase{
 		Name:  p.Name,
-		Short: "Make the " + p.For,
+		Short: "Make the certificate for " + p.For,
 		Flags: plain,
 		Run:   func(ctx context.Context, e *flow.Env) error { return run(ctx, e, p) },
 	}

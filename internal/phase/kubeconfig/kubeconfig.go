@@ -41,7 +41,7 @@ func files() []flow.Phase {
 	for _, p := range pki.KubeconfigProfiles() {
 		phase := flow.Phase{
 			Name:  p.Name,
-			Short: "Make the kubeconfig file " + p.For,
+			Short: "Make the kubeconfig file for " + p.For,
 			Flags: common(),
 			Run:   func(ctx context.Context, e *flow.Env) error { return file(ctx, e, p) },
 		}

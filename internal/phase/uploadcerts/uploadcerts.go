@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	corev1 "k8s.io/api/core/v1"
-	bootstraputil "k8s.io/cluster-bootstrap/token/util"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/flag"
@@ -78,7 +77,11 @@ func upload(ctx context.Context, e *flow.Env, n *node.Node, as change.Identity, 
 
 // owned makes the short-lived token whose end is the end of the uploaded certificates.
 func owned(ctx context.Context, e *flow.Env, as change.Identity) (*corev1.Secret, error) {
-	token, err := e.Once(ctx, "upload-certs/owner", bootstraputil.GenerateBootstrapToken)
+	const name = "upload-certs/owner"
+	token, err := e.Once(ctx, name, func() (string, error) {
+		id, secret, err := node.NewToken(e.Rand(name))
+		return id + "." + secret, err
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,48 @@
+// Command kubeadm makes a Kubernetes cluster out of machines.
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"kubeadm/internal/cli"
+	"kubeadm/internal/report"
+	"kubeadm/internal/world"
+	"kubeadm/internal/world/linux"
+	"kubeadm/internal/world/real"
+)
+
+func main() {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	go interrupt(cancel)
+	if err := cli.Run(ctx, host(), os.Args[1:]); err != nil {
+		report.Error(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// interrupt ends the run in good order at the first signal; the second one kills.
+func interrupt(cancel context.CancelCauseFunc) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	<-signals
+	signal.Stop(signals)
+	cancel(errors.New("interrupted"))
+}
+
+// host is the machine that this program runs on.
+func host() cli.Host {
+	return cli.Host{
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
+		Getenv:  os.LookupEnv,
+		World:   func() world.World { return real.New() },
+		Journal: func(dir string) (cli.Journal, error) { return linux.NewStore(dir) },
+		Random:  linux.Random,
+		Chroot:  linux.Chroot,
+		Log:     report.Log,
+		Version: built(),
+	}
+}

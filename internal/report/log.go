@@ -1,0 +1,23 @@
+package report
+
+import (
+	"flag"
+	"fmt"
+	"strconv"
+
+	"k8s.io/klog/v2"
+)
+
+// Log tells the libraries that this program is made of how much to log: a level, and
+// "pattern=N,..." for single source files.
+func Log(level int, files string) error {
+	var set flag.FlagSet
+	klog.InitFlags(&set)
+	if err := set.Set("v", strconv.Itoa(level)); err != nil {
+		return fmt.Errorf("flag -v: %w", err)
+	}
+	if err := set.Set("vmodule", files); err != nil {
+		return fmt.Errorf("flag --vmodule: %w", err)
+	}
+	return nil
+}
