@@ -343,7 +343,7 @@ func TestLogs(t *testing.T) {
 		"a word":           {line("F", "hello  world"), "hello  world\n"},
 		"parts of a line":  {line("P", "one ") + line("P", "two ") + line("F", "three"), "one two three\n"},
 		"an empty line":    {line("F", "a") + line("F", "") + line("F", "b"), "a\n\nb\n"},
-		"cut off":          {strings.Repeat("x", logRead-len(line("F", "end")))[1:] + "\n" + line("F", "end"), "end\n"},
+		"cut off":          {"the end of a line" + strings.Repeat("!", logRead-18-194*len(line("F", "x"))) + "\n" + strings.Repeat(line("F", "x"), 194), strings.Repeat("x\n", 194)},
 		"more than enough": {strings.Repeat(line("F", strings.Repeat("y", 99)), 30), strings.Repeat(strings.Repeat("y", 99)+"\n", 20)},
 		"one long line":    {line("F", strings.Repeat("z", 3*logKept)), strings.Repeat("z", logKept-1) + "\n"},
 	} {
