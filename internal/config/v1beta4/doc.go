@@ -3,7 +3,8 @@
 // at a machine. It checks nothing and resolves nothing.
 //
 // It is the newest version and with that the canonical form: documents of
-// another version are turned into this one when they are read.
+// another version are turned into this one when they are read. Fields stand in the
+// order of their names, as they do in what is written.
 package v1beta4
 
 // The API version of every kind in this package.

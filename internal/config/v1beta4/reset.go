@@ -6,10 +6,10 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 type ResetConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// CleanupTmpDir empties the scratch space as well.
-	CleanupTmpDir bool `json:"cleanupTmpDir,omitempty"`
 	// CertificatesDir is the folder of keys and certificates to empty.
 	CertificatesDir string `json:"certificatesDir,omitempty"`
+	// CleanupTmpDir empties the scratch space as well.
+	CleanupTmpDir bool `json:"cleanupTmpDir,omitempty"`
 	// CRISocket is the URL of the container runtime's socket; looked for if empty.
 	CRISocket string `json:"criSocket,omitempty"`
 	// DryRun only shows what would be done.
@@ -20,8 +20,8 @@ type ResetConfiguration struct {
 	IgnorePreflightErrors []string `json:"ignorePreflightErrors,omitempty"`
 	// SkipPhases are addresses of phases to leave out.
 	SkipPhases []string `json:"skipPhases,omitempty"`
-	// UnmountFlags are names of umount2(2) flags.
-	UnmountFlags []string `json:"unmountFlags,omitempty"`
 	// Timeouts bound the waits.
 	Timeouts *Timeouts `json:"timeouts,omitempty"`
+	// UnmountFlags are names of umount2(2) flags.
+	UnmountFlags []string `json:"unmountFlags,omitempty"`
 }

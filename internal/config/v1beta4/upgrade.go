@@ -25,76 +25,67 @@ type UpgradeConfiguration struct {
 // UpgradeApplyConfiguration is how the first control plane, and with it the
 // cluster, is upgraded.
 type UpgradeApplyConfiguration struct {
+	UpgradeChoice `json:",inline"`
+	UpgradeChecks `json:",inline"`
+	UpgradeSteps  `json:",inline"`
+
+	// ForceUpgrade goes on although a requirement is not met, and asks no question.
+	ForceUpgrade *bool `json:"forceUpgrade,omitempty"`
+}
+
+// UpgradeNodeConfiguration is how a further node is upgraded.
+type UpgradeNodeConfiguration struct {
+	UpgradeChecks `json:",inline"`
+	UpgradeSteps  `json:",inline"`
+}
+
+// UpgradePlanConfiguration is what "upgrade plan" considers. DryRun has no effect:
+// planning changes nothing.
+type UpgradePlanConfiguration struct {
+	UpgradeChoice `json:",inline"`
+	UpgradeChecks `json:",inline"`
+}
+
+// UpgradeDiffConfiguration is how the difference that an upgrade would make is shown.
+type UpgradeDiffConfiguration struct {
+	// ContextLines is how many unchanged lines stand around a difference.
+	ContextLines int `json:"contextLines,omitempty"`
+	// KubernetesVersion is the version to compare with.
+	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
+}
+
+// UpgradeChoice is which version to go to, and which are admitted.
+type UpgradeChoice struct {
 	// KubernetesVersion is the version to go to.
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
 	// AllowExperimentalUpgrades admits alpha and beta versions.
 	AllowExperimentalUpgrades *bool `json:"allowExperimentalUpgrades,omitempty"`
 	// AllowRCUpgrades admits release candidates.
 	AllowRCUpgrades *bool `json:"allowRCUpgrades,omitempty"`
-	// CertificateRenewal renews the certificates on the way.
-	CertificateRenewal *bool `json:"certificateRenewal,omitempty"`
-	// DryRun only shows what would be done.
-	DryRun *bool `json:"dryRun,omitempty"`
-	// EtcdUpgrade upgrades a local etcd too.
-	EtcdUpgrade *bool `json:"etcdUpgrade,omitempty"`
-	// ForceUpgrade goes on although a requirement is not met, and asks no question.
-	ForceUpgrade *bool `json:"forceUpgrade,omitempty"`
-	// IgnorePreflightErrors names checks whose errors count as warnings; "all" stands alone.
-	IgnorePreflightErrors []string `json:"ignorePreflightErrors,omitempty"`
-	// Patches says where files are that change what is deployed.
-	Patches *Patches `json:"patches,omitempty"`
 	// PrintConfig shows the configuration that is used.
 	PrintConfig *bool `json:"printConfig,omitempty"`
-	// SkipPhases are addresses of phases to leave out.
-	SkipPhases []string `json:"skipPhases,omitempty"`
-	// ImagePullPolicy is Always, IfNotPresent or Never.
-	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
-	// ImagePullSerial false pulls images side by side.
-	ImagePullSerial *bool `json:"imagePullSerial,omitempty"`
 }
 
-// UpgradeDiffConfiguration is how the difference that an upgrade would make is shown.
-type UpgradeDiffConfiguration struct {
-	// KubernetesVersion is the version to compare with.
-	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
-	// DiffContextLines is how many unchanged lines stand around a difference.
-	DiffContextLines int `json:"contextLines,omitempty"`
-}
-
-// UpgradeNodeConfiguration is how a further node is upgraded.
-type UpgradeNodeConfiguration struct {
-	// CertificateRenewal renews the certificates on the way.
-	CertificateRenewal *bool `json:"certificateRenewal,omitempty"`
-	// DryRun only shows what would be done.
-	DryRun *bool `json:"dryRun,omitempty"`
-	// EtcdUpgrade upgrades a local etcd too.
-	EtcdUpgrade *bool `json:"etcdUpgrade,omitempty"`
-	// IgnorePreflightErrors names checks whose errors count as warnings; "all" stands alone.
-	IgnorePreflightErrors []string `json:"ignorePreflightErrors,omitempty"`
-	// SkipPhases are addresses of phases to leave out.
-	SkipPhases []string `json:"skipPhases,omitempty"`
-	// Patches says where files are that change what is deployed.
-	Patches *Patches `json:"patches,omitempty"`
-	// ImagePullPolicy is Always, IfNotPresent or Never.
-	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
-	// ImagePullSerial false pulls images side by side.
-	ImagePullSerial *bool `json:"imagePullSerial,omitempty"`
-}
-
-// UpgradePlanConfiguration is what "upgrade plan" considers.
-type UpgradePlanConfiguration struct {
-	// KubernetesVersion is the version to plan for.
-	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
-	// AllowExperimentalUpgrades admits alpha and beta versions.
-	AllowExperimentalUpgrades *bool `json:"allowExperimentalUpgrades,omitempty"`
-	// AllowRCUpgrades admits release candidates.
-	AllowRCUpgrades *bool `json:"allowRCUpgrades,omitempty"`
-	// DryRun has no effect: planning changes nothing.
-	DryRun *bool `json:"dryRun,omitempty"`
+// UpgradeChecks is what is looked at before an upgrade.
+type UpgradeChecks struct {
 	// EtcdUpgrade counts a local etcd in.
 	EtcdUpgrade *bool `json:"etcdUpgrade,omitempty"`
 	// IgnorePreflightErrors names checks whose errors count as warnings; "all" stands alone.
 	IgnorePreflightErrors []string `json:"ignorePreflightErrors,omitempty"`
-	// PrintConfig shows the configuration that is used.
-	PrintConfig *bool `json:"printConfig,omitempty"`
+	// DryRun only shows what would be done.
+	DryRun *bool `json:"dryRun,omitempty"`
+}
+
+// UpgradeSteps is how a machine is brought to the new version.
+type UpgradeSteps struct {
+	// SkipPhases are addresses of phases to leave out.
+	SkipPhases []string `json:"skipPhases,omitempty"`
+	// Patches says where files are that change what is deployed.
+	Patches *Patches `json:"patches,omitempty"`
+	// CertificateRenewal renews the certificates on the way.
+	CertificateRenewal *bool `json:"certificateRenewal,omitempty"`
+	// ImagePullPolicy is Always, IfNotPresent or Never.
+	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
+	// ImagePullSerial false pulls images side by side.
+	ImagePullSerial *bool `json:"imagePullSerial,omitempty"`
 }
