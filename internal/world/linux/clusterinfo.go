@@ -37,7 +37,7 @@ func (m Machine) ClusterInfo(ctx context.Context, server string, ca []byte) (map
 	}
 	client := &http.Client{
 		Transport:     &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment, TLSClientConfig: config},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		CheckRedirect: stay,
 	}
 	answer, err := get(ctx, client, base.JoinPath(clusterInfo).String())
 	if err != nil {

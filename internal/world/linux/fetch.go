@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"slices"
 	"time"
 
 	"kubeadm/internal/change"
@@ -32,21 +31,24 @@ func (m Machine) Fetch(ctx context.Context, req change.Request) (change.Response
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return change.Response{}, fmt.Errorf("%q is not a http or https URL", req.URL)
 	}
-	transport := &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment}
-	if req.Loopback {
-		if err := ownAddress(u.Hostname()); err != nil {
-			return change.Response{}, err
-		}
-		transport.Proxy = nil
-		transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} // nobody signed it; it never leaves this machine
-	} else if transport.TLSClientConfig, err = tlsConfig(req); err != nil {
+	transport, err := transportFor(req, u.Hostname())
+	if err != nil {
 		return change.Response{}, err
 	}
 	client := &http.Client{Transport: transport, CheckRedirect: redirect}
 	if req.Loopback || req.Cert != nil {
-		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		client.CheckRedirect = stay
 	}
 	return get(ctx, client, req.URL)
+}
+
+func transportFor(req change.Request, host string) (*http.Transport, error) {
+	if req.Loopback {
+		// Nobody signed the certificate, so it must be certain that nothing leaves this machine.
+		return &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, ownAddress(host)
+	}
+	config, err := tlsConfig(req)
+	return &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment, TLSClientConfig: config}, err
 }
 
 // get reads one answer within time and size.
@@ -92,6 +94,9 @@ func tlsConfig(req change.Request) (*tls.Config, error) {
 	return config, nil
 }
 
+// stay shows a redirection as the answer that it is.
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
 // redirect follows a few redirections, but never from https to http.
 func redirect(req *http.Request, via []*http.Request) error {
 	if len(via) >= 10 {
@@ -105,19 +110,18 @@ func redirect(req *http.Request, via []*http.Request) error {
 
 // ownAddress refuses a host that is not this machine.
 func ownAddress(host string) error {
-	if host == "localhost" {
-		return nil
-	}
 	ip, err := netip.ParseAddr(host)
-	if err == nil && (ip.IsLoopback() || ip.IsUnspecified()) {
+	if host == "localhost" || err == nil && (ip.IsLoopback() || ip.IsUnspecified()) {
 		return nil
 	}
-	own, errOwn := net.InterfaceAddrs()
-	if err == nil && errOwn == nil && slices.ContainsFunc(own, func(a net.Addr) bool {
-		n, ok := a.(*net.IPNet)
-		return ok && n.IP.Equal(ip.AsSlice())
-	}) {
-		return nil
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		return fmt.Errorf("listing the addresses of this machine: %w", err)
 	}
-	return errors.Join(errOwn, fmt.Errorf("%q is not an address of this machine: its certificate must be verified", host))
+	for _, a := range own {
+		if n, ok := a.(*net.IPNet); ok && n.IP.String() == host {
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is not an address of this machine: its certificate must be verified", host)
 }

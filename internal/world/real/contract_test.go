@@ -1,11 +1,18 @@
 package real_test
 
 import (
+	"context"
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubeadm/internal/change"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/real"
 	"kubeadm/internal/world/worldtest"
@@ -43,6 +50,36 @@ func TestNetwork(t *testing.T) {
 	free := listen(t)
 	free.Close()
 	worldtest.Network(t, real.New(), worldtest.Ports{Name: "localhost", Taken: taken.Addr().String(), Free: free.Addr().String()})
+}
+
+// TestEveryKindHasItsPart sends each kind of change to where nothing answers: the part it belongs to must say so.
+func TestEveryKindHasItsPart(t *testing.T) {
+	nobody := change.Identity{Kubeconfig: filepath.Join(folder(t), "absent.conf")}
+	file := filepath.Join(folder(t), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	config := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "y"}}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	for kind, c := range map[string]change.Change{
+		"write":     change.WriteFile{Path: filepath.Join(file, "below")},
+		"directory": change.MakeDir{Path: file},
+		"rmdir":     change.Remove{Path: file, OnlyEmpty: true},
+		"umount2":   change.Unmount{Below: file, Flags: []string{"NONE"}},
+		"pull":      change.PullImage{Socket: "unix:///nonexistent/crio.sock"},
+		"remove":    change.RemoveContainers{Socket: "unix:///nonexistent/crio.sock"},
+		"member":    change.SetMember{PeerURL: "https://127.0.0.1:1", State: change.Absent, Via: change.Etcd{CAFile: nobody.Kubeconfig}},
+		"apply":     change.ApplyObject{Object: config, As: nobody},
+		"mutate":    change.MutateObject{Object: config, As: nobody},
+		"delete":    change.DeleteObject{Ref: change.RefOf(config, nobody)},
+		"label":     change.LabelNode{Name: "x", As: nobody},
+	} {
+		err := real.New().Do(ctx, c)
+		if err == nil || strings.Contains(err.Error(), "carry out") {
+			t.Errorf("%s: got %v, want an error of the part it belongs to", kind, err)
+		}
+	}
 }
 
 func listen(t *testing.T) net.Listener {
