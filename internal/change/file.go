@@ -26,9 +26,9 @@ func (c WriteFile) Target() string { return FileTarget(c.Path) }
 
 func (c WriteFile) String() string { return fmt.Sprintf("write file %q", c.Path) }
 
-// Content is the file's text, unless it is secret.
+// Content is the file's text, unless it is secret or of a kind that says nothing to people (PEM).
 func (c WriteFile) Content() string {
-	if c.Secret || !utf8.Valid(c.Data) {
+	if c.Secret || !utf8.Valid(c.Data) || bytes.HasPrefix(c.Data, []byte("-----BEGIN ")) {
 		return ""
 	}
 	return string(c.Data)
