@@ -30,3 +30,10 @@ type Shown interface {
 	// Content is what would be written, as text; empty when it is secret or says nothing.
 	Content() string
 }
+
+// Breakable is implemented by changes that may take long and may be broken off half-way
+// without harm. All others are brought to their end when the user interrupts.
+type Breakable interface {
+	Change
+	Breakable()
+}

@@ -43,6 +43,9 @@ func (c PullImage) Target() string { return "image:" + c.Ref }
 
 func (c PullImage) String() string { return fmt.Sprintf("pull image %q", c.Ref) }
 
+// Breakable says that the runtime takes back a pull that was broken off.
+func (c PullImage) Breakable() {}
+
 // Done tells whether the image is there and need not be asked for again.
 func (c PullImage) Done(ctx context.Context, r Reader) (bool, error) {
 	if c.Always {

@@ -123,7 +123,10 @@ func (e *Env) do(ctx context.Context, c change.Change) error {
 		return nil
 	}
 	// A change in hand is brought to its end even when the user interrupts.
-	if err := e.World.Do(context.WithoutCancel(ctx), c); err != nil {
+	if _, ok := c.(change.Breakable); !ok {
+		ctx = context.WithoutCancel(ctx)
+	}
+	if err := e.World.Do(ctx, c); err != nil {
 		return fmt.Errorf("could not %s: %w", c, err)
 	}
 	e.event(Did, c.String(), c)

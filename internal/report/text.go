@@ -49,6 +49,9 @@ func (t *Text) Close() {
 func (t *Text) show(e flow.Event) {
 	switch e.Kind {
 	case flow.Printed:
+		if t.Conditional {
+			t.line(e, "would show:")
+		}
 		fmt.Fprint(t.Out, e.Text)
 	case flow.Warned:
 		t.warn(e)

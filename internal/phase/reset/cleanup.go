@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"path"
+	"strings"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/flag"
@@ -57,10 +59,29 @@ func files(ctx context.Context, e *flow.Env) error {
 		gone = append(gone, p.Kubeconfig(f))
 	}
 	e.Say("removing the files %v", gone)
-	for _, f := range append(gone, p.Journal()) {
+	for _, f := range append(gone, append(halfWritten(ctx, e, gone), p.Journal())...) {
 		tell(e, e.Do(ctx, change.Remove{Path: f}), "remove it by hand")
 	}
 	return e.Do(ctx, change.Remove{Path: p.Tmp(), OnlyEmpty: true})
+}
+
+// halfWritten finds what a killed run left of files that it was writing: beside each, a file
+// that begins with a dot and its name and ends in a number.
+func halfWritten(ctx context.Context, e *flow.Env, files []string) []string {
+	inside, err := e.World.ReadDir(ctx, e.Local.Paths.Kubeconfigs)
+	if err != nil {
+		return nil
+	}
+	var left []string
+	for _, f := range inside {
+		for _, whole := range files {
+			number, ok := strings.CutPrefix(path.Base(f.Path), "."+path.Base(whole))
+			if ok && number != "" && strings.Trim(number, "0123456789") == "" {
+				left = append(left, f.Path)
+			}
+		}
+	}
+	return left
 }
 
 // tell warns of what went wrong; the reset goes on.
