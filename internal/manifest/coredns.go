@@ -2,7 +2,6 @@ package manifest
 
 import (
 	"fmt"
-	"net/netip"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -44,7 +43,7 @@ func NewCoreDNS(n *node.Node, replicas int32, p Patches) (CoreDNS, error) {
 	if err != nil {
 		return CoreDNS{}, err
 	}
-	address, err := dnsAddress(n.Cluster.ServiceSubnet)
+	address, err := node.DNSAddress(n.Cluster.ServiceSubnet)
 	if err != nil {
 		return CoreDNS{}, err
 	}
@@ -86,23 +85,6 @@ func DeployedDNS(found []appsv1.Deployment) (replicas int32, version string, err
 		_, version, _ = strings.Cut(image[strings.LastIndex(image, "/")+1:], ":")
 	}
 	return replicas, version, nil
-}
-
-// dnsAddress is number 10 of the first of the service subnets.
-func dnsAddress(subnets string) (string, error) {
-	first, _, _ := strings.Cut(subnets, ",")
-	subnet, err := netip.ParsePrefix(first)
-	if err != nil {
-		return "", fmt.Errorf("service subnet %q: %w", first, err)
-	}
-	address := subnet.Masked().Addr()
-	for range 10 {
-		address = address.Next()
-	}
-	if !subnet.Contains(address) {
-		return "", fmt.Errorf("service subnet %s has no room for the DNS server, which gets address number 10: choose a larger one", first)
-	}
-	return address.String(), nil
 }
 
 func dnsAccess() []change.Object {
