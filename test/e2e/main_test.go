@@ -1,0 +1,66 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	"kubeadm/test/nodes"
+)
+
+// bench is what all tests have in common: the programs under test and the cluster that tests share which leave it as it is.
+type laboratory struct {
+	bundle  string // directory of the components
+	kubeadm string // the program under test
+	full    bool   // run the long matrices too
+	failed  bool   // some test failed
+	home    *site  // nil until a test asks for it
+}
+
+var lab laboratory
+
+func TestMain(m *testing.M) {
+	lab = laboratory{
+		bundle: os.Getenv("KUBEADM_BUNDLE"), kubeadm: os.Getenv("KUBEADM"), full: os.Getenv("KUBEADM_E2E") == "full",
+	}
+	if lab.bundle == "" || lab.kubeadm == "" {
+		fmt.Fprintln(os.Stderr, "error: KUBEADM_BUNDLE and KUBEADM must name the components' bundle and the kubeadm to test; make e2e sets both")
+		os.Exit(1)
+	}
+	code := m.Run()
+	lab.failed = code != 0
+	if lab.home != nil {
+		if err := lab.home.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, "error:", err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// home is the cluster that tests share: made by the kubeadm under test, one control plane and one worker, both Ready.
+func home(t *testing.T) *site {
+	t.Helper()
+	if lab.home == nil {
+		options := nodes.Options{
+			Bundle: lab.bundle, Kubeadm: lab.kubeadm,
+			Keep: func() bool { return lab.failed && os.Getenv("KEEP") == "failure" },
+			Log:  func(format string, args ...any) { fmt.Printf("    "+format+"\n", args...) },
+		}
+		c, err := nodes.NewCluster(context.Background(), options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lab.home = &site{Cluster: c}
+		if err := lab.home.form(t.Context()); err != nil {
+			lab.home.err = err
+		}
+	}
+	if lab.home.err != nil {
+		t.Fatal("the shared cluster did not come up:", lab.home.err)
+	}
+	return lab.home
+}

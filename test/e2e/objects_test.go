@@ -1,0 +1,221 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	certv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	clientcmd "k8s.io/client-go/tools/clientcmd/api/v1"
+	"k8s.io/cluster-bootstrap/token/jws"
+	"sigs.k8s.io/yaml"
+
+	"kubeadm/test/nodes"
+)
+
+const (
+	bootstrappers = "system:bootstrappers:kubeadm:default-node-token"
+	controlPlane  = "node-role.kubernetes.io/control-plane"
+)
+
+// may asks the API server whether somebody may do something; who is "anonymous", "token" or "node".
+func may(t *testing.T, cp *nodes.Node, who string, what ...string) bool {
+	t.Helper()
+	as := map[string][]string{
+		"anonymous": {"--as=system:anonymous", "--as-group=system:unauthenticated"},
+		"token":     {"--as=system:bootstrap:abcdef", "--as-group=system:bootstrappers", "--as-group=" + bootstrappers},
+		"node":      {"--as=system:node:worker1", "--as-group=system:nodes"},
+	}[who]
+	args := append([]string{"auth", "can-i", "--quiet"}, what...)
+	// It says no by its exit code.
+	result, err := cp.Kubectl(t.Context(), append(args, as...)...)
+	if err != nil && result.Code != 1 {
+		t.Fatal(err)
+	}
+	return err == nil
+}
+
+func TestS044_ConfigurationIsKeptInTheCluster(t *testing.T) {
+	s := home(t)
+	m := get[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap", "kubeadm-config")
+	var kept struct {
+		APIVersion, Kind, KubernetesVersion, ClusterName, CertificatesDir string
+		Networking                                                        struct{ PodSubnet, ServiceSubnet, DNSDomain string }
+	}
+	if err := yaml.Unmarshal([]byte(m.Data["ClusterConfiguration"]), &kept); err != nil {
+		t.Fatal(err)
+	}
+	got := []string{kept.APIVersion, kept.Kind, kept.KubernetesVersion, kept.ClusterName, kept.CertificatesDir,
+		kept.Networking.PodSubnet, kept.Networking.ServiceSubnet, kept.Networking.DNSDomain}
+	want := []string{"kubeadm.k8s.io/v1beta4", "ClusterConfiguration", "v1.37.1", "kubernetes", "/etc/kubernetes/pki",
+		nodes.PodSubnet, "10.96.0.0/12", "cluster.local"}
+	if !slices.Equal(got, want) || len(m.Data) != 1 {
+		t.Errorf("kubeadm-config says %q, want %q, in:\n%v", got, want, m.Data)
+	}
+	who(t, s.cp, "configmaps/kubeadm-config", "--namespace=kube-system")
+}
+
+// who checks that tokens and nodes may read an object and nobody else's, and that they may not change it.
+func who(t *testing.T, cp *nodes.Node, object, namespace string) {
+	t.Helper()
+	kind, _, _ := strings.Cut(object, "/")
+	for _, someone := range []string{"token", "node"} {
+		if !may(t, cp, someone, "get", object, namespace) {
+			t.Errorf("%s may not get %s", someone, object)
+		}
+		if may(t, cp, someone, "update", object, namespace) {
+			t.Errorf("%s may update %s", someone, object)
+		}
+	}
+	for _, someone := range []string{"anonymous", "token"} {
+		if may(t, cp, someone, "list", kind, namespace) {
+			t.Errorf("%s may list all %s", someone, kind)
+		}
+	}
+}
+
+func TestS045_KubeletsConfigurationIsKeptInTheCluster(t *testing.T) {
+	s := home(t)
+	m := get[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap", "kubelet-config")
+	var kept, worker map[string]any
+	onWorker, err := s.worker.ReadFile("/var/lib/kubelet/config.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for into, text := range map[*map[string]any]string{&kept: m.Data["kubelet"], &worker: string(onWorker)} {
+		if err := yaml.Unmarshal([]byte(text), into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := map[string]any{"kind": "KubeletConfiguration", "clusterDomain": "cluster.local", "rotateCertificates": true,
+		"staticPodPath": "/etc/kubernetes/manifests", "cgroupDriver": "cgroupfs", "containerRuntimeEndpoint": ""}
+	for name, value := range want {
+		if kept[name] != value {
+			t.Errorf("kubelet-config has %s: %v, want %v", name, kept[name], value)
+		}
+	}
+	if dns := fmt.Sprint(kept["clusterDNS"]); dns != "[10.96.0.10]" {
+		t.Errorf("clusterDNS is %s", dns)
+	}
+	if worker["staticPodPath"] != kept["staticPodPath"] || fmt.Sprint(worker["evictionHard"]) != fmt.Sprint(kept["evictionHard"]) {
+		t.Errorf("the worker's kubelet is configured otherwise:\n%s\nin the cluster:\n%s", onWorker, m.Data["kubelet"])
+	}
+	who(t, s.cp, "configmaps/kubelet-config", "--namespace=kube-system")
+}
+
+// clusterInfo reads the ConfigMap that everybody may read, as nobody.
+func clusterInfo(t *testing.T, s *site) corev1.ConfigMap {
+	t.Helper()
+	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
+		DisableKeepAlives: true,
+		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, // Whom to trust is what a newcomer does not know yet.
+		DialContext:       s.Dial,
+	}}
+	response, err := client.Get("https://" + s.cp.Address() + ":6443/api/v1/namespaces/kube-public/configmaps/cluster-info")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("an anonymous request for cluster-info gave %s: %s, %v", response.Status, body, err)
+	}
+	var m corev1.ConfigMap
+	if err := json.Unmarshal(body, &m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestS046_ClusterInfoIsPublicAndSigned(t *testing.T) {
+	s := home(t)
+	m := clusterInfo(t, s)
+	id, secret, _ := strings.Cut(flagOf(t, s.command, "--token"), ".")
+	if !jws.DetachedTokenIsValid(m.Data["jws-kubeconfig-"+id], m.Data["kubeconfig"], id, secret) {
+		t.Errorf("the signature for token %s does not fit: %q", id, m.Data)
+	}
+	var config clientcmd.Config
+	if err := yaml.Unmarshal([]byte(m.Data["kubeconfig"]), &config); err != nil {
+		t.Fatal(err)
+	}
+	ca, err := s.cp.ReadFile("/etc/kubernetes/pki/ca.crt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(config.Clusters) != 1 || len(config.AuthInfos) != 0 {
+		t.Fatalf("cluster-info holds more, or less, than one cluster: %+v", config)
+	}
+	if c := config.Clusters[0].Cluster; c.Server != "https://"+s.cp.Address()+":6443" || string(c.CertificateAuthorityData) != string(ca) {
+		t.Errorf("cluster-info leads to %s with the authority\n%s", c.Server, c.CertificateAuthorityData)
+	}
+	if may(t, s.cp, "anonymous", "list", "configmaps", "--namespace=kube-public") {
+		t.Error("everybody may read all of kube-public")
+	}
+}
+
+func TestS047_TokensLetNodesIn(t *testing.T) {
+	s := home(t)
+	id, _, _ := strings.Cut(flagOf(t, s.command, "--token"), ".")
+	secret := get[corev1.Secret](t, s.cp, "--namespace=kube-system", "secret", "bootstrap-token-"+id)
+	if groups := string(secret.Data["auth-extra-groups"]); groups != bootstrappers || secret.Type != corev1.SecretTypeBootstrapToken {
+		t.Errorf("the token is a %s of the groups %q", secret.Type, groups)
+	}
+	for name, role := range map[string]string{
+		"kubeadm:kubelet-bootstrap":                     "system:node-bootstrapper",
+		"kubeadm:node-autoapprove-bootstrap":            "system:certificates.k8s.io:certificatesigningrequests:nodeclient",
+		"kubeadm:node-autoapprove-certificate-rotation": "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient",
+		"kubeadm:get-nodes":                             "kubeadm:get-nodes",
+	} {
+		if b := get[rbacv1.ClusterRoleBinding](t, s.cp, "clusterrolebinding", name); b.RoleRef.Name != role || len(b.Subjects) != 1 {
+			t.Errorf("%s binds %v to %s", name, b.Subjects, b.RoleRef.Name)
+		}
+	}
+	if !may(t, s.cp, "token", "create", "certificatesigningrequests") || !may(t, s.cp, "token", "get", "nodes/worker1") {
+		t.Error("a token may not ask for a certificate, or not look at its node")
+	}
+	if may(t, s.cp, "token", "get", "secrets", "--namespace=kube-system") {
+		t.Error("a token may read all secrets")
+	}
+	requests := get[certv1.CertificateSigningRequestList](t, s.cp, "certificatesigningrequests")
+	granted := slices.ContainsFunc(requests.Items, func(r certv1.CertificateSigningRequest) bool {
+		return r.Spec.Username == "system:bootstrap:"+id && r.Spec.SignerName == certv1.KubeAPIServerClientKubeletSignerName &&
+			len(r.Status.Certificate) > 0
+	})
+	if !granted {
+		t.Errorf("no request of token %s was granted: %v", id, requests.Items)
+	}
+}
+
+func TestS047_TokensAreSignedAndCleanedAway(t *testing.T) {
+	s := home(t)
+	token := run(t, s.cp, ours, "token", "create", "--ttl=4s", "--description=short-lived")
+	id, secret, _ := strings.Cut(token, ".")
+	await(t, "the signature of token "+id, 3*time.Second, func() error {
+		if m := clusterInfo(t, s); !jws.DetachedTokenIsValid(m.Data["jws-kubeconfig-"+id], m.Data["kubeconfig"], id, secret) {
+			return fmt.Errorf("there is %q", m.Data)
+		}
+		return nil
+	})
+	if list := run(t, s.cp, ours, "token", "list"); !strings.Contains(list, token) || !strings.Contains(list, "short-lived") {
+		t.Errorf("token list shows:\n%s", list)
+	}
+	await(t, "the end of token "+id, 30*time.Second, func() error {
+		if _, ok := clusterInfo(t, s).Data["jws-kubeconfig-"+id]; ok {
+			return fmt.Errorf("cluster-info is still signed for it")
+		}
+		if list := run(t, s.cp, ours, "token", "list"); strings.Contains(list, id) {
+			return fmt.Errorf("token list shows:\n%s", list)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,195 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"kubeadm/test/nodes"
+)
+
+// ours and peer are the two programs on each node.
+const (
+	ours = "kubeadm"
+	peer = "kubeadm-upstream"
+)
+
+// site is a Kubernetes cluster and how it came to be.
+type site struct {
+	*nodes.Cluster
+	cp, worker *nodes.Node
+	output     nodes.Result // of init
+	command    []string     // for workers to join, as init printed it
+	err        error
+}
+
+// newCluster makes a cluster of nodes for one test. The nodes come as they are wanted.
+func newCluster(t *testing.T) *nodes.Cluster {
+	t.Helper()
+	c, err := nodes.NewCluster(t.Context(), nodes.Options{
+		Bundle: lab.bundle, Kubeadm: lab.kubeadm, Log: t.Logf, Keep: nodes.KeepFailed(t),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func add(t *testing.T, c *nodes.Cluster, name string) *nodes.Node {
+	t.Helper()
+	n, err := c.Add(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// form makes a control plane that lends its certificates, and a worker, and waits until both are Ready.
+func (s *site) form(ctx context.Context) error {
+	both, err := s.AddAll(ctx, "cp1", "worker1")
+	if err != nil {
+		return err
+	}
+	s.cp, s.worker = both[0], both[1]
+	s.output, err = s.cp.Init(ctx, nodes.InitConfig(nodes.Config{Address: s.cp.Address()}), io.Discard, "--upload-certs")
+	if err != nil {
+		return err
+	}
+	if s.command, _, err = nodes.JoinCommands(s.output.Stdout); err != nil {
+		return err
+	}
+	if _, err := s.worker.Join(ctx, s.command, io.Discard); err != nil {
+		return err
+	}
+	return settle(ctx, s.cp, 2)
+}
+
+// settle connects the Pods and waits until that many nodes are Ready and names are resolved.
+func settle(ctx context.Context, cp *nodes.Node, count int) error {
+	if err := cp.Cluster().PodNetwork(ctx, cp); err != nil {
+		return err
+	}
+	if err := cp.AwaitReady(ctx, count); err != nil {
+		return err
+	}
+	return cp.AwaitDNS(ctx)
+}
+
+// run runs a command that must succeed and returns what it wrote to its standard output.
+func run(t *testing.T, n *nodes.Node, args ...string) string {
+	t.Helper()
+	result, err := n.Run(t.Context(), args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(result.Stdout)
+}
+
+func shell(t *testing.T, n *nodes.Node, script string) string {
+	t.Helper()
+	return run(t, n, "sh", "-ec", script)
+}
+
+// kubectl runs kubectl on a control plane; it must succeed.
+func kubectl(t *testing.T, cp *nodes.Node, args ...string) string {
+	t.Helper()
+	result, err := cp.Kubectl(t.Context(), args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(result.Stdout)
+}
+
+// get reads an object, or a list of them, as the administrator.
+func get[T any](t *testing.T, cp *nodes.Node, args ...string) T {
+	t.Helper()
+	var object T
+	text := kubectl(t, cp, append([]string{"get", "--output=json"}, args...)...)
+	if err := json.Unmarshal([]byte(text), &object); err != nil {
+		t.Fatalf("reading %s: %v", strings.Join(args, " "), err)
+	}
+	return object
+}
+
+// await polls until check returns nil.
+func await(t *testing.T, name string, limit time.Duration, check func() error) {
+	t.Helper()
+	deadline := time.Now().Add(limit)
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("waiting for %s, given up after %s: %v", name, limit, err)
+		}
+		time.Sleep(250 * time.Millisecond)
+	}
+}
+
+// joinCommand is a command that joins a machine to the shared cluster as a worker, with the checks left out that nodes
+// cannot pass. The program is ours or the peer's.
+func joinCommand(program string, s *site) []string {
+	args := slices.Clone(s.command)
+	args[0] = program
+	return append(args, "--ignore-preflight-errors="+nodes.IgnoredPreflight)
+}
+
+// flagOf returns the value of a flag in a command.
+func flagOf(t *testing.T, command []string, flag string) string {
+	t.Helper()
+	i := slices.Index(command, flag)
+	if i < 0 || i+1 == len(command) {
+		t.Fatalf("%s is not in %q", flag, command)
+	}
+	return command[i+1]
+}
+
+var certificateKey = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
+
+// keyOf finds the certificate key that init printed.
+func keyOf(t *testing.T, output string) string {
+	t.Helper()
+	// Pins have as many digits, but stand behind "sha256:".
+	keys := certificateKey.FindAllString(strings.ReplaceAll(output, "sha256:", "pin_"), -1)
+	if len(keys) == 0 {
+		t.Fatalf("init printed no certificate key:\n%s", output)
+	}
+	return keys[0]
+}
+
+// expel takes a node out of the Kubernetes cluster and switches it off.
+func expel(t *testing.T, s *site, n *nodes.Node) {
+	t.Helper()
+	kubectl(t, s.cp, "delete", "node", "--ignore-not-found", strings.ToLower(n.Name()))
+	if err := n.Kill(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// awaitMember waits until the node is Ready, with the Pod network it needs for that.
+func awaitMember(t *testing.T, s *site, n *nodes.Node) {
+	t.Helper()
+	if err := s.PodNetwork(t.Context(), s.cp); err != nil {
+		t.Fatal(err)
+	}
+	name := "node/" + strings.ToLower(n.Name())
+	kubectl(t, s.cp, "wait", "--for=condition=Ready", "--timeout=90s", name)
+}
+
+func lines(format string, list []string) string {
+	return fmt.Sprintf(format, "\n  "+strings.Join(list, "\n  "))
+}

@@ -1,0 +1,152 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kubeadm/test/nodes"
+)
+
+const workload = `apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: web
+spec:
+  replicas: 2
+  selector:
+    matchLabels: {app: web}
+  template:
+    metadata:
+      labels: {app: web}
+    spec:
+      terminationGracePeriodSeconds: 0
+      containers:
+      - name: web
+        image: kubeadm.test/agnhost:1
+        imagePullPolicy: Never
+        args: [serve-hostname]
+        readinessProbe:
+          httpGet: {port: 9376}
+          periodSeconds: 1
+---
+apiVersion: v1
+kind: Service
+metadata:
+  name: web
+spec:
+  type: NodePort
+  selector: {app: web}
+  ports:
+  - port: 80
+    targetPort: 9376
+`
+
+func TestS054_PodsRunAndReachEachOther(t *testing.T) {
+	s := home(t)
+	if err := s.cp.WriteFile("/root/web.yaml", []byte(workload), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	kubectl(t, s.cp, "apply", "-f", "/root/web.yaml")
+	t.Cleanup(func() {
+		if _, err := s.cp.Kubectl(context.Background(), "delete", "--wait=false", "-f", "/root/web.yaml"); err != nil {
+			t.Error(err)
+		}
+	})
+	kubectl(t, s.cp, "rollout", "status", "--timeout=90s", "deployment/web")
+	var names []string
+	for _, pod := range get[corev1.PodList](t, s.cp, "pods", "--selector=app=web").Items {
+		names = append(names, pod.Name)
+		if pod.Spec.NodeName != "worker1" {
+			t.Errorf("pod %s runs on %s", pod.Name, pod.Spec.NodeName)
+		}
+	}
+	if len(names) != 2 {
+		t.Fatalf("pods: %q", names)
+	}
+	t.Run("Service", func(t *testing.T) { testService(t, s, names) })
+	t.Run("NodePort", func(t *testing.T) { testNodePort(t, s, names) })
+	t.Run("names", func(t *testing.T) { testNames(t, s, names[0]) })
+	t.Run("logs", func(t *testing.T) {
+		if log := kubectl(t, s.cp, "logs", names[0]); log == "" {
+			t.Error("kubectl logs shows nothing of a Pod that says something when it starts")
+		}
+	})
+}
+
+// testService asks the Service by its name, from within a Pod, until each of its Pods has answered.
+func testService(t *testing.T, s *site, names []string) {
+	seen := make(map[string]bool)
+	await(t, "an answer from each Pod", 30*time.Second, func() error {
+		// A node's proxy hears of a Service a moment after the Pods are ready, and picks one of them at random.
+		result, err := s.cp.Kubectl(t.Context(), "exec", names[0], "--", "agnhost", "get", "http://web.default")
+		if err != nil {
+			return err
+		}
+		answer := strings.TrimSpace(result.Stdout)
+		if !slices.Contains(names, answer) {
+			t.Fatalf("the Service answered %q, not the name of one of %q", answer, names)
+		}
+		if seen[answer] = true; len(seen) < len(names) {
+			return fmt.Errorf("so far answered %v", seen)
+		}
+		return nil
+	})
+}
+
+// testNodePort asks each node from outside.
+func testNodePort(t *testing.T, s *site, names []string) {
+	service := get[corev1.Service](t, s.cp, "service", "web")
+	port := strconv.Itoa(int(service.Spec.Ports[0].NodePort))
+	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, DialContext: s.Dial}}
+	for _, n := range []*nodes.Node{s.cp, s.worker} {
+		await(t, "an answer from "+n.Name(), 15*time.Second, func() error {
+			response, err := client.Get("http://" + n.Address() + ":" + port)
+			if err != nil {
+				return err
+			}
+			defer response.Body.Close()
+			body, err := io.ReadAll(response.Body)
+			if !slices.Contains(names, strings.TrimSpace(string(body))) {
+				err = errors.Join(err, fmt.Errorf("it answered %q", body))
+			}
+			return err
+		})
+	}
+}
+
+func testNames(t *testing.T, s *site, pod string) {
+	for name, want := range map[string]string{
+		"kubernetes.default":                     "10.96.0.1",
+		"kube-dns.kube-system.svc.cluster.local": "10.96.0.10",
+		"kubernetes.default.svc.cluster.local":   "10.96.0.1",
+	} {
+		if got := kubectl(t, s.cp, "exec", pod, "--", "agnhost", "resolve", name); got != want {
+			t.Errorf("%s is %s, want %s", name, got, want)
+		}
+	}
+}
+
+// TestS159_AHealthyRunWarnsOfNothing allows the warnings of checks that a sandboxed node is known to fail.
+func TestS159_AHealthyRunWarnsOfNothing(t *testing.T) {
+	s := home(t)
+	known := strings.Split(nodes.IgnoredPreflight, ",")
+	for text := range strings.Lines(s.output.Stderr) {
+		text = strings.TrimSpace(text)
+		isKnown := slices.ContainsFunc(known, func(check string) bool { return strings.HasPrefix(text, "[WARNING "+check+"]") })
+		if text != "" && !isKnown {
+			t.Errorf("init warned: %s", text)
+		}
+	}
+}
