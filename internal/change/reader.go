@@ -214,7 +214,9 @@ type Objects interface {
 
 // History is what an earlier run of the same command did.
 type History interface {
-	// Made tells whether an earlier, unfinished run of this same command made the target.
+	// Made tells whether an earlier run of this same command made the target and did not put it
+	// back. It stays true after a run that came to its end: the same command given on a finished
+	// machine takes everything for its own and finds nothing to do.
 	Made(target string) bool
 }
 

@@ -87,6 +87,7 @@ func await(ctx context.Context, e *flow.Env, as change.Identity, name string, in
 	return e.Await(ctx, world.Condition{
 		Name:    "ConfigMap " + name + " of namespace kube-system",
 		Timeout: e.Local.Timeouts.KubernetesAPI,
+		Outside: true,
 		Check: func(ctx context.Context, r change.Reader) error {
 			err := configMap(ctx, r, as, name, into)
 			if apierrors.IsUnauthorized(err) {

@@ -39,6 +39,7 @@ func (s *signpost) confirm(ctx context.Context, e *flow.Env, ca []byte, timeout 
 	return e.Await(ctx, world.Condition{
 		Name:    "the server at " + s.server + " to prove that it holds the cluster's certificate",
 		Timeout: timeout,
+		Outside: true,
 		Check: func(ctx context.Context, r change.Reader) error {
 			again, err := r.ClusterInfo(ctx, s.server, ca)
 			var wrong x509.UnknownAuthorityError

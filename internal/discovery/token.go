@@ -40,6 +40,7 @@ func byToken(ctx context.Context, e *flow.Env, j node.Join, timeout time.Duratio
 	err = e.Await(ctx, world.Condition{
 		Name:    fmt.Sprintf("the cluster at %s to answer and to vouch for token %s", j.Endpoint, id),
 		Timeout: timeout,
+		Outside: true,
 		Check:   s.read,
 	})
 	if err != nil {

@@ -28,6 +28,9 @@ type Condition struct {
 	// Check returns nil once the condition holds, an error while it does not, and an
 	// error made by GiveUp when it never will.
 	Check func(ctx context.Context, r change.Reader) error
+	// Outside says that whether the condition holds is up to others and not to what this run
+	// does: then a preview waits for it in earnest.
+	Outside bool
 }
 
 // GiveUp marks an error of a Check: waiting on is of no use.

@@ -35,7 +35,8 @@ type World struct {
 	Sockets      []string // container runtimes that answer
 	Findings     []error  // of Verify
 	Discovery    map[string]string
-	APIServerLag int // how many looks it takes until a started API server answers
+	Elsewhere    bool // the cluster's API server runs on another machine and admits everybody
+	APIServerLag int  // how many looks it takes until a started API server answers
 	NodeName     string
 
 	looks *atomic.Int64
@@ -73,6 +74,11 @@ func New() *World {
 
 // Do carries out the change; a started kubelet then does its part.
 func (w *World) Do(ctx context.Context, c change.Change) error {
+	if as, ok := writer(c); ok {
+		if err := w.admits(ctx, as); err != nil {
+			return err
+		}
+	}
 	if err := w.World.Do(ctx, c); err != nil {
 		return err
 	}
@@ -82,9 +88,12 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 	return nil
 }
 
-// kubelet trades a bootstrap credential for its own and registers its Node.
+// kubelet trades a bootstrap credential for its own and registers its Node, if there is an API server.
 func (w *World) kubelet(ctx context.Context) error {
 	const dir = "/etc/kubernetes"
+	if !w.Elsewhere && !w.runs(ctx, "kube-apiserver") {
+		return nil
+	}
 	made := []change.Change{}
 	if boot, err := w.ReadFile(ctx, dir+"/bootstrap-kubelet.conf"); err == nil {
 		made = append(made, change.WriteFile{Path: dir + "/kubelet.conf", Data: boot, Mode: 0o600, Secret: true})
@@ -123,10 +132,13 @@ func (w *World) Await(ctx context.Context, c world.Condition) error {
 	return fmt.Errorf("waited %s for %s: %w", c.Timeout, c.Name, last)
 }
 
-// Program finds an executable among Paths.
+// Program finds an executable among Paths, and the kubelet where there is one.
 func (w *World) Program(_ context.Context, name string) (string, error) {
 	if p, ok := w.Paths[name]; ok {
 		return p, nil
+	}
+	if name == "kubelet" && w.Kubelet != "" {
+		return "/usr/bin/kubelet", nil
 	}
 	return "", fmt.Errorf("%s: %w", name, fs.ErrNotExist)
 }
@@ -200,32 +212,14 @@ func (w *World) Runtime(_ context.Context, socket string) (change.Runtime, error
 // Containers says that there are none.
 func (w *World) Containers(context.Context, string) ([]change.Container, error) { return nil, nil }
 
-// Livez says yes once an API server was started and has been asked often enough.
-func (w *World) Livez(ctx context.Context, _ change.Identity) error {
-	looked := int(w.looks.Add(1))
-	if !w.runs(ctx, "kube-apiserver") || looked <= w.APIServerLag {
-		return errors.New("connection refused")
-	}
-	return nil
-}
-
-// runs tells whether the kubelet runs, and a component's static Pod with it.
-func (w *World) runs(ctx context.Context, component string) bool {
-	s, _ := w.Service(ctx, "kubelet")
-	if component == "" || !s.Active {
-		return s.Active
-	}
-	_, err := w.ReadFile(ctx, "/etc/kubernetes/manifests/"+component+".yaml")
-	return err == nil
-}
-
 // Made says no: a bare machine remembers nothing.
 func (w *World) Made(string) bool { return false }
 
-// Clone is a second world in the same state.
+// Clone is a second world in the same state and at the same time.
 func (w *World) Clone() *World {
 	c := *w
 	c.World, c.looks = memory.New(), &atomic.Int64{}
+	c.Clock = memory.Ticking(w.Now())
 	c.Files, c.Services, c.ImageList = maps.Clone(w.Files), maps.Clone(w.Services), maps.Clone(w.ImageList)
 	c.MountList, c.Pods, c.MemberList = slices.Clone(w.MountList), slices.Clone(w.Pods), slices.Clone(w.MemberList)
 	for k, o := range w.Objects {

@@ -61,7 +61,8 @@ type entry struct {
 	Run    *Run      `json:"run,omitempty"`    // a run begins
 	Target string    `json:"target,omitempty"` // a change is about to happen
 	What   string    `json:"what,omitempty"`
-	End    bool      `json:"end,omitempty"` // the run ended well
+	Undone string    `json:"undone,omitempty"` // a target is about to be put back and counts no longer as made
+	End    bool      `json:"end,omitempty"`    // the run ended well
 }
 
 type value struct {
@@ -91,6 +92,8 @@ func Open(real world.World, store Store, run Run) (*World, error) {
 			}
 		case e.Target != "":
 			w.made[e.Target] = true
+		case e.Undone != "":
+			delete(w.made, e.Undone)
 		}
 	}
 	remembered, err := load[value](store, values)
@@ -147,11 +150,9 @@ func (w *World) record(ctx context.Context, c change.Change) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.keep > 0 {
-		inv, err := c.Inverse(ctx, w.World)
-		if err != nil && !errors.Is(err, change.ErrOneWay) {
+		if err := w.remember(ctx, c); err != nil {
 			return err
 		}
-		w.undo = append(w.undo, inverse{of: c, put: inv})
 	}
 	// Objects of the cluster are found again by asking for them: only what is on this
 	// machine must be known to be ours.

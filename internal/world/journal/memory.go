@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"errors"
+	"fmt"
 	"io/fs"
 	"sync"
 )
@@ -9,6 +11,22 @@ import (
 type Memory struct {
 	mu    sync.Mutex
 	files map[string][]byte
+}
+
+// Copy holds what another store holds: a preview goes on from there and leaves that store alone.
+func Copy(from Store) (*Memory, error) {
+	m := &Memory{files: map[string][]byte{}}
+	for _, name := range []string{entries, values} {
+		data, err := from.Load(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading the journal: %w", err)
+		}
+		m.files[name] = data
+	}
+	return m, nil
 }
 
 // Load reads a whole file.

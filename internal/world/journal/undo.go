@@ -4,12 +4,54 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
 
 	"kubeadm/internal/change"
 )
 
 // inverse is a change that was made and what puts it back; put is nil if nothing can.
-type inverse struct{ of, put change.Change }
+type inverse struct {
+	of, put change.Change
+	ours    bool // an earlier run made the target already: put back, it is still ours
+}
+
+// remember keeps what puts the change back, and with it the folders that come to be on the way.
+func (w *World) remember(ctx context.Context, c change.Change) error {
+	above, err := w.foldersAbove(ctx, c)
+	if err != nil {
+		return err
+	}
+	for _, each := range append(above, c) {
+		put, err := each.Inverse(ctx, w.World)
+		if err != nil && !errors.Is(err, change.ErrOneWay) {
+			return err
+		}
+		w.undo = append(w.undo, inverse{of: each, put: put, ours: w.made[each.Target()]})
+	}
+	return nil
+}
+
+// foldersAbove are the folders that a new file or folder brings with it, outermost first.
+func (w *World) foldersAbove(ctx context.Context, c change.Change) ([]change.Change, error) {
+	var name string
+	switch c := c.(type) {
+	case change.WriteFile:
+		name = c.Path
+	case change.MakeDir:
+		name = c.Path
+	}
+	var above []change.Change
+	for dir := path.Dir(name); dir != path.Dir(dir); dir = path.Dir(dir) {
+		if _, err := w.World.Stat(ctx, dir); !errors.Is(err, fs.ErrNotExist) {
+			return above, err
+		}
+		above = slices.Insert(above, 0, change.Change(change.MakeDir{Path: dir}))
+	}
+	return above, nil
+}
 
 // Mark begins to keep inverses and returns the place to undo to.
 func (w *World) Mark() int {
@@ -34,22 +76,38 @@ func (w *World) Undo(ctx context.Context, mark int, told func(of change.Change, 
 	todo := w.undo[mark:]
 	w.mu.Unlock()
 	var errs []error
-	for i := len(todo) - 1; i >= 0; i-- {
-		err := w.putBack(ctx, todo[i])
-		told(todo[i].of, err)
+	for _, i := range slices.Backward(todo) {
+		needed, err := w.putBack(ctx, i)
+		if needed || err != nil {
+			told(i.of, err)
+		}
 		if err != nil && !errors.Is(err, change.ErrOneWay) {
-			errs = append(errs, fmt.Errorf("undoing %q: %w", todo[i].of, err))
+			errs = append(errs, fmt.Errorf("undoing %q: %w", i.of, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (w *World) putBack(ctx context.Context, i inverse) error {
+// putBack tells whether there was anything to put back.
+func (w *World) putBack(ctx context.Context, i inverse) (needed bool, err error) {
+	if err := w.disown(i); err != nil {
+		return true, fmt.Errorf("writing the journal: %w", err)
+	}
 	if i.put == nil {
-		return change.ErrOneWay
+		return true, change.ErrOneWay
 	}
 	if done, err := i.put.Done(ctx, w.World); err == nil && done {
+		return false, nil
+	}
+	return true, w.World.Do(ctx, i.put)
+}
+
+// disown notes that what will be there again is not of our making.
+func (w *World) disown(i inverse) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if i.ours || i.put == nil || strings.HasPrefix(i.of.Target(), "object:") {
 		return nil
 	}
-	return w.World.Do(ctx, i.put)
+	return w.line(entry{Undone: i.of.Target()})
 }

@@ -30,17 +30,19 @@ type World struct {
 	Pods       []change.Sandbox
 	MemberList []change.Member
 	Objects    map[Key]*unstructured.Unstructured
-	Clock      func() time.Time // nil: one of its own, which goes on by a millisecond at each look
-
-	looks atomic.Int64 // at the clock
+	Clock      func() time.Time
 }
 
-// Start is the moment at which every world in memory begins that has no other clock.
-var Start = time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
+// Ticking is a clock that goes on by a millisecond at each look.
+func Ticking(from time.Time) func() time.Time {
+	var looks atomic.Int64
+	return func() time.Time { return from.Add(time.Duration(looks.Add(1)) * time.Millisecond) }
+}
 
-// New is an empty world.
+// New is an empty world at noon of a day that certificates made in tests are good for.
 func New() *World {
 	return &World{
+		Clock:     Ticking(time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)),
 		Files:     map[string]File{},
 		Services:  map[string]change.Service{},
 		ImageList: map[string]bool{},
@@ -48,13 +50,8 @@ func New() *World {
 	}
 }
 
-// Now is the time; it never stands still.
-func (w *World) Now() time.Time {
-	if w.Clock != nil {
-		return w.Clock()
-	}
-	return Start.Add(time.Duration(w.looks.Add(1)) * time.Millisecond)
-}
+// Now is what Clock says.
+func (w *World) Now() time.Time { return w.Clock() }
 
 // Service tells the state of a unit.
 func (w *World) Service(_ context.Context, name string) (change.Service, error) {

@@ -27,21 +27,25 @@ func (w *World) keep(ctx context.Context, c change.WriteFile) error {
 }
 
 // believe makes believe what a started kubelet does by itself: it trades the bootstrap
-// credential for one of its own, keeps its rotating certificate and registers its Node.
+// credential for one of its own, keeps its rotating certificate and registers its Node. What is
+// there already stays as it is.
 func (w *World) believe(ctx context.Context, c change.SetService) error {
 	if c.Name != "kubelet" || !c.Active {
 		return nil
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: w.paths.Node, Labels: map[string]string{corev1.LabelHostname: w.paths.Node}}}
 	node.SetGroupVersionKind(change.NodeKind)
-	made := []change.Change{
-		change.WriteFile{Path: w.paths.RotatedCert, Mode: 0o600, Secret: true},
-		change.ApplyObject{Object: node},
+	if err := w.believed.Do(ctx, change.ApplyObject{Object: node}); err != nil {
+		return err
 	}
+	made := []change.WriteFile{{Path: w.paths.RotatedCert, Mode: 0o600, Secret: true}}
 	if bootstrap, err := w.ReadFile(ctx, w.paths.BootstrapConfig); err == nil {
 		made = append(made, change.WriteFile{Path: w.paths.KubeletKubeconfig, Data: bootstrap, Mode: 0o600, Secret: true})
 	}
 	for _, m := range made {
+		if _, err := w.Stat(ctx, m.Path); err == nil {
+			continue
+		}
 		if err := w.over.Do(ctx, m); err != nil {
 			return err
 		}

@@ -13,9 +13,6 @@ import (
 	"strings"
 	"sync"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"kubeadm/internal/change"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/memory"
@@ -27,12 +24,20 @@ type World struct {
 	dir         string
 	paths       Paths
 	over        *memory.World
+	believed    *memory.World // what others would do in answer to what this run does
 
 	mu   sync.Mutex
 	gone []string        // files and folders "removed": nothing below them shows through
-	set  map[string]bool // targets "changed"
+	set  map[string]bool // targets "changed", and the marks below
 	pods []change.RemoveContainers
 }
+
+// Marks of what happened in a preview besides changes.
+const (
+	membersRead = "members" // the etcd members are in the overlay
+	waited      = "waited"  // something was waited for: it is believed to have come about
+	gaveRights  = "rights"  // a cluster-wide binding was "made"
+)
 
 // Paths says where the files of a machine are, so that what is made of them can be made believe.
 type Paths struct {
@@ -48,7 +53,7 @@ type Paths struct {
 func New(real world.World, dir string, p Paths) *World {
 	over := memory.New()
 	over.Clock = real.Now // what was written in truth and what only here are compared
-	return &World{World: real, dir: dir, paths: p, over: over, set: map[string]bool{}}
+	return &World{World: real, dir: dir, paths: p, over: over, believed: memory.New(), set: map[string]bool{}}
 }
 
 // Do keeps the change to this preview.
@@ -59,9 +64,7 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 	if err := w.over.Do(ctx, c); err != nil {
 		return err
 	}
-	w.mu.Lock()
-	w.set[c.Target()] = true
-	w.mu.Unlock()
+	w.mark(c.Target())
 	switch c := c.(type) {
 	case change.WriteFile:
 		return w.keep(ctx, c)
@@ -75,43 +78,23 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 		w.mu.Unlock()
 	case change.SetService:
 		return w.believe(ctx, c)
+	case change.ApplyObject:
+		if change.RefOf(c.Object, c.As).GVK.Kind == "ClusterRoleBinding" {
+			w.mark(gaveRights)
+		}
 	}
 	return nil
 }
 
-// bring puts into the overlay what the change alters rather than replaces.
-func (w *World) bring(ctx context.Context, c change.Change) error {
-	var ref change.Ref
-	switch c := c.(type) {
-	case change.MutateObject:
-		ref = change.RefOf(c.Object, c.As)
-	case change.LabelNode:
-		ref = c.Ref()
-	case change.SetMember:
-		w.mu.Lock()
-		fresh := !w.set["members"]
-		w.set["members"] = true
-		w.mu.Unlock()
-		if fresh {
-			all, _ := w.World.Members(ctx, c.Via)
-			w.over.MemberList = slices.Clone(all)
-		}
-		return nil
-	default:
-		return nil
+// Await is over at once: what a preview waits for would be the work of others in answer to its
+// own. Only what does not depend on this run is waited for in earnest.
+func (w *World) Await(ctx context.Context, c world.Condition) error {
+	if c.Outside {
+		return w.World.Await(ctx, c)
 	}
-	now, err := w.Object(ctx, ref)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return w.over.Do(ctx, change.ApplyObject{Object: now, As: ref.As})
+	w.mark(waited)
+	return nil
 }
-
-// Await is over at once: what a preview waits for would be the work of others.
-func (w *World) Await(context.Context, world.Condition) error { return nil }
 
 // ReadFile reads what this preview "wrote", or else the real file.
 func (w *World) ReadFile(ctx context.Context, name string) ([]byte, error) {
@@ -207,46 +190,19 @@ func (w *World) Sandboxes(ctx context.Context, socket string) ([]change.Sandbox,
 
 // Members lists the etcd members that there would be.
 func (w *World) Members(ctx context.Context, via change.Etcd) ([]change.Member, error) {
-	if w.has("members") {
+	if w.has(membersRead) {
 		return w.over.Members(ctx, via)
 	}
 	return w.World.Members(ctx, via)
 }
 
-// Object reads what this preview "wrote", or else the real object. A cluster that would only
-// come to life by this run holds nothing yet.
-func (w *World) Object(ctx context.Context, ref change.Ref) (*unstructured.Unstructured, error) {
-	o, err := w.over.Object(ctx, ref)
-	if err == nil || w.has(change.DeleteObject{Ref: ref}.Target()) || w.unborn(ref.As) {
-		return o, err
-	}
-	return w.World.Object(ctx, ref)
-}
-
-// List reads the real objects together with those this preview "wrote".
-func (w *World) List(ctx context.Context, q change.Query) ([]unstructured.Unstructured, error) {
-	mine, err := w.over.List(ctx, q)
-	if err != nil || w.unborn(q.As) {
-		return mine, err
-	}
-	real, err := w.World.List(ctx, q)
-	real = slices.DeleteFunc(real, func(o unstructured.Unstructured) bool {
-		return w.has(change.RefOf(&o, q.As).Target())
-	})
-	return append(real, mine...), err
-}
-
-// Livez says yes for a cluster that this run would bring to life.
-func (w *World) Livez(ctx context.Context, as change.Identity) error {
-	if w.unborn(as) {
-		return nil
-	}
-	return w.World.Livez(ctx, as)
-}
-
-// unborn tells whether an identity's credentials were only "written" by this preview.
-func (w *World) unborn(as change.Identity) bool {
-	return as.Kubeconfig != "" && w.has(change.FileTarget(as.Kubeconfig))
+// mark tells whether it was the first to do so.
+func (w *World) mark(what string) (first bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	first = !w.set[what]
+	w.set[what] = true
+	return first
 }
 
 func (w *World) has(target string) bool {

@@ -10,14 +10,7 @@ import (
 
 func TestFakeObjects(t *testing.T) {
 	w := fake.New()
-	for _, c := range []change.Change{
-		change.WriteFile{Path: "/etc/kubernetes/manifests/kube-apiserver.yaml", Mode: 0o600},
-		change.SetService{Name: "kubelet", Active: true},
-	} {
-		if err := w.Do(t.Context(), c); err != nil {
-			t.Fatal(err)
-		}
-	}
+	w.Elsewhere = true
 	worldtest.Objects(t, w, change.Identity{Kubeconfig: "/etc/kubernetes/admin.conf"})
 }
 

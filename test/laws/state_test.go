@@ -1,0 +1,191 @@
+package laws
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"kubeadm/internal/pki"
+	"kubeadm/internal/world/fake"
+	"kubeadm/internal/world/memory"
+)
+
+// state is what a machine and its cluster are like, in words that two runs have in common though
+// each made its own keys and tokens.
+func state(t testing.TB, m *fake.World, key string) string {
+	t.Helper()
+	s := describer{machine: m}
+	s.key, _ = pki.ParseCertificateKey(key)
+	s.ca = s.read("/etc/kubernetes/pki/ca.crt")
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(m.Files)) {
+		f := m.Files[name]
+		fmt.Fprintf(&b, "file %s %v\n%s", name, f.Mode, indent(s.file(name, f.Data)))
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.Services)) {
+		fmt.Fprintf(&b, "service %s active=%v\n", name, m.Services[name].Active)
+	}
+	fmt.Fprintf(&b, "mounts %v\nimages %v\npods %v\nmembers %v\n", m.MountList, m.ImageList, m.Pods, m.MemberList)
+	return b.String() + s.objects()
+}
+
+// describer describes what is on a machine with the help of what else is there.
+type describer struct {
+	machine *fake.World
+	key     pki.CertificateKey
+	ca      []byte
+}
+
+func (s describer) read(name string) []byte { return s.machine.Files[name].Data }
+
+func (s describer) file(name string, data []byte) string {
+	switch path.Ext(name) {
+	case ".crt":
+		return s.certificates(data, s.read(strings.TrimSuffix(name, ".crt")+".key"))
+	case ".key":
+		return fmt.Sprintf("a key: %v", readable(data))
+	case ".pub":
+		return "the public half: " + same(publicOf(data), publicOf(s.read(strings.TrimSuffix(name, ".pub")+".key")))
+	case ".conf":
+		return s.kubeconfig(data)
+	}
+	return s.text(string(data))
+}
+
+func readable(key []byte) bool { _, err := pki.ParseKey(key); return err == nil }
+
+func publicOf(data []byte) crypto.PublicKey {
+	if key, err := pki.ParseKey(data); err == nil {
+		return key.Public()
+	}
+	public, _ := pki.ParsePublicKey(data)
+	return public
+}
+
+func same(a, b crypto.PublicKey) string {
+	comparable, ok := a.(interface{ Equal(crypto.PublicKey) bool })
+	return map[bool]string{true: "fits", false: "does not fit"}[ok && comparable.Equal(b)]
+}
+
+func (s describer) certificates(data, key []byte) string {
+	certs, err := pki.ParseCertificates(data)
+	if err != nil {
+		return err.Error()
+	}
+	var all []string
+	for _, c := range certs {
+		all = append(all, fmt.Sprintf("%s, by %s (%s), %v %v, CA %v, for %x %v, its key %s",
+			c.Subject, c.Issuer, s.signature(c), c.DNSNames, c.IPAddresses, c.IsCA, c.KeyUsage, c.ExtKeyUsage, same(c.PublicKey, publicOf(key))))
+	}
+	return strings.Join(all, "\n")
+}
+
+// signature tells whether the CA of that name on the machine signed the certificate.
+func (s describer) signature(c *x509.Certificate) string {
+	for _, base := range []string{"ca", "front-proxy-ca", "etcd/ca"} {
+		cas, err := pki.ParseCertificates(s.read("/etc/kubernetes/pki/" + base + ".crt"))
+		if err == nil && bytes.Equal(cas[0].RawSubject, c.RawIssuer) {
+			return fmt.Sprintf("error %v", c.CheckSignatureFrom(cas[0]))
+		}
+	}
+	return "which is not here"
+}
+
+func (s describer) kubeconfig(data []byte) string {
+	config, err := pki.ParseKubeconfig(data)
+	if err != nil {
+		return err.Error()
+	}
+	cluster, err := config.CurrentCluster()
+	if err != nil {
+		return err.Error()
+	}
+	user, err := config.CurrentUser()
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("%s at %s, CA of this machine: %v\ncertificate %s, file %q, token %v", config.CurrentContext, cluster.Server,
+		bytes.Equal(cluster.CertificateAuthorityData, s.ca), s.certificates(user.ClientCertificateData, user.ClientKeyData), user.ClientCertificate, user.Token != "")
+}
+
+// text is without what each run makes anew.
+func (s describer) text(of string) string {
+	if len(s.ca) > 0 {
+		of = strings.ReplaceAll(of, base64.StdEncoding.EncodeToString(s.ca), "<CA>")
+	}
+	return nameless(of)
+}
+
+var tokenName = regexp.MustCompile(`bootstrap-token-[a-z0-9]{6}\b`)
+
+// nameless leaves out the names of tokens.
+func nameless(text string) string { return tokenName.ReplaceAllString(text, "bootstrap-token-*") }
+
+func (s describer) objects() string {
+	var all []string
+	for k, o := range s.machine.Objects {
+		all = append(all, s.object(k, o.DeepCopy()))
+	}
+	slices.Sort(all)
+	return strings.Join(all, "")
+}
+
+func (s describer) object(k memory.Key, o *unstructured.Unstructured) string {
+	if data, ok, _ := unstructured.NestedStringMap(o.Object, "data"); ok && k.Kind.Kind == "Secret" {
+		for name, value := range data {
+			data[name] = s.secret(o, name, value)
+		}
+		_ = unstructured.SetNestedStringMap(o.Object, data, "data")
+	}
+	text, err := json.MarshalIndent(o.Object, "", " ")
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("object %v\n%s", nameless(fmt.Sprint(k)), indent(s.text(strings.ReplaceAll(string(text), `\n`, "\n"))))
+}
+
+// secret says of a value in a Secret what must be so whoever made it.
+func (s describer) secret(o *unstructured.Unstructured, name, value string) string {
+	plain, err := base64.StdEncoding.DecodeString(value)
+	if err != nil {
+		return err.Error()
+	}
+	switch {
+	case o.GetName() == "kubeadm-certs":
+		file := "/etc/kubernetes/pki/" + strings.Replace(name, "etcd-", "etcd/", 1)
+		opened, err := s.key.Open(plain)
+		return fmt.Sprintf("the file: %v", err == nil && bytes.Equal(opened, s.read(file)))
+	case name == "token-id":
+		return fmt.Sprintf("as in the name: %v", o.GetName() == "bootstrap-token-"+string(plain))
+	case name == "token-secret", name == "expiration":
+		return fmt.Sprintf("%d bytes", len(plain))
+	}
+	return string(plain)
+}
+
+func indent(text string) string {
+	if text == "" {
+		return ""
+	}
+	return "    " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n    ") + "\n"
+}
+
+// diff is empty if two states are the same.
+func diff(a, b string) string {
+	if a == b {
+		return ""
+	}
+	return cmp.Diff(strings.Split(a, "\n"), strings.Split(b, "\n"))
+}

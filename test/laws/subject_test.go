@@ -1,0 +1,235 @@
+package laws
+
+import (
+	"context"
+	"crypto/rand"
+	"io/fs"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+	"k8s.io/cluster-bootstrap/token/jws"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/config"
+	"kubeadm/internal/discovery"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/workflow"
+	"kubeadm/internal/world/fake"
+	"kubeadm/internal/world/memory"
+	"kubeadm/internal/world/preview"
+)
+
+// subject is a command with a machine on which it succeeds.
+type subject struct {
+	name    string
+	phases  []flow.Phase
+	machine func(t testing.TB) *fake.World // a new one at each call
+	equip   func(t testing.TB, e *flow.Env) error
+	node    string // the machine's name
+}
+
+// dryRunDir is where previews leave copies.
+const dryRunDir = "/dry-run"
+
+// subjects are all commands that change a machine.
+func subjects() []subject {
+	return []subject{
+		{name: "init", phases: workflow.Init, machine: first, equip: equipInit, node: "cp1"},
+		{name: "join", phases: workflow.Join, machine: second, equip: equipJoin, node: "worker1"},
+		{name: "reset a control plane", phases: workflow.Reset, machine: controlPlane, equip: equipReset, node: "cp1"},
+		{name: "reset a worker", phases: workflow.Reset, machine: worker, equip: equipReset, node: "worker1"},
+	}
+}
+
+// each tries a law on every subject.
+func each(t *testing.T, law func(t *testing.T, s subject)) {
+	for _, s := range subjects() {
+		t.Run(s.name, func(t *testing.T) { t.Parallel(); law(t, s) })
+	}
+}
+
+func (s subject) paths() preview.Paths {
+	p := node.DefaultPaths()
+	return preview.Paths{
+		Node: s.node, Certificates: p.Certificates, KubeletConfig: p.KubeletConfig(),
+		BootstrapConfig: p.BootstrapKubeconfig(), KubeletKubeconfig: p.KubeletKubeconfig(),
+		RotatedCert: "/var/lib/kubelet/pki/kubelet-client-current.pem",
+	}
+}
+
+// first is a fresh machine that is to begin a cluster.
+func first(testing.TB) *fake.World { return fake.New() }
+
+// second is a fresh machine beside a cluster that init has begun.
+func second(t testing.TB) *fake.World {
+	w := fake.New()
+	w.Info.Hostname, w.NodeName = "worker1", "worker1"
+	w.Interfaces = []change.Address{{IP: "192.0.2.20", Interface: "eth0", DefaultRoute: true}}
+	w.Names = map[string][]string{"worker1": {"192.0.2.20"}}
+	w.Elsewhere = true
+	w.Objects = begun(t).Objects
+	w.Discovery = signpost(t, w)
+	return w
+}
+
+// begun is a machine on which init has begun a cluster.
+func begun(t testing.TB) *fake.World {
+	t.Helper()
+	cluster.Do(func() {
+		s := subjects()[0]
+		cluster.machine = s.machine(t)
+		s.on(cluster.machine).succeed(t)
+	})
+	return cluster.machine.Clone()
+}
+
+// cluster is made once for all tests.
+var cluster struct {
+	sync.Once
+	machine *fake.World
+}
+
+const joinToken = "abcdef.0123456789abcdef"
+
+// signpost is what the cluster tells everybody, signed for the token that join shows.
+func signpost(t testing.TB, beside *fake.World) map[string]string {
+	t.Helper()
+	ref := change.Ref{GVK: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Namespace: "kube-public", Name: "cluster-info"}
+	u, err := beside.Object(t.Context(), ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _ := u.Object["data"].(map[string]any)[bootstrapapi.KubeConfigKey].(string)
+	id, secret, err := node.ParseToken(joinToken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signature, err := jws.ComputeDetachedSignature(text, id, secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{bootstrapapi.KubeConfigKey: text, bootstrapapi.JWSSignatureKeyPrefix + id: signature}
+}
+
+// controlPlane is a control plane in use, with things on it that are not Kubernetes'.
+func controlPlane(t testing.TB) *fake.World {
+	w := begun(t)
+	inUse(w)
+	w.Files["/var/lib/etcd/member"] = memory.File{Mode: fs.ModeDir | 0o700}
+	w.Files["/var/lib/etcd/member/snap"] = memory.File{Data: []byte("data"), Mode: 0o600}
+	w.Pods = append(w.Pods, change.Sandbox{ID: "etcd", Name: "etcd-cp1", Namespace: "kube-system"})
+	return w
+}
+
+// worker is a worker in use.
+func worker(t testing.TB) *fake.World {
+	s := subjects()[1]
+	w := s.machine(t)
+	s.on(w).succeed(t)
+	inUse(w)
+	return w
+}
+
+func inUse(w *fake.World) {
+	w.Pods = []change.Sandbox{{ID: "1", Name: "web-1", Namespace: "default"}}
+	w.MountList = []string{"/", "/var/lib/kubelet/pods/1/volumes/secret"}
+	w.Files["/etc/cni/net.d/10-bridge.conflist"] = memory.File{Data: []byte("{}"), Mode: 0o644}
+}
+
+const initConfig = `apiVersion: kubeadm.k8s.io/v1beta4
+kind: InitConfiguration
+---
+apiVersion: kubeadm.k8s.io/v1beta4
+kind: ClusterConfiguration
+kubernetesVersion: v1.37.1
+controlPlaneEndpoint: cluster.example:6443
+encryptionAlgorithm: ECDSA-P256
+networking:
+  podSubnet: 10.244.0.0/16
+`
+
+func equipInit(t testing.TB, e *flow.Env) error {
+	ctx := t.Context()
+	flags := config.NewInitFlags()
+	flags.UploadCerts = true
+	n, _, err := config.Init(config.File{Name: "laws.yaml", Data: []byte(initConfig)}, flags, facts(ctx, e))
+	if err == nil {
+		err = settle(ctx, e, n)
+	}
+	if err != nil {
+		return err
+	}
+	e.Local = n.Local
+	e.Node = func(context.Context) (*node.Node, error) { return n, nil }
+	e.Admin = workflow.Admin(e, "")
+	return nil
+}
+
+// settle keeps for the next run what this one makes up.
+func settle(ctx context.Context, e *flow.Env, n *node.Node) (err error) {
+	t := &n.Tokens[0]
+	end := e.World.Now().Add(t.TTL)
+	n.CertificateKey, err = e.Once(ctx, "certificate-key", func() (string, error) {
+		key, err := pki.NewCertificateKey(rand.Reader)
+		return key.Hex(), err
+	})
+	if err != nil {
+		return err
+	}
+	expires, err := e.Once(ctx, "expires", func() (string, error) { return end.UTC().Format(time.RFC3339), nil })
+	if err != nil {
+		return err
+	}
+	if t.Expires, err = time.Parse(time.RFC3339, expires); err != nil {
+		return err
+	}
+	token, err := e.Once(ctx, "token", func() (string, error) { return t.String(), nil })
+	if err == nil {
+		t.ID, t.Secret, err = node.ParseToken(token)
+	}
+	return err
+}
+
+func equipJoin(t testing.TB, e *flow.Env) error {
+	certs, err := pki.ParseCertificates(begun(t).Files["/etc/kubernetes/pki/ca.crt"].Data)
+	if err != nil {
+		return err
+	}
+	flags := config.NewJoinFlags()
+	flags.Endpoint, flags.Token, flags.CACertHashes = "192.0.2.10:6443", joinToken, []string{pki.PinOf(certs[0]).String()}
+	if e.Local, _, err = config.Join(config.File{}, flags, facts(t.Context(), e)); err != nil {
+		return err
+	}
+	var mu sync.Mutex
+	var found *node.Node
+	e.Node = func(ctx context.Context) (n *node.Node, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if found == nil {
+			found, err = discovery.Node(ctx, e)
+		}
+		return found, err
+	}
+	return nil
+}
+
+func equipReset(t testing.TB, e *flow.Env) (err error) {
+	if e.Reset, _, err = config.Reset(config.File{}, config.NewResetFlags(), facts(t.Context(), e)); err != nil {
+		return err
+	}
+	e.Local = e.Reset.Local
+	e.Node = func(context.Context) (*node.Node, error) { return &node.Node{Local: e.Local}, nil }
+	e.Admin = workflow.Admin(e, "")
+	return nil
+}
+
+func facts(ctx context.Context, e *flow.Env) config.Facts {
+	host, _ := e.World.Host(ctx)
+	addresses, _ := e.World.Addresses(ctx)
+	return config.Facts{Tool: e.Tool, Hostname: host.Hostname, Addresses: addresses, Random: rand.Reader}
+}
