@@ -24,8 +24,11 @@ func (p *program) preview(ctx context.Context, s *session, n *node.Node) error {
 		if dir, err = p.dryRunDir(ctx, s, n.Paths); err != nil {
 			return err
 		}
+		if err := p.recall(ctx, s, n); err != nil {
+			return err
+		}
 	}
-	s.world = preview.New(s.real, dir, preview.Paths{
+	s.world = preview.New(s.world, dir, preview.Paths{
 		Node:              n.Name,
 		Certificates:      n.Paths.Certificates,
 		KubeletConfig:     n.Paths.KubeletConfig(),

@@ -35,6 +35,7 @@ func known(c *cobra.Command, args []string) error {
 	if !c.HasSubCommands() {
 		return fmt.Errorf("%s takes no argument, but was given %q", c.CommandPath(), args[0])
 	}
+	c.SuggestionsMinimumDistance = 2 // letters that may be wrong
 	err := fmt.Errorf("unknown command %q for %q", args[0], c.CommandPath())
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
 		return problem.New("", err, "did you mean "+strings.Join(near, " or ")+"?")

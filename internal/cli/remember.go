@@ -12,6 +12,7 @@ import (
 	proxyconfig "k8s.io/kube-proxy/config/v1alpha1"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
+	"kubeadm/internal/change"
 	"kubeadm/internal/node"
 	"kubeadm/internal/world/journal"
 )
@@ -19,22 +20,53 @@ import (
 // remember keeps other runs away and writes down what this one makes, so that a later one can
 // go on with it. Only root can do that; preflight refuses all others.
 func (p *program) remember(ctx context.Context, s *session, n *node.Node) error {
-	host, err := s.real.Host(ctx)
-	if err != nil || host.UserID != 0 {
+	root, err := isRoot(ctx, s.real)
+	if err != nil || !root {
 		return err
 	}
 	if s.store, err = p.Journal(n.Paths.Journal()); err != nil || !s.makes {
 		return err
 	}
-	intent, err := digest(n)
-	if err == nil {
-		s.journal, err = journal.Open(s.real, s.store, journal.Run{Command: s.command, Intent: intent})
-	}
-	if err != nil {
+	if err := s.open(s.store, n); err != nil {
 		return errors.Join(err, s.close())
 	}
 	s.world = s.journal
 	return nil
+}
+
+// recall lets a dry run see what earlier runs made; what it adds is forgotten.
+func (p *program) recall(ctx context.Context, s *session, n *node.Node) error {
+	root, err := isRoot(ctx, s.real)
+	if err != nil || !root {
+		return err
+	}
+	store, err := p.Journal(n.Paths.Journal())
+	if err != nil {
+		return err
+	}
+	past, err := journal.Copy(store)
+	if err = errors.Join(err, store.Close()); err != nil {
+		return err
+	}
+	if err := s.open(past, n); err != nil {
+		return err
+	}
+	s.world = s.journal
+	return nil
+}
+
+func isRoot(ctx context.Context, r change.Reader) (bool, error) {
+	host, err := r.Host(ctx)
+	return host.UserID == 0, err
+}
+
+// open opens the journal of runs of the same command with the same outcome.
+func (s *session) open(store journal.Store, n *node.Node) error {
+	intent, err := digest(n)
+	if err == nil {
+		s.journal, err = journal.Open(s.real, store, journal.Run{Command: s.command, Intent: intent})
+	}
+	return err
 }
 
 // outcome is all of an intent that shows in what a run leaves behind. Tokens, pins and

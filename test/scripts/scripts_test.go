@@ -1,0 +1,152 @@
+// Package scripts_test runs the whole command line in process, over a machine in memory: help,
+// streams, exit codes, results and errors. A script is a txtar file in testdata; besides the
+// usual commands of testscript it has those of commands.
+package scripts_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"k8s.io/apimachinery/pkg/version"
+
+	"kubeadm/internal/cli"
+	"kubeadm/internal/report"
+	"kubeadm/internal/world"
+	"kubeadm/internal/world/fake"
+	"kubeadm/internal/world/journal"
+	"kubeadm/internal/world/memory"
+)
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{Dir: "testdata", Setup: setUp, Cmds: commands()})
+}
+
+// machine is what the commands of one script share.
+type machine struct {
+	world   *fake.World
+	journal *journal.Memory
+	stdin   string
+}
+
+// setUp gives the script a machine on which its files lie in the working directory.
+func setUp(env *testscript.Env) error {
+	m := &machine{world: fake.New(), journal: &journal.Memory{}}
+	m.world.Paths["kubelet"] = "/usr/bin/kubelet"
+	env.Values["machine"] = m
+	return filepath.WalkDir(env.WorkDir, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(env.WorkDir, file)
+		m.world.Files[name] = memory.File{Data: data, Mode: 0o644}
+		return err
+	})
+}
+
+type command = func(ts *testscript.TestScript, neg bool, args []string)
+
+func commands() map[string]command {
+	return map[string]command{
+		"kubeadm": kubeadm, // runs the program; ! if it must fail
+		"answer":  answer,  // what the next kubeadm reads from its standard input
+		"machine": alter,   // what is special about the machine
+		"file":    file,    // the machine has a file; ! if not
+	}
+}
+
+func of(ts *testscript.TestScript) *machine { return ts.Value("machine").(*machine) }
+
+func kubeadm(ts *testscript.TestScript, neg bool, args []string) {
+	m := of(ts)
+	var errs bytes.Buffer
+	host := cli.Host{
+		In: strings.NewReader(m.stdin), Out: ts.Stdout(), Err: io.MultiWriter(ts.Stderr(), &errs),
+		Getenv:  func(name string) (string, bool) { v := ts.Getenv(name); return v, v != "" },
+		World:   func() world.World { return m.world },
+		Journal: func(string) (cli.Journal, error) { return store{m.journal}, nil },
+		Random:  func(string) io.Reader { return rand.Reader },
+		Chroot:  func(dir string) error { return fmt.Errorf("no chroot to %s in a test", dir) },
+		Log:     func(int, string) error { return nil },
+		Version: version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.1", GitTreeState: "clean", GoVersion: "go1.26", Compiler: "gc", Platform: "linux/amd64"},
+	}
+	m.stdin = ""
+	err := cli.Run(context.Background(), host, args)
+	if err != nil {
+		report.Error(host.Err, err)
+	}
+	if failed := err != nil; failed != neg {
+		ts.Fatalf("kubeadm %s: failed is %v, not %v\n%s", strings.Join(args, " "), failed, neg, &errs)
+	}
+}
+
+// store is a journal in memory that nobody else can have locked.
+type store struct{ *journal.Memory }
+
+func (store) Close() error { return nil }
+
+func answer(ts *testscript.TestScript, _ bool, args []string) {
+	of(ts).stdin = strings.Join(args, " ") + "\n"
+}
+
+func alter(ts *testscript.TestScript, _ bool, args []string) {
+	w := of(ts).world
+	switch args[0] {
+	case "user":
+		w.Info.UserID = 1000
+	case "port":
+		w.Taken[args[1]] = args[2]
+	case "without":
+		without(ts, args[1])
+	case "socket":
+		w.Sockets = append(w.Sockets, args[1])
+	default:
+		ts.Fatalf("a machine has no %s", args[0])
+	}
+}
+
+func without(ts *testscript.TestScript, what string) {
+	w := of(ts).world
+	switch what {
+	case "kubelet":
+		w.Kubelet = ""
+		delete(w.Paths, "kubelet")
+	case "runtime":
+		w.Sockets = nil
+	case "route":
+		w.Interfaces = nil
+	default:
+		ts.Fatalf("%s cannot be taken from a machine", what)
+	}
+}
+
+func file(ts *testscript.TestScript, neg bool, args []string) {
+	for _, name := range args {
+		if _, there := of(ts).world.Files[name]; there == neg {
+			ts.Fatalf("file %s: there is %v; %v", name, there, slices.Collect(files(of(ts).world)))
+		}
+	}
+}
+
+func files(w *fake.World) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for name := range w.Files {
+			if strings.HasPrefix(name, "/etc/kubernetes") && !yield(name) {
+				return
+			}
+		}
+	}
+}
