@@ -99,6 +99,16 @@ func (e *Env) in(address string) *Env {
 	return &own
 }
 
+// Cluster is what a phase needs that speaks to the cluster: the intent, and as whom.
+func (e *Env) Cluster(ctx context.Context) (*node.Node, change.Identity, error) {
+	n, err := e.Node(ctx)
+	if err != nil {
+		return nil, change.Identity{}, err
+	}
+	as, err := e.Admin(ctx)
+	return n, as, err
+}
+
 // Do makes the changes in order, passes over those that are already true, and stops at the first that fails.
 func (e *Env) Do(ctx context.Context, cs ...change.Change) error {
 	for _, c := range cs {

@@ -13,6 +13,15 @@ import (
 	"kubeadm/internal/node"
 )
 
+// Inputs are all that manifests take besides the intent.
+func Inputs(ctx context.Context, r change.Reader, n *node.Node) (h manifest.Host, p manifest.Patches, err error) {
+	if h, err = Host(ctx, r, n); err != nil {
+		return h, p, err
+	}
+	p, _, err = Patches(ctx, r, n.Patches)
+	return h, p, err
+}
+
 // Host is what manifests must know of this machine. Members is left for those who join an etcd.
 func Host(ctx context.Context, r change.Reader, n *node.Node) (h manifest.Host, err error) {
 	for _, dir := range manifest.CADirs() {

@@ -41,19 +41,11 @@ var AllFlags = []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag
 	flag.FeatureGates, flag.ImageRepository, flag.Kubeconfig, flag.KubernetesVersion, flag.PodNetworkCIDR, flag.ServiceCIDR, flag.ServiceDNSDomain}
 
 func kubeProxy(ctx context.Context, e *flow.Env) error {
-	n, err := e.Node(ctx)
+	n, as, err := e.Cluster(ctx)
 	if err != nil {
 		return err
 	}
-	as, err := e.Admin(ctx)
-	if err != nil {
-		return err
-	}
-	host, err := survey.Host(ctx, e.World, n)
-	if err != nil {
-		return err
-	}
-	patches, _, err := survey.Patches(ctx, e.World, n.Patches)
+	host, patches, err := survey.Inputs(ctx, e.World, n)
 	if err != nil {
 		return err
 	}

@@ -17,11 +17,7 @@ import (
 )
 
 func coreDNS(ctx context.Context, e *flow.Env) error {
-	n, err := e.Node(ctx)
-	if err != nil {
-		return err
-	}
-	as, err := e.Admin(ctx)
+	n, as, err := e.Cluster(ctx)
 	if err != nil {
 		return err
 	}

@@ -25,11 +25,7 @@ var Phase = flow.Phase{
 		"and the public ConfigMap by which it knows the cluster.",
 	Flags: []flag.Name{flag.Config, flag.DryRun, flag.Kubeconfig, flag.SkipTokenPrint},
 	Run: func(ctx context.Context, e *flow.Env) error {
-		n, err := e.Node(ctx)
-		if err != nil {
-			return err
-		}
-		as, err := e.Admin(ctx)
+		n, as, err := e.Cluster(ctx)
 		if err != nil {
 			return err
 		}

@@ -47,11 +47,7 @@ func component(name, program string, flags ...flag.Name) flow.Phase {
 			if err != nil {
 				return err
 			}
-			host, err := survey.Host(ctx, e.World, n)
-			if err != nil {
-				return err
-			}
-			patches, _, err := survey.Patches(ctx, e.World, n.Patches)
+			host, patches, err := survey.Inputs(ctx, e.World, n)
 			if err != nil {
 				return err
 			}

@@ -31,11 +31,7 @@ func first(ctx context.Context, e *flow.Env) error {
 	if err != nil {
 		return err
 	}
-	host, err := survey.Host(ctx, e.World, n)
-	if err != nil {
-		return err
-	}
-	patches, _, err := survey.Patches(ctx, e.World, n.Patches)
+	host, patches, err := survey.Inputs(ctx, e.World, n)
 	if err != nil {
 		return err
 	}

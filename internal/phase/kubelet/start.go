@@ -55,11 +55,7 @@ func start(ctx context.Context, e *flow.Env, n *node.Node) error {
 }
 
 func configFile(ctx context.Context, e *flow.Env, n *node.Node) ([]byte, error) {
-	host, err := survey.Host(ctx, e.World, n)
-	if err != nil {
-		return nil, err
-	}
-	patches, _, err := survey.Patches(ctx, e.World, n.Patches)
+	host, patches, err := survey.Inputs(ctx, e.World, n)
 	if err != nil {
 		return nil, err
 	}

@@ -17,11 +17,7 @@ var Phase = flow.Phase{
 	Long:  "Label this machine's Node as a control plane and taint it so that ordinary Pods stay away.",
 	Flags: []flag.Name{flag.Config, flag.DryRun, flag.NodeName},
 	Run: func(ctx context.Context, e *flow.Env) error {
-		n, err := e.Node(ctx)
-		if err != nil {
-			return err
-		}
-		as, err := e.Admin(ctx)
+		n, as, err := e.Cluster(ctx)
 		if err != nil {
 			return err
 		}

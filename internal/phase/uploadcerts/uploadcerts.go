@@ -33,11 +33,7 @@ var Phase = flow.Phase{
 			e.Say("nothing is uploaded; ask for it with --upload-certs")
 			return nil
 		}
-		n, err := e.Node(ctx)
-		if err != nil {
-			return err
-		}
-		as, err := e.Admin(ctx)
+		n, as, err := e.Cluster(ctx)
 		if err != nil {
 			return err
 		}

@@ -29,11 +29,7 @@ var Phase = flow.Phase{
 var Flags = []flag.Name{flag.Config, flag.CRISocket, flag.DryRun, flag.Kubeconfig}
 
 func cluster(ctx context.Context, e *flow.Env) error {
-	n, err := e.Node(ctx)
-	if err != nil {
-		return err
-	}
-	as, err := e.Admin(ctx)
+	n, as, err := e.Cluster(ctx)
 	if err != nil {
 		return err
 	}
@@ -46,11 +42,7 @@ func cluster(ctx context.Context, e *flow.Env) error {
 }
 
 func kubelets(ctx context.Context, e *flow.Env) error {
-	n, err := e.Node(ctx)
-	if err != nil {
-		return err
-	}
-	as, err := e.Admin(ctx)
+	n, as, err := e.Cluster(ctx)
 	if err != nil {
 		return err
 	}
