@@ -11,6 +11,7 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
 )
 
 // Inputs are all that manifests take besides the intent.
@@ -57,6 +58,24 @@ func ExternalCA(ctx context.Context, r change.Reader, p node.Paths) (bool, error
 	}
 	key, err := exists(ctx, r, p.Key("ca"))
 	return !key, err
+}
+
+// Stored reads the two files of a certificate by its base name, such as "etcd/server".
+func Stored(ctx context.Context, r change.Reader, p node.Paths, base string) (s pki.Stored, err error) {
+	if s.Certificate, err = Optional(ctx, r, p.Cert(base)); err != nil {
+		return s, err
+	}
+	s.Key, err = Optional(ctx, r, p.Key(base))
+	return s, err
+}
+
+// Optional reads a file; where there is none it returns nil.
+func Optional(ctx context.Context, r change.Reader, path string) ([]byte, error) {
+	data, err := r.ReadFile(ctx, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return data, err
 }
 
 // Patches reads the user's directory of patch files, and those below it, in order of

@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io/fs"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/flag"
@@ -15,6 +14,7 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/survey"
 )
 
 // Phase makes all of them. Trees of one CA and what it signs grow side by side.
@@ -205,21 +205,8 @@ func keyFor(e *flow.Env, paths node.Paths, p pki.Profile, found pki.Stored) (cry
 	return pki.ParseKey(found.Key)
 }
 
-func load(ctx context.Context, e *flow.Env, p pki.Profile) (s pki.Stored, err error) {
-	if s.Certificate, err = optional(ctx, e, e.Local.Paths.Cert(p.Base)); err != nil {
-		return s, err
-	}
-	s.Key, err = optional(ctx, e, e.Local.Paths.Key(p.Base))
-	return s, err
-}
-
-// optional is nil where there is no file.
-func optional(ctx context.Context, e *flow.Env, path string) ([]byte, error) {
-	data, err := e.World.ReadFile(ctx, path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return data, err
+func load(ctx context.Context, e *flow.Env, p pki.Profile) (pki.Stored, error) {
+	return survey.Stored(ctx, e.World, e.Local.Paths, p.Base)
 }
 
 // write keeps the key before the certificate: a certificate without its key would pass for a kept-elsewhere one.

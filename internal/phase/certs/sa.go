@@ -29,7 +29,7 @@ var serviceAccount = flow.Phase{
 			return err
 		}
 		keyFile, pubFile := n.Paths.Certificate(pki.ServiceAccountKey), n.Paths.Certificate(pki.ServiceAccountPublicKey)
-		old, err := optional(ctx, e, keyFile)
+		old, err := survey.Optional(ctx, e.World, keyFile)
 		if err != nil {
 			return err
 		}
@@ -62,7 +62,7 @@ func keepPair(ctx context.Context, e *flow.Env, keyFile, pubFile string, key []b
 		return broken(keyFile, err)
 	}
 	e.Say("using the existing %q key pair", "sa")
-	public, err := optional(ctx, e, pubFile)
+	public, err := survey.Optional(ctx, e.World, pubFile)
 	if err != nil || public != nil || !e.World.Made(change.FileTarget(keyFile)) {
 		return err
 	}

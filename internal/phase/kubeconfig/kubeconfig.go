@@ -4,9 +4,7 @@ package kubeconfig
 import (
 	"context"
 	"crypto/x509"
-	"errors"
 	"fmt"
-	"io/fs"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/flag"
@@ -14,6 +12,7 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/survey"
 )
 
 // Phase makes the five files of a first control plane.
@@ -70,12 +69,12 @@ func file(ctx context.Context, e *flow.Env, p pki.KubeconfigProfile) error {
 		server = n.LocalServer()
 	}
 	path := n.Paths.Kubeconfig(p.File)
-	old, err := e.World.ReadFile(ctx, path)
-	if err == nil {
-		return keep(ctx, e, path, old, ca.Certificate, server)
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
+	old, err := survey.Optional(ctx, e.World, path)
+	if err != nil {
 		return err
+	}
+	if old != nil {
+		return keep(ctx, e, path, old, ca.Certificate, server)
 	}
 	if !ca.CanIssue() {
 		return problem.New("", fmt.Errorf("%s does not exist and the CA's key is not on this machine", path),
@@ -126,13 +125,13 @@ func keep(ctx context.Context, e *flow.Env, path string, old []byte, ca *x509.Ce
 }
 
 func authority(ctx context.Context, e *flow.Env, n *node.Node) (pki.CA, error) {
-	cert, err := e.World.ReadFile(ctx, n.Paths.Cert("ca"))
+	found, err := survey.Stored(ctx, e.World, n.Paths, "ca")
 	if err != nil {
-		return pki.CA{}, problem.New("reading the cluster's CA", err, "run the certs/ca phase first")
+		return pki.CA{}, err
 	}
-	key, err := e.World.ReadFile(ctx, n.Paths.Key("ca"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return pki.CA{}, fmt.Errorf("reading the CA's key: %w", err)
+	if found.Certificate == nil {
+		return pki.CA{}, problem.New("", fmt.Errorf("the certificate authority %s does not exist", n.Paths.Cert("ca")),
+			"run the certs/ca phase first")
 	}
-	return pki.Stored{Certificate: cert, Key: key}.CA()
+	return found.CA()
 }
