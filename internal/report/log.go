@@ -8,11 +8,17 @@ import (
 	"k8s.io/klog/v2"
 )
 
+// libraryLevel is the verbosity from which on libraries tell more than warnings.
+const libraryLevel = 4
+
 // Log tells the libraries that this program is made of how much to log: a level, and
 // "pattern=N,..." for single source files.
 func Log(level int, files string) error {
 	var set flag.FlagSet
 	klog.InitFlags(&set)
+	if level < libraryLevel {
+		level = 0 // so far the level is about what we tell ourselves
+	}
 	if err := set.Set("v", strconv.Itoa(level)); err != nil {
 		return fmt.Errorf("flag -v: %w", err)
 	}
