@@ -49,7 +49,7 @@ func (v values) bindOne(set *pflag.FlagSet, f flag.Spec) {
 		panic(fmt.Sprintf("cli: --%s has no place for its value", name))
 	}
 	if f.Deprecated != "" {
-		_ = set.MarkDeprecated(name, f.Deprecated) // fails only for a flag that does not exist
+		_ = set.MarkHidden(name) // fails only for a flag that does not exist
 	}
 }
 
@@ -68,6 +68,17 @@ func (o optional) Set(text string) error {
 		*o.at = &b
 	}
 	return err
+}
+
+// deprecations says of each flag on the command line that nobody should use any more what to use instead.
+func deprecations(c *cobra.Command) []string {
+	var texts []string
+	for _, name := range given(c) {
+		if f := flag.Of(flag.Name(name)); f.Deprecated != "" {
+			texts = append(texts, fmt.Sprintf("--%s is deprecated: %s", name, f.Deprecated))
+		}
+	}
+	return texts
 }
 
 // given lists the flags that stand on the command line.

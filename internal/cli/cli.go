@@ -68,7 +68,7 @@ back what it did to a machine, and --dry-run shows what a command would do.`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
-		PersistentPreRunE: func(*cobra.Command, []string) error { return p.begin() },
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return p.begin(c) },
 		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetIn(h.In)
@@ -83,8 +83,9 @@ back what it did to a machine, and --dry-run shows what a command would do.`,
 	return root
 }
 
-// begin heeds the flags that every command has.
-func (p *program) begin() error {
+// begin heeds the flags that every command has, and warns of those that none should have.
+func (p *program) begin(c *cobra.Command) error {
+	warn(p.text(false), deprecations(c))
 	if err := p.Log(p.verbosity, p.vmodule); err != nil {
 		return err
 	}

@@ -94,7 +94,7 @@ func (p *program) runInit(c *cobra.Command, o *initOptions, sel flow.Selection) 
 	ctx, real := c.Context(), p.World()
 	n, how, err := p.resolveInit(c, real, o)
 	s := p.session(real, "init", sel, how)
-	s.makes = true
+	s.phases, s.makes = workflow.Init, true
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (p *program) runInit(c *cobra.Command, o *initOptions, sel flow.Selection) 
 		if s.whole() {
 			s.say(flow.Said, "using Kubernetes version "+n.Cluster.Version)
 		}
-		return s.run(ctx, e, workflow.Init)
+		return s.run(ctx, e)
 	})
 }
 

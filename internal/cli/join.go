@@ -86,13 +86,13 @@ func (p *program) runJoin(c *cobra.Command, o *joinOptions, sel flow.Selection) 
 	ctx, real := c.Context(), p.World()
 	local, how, err := p.resolveJoin(c, real, o)
 	s := p.session(real, "join", sel, how)
-	s.makes = true
+	s.phases, s.makes = workflow.Join, true
 	if err != nil {
 		return err
 	}
 	return p.within(ctx, s, &node.Node{Local: local}, func(e *flow.Env) error {
 		e.Node = memoised(func(ctx context.Context) (*node.Node, error) { return discovery.Node(ctx, e) })
-		if err := s.run(ctx, e, workflow.Join); err != nil || s.dryRun || !s.whole() {
+		if err := s.run(ctx, e); err != nil || s.dryRun || !s.whole() {
 			return err
 		}
 		s.say(flow.Printed, joined)

@@ -12,25 +12,22 @@ import (
 
 // printManifest prints what an addon's phase would deploy to a cluster that has none yet, which it does not ask.
 func (p *program) printManifest(ctx context.Context, r change.Reader, n *node.Node, address string) error {
-	patches, _, err := survey.Patches(ctx, r, n.Patches)
+	host, patches, err := survey.Inputs(ctx, r, n)
 	if err != nil {
 		return err
 	}
 	var objects []change.Object
 	switch address {
 	case "addon/coredns":
-		made, failed := manifest.NewCoreDNS(n, manifest.DNSReplicas, patches)
-		objects, err = made.Printed(), failed
-	case "addon/kube-proxy":
-		host, failed := survey.Host(ctx, r, n)
-		if failed != nil {
-			return failed
-		}
-		made, failed := manifest.NewKubeProxy(n, host, patches)
-		if failed == nil {
+		var made manifest.CoreDNS
+		if made, err = manifest.NewCoreDNS(n, manifest.DNSReplicas, patches); err == nil {
 			objects = made.Printed()
 		}
-		err = failed
+	case "addon/kube-proxy":
+		var made manifest.KubeProxy
+		if made, err = manifest.NewKubeProxy(n, host, patches); err == nil {
+			objects = made.Printed()
+		}
 	default:
 		err = fmt.Errorf("phase %s has no manifest to print", address)
 	}

@@ -63,20 +63,21 @@ func (p *program) runReset(c *cobra.Command, o *resetOptions, sel flow.Selection
 	ctx, real := c.Context(), p.World()
 	r, how, err := p.resolveReset(c, real, o)
 	s := p.session(real, "reset", sel, how)
+	s.phases = workflow.Reset
 	if err != nil {
 		return err
 	}
-	if !r.Force && !s.dryRun && s.asks() {
-		if err := p.confirm(s); err != nil {
-			return err
-		}
-	}
 	n := &node.Node{Local: r.Local}
 	return p.within(ctx, s, n, func(e *flow.Env) error {
+		if !r.Force && s.asks() {
+			if err := p.confirm(s); err != nil {
+				return err
+			}
+		}
 		e.Reset = r
 		e.Node = func(context.Context) (*node.Node, error) { return n, nil }
 		e.Admin = func(context.Context) (change.Identity, error) { return change.Identity{Kubeconfig: o.kubeconfig}, nil }
-		if err := s.run(ctx, e, workflow.Reset); err != nil || !s.whole() {
+		if err := s.run(ctx, e); err != nil || !s.whole() {
 			return err
 		}
 		s.say(flow.Printed, reset.Closing)
@@ -84,10 +85,11 @@ func (p *program) runReset(c *cobra.Command, o *resetOptions, sel flow.Selection
 	})
 }
 
-// asks tells whether the user is to be asked first: the question belongs to the phase "preflight".
+// asks tells whether the user is to be asked first: the question belongs to the phase "preflight"
+// of a run that changes something.
 func (s *session) asks() bool {
 	const phase = "preflight"
-	return s.sel.Only == phase || s.whole() && !slices.Contains(s.sel.Skip, phase)
+	return !s.dryRun && (s.sel.Only == phase || s.whole() && !slices.Contains(s.sel.Skip, phase))
 }
 
 // confirm asks whether to go on. No answer means no.

@@ -18,6 +18,7 @@ import (
 // session is one run of a workflow: where it takes place, what it says and how it ends.
 type session struct {
 	command string // as the user would give it again, without options: "init" or "init phase certs ca"
+	phases  []flow.Phase
 	sel     flow.Selection
 	dryRun  bool
 	makes   bool // makes files, so it is remembered, and its dry run keeps copies of them
@@ -61,12 +62,14 @@ func warn(t *report.Text, warnings []string) {
 
 // within enters the world in which the run takes place, and leaves it when the run is over.
 func (p *program) within(ctx context.Context, s *session, n *node.Node, run func(e *flow.Env) error) (err error) {
-	if s.dryRun {
-		err = p.preview(ctx, s, n)
-	} else {
-		err = p.remember(ctx, s, n)
+	if err := flow.Check(s.phases, s.sel); err != nil {
+		return err
 	}
-	if err != nil {
+	enter := p.remember
+	if s.dryRun {
+		enter = p.preview
+	}
+	if err := enter(ctx, s, n); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
@@ -109,8 +112,8 @@ func (s *session) say(kind flow.Kind, text string) {
 }
 
 // run brings the selected phases about, and tells what to do next if that fails.
-func (s *session) run(ctx context.Context, e *flow.Env, phases []flow.Phase) error {
-	err := flow.Run(ctx, e, phases, s.sel)
+func (s *session) run(ctx context.Context, e *flow.Env) error {
+	err := flow.Run(ctx, e, s.phases, s.sel)
 	s.text.Close()
 	if s.journal == nil {
 		return err

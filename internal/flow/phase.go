@@ -20,7 +20,7 @@ type Phase struct {
 	Aliases []string
 	Short   string
 	Long    string
-	Flags   []flag.Name // names only; cli knows what they mean
+	Flags   []flag.Name // names only; cli knows what they mean. A group without any has those of its children
 	Hidden  bool        // runs in the workflow, has no command of its own
 	NoArgs  bool        // its command takes no positional argument even where the workflow's does
 

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -40,8 +41,7 @@ type machine struct {
 
 // setUp gives the script a machine on which its files lie in the working directory.
 func setUp(env *testscript.Env) error {
-	m := &machine{world: fake.New(), journal: &journal.Memory{}}
-	m.world.Paths["kubelet"] = "/usr/bin/kubelet"
+	m := &machine{world: machineInOrder(), journal: &journal.Memory{}}
 	env.Values["machine"] = m
 	return filepath.WalkDir(env.WorkDir, func(file string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -104,33 +104,50 @@ func answer(ts *testscript.TestScript, _ bool, args []string) {
 
 func alter(ts *testscript.TestScript, _ bool, args []string) {
 	w := of(ts).world
-	switch args[0] {
+	switch what, value := args[0], args[1]; what {
 	case "user":
-		w.Info.UserID = 1000
+		id, err := strconv.Atoi(value)
+		ts.Check(err)
+		w.Info.UserID = id
 	case "port":
-		w.Taken[args[1]] = args[2]
-	case "without":
-		without(ts, args[1])
+		w.Taken[value] = args[2]
+	case "free":
+		delete(w.Taken, value)
 	case "socket":
-		w.Sockets = append(w.Sockets, args[1])
+		w.Sockets = append(w.Sockets, value)
+	case "with", "without":
+		part(ts, w, value, what == "with")
 	default:
-		ts.Fatalf("a machine has no %s", args[0])
+		ts.Fatalf("a machine has no %s", what)
 	}
 }
 
-func without(ts *testscript.TestScript, what string) {
-	w := of(ts).world
-	switch what {
-	case "kubelet":
-		w.Kubelet = ""
-		delete(w.Paths, "kubelet")
-	case "runtime":
-		w.Sockets = nil
-	case "route":
-		w.Interfaces = nil
-	default:
-		ts.Fatalf("%s cannot be taken from a machine", what)
+// part gives the machine one of its parts or takes it away.
+func part(ts *testscript.TestScript, w *fake.World, name string, there bool) {
+	whole := machineInOrder()
+	if !there {
+		whole = &fake.World{Paths: map[string]string{}}
 	}
+	switch name {
+	case "kubelet":
+		w.Kubelet, w.Paths["kubelet"] = whole.Kubelet, whole.Paths["kubelet"]
+		if !there {
+			delete(w.Paths, "kubelet")
+		}
+	case "runtime":
+		w.Sockets = whole.Sockets
+	case "route":
+		w.Interfaces = whole.Interfaces
+	default:
+		ts.Fatalf("%s is no part of a machine", name)
+	}
+}
+
+// machineInOrder is one on which init succeeds.
+func machineInOrder() *fake.World {
+	w := fake.New()
+	w.Paths["kubelet"] = "/usr/bin/kubelet"
+	return w
 }
 
 func file(ts *testscript.TestScript, neg bool, args []string) {

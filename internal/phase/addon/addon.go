@@ -14,9 +14,11 @@ import (
 
 // Phase deploys CoreDNS and kube-proxy.
 var Phase = flow.Phase{
-	Name:     "addon",
-	Short:    "Deploy CoreDNS and kube-proxy",
-	Long:     "Deploy the addons without which a cluster does not pass for one: CoreDNS and kube-proxy.",
+	Name:  "addon",
+	Short: "Deploy CoreDNS and kube-proxy",
+	Long:  "Deploy the addons without which a cluster does not pass for one: CoreDNS and kube-proxy.",
+	Flags: []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.Config, flag.ControlPlaneEndpoint, flag.DryRun,
+		flag.FeatureGates, flag.ImageRepository, flag.Kubeconfig, flag.KubernetesVersion, flag.PodNetworkCIDR, flag.ServiceCIDR, flag.ServiceDNSDomain},
 	Parallel: true,
 	Phases: []flow.Phase{
 		{
@@ -35,10 +37,6 @@ var Phase = flow.Phase{
 		},
 	},
 }
-
-// AllFlags are the flags of deploying both.
-var AllFlags = []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.Config, flag.ControlPlaneEndpoint, flag.DryRun,
-	flag.FeatureGates, flag.ImageRepository, flag.Kubeconfig, flag.KubernetesVersion, flag.PodNetworkCIDR, flag.ServiceCIDR, flag.ServiceDNSDomain}
 
 func kubeProxy(ctx context.Context, e *flow.Env) error {
 	n, as, err := e.Cluster(ctx)

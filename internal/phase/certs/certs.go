@@ -38,9 +38,6 @@ var (
 		flag.ControlPlaneEndpoint, flag.DryRun, flag.KubernetesVersion, flag.ServiceCIDR, flag.ServiceDNSDomain}
 )
 
-// AllFlags are the flags of making all certificates at once.
-var AllFlags = withID
-
 // tree is a CA followed by everything it signs.
 func tree(ca string) flow.Phase {
 	var group flow.Phase

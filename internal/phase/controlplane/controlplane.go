@@ -29,10 +29,6 @@ var Phase = flow.Phase{
 	},
 }
 
-// AllFlags are the flags of writing all three manifests at once.
-var AllFlags = append(common(), flag.APIServerAdvertise, flag.APIServerBindPort, flag.APIServerExtraArgs, flag.ControlPlaneEndpoint,
-	flag.ControllerManagerArgs, flag.FeatureGates, flag.PodNetworkCIDR, flag.SchedulerExtraArgs, flag.ServiceCIDR)
-
 func common() []flag.Name {
 	return []flag.Name{flag.CertDir, flag.Config, flag.DryRun, flag.ImageRepository, flag.KubernetesVersion, flag.Patches}
 }
