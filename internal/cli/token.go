@@ -32,8 +32,12 @@ func (p *program) tokenCommand() *cobra.Command {
 cluster lets it ask for a certificate. A token looks like "abcdef.0123456789abcdef": an ID,
 which is no secret, a dot and a secret. It is kept in the Secret bootstrap-token-<ID> of
 namespace kube-system.`
-	values{flag.Kubeconfig: &o.kubeconfig, flag.DryRun: &o.dryRun}.bind(c.PersistentFlags())
+	o.bindTo(c)
 	return c
+}
+
+func (o *tokenOptions) bindTo(c *cobra.Command) {
+	values{flag.Kubeconfig: &o.kubeconfig, flag.DryRun: &o.dryRun}.bind(c.PersistentFlags())
 }
 
 // world is where token commands change something.

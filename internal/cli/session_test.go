@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"kubeadm/internal/node"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/world/memory"
+)
+
+// atLine calls then as soon as a text was written that has the words.
+type atLine struct {
+	io.Writer
+	words string
+	then  func()
+}
+
+func (w atLine) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte(w.words)) {
+		w.then()
+	}
+	return w.Writer.Write(p)
+}
+
+// interruptAt runs a command and presses Ctrl-C when it says those words.
+func (s *station) interruptAt(words string, args ...string) error {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	s.Out = atLine{&s.out, words, func() { cancel(errors.New("interrupted")) }}
+	err := s.run(ctx, args...)
+	s.Out = &s.out
+	return err
+}
+
+var quick = []byte(`
+apiVersion: kubeadm.k8s.io/v1beta4
+kind: ClusterConfiguration
+kubernetesVersion: v1.37.1
+encryptionAlgorithm: ECDSA-P256
+`)
+
+func (s *station) initialised(t *testing.T) {
+	t.Helper()
+	s.world.Files["/init.yaml"] = memory.File{Data: quick, Mode: 0o644}
+	if err := s.run(t.Context(), "init", "--config", "/init.yaml"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var tokenInText = regexp.MustCompile(`--token (\S+)`)
+
+func TestAnInterruptedInitGoesOn(t *testing.T) {
+	s := newStation(t)
+	s.world.Files["/init.yaml"] = memory.File{Data: quick, Mode: 0o644}
+	err := s.interruptAt("[kubelet-start] starting", "init", "--config", "/init.yaml")
+	if err == nil || !strings.Contains(err.Error(), "interrupted") || !strings.Contains(err.Error(), "phase kubelet-start") {
+		t.Fatalf("got %v, want that kubelet-start was interrupted", err)
+	}
+	if hints := problem.Hints(err); !slices.ContainsFunc(hints, func(h string) bool { return strings.Contains(h, "give the same command again") }) {
+		t.Errorf("hints %q do not say that the command goes on", hints)
+	}
+	kept, _ := s.journal.Load("values")
+	if err := s.run(t.Context(), "init", "--config", "/init.yaml", "--upload-certs"); err != nil {
+		t.Fatal(err)
+	}
+	m := tokenInText.FindStringSubmatch(s.out.String())
+	if m == nil || !bytes.Contains(kept, []byte(m[1])) {
+		t.Errorf("the token of the first run is not that of the second: %v", m)
+	}
+	if !strings.Contains(s.out.String(), `using the existing "ca"`) {
+		t.Errorf("the second run did not go on with what the first made:\n%s", &s.out)
+	}
+}
+
+func TestOtherSettingsAreRefusedWithTheWayOut(t *testing.T) {
+	s := newStation(t)
+	s.world.Files["/init.yaml"] = memory.File{Data: quick, Mode: 0o644}
+	if err := s.interruptAt("[kubelet-start] starting", "init", "--config", "/init.yaml"); err == nil {
+		t.Fatal("the interruption was not heeded")
+	}
+	err := s.run(t.Context(), "init", "--kubernetes-version", "v1.36.1")
+	if err == nil {
+		t.Fatal("files of an unfinished run were taken for others")
+	}
+	want := "an unfinished `kubeadm init` with other settings left files here"
+	if hints := problem.Hints(err); !slices.ContainsFunc(hints, func(h string) bool { return strings.Contains(h, want) }) {
+		t.Errorf("hints %q do not say %q", hints, want)
+	}
+}
+
+func TestARunThatChangedNothingLeavesNoTrace(t *testing.T) {
+	s := newStation(t)
+	s.world.Sockets = nil
+	if err := s.run(t.Context(), "init", "--kubernetes-version", "v1.37.1"); err == nil {
+		t.Fatal("init without a container runtime succeeds")
+	}
+	for _, name := range []string{"journal", "values"} {
+		if data, err := s.journal.Load(name); err == nil {
+			t.Errorf("the journal keeps %s", data)
+		}
+	}
+}
+
+func TestASinglePhaseMakesUpNewValues(t *testing.T) {
+	s := newStation(t)
+	s.initialised(t)
+	var tokens []string
+	for range 2 {
+		if err := s.run(t.Context(), "init", "phase", "bootstrap-token", "--config", "/init.yaml"); err != nil {
+			t.Fatal(err)
+		}
+		tokens = append(tokens, regexp.MustCompile(`using token: (\S+)`).FindString(s.out.String()))
+	}
+	if tokens[0] == "" || tokens[0] == tokens[1] {
+		t.Errorf("two runs made up %q", tokens)
+	}
+}
+
+func TestADryRunKeepsNothingInTheJournal(t *testing.T) {
+	s := newStation(t)
+	s.initialised(t)
+	before, _ := s.journal.Load("journal")
+	if err := s.run(t.Context(), "init", "--config", "/init.yaml", "--dry-run"); err != nil {
+		t.Fatal(err)
+	}
+	if after, _ := s.journal.Load("journal"); !bytes.Equal(before, after) {
+		t.Errorf("the journal grew by %s", after[len(before):])
+	}
+	if strings.Contains(s.out.String(), "would write file") {
+		t.Errorf("the dry run of a finished init would write files:\n%s", &s.out)
+	}
+}
+
+func TestDigestTellsOutcomesApart(t *testing.T) {
+	base := node.Node{Local: node.Local{Name: "cp1", Role: node.ControlPlane, Paths: node.DefaultPaths()}}
+	of := func(change func(*node.Node)) string {
+		n := base
+		change(&n)
+		d, err := digest(&n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	same := of(func(*node.Node) {})
+	for what, change := range map[string]func(*node.Node){
+		"tokens":  func(n *node.Node) { n.Tokens = []node.BootstrapToken{{ID: "abcdef"}} },
+		"pins":    func(n *node.Node) { n.Join.CACertHashes = []string{"sha256:00"} },
+		"ignored": func(n *node.Node) { n.Ignore = node.Ignore{"swap"} },
+		"key":     func(n *node.Node) { n.CertificateKey = "00" },
+	} {
+		if of(change) != same {
+			t.Errorf("%s make another run of it", what)
+		}
+	}
+	for what, change := range map[string]func(*node.Node){
+		"name":    func(n *node.Node) { n.Name = "cp2" },
+		"role":    func(n *node.Node) { n.Role = node.Worker },
+		"address": func(n *node.Node) { n.Address = "192.0.2.1" },
+		"paths":   func(n *node.Node) { n.Paths.Certificates = "/pki" },
+		"cluster": func(n *node.Node) { n.Cluster.Document = "kind: ClusterConfiguration" },
+	} {
+		if of(change) == same {
+			t.Errorf("another %s goes for the same run", what)
+		}
+	}
+}

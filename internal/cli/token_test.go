@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+	"kubeadm/internal/world/memory"
+)
+
+func TestTheFirstKubeconfigThatExistsIsTaken(t *testing.T) {
+	const admin = "/etc/kubernetes/admin.conf"
+	for name, c := range map[string]struct {
+		env   map[string]string
+		files []string
+		args  []string
+		want  string
+	}{
+		"nothing at all":         {want: admin},
+		"admin.conf":             {files: []string{admin}, want: admin},
+		"own":                    {env: map[string]string{"HOME": "/home/me"}, files: []string{admin, "/home/me/.kube/config"}, want: "/home/me/.kube/config"},
+		"own is missing":         {env: map[string]string{"HOME": "/home/me"}, files: []string{admin}, want: admin},
+		"all are missing":        {env: map[string]string{"HOME": "/home/me"}, want: "/home/me/.kube/config"},
+		"list":                   {env: map[string]string{"HOME": "/home/me", "KUBECONFIG": "/a:/b"}, files: []string{"/b", "/home/me/.kube/config"}, want: "/b"},
+		"the flag outranks them": {env: map[string]string{"KUBECONFIG": "/a"}, files: []string{"/a"}, args: []string{"--kubeconfig", "/c"}, want: "/c"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStation(t)
+			s.env = c.env
+			for _, f := range c.files {
+				s.world.Files[f] = memory.File{Mode: 0o600}
+			}
+			p, o, cmd := &program{Host: s.Host}, &tokenOptions{kubeconfig: admin}, &cobra.Command{}
+			o.bindTo(cmd)
+			if err := cmd.ParseFlags(c.args); err != nil {
+				t.Fatal(err)
+			}
+			if got := p.as(t.Context(), cmd, o, s.world); got.Kubeconfig != c.want {
+				t.Errorf("got %v, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestATokenIsReadBackFromItsSecret(t *testing.T) {
+	at := time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
+	want := node.BootstrapToken{
+		ID: "abcdef", Secret: "0123456789abcdef", Description: "for tests", Expires: at.Add(time.Hour),
+		Usages: []string{"authentication", "signing"}, Groups: []string{"system:bootstrappers:a", "system:bootstrappers:b"},
+	}
+	got, err := tokenOf(secretOf(t, want, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	for key, value := range map[string]string{
+		bootstrapapi.BootstrapTokenIDKey:         "ghijkl", // not the one in the name
+		bootstrapapi.BootstrapTokenSecretKey:     "too short",
+		bootstrapapi.BootstrapTokenExpirationKey: "tomorrow",
+	} {
+		_, err := tokenOf(secretOf(t, want, map[string]string{key: value}))
+		if err == nil {
+			t.Errorf("a Secret whose %s is %q goes for a token", key, value)
+		} else if strings.Contains(err.Error(), "too short") {
+			t.Errorf("the error tells the secret: %v", err)
+		}
+	}
+}
+
+func secretOf(t *testing.T, token node.BootstrapToken, other map[string]string) map[string]any {
+	t.Helper()
+	s := manifest.Token(token, time.Time{})
+	for key, value := range other {
+		s.Data[key] = []byte(value)
+	}
+	u, err := runtime.DefaultUnstructuredConverter.ToUnstructured(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+func TestTokensAreListedInATable(t *testing.T) {
+	now := time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
+	var out bytes.Buffer
+	err := writeTokens(&out, []node.BootstrapToken{
+		{ID: "aaaaaa", Secret: "0123456789abcdef"},
+		{ID: "bbbbbb", Secret: "0123456789abcdef", Expires: now.Add(90 * time.Minute), Usages: []string{"authentication", "signing"}, Description: "two words", Groups: []string{"g", "h"}},
+		{ID: "cccccc", Secret: "0123456789abcdef", Expires: now.Add(-time.Hour)},
+	}, now)
+	want := `
+TOKEN                     TTL         EXPIRES                USAGES                   DESCRIPTION   EXTRA GROUPS
+aaaaaa.0123456789abcdef   <forever>   <never>                <none>                   <none>        <none>
+bbbbbb.0123456789abcdef   1h          2026-09-01T13:30:00Z   authentication,signing   two words     g,h
+cccccc.0123456789abcdef   <invalid>   2026-09-01T11:00:00Z   <none>                   <none>        <none>
+`
+	if diff := cmp.Diff(want, "\n"+out.String()); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+}
