@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"kubeadm/internal/change"
@@ -36,9 +37,10 @@ type Env struct {
 	// Undoer puts changes back for phases that ask for it; nil where nothing is remembered.
 	Undoer Undoer
 
-	phase string
-	place []Slot
-	busy  *targets // shared by all copies
+	phase  string
+	place  []Slot
+	busy   *targets      // shared by all copies
+	groups *atomic.Int64 // of branches begun so far; shared by all copies
 }
 
 // Withhold says which secrets the user does not want to see in what is printed.
@@ -60,7 +62,7 @@ type Undoer interface {
 
 // New completes an Env whose fields were filled in. Run takes no other.
 func New(e Env) *Env {
-	e.busy = &targets{locks: map[string]*sync.Mutex{}}
+	e.busy, e.groups = &targets{locks: map[string]*sync.Mutex{}}, &atomic.Int64{}
 	return &e
 }
 
@@ -145,7 +147,17 @@ func (e *Env) do(ctx context.Context, c change.Change) error {
 
 // DoAll makes changes that do not depend on each other, side by side.
 func (e *Env) DoAll(ctx context.Context, cs ...change.Change) error {
-	return together(len(cs), func(i int) error { return e.do(ctx, cs[i]) })
+	return e.branch(len(cs), func(i int, branch *Env) error { return branch.do(ctx, cs[i]) })
+}
+
+// branch runs n functions side by side, each with an Env that tells its events from the others'.
+func (e *Env) branch(n int, run func(i int, branch *Env) error) error {
+	group := int(e.groups.Add(1))
+	return together(n, func(i int) error {
+		branch := e.beside(Slot{Group: group, Index: i, Of: n})
+		defer branch.event(Joined, "", nil)
+		return run(i, branch)
+	})
 }
 
 // Await waits for the conditions in order.

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"kubeadm/internal/change"
 )
@@ -46,10 +45,7 @@ func Check(phases []Phase, sel Selection) error {
 	return errors.Join(errs...)
 }
 
-type runner struct {
-	sel    Selection
-	groups atomic.Int64 // parallel groups begun so far
-}
+type runner struct{ sel Selection }
 
 func (r *runner) all(ctx context.Context, e *Env, prefix string, ps []Phase) error {
 	for _, p := range ps {
@@ -64,10 +60,7 @@ func (r *runner) children(ctx context.Context, e *Env, prefix string, p Phase) e
 	if !p.Parallel {
 		return r.all(ctx, e, prefix, p.Phases)
 	}
-	group := int(r.groups.Add(1))
-	return together(len(p.Phases), func(i int) error {
-		branch := e.beside(Slot{Group: group, Index: i, Of: len(p.Phases)})
-		defer branch.event(Joined, "", nil)
+	return e.branch(len(p.Phases), func(i int, branch *Env) error {
 		return r.one(ctx, branch, prefix, p.Phases[i])
 	})
 }

@@ -3,7 +3,9 @@ package workflow
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -11,6 +13,7 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
+	"kubeadm/internal/problem"
 	"kubeadm/internal/world"
 )
 
@@ -32,13 +35,24 @@ func Admin(e *flow.Env, kubeconfig string) func(context.Context) (change.Identit
 		as := change.Identity{Kubeconfig: cmp.Or(kubeconfig, own)}
 		if as.Kubeconfig == own && e.Local.Address != "" {
 			as.Server = e.Local.LocalServer()
-			if err := empower(ctx, e, as); err != nil {
-				return as, fmt.Errorf("giving the administrator his rights: %w", err)
+			if err := empower(ctx, e.Named("administrator"), as); err != nil {
+				return as, problem.New("giving the administrator his rights", err, lacking(ctx, e)...)
 			}
 		}
 		known = &as
 		return as, nil
 	}
+}
+
+// lacking tells which phases to run for credentials that are missing.
+func lacking(ctx context.Context, e *flow.Env) (hints []string) {
+	for _, name := range []string{"admin", "super-admin"} {
+		file := e.Local.Paths.Kubeconfig(name + ".conf")
+		if _, err := e.World.Stat(ctx, file); errors.Is(err, fs.ErrNotExist) {
+			hints = append(hints, fmt.Sprintf("%s does not exist: run the kubeconfig/%s phase first", file, name))
+		}
+	}
+	return hints
 }
 
 // empower binds the administrators' group to all rights, unless that is so already.

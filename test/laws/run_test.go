@@ -77,7 +77,7 @@ func (r run) do(t testing.TB) (out outcome) {
 	}
 	var mu sync.Mutex
 	e := flow.New(flow.Env{
-		World: j, Tool: tool(t), Once: j.Once, Undoer: j,
+		World: j, Tool: tool(t), Once: j.Once, Undoer: j, Withhold: flow.Withhold{Token: true, CertificateKey: true},
 		Rand: func(string) io.Reader { return rand.Reader },
 		Keys: func() (crypto.Signer, error) { return pki.NewKey(rand.Reader, pki.ECDSAP256) },
 		Emit: func(e flow.Event) { mu.Lock(); out.events = append(out.events, e); mu.Unlock() },

@@ -26,12 +26,16 @@ import (
 
 // subject is a command with a machine on which it succeeds.
 type subject struct {
-	name    string
-	phases  []flow.Phase
-	machine func(t testing.TB) *fake.World // a new one at each call
-	equip   func(t testing.TB, e *flow.Env) error
-	node    string // the machine's name
+	name     string
+	phases   []flow.Phase
+	machine  func(t testing.TB) *fake.World // a new one at each call
+	equip    func(t testing.TB, e *flow.Env) error
+	node     string   // the machine's name
+	kubelets []string // files that the kubelet makes by itself there
 }
+
+// rotated is where the kubelet keeps its own certificate.
+const rotated = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 
 // dryRunDir is where previews leave copies.
 const dryRunDir = "/dry-run"
@@ -39,8 +43,8 @@ const dryRunDir = "/dry-run"
 // subjects are all commands that change a machine.
 func subjects() []subject {
 	return []subject{
-		{name: "init", phases: workflow.Init, machine: first, equip: equipInit, node: "cp1"},
-		{name: "join", phases: workflow.Join, machine: second, equip: equipJoin, node: "worker1"},
+		{name: "init", phases: workflow.Init, machine: first, equip: equipInit, node: "cp1", kubelets: []string{rotated}},
+		{name: "join", phases: workflow.Join, machine: second, equip: equipJoin, node: "worker1", kubelets: []string{rotated, "/etc/kubernetes/kubelet.conf"}},
 		{name: "reset a control plane", phases: workflow.Reset, machine: controlPlane, equip: equipReset, node: "cp1"},
 		{name: "reset a worker", phases: workflow.Reset, machine: worker, equip: equipReset, node: "worker1"},
 	}
@@ -58,7 +62,7 @@ func (s subject) paths() preview.Paths {
 	return preview.Paths{
 		Node: s.node, Certificates: p.Certificates, KubeletConfig: p.KubeletConfig(),
 		BootstrapConfig: p.BootstrapKubeconfig(), KubeletKubeconfig: p.KubeletKubeconfig(),
-		RotatedCert: "/var/lib/kubelet/pki/kubelet-client-current.pem",
+		RotatedCert: rotated,
 	}
 }
 

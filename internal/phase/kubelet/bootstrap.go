@@ -28,7 +28,8 @@ var WaitBootstrap = flow.Phase{
 		if err != nil {
 			return err
 		}
-		if err := e.Await(ctx, health.Kubelet(n)); err != nil {
+		err = health.Patiently(ctx, e, n, func() error { return e.Await(ctx, health.Kubelet(n)) })
+		if err != nil {
 			return health.KubeletHelp(err)
 		}
 		if err := e.Await(ctx, bootstrapped(n)); err != nil {

@@ -23,21 +23,25 @@ var Init = flow.Phase{
 			return err
 		}
 		e.Say("waiting for the kubelet to run the control plane from %q", n.Paths.Manifests())
-		if err := e.Await(ctx, health.Kubelet(n)); err != nil {
-			return health.KubeletHelp(err)
-		}
-		admin := change.Identity{Kubeconfig: n.Paths.Kubeconfig("super-admin.conf"), Server: n.LocalServer()}
-		if _, err := e.World.Stat(ctx, admin.Kubeconfig); err != nil {
-			admin.Kubeconfig = n.Paths.Kubeconfig("admin.conf")
-		}
-		if err := e.Await(ctx, health.APIServer(n, admin)); err != nil {
-			return health.ComponentHelp(n, err)
-		}
-		if _, err := e.Admin(ctx); err != nil {
-			return err
-		}
-		return others(ctx, e, n)
+		return health.Patiently(ctx, e, n, func() error { return all(ctx, e, n) })
 	},
+}
+
+func all(ctx context.Context, e *flow.Env, n *node.Node) error {
+	if err := e.Await(ctx, health.Kubelet(n)); err != nil {
+		return health.KubeletHelp(err)
+	}
+	admin := change.Identity{Kubeconfig: n.Paths.Kubeconfig("super-admin.conf"), Server: n.LocalServer()}
+	if _, err := e.World.Stat(ctx, admin.Kubeconfig); err != nil {
+		admin.Kubeconfig = n.Paths.Kubeconfig("admin.conf")
+	}
+	if err := e.Await(ctx, health.APIServer(n, admin)); err != nil {
+		return health.ComponentHelp(n, err)
+	}
+	if _, err := e.Admin(ctx); err != nil {
+		return err
+	}
+	return others(ctx, e, n)
 }
 
 // others waits for the components that serve nobody but themselves.

@@ -27,16 +27,10 @@ func (w *World) keep(ctx context.Context, c change.WriteFile) error {
 }
 
 // believe makes believe what a started kubelet does by itself: it trades the bootstrap
-// credential for one of its own, keeps its rotating certificate and registers its Node. What is
-// there already stays as it is.
+// credential for one of its own and keeps its rotating certificate. What is there already stays as it is.
 func (w *World) believe(ctx context.Context, c change.SetService) error {
 	if c.Name != "kubelet" || !c.Active {
 		return nil
-	}
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: w.paths.Node, Labels: map[string]string{corev1.LabelHostname: w.paths.Node}}}
-	node.SetGroupVersionKind(change.NodeKind)
-	if err := w.believed.Do(ctx, change.ApplyObject{Object: node}); err != nil {
-		return err
 	}
 	made := []change.WriteFile{{Path: w.paths.RotatedCert, Mode: 0o600, Secret: true}}
 	if bootstrap, err := w.ReadFile(ctx, w.paths.BootstrapConfig); err == nil {
@@ -51,4 +45,12 @@ func (w *World) believe(ctx context.Context, c change.SetService) error {
 		}
 	}
 	return nil
+}
+
+// believeNode makes believe that the kubelet has registered its Node by the time that
+// something was waited for. A real Node comes before it.
+func (w *World) believeNode(ctx context.Context) error {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: w.paths.Node, Labels: map[string]string{corev1.LabelHostname: w.paths.Node}}}
+	node.SetGroupVersionKind(change.NodeKind)
+	return w.believed.Do(ctx, change.ApplyObject{Object: node})
 }

@@ -92,8 +92,10 @@ func (w *World) Await(ctx context.Context, c world.Condition) error {
 	if c.Outside {
 		return w.World.Await(ctx, c)
 	}
-	w.mark(waited)
-	return nil
+	if !w.mark(waited) {
+		return nil
+	}
+	return w.believeNode(ctx)
 }
 
 // ReadFile reads what this preview "wrote", or else the real file.

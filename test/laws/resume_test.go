@@ -1,0 +1,53 @@
+package laws
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"kubeadm/internal/world/fault"
+)
+
+// A run that was killed is gone on with by the same command, an hour later and with other
+// random values: the machine comes out the same, each change takes effect exactly once, and a look ahead tells just that.
+func TestEveryCrashPointResumes(t *testing.T) {
+	each(t, func(t *testing.T, s subject) {
+		whole := s.on(s.machine(t))
+		out := whole.succeed(t)
+		want, changes := state(t, whole.machine, out.key), sorted(of(out.did))
+		breaks(len(out.did), func(at *fault.World) {
+			t.Run(name(at), func(t *testing.T) {
+				t.Parallel()
+				at.Crash = true
+				r := s.on(s.machine(t))
+				r.fault = at
+				first := r.do(t)
+				if !first.crashed {
+					t.Fatalf("the run did not get that far: %v", first.err)
+				}
+				second := foretold(t, r.again())
+				if diff := diff(want, state(t, r.machine, second.key)); diff != "" {
+					t.Errorf("the machine is not as after one run (-want +got):\n%s", diff)
+				}
+				if diff := diff(changes, sorted(append(of(first.did), of(second.did)...))); diff != "" {
+					t.Errorf("both runs together did not do each thing once (-want +got):\n%s", diff)
+				}
+			})
+		})
+	})
+}
+
+// breaks lists every way to break a run of n changes.
+func breaks(n int, try func(at *fault.World)) {
+	for at := range n {
+		try(&fault.World{At: at})
+		try(&fault.World{At: at, After: true})
+	}
+}
+
+func name(at *fault.World) string {
+	return fmt.Sprintf("%s change %d", map[bool]string{true: "after", false: "before"}[at.After], at.At)
+}
+
+func sorted(all []string) string { return strings.Join(slices.Sorted(slices.Values(all)), "\n") }

@@ -1,0 +1,171 @@
+package laws
+
+import (
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/world/fake"
+	"kubeadm/internal/world/fault"
+	"kubeadm/internal/world/journal"
+)
+
+// A run that is to undo itself when it fails leaves the machine as it was, with what the user
+// had there already, and names what cannot be put back.
+func TestEveryFailurePointUndoes(t *testing.T) {
+	each(t, func(t *testing.T, s subject) {
+		whole := s.on(owned(t, s))
+		failed := 0
+		n := len(whole.succeed(t).did)
+		t.Run("at", func(t *testing.T) {
+			breaks(n, func(at *fault.World) {
+				t.Run(name(at), func(t *testing.T) {
+					if undoes(t, s, at) {
+						failed++
+					}
+				})
+			})
+		})
+		if failed == 0 {
+			t.Error("no fault made the run fail: this law was not tried")
+		}
+	})
+}
+
+// undoes breaks a run and looks at what is left of it. A fault that the run goes on from leaves nothing to undo.
+func undoes(t *testing.T, s subject, at *fault.World) bool {
+	before := owned(t, s)
+	r := s.on(before.Clone())
+	r.fault, r.phases = at, undoing(s.phases)
+	out := r.do(t)
+	if out.err == nil {
+		return false
+	}
+	if !strings.Contains(out.err.Error(), fault.ErrInjected.Error()) {
+		t.Fatalf("the run failed by itself: %v", out.err)
+	}
+	lost := told(t, out)
+	for _, c := range out.did[:min(at.At+1, len(out.did))] {
+		if oneWay(c) && !slices.Contains(of(lost), of([]change.Change{c})[0]) {
+			t.Errorf("not told: %s cannot be put back", c)
+		}
+	}
+	for _, c := range lost {
+		for _, m := range []*fake.World{before, r.machine} {
+			if err := m.Do(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	dropKubelets(s, before, r.machine)
+	if diff := diff(before.Snapshot(), r.machine.Snapshot()); diff != "" {
+		t.Errorf("the machine is not as it was (-before +after):\n%s", diff)
+	}
+	claimsNothing(t, r, out)
+	return true
+}
+
+// owned is the subject's machine with things on it that are the user's.
+func owned(t testing.TB, s subject) *fake.World {
+	m := s.machine(t)
+	if s.name == "init" {
+		for _, f := range []string{"/etc/kubernetes/pki/ca.crt", "/etc/kubernetes/pki/ca.key"} {
+			have(t, m, f, string(begun(t).Files[f].Data))
+		}
+		corefile := &corev1.ConfigMap{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "coredns", Labels: map[string]string{"of": "the user"}},
+			Data:       map[string]string{"Corefile": ".:53 {\n    forward . 192.0.2.53\n}\n"},
+		}
+		if err := m.World.Do(t.Context(), change.ApplyObject{Object: corefile}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	have(t, m, "/var/lib/kubelet/config.yaml", "of: the user\n")
+	have(t, m, "/etc/kubernetes/notes", "mine\n")
+	return m
+}
+
+// have puts a file and the folders above it on a machine.
+func have(t testing.TB, m *fake.World, name, text string) {
+	t.Helper()
+	if err := m.World.Do(t.Context(), change.WriteFile{Path: name, Data: []byte(text), Mode: 0o640}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// undoing is a workflow that puts everything back when it fails.
+func undoing(ps []flow.Phase) []flow.Phase {
+	const top = "all"
+	var below func(ps []flow.Phase) []flow.Phase
+	below = func(ps []flow.Phase) []flow.Phase {
+		ps = slices.Clone(ps)
+		for i := range ps {
+			ps[i].Phases, ps[i].Needs = below(ps[i].Phases), slices.Clone(ps[i].Needs)
+			for j, need := range ps[i].Needs {
+				ps[i].Needs[j] = top + "/" + need
+			}
+		}
+		return ps
+	}
+	return []flow.Phase{{Name: top, OnError: flow.Undo, Phases: below(ps)}}
+}
+
+// told are the changes of which the user reads that they cannot be put back.
+func told(t testing.TB, out outcome) []change.Change {
+	var lost []change.Change
+	for _, e := range out.events {
+		if e.Kind != flow.Warned || e.Change == nil {
+			continue
+		}
+		if !oneWay(e.Change) {
+			t.Errorf("could have been put back: %s", e.Text)
+		}
+		lost = append(lost, e.Change)
+	}
+	return lost
+}
+
+func oneWay(c change.Change) bool {
+	switch c := c.(type) {
+	case change.PullImage, change.Unmount, change.RemoveContainers:
+		return true
+	case change.Remove:
+		return c.Contents
+	}
+	return false
+}
+
+// dropKubelets takes away what the kubelet did by itself, which no change of ours can put back.
+func dropKubelets(s subject, before, after *fake.World) {
+	for _, f := range s.kubelets {
+		for _, had := before.Files[f]; !had && f != "/"; _, had = before.Files[f] {
+			delete(after.Files, f)
+			f = path.Dir(f)
+		}
+	}
+	for k := range after.Objects {
+		if _, ok := before.Objects[k]; !ok && k.Kind.Kind == "Node" {
+			delete(after.Objects, k)
+		}
+	}
+}
+
+// claimsNothing checks that the journal calls nothing ours that was put back.
+func claimsNothing(t testing.TB, r run, out outcome) {
+	j, err := journal.Open(r.machine, r.store, journal.Run{Command: r.name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range out.did {
+		if j.Made(c.Target()) && !oneWay(c) {
+			t.Errorf("the journal still says that we made %s", c.Target())
+		}
+	}
+}
