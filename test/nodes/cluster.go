@@ -58,6 +58,9 @@ func NewCluster(ctx context.Context, o Options) (*Cluster, error) {
 	if err := Prepare(ctx, o.Log); err != nil {
 		return nil, err
 	}
+	if err := raiseWatchers(o.Log); err != nil {
+		return nil, err
+	}
 	bundle, err := filepath.Abs(o.Bundle)
 	if err != nil {
 		return nil, err
