@@ -1,0 +1,81 @@
+# Everything a contributor runs. "make help" lists it. Needs Go; what runs nodes also needs root and Debian, and installs
+# what is missing. Built components, node images and the like are cached outside of the tree: see components/README.md.
+
+VERSION ?= v1.37.1
+NODE ?= cp1
+
+# A clone may belong to somebody else than who builds it; what a build says of itself is stated below instead.
+export GOFLAGS += -buildvcs=false
+
+git = $(shell TZ=UTC git -c safe.directory='*' $(1) 2>/dev/null)
+ldflags = -s -w -X main.gitVersion=$(VERSION) \
+	-X main.gitCommit=$(call git,rev-parse HEAD) \
+	-X main.gitTreeState=$(if $(call git,status --porcelain --untracked-files=no),dirty,clean) \
+	-X main.buildDate=$(call git,log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd)
+
+# In a recipe, $(bundle) puts the directory of the components into the shell's variable "bundle", building what is missing.
+bundle = bundle=$$(go -C components run ./build)
+nodes = go run ./test/nodes/cluster
+staticcheck = $$(go -C tools tool -n staticcheck)
+e2e = KUBEADM_BUNDLE="$$bundle" KUBEADM=$(CURDIR)/bin/kubeadm go test -tags e2e -count=1 -v
+
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+.PHONY: help build cluster cluster-down shell check test e2e e2e-full bench lint unit laws scripts deps golden
+
+help: ## list all of this
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build bin/kubeadm
+	CGO_ENABLED=0 go build -trimpath -ldflags "$(ldflags)" -o bin/kubeadm ./cmd/kubeadm
+
+cluster: build ## make a two-node Kubernetes cluster on this machine with kubeadm init and join
+	@$(bundle) && $(nodes) up --bundle "$$bundle" --kubeadm bin/kubeadm
+
+cluster-down: ## remove that cluster and everything of it
+	@$(nodes) down
+
+shell: ## open a shell on a node of that cluster: make shell NODE=worker1
+	@$(nodes) shell $(NODE)
+
+check: lint unit laws scripts ## what to run before a commit: no root, no nodes, under a minute
+
+test: lint deps ## everything that must hold, on real nodes too
+	@$(bundle) && echo "go test ./..." && KUBEADM_BUNDLE="$$bundle" KUBEADM_PEER="$$bundle/bin/kubeadm-upstream" go test ./...
+	go -C components test ./...
+	@$(MAKE) --no-print-directory e2e
+
+e2e: build ## end-to-end tests on real nodes: make e2e RUN=S054; KEEP=failure leaves a failed test's nodes
+	@$(bundle) && $(e2e) -timeout 30m -run '$(RUN)' ./test/e2e
+
+e2e-full: build ## the same with the long matrices: a kill at every change, reboots
+	@$(bundle) && KUBEADM_E2E=full $(e2e) -timeout 3h -run '$(RUN)' ./test/e2e
+
+bench: build ## time kubeadm and upstream's in turn on the same node
+	@$(bundle) && go run ./test/bench --bundle "$$bundle" --kubeadm bin/kubeadm
+
+lint: ## gofmt, go vet, staticcheck, in all modules
+	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt -w these:" $$unformatted; exit 1; }
+	go vet -tags e2e ./...
+	go -C components vet ./...
+	@echo "staticcheck -checks all ./..." && $(staticcheck) -checks all -tags e2e ./...
+	@cd components && $(subst -C tools,-C ../tools,$(staticcheck)) -checks all ./...
+
+unit: ## tests of single packages
+	go test ./internal/... ./cmd/...
+
+laws: ## what holds for every workflow at every point
+	go test -count=1 ./test/laws
+
+scripts: ## the command line, from arguments to exit code
+	go test -count=1 ./test/scripts
+
+deps: ## compare the modules linked into kubeadm with tools/deps.txt
+	@go list -deps -f '{{with .Module}}{{.Path}}{{end}}' ./cmd/kubeadm | sort -u | grep -v '^kubeadm$$' >bin/deps
+	@awk '!/^#/ && NF { print $$1 }' tools/deps.txt | sort | diff bin/deps - || { \
+		echo "tools/deps.txt must list, with a reason, what is linked in: < is linked in, > is listed"; exit 1; }
+
+golden: ## capture anew what upstream's kubeadm makes of the test configurations
+	@$(bundle) && go test -c -o bin/manifest.test ./internal/manifest && cd internal/manifest && \
+		unshare --net --uts sh -c 'hostname capture && exec ../../bin/manifest.test -test.run TestCapture -peer "$$0"' \
+		"$$bundle/bin/kubeadm-upstream"
