@@ -1,5 +1,5 @@
-// Package flag holds every flag's name, default and help, once. What a flag means
-// is for cli to know.
+// Package flag holds every flag's name, short form and help, once. What a flag means and what
+// its default is, is for cli and config to know.
 package flag
 
 // Name is a flag's name without dashes.

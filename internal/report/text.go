@@ -1,5 +1,5 @@
-// Package report turns events into lines of text and problems into help. It and main
-// are the only ones that write to the user's terminal.
+// Package report turns events into lines of text and problems into help. But for the results of
+// commands, which cli prints, all that a user reads comes from here.
 package report
 
 import (

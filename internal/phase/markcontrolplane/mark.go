@@ -1,4 +1,5 @@
-// Package markcontrolplane tells a control plane's Node from a worker's.
+// Package markcontrolplane labels and taints a control plane's Node, so that it can be told from a
+// worker's and ordinary Pods stay away from it.
 package markcontrolplane
 
 import (
