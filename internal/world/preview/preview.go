@@ -1,6 +1,7 @@
 // Package preview is a world in which changes do not happen: reads fall through to
 // the real world unless this run "changed" what is read; changes are kept in memory, and files
-// also in a folder for the user to look at; waits are over at once. Whoever runs in it cannot tell.
+// also in a folder for the user to look at; waits for what this run would bring about are over
+// at once. Whoever runs in it cannot tell.
 package preview
 
 import (
