@@ -58,9 +58,10 @@ func rotate(ctx context.Context, e *flow.Env) error {
 		return err
 	}
 	e.Say("letting %q use the client certificate that the kubelet renews", file)
-	return e.Do(ctx,
-		change.WriteFile{Path: file, Data: data, Mode: 0o600, Secret: true},
-		change.SetService{Name: service, Active: true, Reads: []string{file}})
+	if err := e.Do(ctx, change.WriteFile{Path: file, Data: data, Mode: 0o600, Secret: true}); err != nil {
+		return err
+	}
+	return run(ctx, e, file)
 }
 
 // RotatedCertificate is the file in which the kubelet keeps its current client certificate and key.

@@ -2,9 +2,7 @@ package kubelet
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,6 +14,7 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/survey"
 )
 
 // JoinStart gives the kubelet of a joining machine its bootstrap credential and starts it.
@@ -30,9 +29,10 @@ var JoinStart = flow.Phase{
 		if err != nil {
 			return err
 		}
-		// A kubelet that has its own credential needs none for bootstrapping: an earlier run of this command got that far.
-		if joined, err := hasOwn(ctx, e, n); err != nil || joined {
-			return startIf(ctx, e, n, err)
+		if joined, err := hasJoined(ctx, e, n); err != nil {
+			return err
+		} else if joined {
+			return rejoin(ctx, e, n)
 		}
 		if err := nameIsFree(ctx, e, n); err != nil {
 			return err
@@ -44,31 +44,16 @@ var JoinStart = flow.Phase{
 		if err := e.Do(ctx, changes...); err != nil {
 			return err
 		}
-		return start(ctx, e, n)
+		return start(ctx, e, n, n.Paths.BootstrapKubeconfig())
 	},
 }
 
-func startIf(ctx context.Context, e *flow.Env, n *node.Node, err error) error {
-	if err != nil {
-		return err
-	}
-	return start(ctx, e, n)
-}
-
-// hasOwn tells whether the kubelet got its own credential in an earlier run of this command.
-func hasOwn(ctx context.Context, e *flow.Env, n *node.Node) (bool, error) {
-	_, err := e.World.Stat(ctx, n.Paths.KubeletKubeconfig())
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-// credentials are the bootstrap kubeconfig and, where it is missing, the cluster's CA.
+// credentials are the bootstrap kubeconfig and the cluster's CA. A CA that somebody else put there stays;
+// one from an earlier run of this command may be that of another cluster.
 func credentials(ctx context.Context, e *flow.Env, n *node.Node) ([]change.Change, error) {
 	changes := []change.Change{change.WriteFile{Path: n.Paths.BootstrapKubeconfig(), Data: n.Bootstrap, Mode: 0o600, Secret: true}}
-	_, err := e.World.Stat(ctx, n.CACertPath)
-	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+	old, err := survey.Optional(ctx, e.World, n.CACertPath)
+	if err != nil || old != nil && !e.World.Made(change.FileTarget(n.CACertPath)) {
 		return changes, err
 	}
 	config, err := pki.ParseKubeconfig(n.Bootstrap)
@@ -82,12 +67,17 @@ func credentials(ctx context.Context, e *flow.Env, n *node.Node) ([]change.Chang
 	return append(changes, change.WriteFile{Path: n.CACertPath, Data: cluster.CertificateAuthorityData, Mode: 0o644}), nil
 }
 
+// registersAs is the name of the Node that this machine's kubelet makes.
+func registersAs(n *node.Node) string {
+	if set, ok := node.LastArg(n.KubeletArgs, "hostname-override"); ok {
+		return set
+	}
+	return n.Name
+}
+
 // nameIsFree refuses the name of a Node that somebody else's kubelet is using.
 func nameIsFree(ctx context.Context, e *flow.Env, n *node.Node) error {
-	name := n.Name
-	if set, ok := node.LastArg(n.KubeletArgs, "hostname-override"); ok {
-		name = set
-	}
+	name := registersAs(n)
 	u, err := e.World.Object(ctx, change.Ref{GVK: change.NodeKind, Name: name, As: change.Identity{Config: n.Bootstrap}})
 	if apierrors.IsNotFound(err) {
 		return nil

@@ -3,6 +3,8 @@ package kubelet
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/flag"
@@ -31,8 +33,9 @@ var Start = flow.Phase{
 }
 
 // start writes config.yaml last: without it a kubelet that its unit starts again and again
-// ends at once, so none ever runs with half of its files.
-func start(ctx context.Context, e *flow.Env, n *node.Node) error {
+// ends at once, so none ever runs with half of its files. A kubelet that runs must be younger
+// than these files and those of reads.
+func start(ctx context.Context, e *flow.Env, n *node.Node, reads ...string) error {
 	config, err := configFile(ctx, e, n)
 	if err != nil {
 		return err
@@ -49,9 +52,23 @@ func start(ctx context.Context, e *flow.Env, n *node.Node) error {
 		return err
 	}
 	e.Say("starting the kubelet")
-	return e.Do(ctx, change.SetService{Name: service, Active: true, Reads: []string{
-		n.Paths.KubeletFlags(), n.Paths.KubeletInstanceConfig(), n.Paths.KubeletConfig(),
-	}})
+	return run(ctx, e, append(reads, n.Paths.KubeletFlags(), n.Paths.KubeletInstanceConfig(), n.Paths.KubeletConfig())...)
+}
+
+// run starts the kubelet's service. Where there is none the user runs the kubelet by other
+// means; whether it does run shows when it is waited for.
+func run(ctx context.Context, e *flow.Env, reads ...string) error {
+	s, err := e.World.Service(ctx, service)
+	if err == nil && !s.Exists {
+		err = fmt.Errorf("the init system knows no service %q", service)
+	} else if err != nil && !errors.Is(err, change.ErrNoInitSystem) {
+		return err
+	}
+	if err != nil {
+		e.Warn("the kubelet is yours to start: %v", err)
+		return nil
+	}
+	return e.Do(ctx, change.SetService{Name: service, Active: true, Reads: reads})
 }
 
 func configFile(ctx context.Context, e *flow.Env, n *node.Node) ([]byte, error) {

@@ -1,0 +1,73 @@
+package kubelet
+
+import (
+	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/survey"
+)
+
+// hasJoined tells whether an earlier run got as far as the kubelet's own credential, which needs
+// none for bootstrapping any more. A credential for another cluster than the one found is an error.
+func hasJoined(ctx context.Context, e *flow.Env, n *node.Node) (bool, error) {
+	path := n.Paths.KubeletKubeconfig()
+	own, err := survey.Optional(ctx, e.World, path)
+	if err != nil || own == nil {
+		return false, err
+	}
+	if err := sameCluster(ctx, e, n, own); err != nil {
+		return false, problem.New("using the kubelet's credential "+path, err,
+			"if this machine is to leave the cluster it is in: kubeadm reset, then give this command again")
+	}
+	return true, nil
+}
+
+// sameCluster wants the kubelet's own kubeconfig to trust the CA of the cluster that was found.
+func sameCluster(ctx context.Context, e *flow.Env, n *node.Node, own []byte) error {
+	found, err := pki.ParseKubeconfig(n.Bootstrap)
+	if err != nil {
+		return err
+	}
+	expected, err := found.Trusted()
+	if err != nil {
+		return err
+	}
+	cluster, err := found.CurrentCluster()
+	if err != nil {
+		return err
+	}
+	config, err := pki.ParseKubeconfig(own)
+	if err != nil {
+		return err
+	}
+	warnings, err := config.CheckReuse(expected, cluster.Server, func(path string) ([]byte, error) { return e.World.ReadFile(ctx, path) })
+	for _, w := range warnings {
+		e.Warn("%s: %s", n.Paths.KubeletKubeconfig(), w)
+	}
+	return err
+}
+
+// rejoin goes on with the kubelet's own credential. A Node that was deleted meanwhile only
+// comes back when the kubelet starts, so a running kubelet is stopped first.
+func rejoin(ctx context.Context, e *flow.Env, n *node.Node) error {
+	name := registersAs(n)
+	as := change.Identity{Kubeconfig: n.Paths.KubeletKubeconfig()}
+	_, err := e.World.Object(ctx, change.Ref{GVK: change.NodeKind, Name: name, As: as})
+	switch {
+	case apierrors.IsNotFound(err):
+		e.Say("the cluster has no node %s: the kubelet is to register it once more", name)
+		if err := e.Do(ctx, change.SetService{Name: service}); err != nil {
+			return err
+		}
+	case err != nil:
+		return problem.New("asking the cluster for node "+name, err,
+			"if the kubelet's credential is no longer good: kubeadm reset, then give this command again")
+	}
+	return start(ctx, e, n)
+}
