@@ -32,7 +32,7 @@ type StoredComponent struct {
 func Joined(local node.Local, stored Stored, tool release.Tool) (*node.Node, []string, error) {
 	var warnings []string
 	c := &v1beta4.ClusterConfiguration{}
-	if err := load("ConfigMap kube-system/kubeadm-config", stored.Cluster, v1beta4.KindCluster, c, &warnings); err != nil {
+	if err := load(keptAs{"ConfigMap kube-system/kubeadm-config", stored.Cluster, v1beta4.KindCluster}, c, &warnings); err != nil {
 		return nil, warnings, err
 	}
 	c.Default()
@@ -55,7 +55,7 @@ func Joined(local node.Local, stored Stored, tool release.Tool) (*node.Node, []s
 
 func loadKubelet(n *node.Node, stored StoredComponent, c *v1beta4.ClusterConfiguration, warnings *[]string) error {
 	k := &kubeletconfig.KubeletConfiguration{}
-	if err := load("ConfigMap kube-system/kubelet-config", stored.Text, kindKubelet, k, warnings); err != nil {
+	if err := load(keptAs{"ConfigMap kube-system/kubelet-config", stored.Text, kindKubelet}, k, warnings); err != nil {
 		return err
 	}
 	*warnings = append(*warnings, fillKubelet(k, c)...)
@@ -68,7 +68,7 @@ func loadProxy(n *node.Node, stored StoredComponent, c *v1beta4.ClusterConfigura
 		return nil
 	}
 	p := &proxyconfig.KubeProxyConfiguration{}
-	if err := load("ConfigMap kube-system/kube-proxy", stored.Text, kindProxy, p, warnings); err != nil {
+	if err := load(keptAs{"ConfigMap kube-system/kube-proxy", stored.Text, kindProxy}, p, warnings); err != nil {
 		return err
 	}
 	*warnings = append(*warnings, fillProxy(p, c, n.Address)...)
@@ -76,16 +76,20 @@ func loadProxy(n *node.Node, stored StoredComponent, c *v1beta4.ClusterConfigura
 	return nil
 }
 
+// keptAs is a document that the cluster keeps: where, the text it is part of, and its kind.
+type keptAs struct{ source, text, kind string }
+
 // load reads the one document of that kind.
-func load(source, text, kind string, into any, warnings *[]string) error {
-	documents, err := strict.Split([]byte(text))
+func load(kept keptAs, into any, warnings *[]string) error {
+	source := kept.source
+	documents, err := strict.Split([]byte(kept.text))
 	if err != nil {
 		return fmt.Errorf("%s: %w", source, err)
 	}
 	wrong := faults{}
 	found := false
 	for _, d := range documents {
-		if d.Kind != kind {
+		if d.Kind != kept.kind {
 			continue
 		}
 		found = true
@@ -99,7 +103,7 @@ func load(source, text, kind string, into any, warnings *[]string) error {
 		wrong.list = append(wrong.list, misfits.Wrong...)
 	}
 	if !found {
-		return errors.New(source + " holds no " + kind)
+		return errors.New(source + " holds no " + kept.kind)
 	}
 	return wrong.err(source)
 }

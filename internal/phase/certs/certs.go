@@ -96,7 +96,7 @@ func authority(ctx context.Context, e *flow.Env, p pki.Profile) error {
 		return err
 	}
 	e.Say("generating the %q certificate and key", p.Base)
-	return write(ctx, e, n.Paths, p, ca.Certificate, key)
+	return write(ctx, e, p, ca.Certificate, key)
 }
 
 func keepAuthority(e *flow.Env, p pki.Profile, found pki.Stored) error {
@@ -155,7 +155,7 @@ func leaf(ctx context.Context, e *flow.Env, p pki.Profile) error {
 	if p.SANs != pki.NoSANs {
 		e.Say("the %s certificate is good for %s", p.Base, spec.SANs)
 	}
-	return write(ctx, e, n.Paths, p, cert, key)
+	return write(ctx, e, p, cert, key)
 }
 
 func keepLeaf(e *flow.Env, p pki.Profile, found pki.Stored, ca pki.CA) error {
@@ -207,7 +207,8 @@ func load(ctx context.Context, e *flow.Env, p pki.Profile) (pki.Stored, error) {
 }
 
 // write keeps the key before the certificate: a certificate without its key would pass for a kept-elsewhere one.
-func write(ctx context.Context, e *flow.Env, paths node.Paths, p pki.Profile, cert *x509.Certificate, key crypto.Signer) error {
+func write(ctx context.Context, e *flow.Env, p pki.Profile, cert *x509.Certificate, key crypto.Signer) error {
+	paths := e.Local.Paths
 	text, err := pki.EncodeKey(key)
 	if err != nil {
 		return err

@@ -64,23 +64,19 @@ func file(ctx context.Context, e *flow.Env, p pki.KubeconfigProfile) error {
 	if err != nil {
 		return err
 	}
-	server := n.Server()
-	if p.Local {
-		server = n.LocalServer()
-	}
 	path := n.Paths.Kubeconfig(p.File)
 	old, err := survey.Optional(ctx, e.World, path)
 	if err != nil {
 		return err
 	}
 	if old != nil {
-		return keep(ctx, e, path, old, ca.Certificate, server)
+		return keep(ctx, e, existing{path, old}, ca.Certificate, server(n, p))
 	}
 	if !ca.CanIssue() {
 		return problem.New("", fmt.Errorf("%s does not exist and the CA's key is not on this machine", path),
 			"have the keeper of the CA make "+p.File+" and put it into "+n.Paths.Kubeconfigs)
 	}
-	made, err := issue(e, n, p, ca, server)
+	made, err := issue(e, n, p, ca)
 	if err != nil {
 		return err
 	}
@@ -88,7 +84,15 @@ func file(ctx context.Context, e *flow.Env, p pki.KubeconfigProfile) error {
 	return e.Do(ctx, change.WriteFile{Path: path, Data: made, Mode: 0o600, Secret: true})
 }
 
-func issue(e *flow.Env, n *node.Node, p pki.KubeconfigProfile, ca pki.CA, server string) ([]byte, error) {
+// server is where the user of the file finds the API server.
+func server(n *node.Node, p pki.KubeconfigProfile) string {
+	if p.Local {
+		return n.LocalServer()
+	}
+	return n.Server()
+}
+
+func issue(e *flow.Env, n *node.Node, p pki.KubeconfigProfile, ca pki.CA) ([]byte, error) {
 	key, err := e.Keys()
 	if err != nil {
 		return nil, err
@@ -102,25 +106,31 @@ func issue(e *flow.Env, n *node.Node, p pki.KubeconfigProfile, ca pki.CA, server
 	if err != nil {
 		return nil, err
 	}
-	access := pki.Access{Server: server, Cluster: n.Cluster.Name, User: p.UserOn(n.Name), CA: pki.EncodeCertificates(ca.Certificate)}
+	access := pki.Access{Server: server(n, p), Cluster: n.Cluster.Name, User: p.UserOn(n.Name), CA: pki.EncodeCertificates(ca.Certificate)}
 	return access.WithCertificate(pki.EncodeCertificates(cert), secret).Encode()
 }
 
+// existing is a kubeconfig file that is there already.
+type existing struct {
+	path string
+	data []byte
+}
+
 // keep checks that the file trusts this cluster's CA.
-func keep(ctx context.Context, e *flow.Env, path string, old []byte, ca *x509.Certificate, server string) error {
-	config, err := pki.ParseKubeconfig(old)
+func keep(ctx context.Context, e *flow.Env, f existing, ca *x509.Certificate, server string) error {
+	config, err := pki.ParseKubeconfig(f.data)
 	if err == nil {
 		read := func(path string) ([]byte, error) { return e.World.ReadFile(ctx, path) }
 		var warnings []string
 		warnings, err = config.CheckReuse([]*x509.Certificate{ca}, server, read)
 		for _, w := range warnings {
-			e.Warn("%s: %s", path, w)
+			e.Warn("%s: %s", f.path, w)
 		}
 	}
 	if err != nil {
-		return problem.New("using the existing "+path, err, "mend the file, or move it away to have a new one made")
+		return problem.New("using the existing "+f.path, err, "mend the file, or move it away to have a new one made")
 	}
-	e.Say("using the existing kubeconfig file %q", path)
+	e.Say("using the existing kubeconfig file %q", f.path)
 	return nil
 }
 
