@@ -6,12 +6,15 @@ import (
 	"crypto/rand"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/flow"
+	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/release"
 	"kubeadm/internal/world"
@@ -41,8 +44,8 @@ type outcome struct {
 	did     []change.Change // what took effect on the machine, in order
 	waits   []string        // what the machine was asked to wait for
 	events  []flow.Event
-	key     string // the certificate key, if the command has one
-	journal *journal.World
+	key     string   // the certificate key, if the command has one
+	secrets []string // what the run was given or made up that nobody is to read
 }
 
 // on is the first run of the subject's command on a machine.
@@ -95,8 +98,21 @@ func (r run) do(t testing.TB) (out outcome) {
 			t.Fatal(err)
 		}
 	}
-	out.did, out.waits, out.key, out.journal = seen.did, seen.waits, e.Local.CertificateKey, j
+	out.did, out.waits, out.key = seen.did, seen.waits, e.Local.CertificateKey
+	out.secrets = secretsOf(e.Local)
 	return out
+}
+
+func secretsOf(l node.Local) []string {
+	all := []string{l.CertificateKey}
+	for _, t := range l.Tokens {
+		all = append(all, t.Secret)
+	}
+	for _, token := range []string{l.Join.Token, l.Join.TLSToken} {
+		_, secret, _ := strings.Cut(token, ".")
+		all = append(all, secret)
+	}
+	return slices.DeleteFunc(all, func(s string) bool { return s == "" })
 }
 
 // succeed runs the command, which must go well.

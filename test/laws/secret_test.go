@@ -1,0 +1,93 @@
+package laws
+
+import (
+	"bytes"
+	"encoding/base64"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"kubeadm/internal/pki"
+	"kubeadm/internal/report"
+	"kubeadm/internal/world/fake"
+)
+
+// What a run says, shows ahead and writes into its journal holds no secret, as long as the user
+// does not ask for tokens and keys to be printed.
+func TestNoSecretIsTold(t *testing.T) {
+	each(t, func(t *testing.T, s subject) {
+		before := s.machine(t)
+		for _, preview := range []bool{true, false} {
+			r := s.on(before.Clone())
+			r.preview = preview
+			out := r.succeed(t)
+			journal, err := r.store.Load("journal")
+			if err != nil {
+				t.Fatal(err)
+			}
+			said := everything(out) + string(journal)
+			secrets := slices.Concat(secretsOn(before), secretsOn(r.machine), out.secrets)
+			for _, secret := range secrets {
+				if strings.Contains(said, secret) {
+					t.Errorf("preview %v: a secret is told: %.12s…", preview, secret)
+				}
+			}
+			if s.name == "init" && len(secrets) < 20 {
+				t.Errorf("preview %v: only %d secrets were looked for", preview, len(secrets))
+			}
+		}
+	})
+}
+
+// everything that any renderer may show of a run.
+func everything(out outcome) string {
+	var text bytes.Buffer
+	for _, conditional := range []bool{false, true} {
+		to := &report.Text{Out: &text, Err: &text, Verbosity: 9, Conditional: conditional}
+		for _, e := range out.events {
+			to.Emit(e)
+		}
+		to.Close()
+	}
+	for _, e := range out.events {
+		text.WriteString(e.Text + "\n")
+		if e.Change != nil {
+			text.WriteString(e.Change.String() + e.Change.Target() + "\n")
+		}
+	}
+	return text.String()
+}
+
+// secretsOn are the keys and tokens on a machine and in its cluster.
+func secretsOn(m *fake.World) (all []string) {
+	for name, f := range m.Files {
+		switch path.Ext(name) {
+		case ".key":
+			all = append(all, keyForms(f.Data)...)
+		case ".conf":
+			if config, err := pki.ParseKubeconfig(f.Data); err == nil {
+				user, _ := config.CurrentUser()
+				all = append(all, keyForms(user.ClientKeyData)...)
+			}
+		}
+	}
+	for _, o := range m.Objects {
+		value, ok, _ := unstructured.NestedString(o.Object, "data", "token-secret")
+		if plain, err := base64.StdEncoding.DecodeString(value); err == nil && ok {
+			all = append(all, value, string(plain))
+		}
+	}
+	return all
+}
+
+// keyForms are the forms in which a key could slip out: a line of its PEM, and of that in base64.
+func keyForms(data []byte) []string {
+	lines := strings.Split(string(data), "\n")
+	if len(lines) < 3 {
+		return nil
+	}
+	return []string{lines[1], base64.StdEncoding.EncodeToString(data)[60:120]}
+}
