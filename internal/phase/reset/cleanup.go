@@ -21,6 +21,7 @@ var Cleanup = flow.Phase{
 	Long:    "Stop the kubelet, remove all Kubernetes containers, unmount Pod volumes and remove what init and join wrote.",
 	Flags:   []flag.Name{flag.CertDir, flag.CleanupTmpDir, flag.CRISocket, flag.DryRun},
 	Run: func(ctx context.Context, e *flow.Env) error {
+		disown(ctx, e)
 		e.Say("stopping the kubelet")
 		tell(e, e.Do(ctx, change.SetService{Name: "kubelet"}), "stop the kubelet by hand: systemctl stop kubelet")
 		e.Say("removing Kubernetes containers")
@@ -30,6 +31,12 @@ var Cleanup = flow.Phase{
 		}
 		return files(ctx, e)
 	},
+}
+
+// disown forgets what earlier runs made before any of it is removed: what a reset that was killed
+// leaves behind is nothing that an init or join may go on with.
+func disown(ctx context.Context, e *flow.Env) {
+	tell(e, e.Do(ctx, change.Remove{Path: e.Local.Paths.Journal()}), "remove it by hand")
 }
 
 func unmount(ctx context.Context, e *flow.Env) error {
@@ -59,7 +66,7 @@ func files(ctx context.Context, e *flow.Env) error {
 		gone = append(gone, p.Kubeconfig(f))
 	}
 	e.Say("removing the files %v", gone)
-	for _, f := range append(gone, append(halfWritten(ctx, e, gone), p.Journal())...) {
+	for _, f := range append(gone, halfWritten(ctx, e, gone)...) {
 		tell(e, e.Do(ctx, change.Remove{Path: f}), "remove it by hand")
 	}
 	return e.Do(ctx, change.Remove{Path: p.Tmp(), OnlyEmpty: true})

@@ -51,6 +51,7 @@ var Etcd = flow.Phase{
 // removeData stops etcd first: it must not write into data that is being removed, and the
 // kubelet must not start it again.
 func removeData(ctx context.Context, e *flow.Env, dir string) error {
+	disown(ctx, e)
 	e.Say("stopping etcd and removing the contents of %q", dir)
 	tell(e, e.Do(ctx, change.SetService{Name: "kubelet"}), "stop the kubelet by hand: systemctl stop kubelet")
 	tell(e, e.Do(ctx, change.RemoveContainers{Socket: e.Local.CRISocket, Pod: manifest.Etcd}), "end etcd by hand")
@@ -60,9 +61,9 @@ func removeData(ctx context.Context, e *flow.Env, dir string) error {
 }
 
 // leftover removes the data of a member whose manifest is gone, if this machine's certificates
-// tell that there was one.
+// tell that there was one. The etcd CA alone says nothing: clients of an external etcd have it too.
 func leftover(ctx context.Context, e *flow.Env) error {
-	_, err := e.World.Stat(ctx, e.Local.Paths.Cert("etcd/ca"))
+	_, err := e.World.Stat(ctx, e.Local.Paths.Cert("etcd/server"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // this machine never ran etcd for Kubernetes
 	}

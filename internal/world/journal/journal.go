@@ -41,7 +41,7 @@ type World struct {
 	run   Run
 
 	mu     sync.Mutex
-	fresh  bool // nothing was written for this run yet
+	fresh  bool // the next line must begin the run: nothing, or not all, was written yet
 	made   map[string]bool
 	kept   map[string]string // values of Once
 	keep   int               // phases that want their changes to be undoable
@@ -168,11 +168,9 @@ func (w *World) line(e entry) error {
 	if w.fresh {
 		text = append([]byte{'\n'}, encode(entry{Time: e.Time, Run: &w.run})...) // a kill may have cut the line before
 	}
-	if err := w.store.Append(entries, append(text, encode(e)...)); err != nil {
-		return err
-	}
-	w.fresh = false
-	return nil
+	err := w.store.Append(entries, append(text, encode(e)...))
+	w.fresh = err != nil // a full disk may have cut this line, too
+	return err
 }
 
 func encode(v any) []byte {

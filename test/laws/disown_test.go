@@ -1,0 +1,36 @@
+package laws
+
+import (
+	"testing"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/node"
+	"kubeadm/internal/world/memory"
+)
+
+// What a reset that was killed leaves behind must not pass for the work of an init or join to
+// be gone on with, so their journal goes before anything else.
+func TestResetForgetsWhatWasMadeFirst(t *testing.T) {
+	for _, s := range subjects()[2:] {
+		t.Run(s.name, func(t *testing.T) {
+			m, dir := s.machine(t), node.DefaultPaths().Journal()
+			m.Files[dir+"/journal"] = memory.File{Mode: 0o600}
+			out := s.on(m).succeed(t)
+			if out.did[0] != change.Change(change.Remove{Path: dir}) {
+				t.Errorf("the first change was: %s", out.did[0])
+			}
+		})
+	}
+}
+
+// Data in the usual folder are not ours just because a client of an external etcd has its CA.
+func TestResetLeavesTheDataOfAnExternalEtcd(t *testing.T) {
+	s := subjects()[3]
+	m := s.machine(t)
+	have(t, m, "/etc/kubernetes/pki/etcd/ca.crt", "CA of somebody's etcd")
+	have(t, m, "/var/lib/etcd/member/wal", "data")
+	s.on(m).succeed(t)
+	if string(m.Files["/var/lib/etcd/member/wal"].Data) != "data" {
+		t.Error("they are gone")
+	}
+}
