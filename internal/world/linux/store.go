@@ -25,7 +25,7 @@ var ErrLocked = errors.New("another kubeadm is at work on this machine")
 // NewStore opens the journal in dir and takes its lock. The folder is made when something is first written.
 // If another run has the lock, the error is ErrLocked and names its process.
 func NewStore(dir string) (*Store, error) {
-	f, err := os.OpenFile(lockFile, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	f, err := openLock()
 	if errors.Is(err, fs.ErrPermission) {
 		return &Store{dir: dir}, nil // who may not lock may not change anything either, and is told so by preflight
 	}
@@ -49,6 +49,21 @@ func NewStore(dir string) (*Store, error) {
 // lockFile is in memory only and not in dir: nothing may be written to the disk before the
 // first change. It is never removed, as that would let two runs lock two files of that name.
 const lockFile = "/run/kubeadm.lock"
+
+// openLock makes the folder too where it is missing, as in a root file system that nobody has booted.
+func openLock() (*os.File, error) {
+	open := func() (*os.File, error) {
+		return os.OpenFile(lockFile, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	}
+	f, err := open()
+	if !errors.Is(err, fs.ErrNotExist) {
+		return f, err
+	}
+	if err := makeDirs(filepath.Dir(lockFile), 0o755); err != nil {
+		return nil, err
+	}
+	return open()
+}
 
 func writeAt(f *os.File, text string) error {
 	_, err := f.WriteAt([]byte(text), 0)
