@@ -70,14 +70,14 @@ func (p *program) runReset(c *cobra.Command, o *resetOptions, sel flow.Selection
 	n := &node.Node{Local: r.Local}
 	return p.within(ctx, s, n, func(e *flow.Env) error {
 		if !r.Force && s.asks() {
-			if err := p.confirm(s); err != nil {
+			if err := p.confirm(ctx, s); err != nil {
 				return err
 			}
 		}
 		e.Reset = r
 		e.Node = func(context.Context) (*node.Node, error) { return n, nil }
 		e.Admin = func(context.Context) (change.Identity, error) { return change.Identity{Kubeconfig: o.kubeconfig}, nil }
-		if err := s.run(ctx, e); err != nil || !s.whole() {
+		if err := s.run(ctx, e); err != nil || s.dryRun || !s.whole() {
 			return err
 		}
 		s.say(flow.Printed, reset.Closing)
@@ -93,11 +93,11 @@ func (s *session) asks() bool {
 }
 
 // confirm asks whether to go on. No answer means no.
-func (p *program) confirm(s *session) error {
+func (p *program) confirm(ctx context.Context, s *session) error {
 	s.say(flow.Warned, "what init or join made of this machine is about to be taken back")
 	s.say(flow.Printed, "[reset] Go on? [y/N]: ")
-	answer, err := bufio.NewReader(p.In).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
+	answer, err := p.answer(ctx)
+	if err != nil {
 		return fmt.Errorf("reading the answer: %w", err)
 	}
 	switch strings.ToLower(strings.TrimSpace(answer)) {
@@ -105,6 +105,25 @@ func (p *program) confirm(s *session) error {
 		return nil
 	}
 	return problem.New("", errors.New("nothing was changed: the answer was not yes"), "answer y, or give --force to go on without being asked")
+}
+
+// answer is the next line that the user types, unless he interrupts.
+func (p *program) answer(ctx context.Context) (string, error) {
+	var line string
+	var err error
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		if line, err = bufio.NewReader(p.In).ReadString('\n'); errors.Is(err, io.EOF) {
+			err = nil
+		}
+	}()
+	select {
+	case <-read:
+		return line, err
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
 }
 
 func (p *program) resolveReset(c *cobra.Command, real world.World, o *resetOptions) (node.Reset, config.Run, error) {

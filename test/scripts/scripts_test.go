@@ -29,7 +29,7 @@ import (
 )
 
 func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{Dir: "testdata", Setup: setUp, Cmds: commands()})
+	testscript.Run(t, testscript.Params{Dir: "testdata", Setup: furnish, Cmds: commands()})
 }
 
 // machine is what the commands of one script share.
@@ -39,8 +39,8 @@ type machine struct {
 	stdin   string
 }
 
-// setUp gives the script a machine on which its files lie in the working directory.
-func setUp(env *testscript.Env) error {
+// furnish gives the script a machine on which its files lie in the working directory.
+func furnish(env *testscript.Env) error {
 	m := &machine{world: machineInOrder(), journal: &journal.Memory{}}
 	env.Values["machine"] = m
 	return filepath.WalkDir(env.WorkDir, func(file string, d fs.DirEntry, err error) error {
