@@ -5,7 +5,6 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/node"
-	"kubeadm/internal/world/memory"
 )
 
 // What a reset that was killed leaves behind must not pass for the work of an init or join to
@@ -14,7 +13,7 @@ func TestResetForgetsWhatWasMadeFirst(t *testing.T) {
 	for _, s := range subjects()[2:] {
 		t.Run(s.name, func(t *testing.T) {
 			m, dir := s.machine(t), node.DefaultPaths().Journal()
-			m.Files[dir+"/journal"] = memory.File{Mode: 0o600}
+			have(t, m, dir+"/journal", "{}")
 			out := s.on(m).succeed(t)
 			if out.did[0] != change.Change(change.Remove{Path: dir}) {
 				t.Errorf("the first change was: %s", out.did[0])
