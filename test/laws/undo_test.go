@@ -2,6 +2,7 @@ package laws
 
 import (
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -34,6 +35,29 @@ func TestEveryFailurePointUndoes(t *testing.T) {
 		})
 		if failed == 0 {
 			t.Error("no fault made the run fail: this law was not tried")
+		}
+	})
+}
+
+// What the user had stays, unless it lies where Kubernetes has its own.
+func TestWhatTheUserHadStays(t *testing.T) {
+	each(t, func(t *testing.T, s subject) {
+		r := s.on(owned(t, s))
+		before := r.machine.Clone()
+		r.succeed(t)
+		files := []string{"/etc/kubernetes/notes"}
+		if s.name == "init" {
+			files = append(files, "/etc/kubernetes/pki/ca.crt", "/etc/kubernetes/pki/ca.key")
+		}
+		for _, f := range files {
+			if diff := diff(string(before.Files[f].Data), string(r.machine.Files[f].Data)); diff != "" {
+				t.Errorf("%s is not what it was:\n%s", f, diff)
+			}
+		}
+		for k, o := range before.Objects {
+			if k.Kind.Kind == "ConfigMap" && k.Name == "coredns" && !reflect.DeepEqual(o, r.machine.Objects[k]) {
+				t.Errorf("the Corefile is not what it was: %v", r.machine.Objects[k])
+			}
 		}
 	})
 }
