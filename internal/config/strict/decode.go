@@ -38,6 +38,10 @@ func (d Document) Decode(into any, others ...any) Misfits {
 	return w.Misfits
 }
 
+// anyObjects is a field that every Kubernetes object may have. Where a kind does not have it,
+// it says nothing that could be missed: a document's own name.
+const anyObjects = "metadata"
+
 // walker compares a document with a type.
 type walker struct {
 	Misfits
@@ -78,6 +82,9 @@ func (w *walker) fields(path string, value any, t reflect.Type) {
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		if field, ok := known[name]; ok {
 			w.walk(below(path, name), object[name], field)
+			continue
+		}
+		if below(path, name) == anyObjects {
 			continue
 		}
 		w.Unknown = append(w.Unknown, fmt.Sprintf("unknown field %s%s", below(path, name), w.advice(name, known)))

@@ -46,6 +46,8 @@ func TestDecodeNamesWhatDoesNotFit(t *testing.T) {
 	}{
 		"all is well":          {text: "name: apple\ncount: 3\nripe: true\nage: 2h\npicked: 2030-01-02T15:04:05Z\nweight: 100m\nseeds: [{colour: black}]\ntags: {a: true}\ntree: {height: 3}\n"},
 		"null fits everywhere": {text: "name: null\ncount: null\nage: null\nseeds: null\ntags: null\ntree: null\n"},
+		"a document's name":    {text: "metadata: {name: config}\nname: apple\n"},
+		"metadata inside":      {text: "tree: {metadata: 1}\n", unknown: []string{"unknown field tree.metadata: there are height, place"}},
 		"a slip":               {text: "nmae: apple\n", unknown: []string{"unknown field nmae: did you mean name?"}},
 		"another case":         {text: "Name: apple\n", unknown: []string{"unknown field Name: did you mean name?"}},
 		"only a beginning":     {text: "tree: {heig: 3}\n", unknown: []string{"unknown field tree.heig: did you mean height?"}},
