@@ -141,7 +141,7 @@ func (s *session) advise(err error) error {
 
 // tidy leaves no trace of a run that changed nothing.
 func (s *session) tidy() error {
-	if s.changed || s.journal.Resumed() || s.journal.Unfinished() != "" {
+	if s.changed || !s.journal.First() {
 		return nil
 	}
 	return s.journal.Forget()

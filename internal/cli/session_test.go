@@ -108,6 +108,18 @@ func TestARunThatChangedNothingLeavesNoTrace(t *testing.T) {
 	}
 }
 
+func TestARefusedRunLeavesTheJournalOfAFinishedOne(t *testing.T) {
+	s := newStation(t)
+	s.initialised(t)
+	before, _ := s.journal.Load("journal")
+	if err := s.run(t.Context(), "init", "--kubernetes-version", "v1.36.1"); err == nil {
+		t.Fatal("a second cluster was made on the machine")
+	}
+	if after, _ := s.journal.Load("journal"); len(before) == 0 || !bytes.Equal(before, after) {
+		t.Errorf("the journal was %d bytes long and now is %d", len(before), len(after))
+	}
+}
+
 func TestASinglePhaseMakesUpNewValues(t *testing.T) {
 	s := newStation(t)
 	s.initialised(t)

@@ -47,6 +47,7 @@ type World struct {
 	keep   int               // phases that want their changes to be undoable
 	undo   []inverse
 	others string // command of an unfinished run that is not this one
+	first  bool   // the journal was empty
 }
 
 // Run names a command and what it is to do. Only a run with the same name goes on with another.
@@ -78,6 +79,7 @@ func Open(real world.World, store Store, run Run) (*World, error) {
 	if err != nil {
 		return nil, err
 	}
+	w.first = len(lines) == 0
 	var current Run
 	for _, e := range lines {
 		if e.Run != nil {
@@ -125,8 +127,8 @@ func load[T any](store Store, name string) ([]T, error) {
 	return all, nil
 }
 
-// Resumed tells whether an earlier run of the same name left anything.
-func (w *World) Resumed() bool { return len(w.made) > 0 }
+// First tells whether no earlier run, of whatever name, is in the journal.
+func (w *World) First() bool { return w.first }
 
 // Unfinished is the command of another run that was not brought to its end; empty if there is none.
 func (w *World) Unfinished() string { return w.others }
