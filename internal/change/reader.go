@@ -156,7 +156,7 @@ type Images interface {
 	Runtime(ctx context.Context, socket string) (Runtime, error)
 	Image(ctx context.Context, socket, ref string) (present bool, err error)
 	Sandboxes(ctx context.Context, socket string) ([]Sandbox, error)
-	// Containers lists all containers, ended ones too, with the last lines of what they wrote.
+	// Containers lists all containers, ended ones too and oldest first, with the last lines of what they wrote.
 	Containers(ctx context.Context, socket string) ([]Container, error)
 }
 

@@ -15,13 +15,14 @@ import (
 type blame struct {
 	socket, component string
 	looked            time.Time
+	before            change.Container // had ended when the wait began; what it died of may be mended by now
 }
 
 const (
 	lookEvery = time.Second
-	// A component that ended this often will not come up by being started once more. The API
-	// server may well end once or twice while etcd is not up yet.
-	hopelessEnds = 4
+	// A component that ended this often within one wait will not come up by being started once
+	// more. The API server may well end a few times while etcd's image is still on its way.
+	hopelessEnds = 5
 )
 
 // explain adds to err what the component's last container said before it ended, and gives
@@ -30,6 +31,7 @@ func (b *blame) explain(ctx context.Context, r change.Reader, err error) error {
 	if err == nil {
 		return nil
 	}
+	first := b.looked.IsZero()
 	if r.Now().Sub(b.looked) < lookEvery {
 		return err
 	}
@@ -38,12 +40,23 @@ func (b *blame) explain(ctx context.Context, r change.Reader, err error) error {
 	if !found {
 		return err
 	}
+	if first {
+		b.before = last
+	}
 	said := lastLines(last.Log, 3)
 	err = fmt.Errorf("its container ended with exit code %d (start %d): %s", last.ExitCode, last.Attempt+1, said)
-	if last.Attempt+1 >= hopelessEnds || badArguments(said) {
+	if last.ID != b.before.ID && (b.ends(last) >= hopelessEnds || badArguments(said)) {
 		return world.GiveUp(err)
 	}
 	return err
+}
+
+// ends counts how often the component has ended since the wait began.
+func (b *blame) ends(last change.Container) uint32 {
+	if b.before.ID == "" || b.before.Attempt > last.Attempt { // a new Pod counts from the beginning
+		return last.Attempt + 1
+	}
+	return last.Attempt - b.before.Attempt
 }
 
 // lastEnded is the newest container of the component, if that one has ended badly.
@@ -52,14 +65,12 @@ func (b *blame) lastEnded(ctx context.Context, r change.Reader) (change.Containe
 	if err != nil {
 		return change.Container{}, false
 	}
-	all = slices.DeleteFunc(all, func(c change.Container) bool {
-		return c.Name != b.component || c.Namespace != "kube-system"
-	})
-	if len(all) == 0 {
-		return change.Container{}, false
+	for _, c := range slices.Backward(all) {
+		if c.Name == b.component && c.Namespace == "kube-system" {
+			return c, !c.Running && c.ExitCode != 0
+		}
 	}
-	newest := slices.MaxFunc(all, func(x, y change.Container) int { return int(x.Attempt) - int(y.Attempt) })
-	return newest, !newest.Running && newest.ExitCode != 0
+	return change.Container{}, false
 }
 
 // badArguments tells whether a component refused its own command line: it will do so for ever.
