@@ -2,7 +2,6 @@ package world
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -46,7 +45,7 @@ func Poll(ctx context.Context, r change.Reader, c Condition) error {
 
 func ended(ctx context.Context, c Condition, last error) error {
 	if err := context.Cause(ctx); err != nil {
-		return errors.Join(err, fmt.Errorf("stopped while waiting for %s: %w", c.Name, last))
+		return fmt.Errorf("%w while waiting for %s; so far: %v", err, c.Name, last)
 	}
 	return fmt.Errorf("waited %s for %s: %w", c.Timeout, c.Name, last)
 }
