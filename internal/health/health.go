@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"net"
 
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+	"sigs.k8s.io/yaml"
+
 	"kubeadm/internal/change"
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
@@ -14,9 +17,9 @@ import (
 	"kubeadm/internal/world"
 )
 
-// Kubelet holds once the kubelet says that it is well.
-func Kubelet(n *node.Node) world.Condition {
-	config := n.Cluster.Kubelet.Config
+// Kubelet holds once the kubelet says that it is well, where its configuration file says that it does.
+func Kubelet(ctx context.Context, r change.Reader, n *node.Node) world.Condition {
+	config := kubeletConfig(ctx, r, n)
 	host, port := "127.0.0.1", int32(10248)
 	if config.HealthzBindAddress != "" {
 		host = config.HealthzBindAddress
@@ -35,6 +38,16 @@ func Kubelet(n *node.Node) world.Condition {
 			return well(ctx, r, change.Request{URL: url, Loopback: true})
 		},
 	}
+}
+
+// kubeletConfig is what the kubelet reads, with the user's patches in it; without the file it is what the cluster wants of kubelets.
+func kubeletConfig(ctx context.Context, r change.Reader, n *node.Node) *kubeletconfig.KubeletConfiguration {
+	var own kubeletconfig.KubeletConfiguration
+	data, err := r.ReadFile(ctx, n.Paths.KubeletConfig())
+	if err != nil || yaml.Unmarshal(data, &own) != nil {
+		return n.Cluster.Kubelet.Config
+	}
+	return &own
 }
 
 // APIServer holds once this machine's API server says that it is alive.

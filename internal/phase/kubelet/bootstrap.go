@@ -28,7 +28,7 @@ var WaitBootstrap = flow.Phase{
 		if err != nil {
 			return err
 		}
-		err = health.Patiently(ctx, e, n, func() error { return e.Await(ctx, health.Kubelet(n)) })
+		err = health.Patiently(ctx, e, n, func() error { return e.Await(ctx, health.Kubelet(ctx, e.World, n)) })
 		if err != nil {
 			return health.KubeletHelp(err)
 		}

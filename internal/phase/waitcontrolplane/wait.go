@@ -28,7 +28,7 @@ var Init = flow.Phase{
 }
 
 func all(ctx context.Context, e *flow.Env, n *node.Node) error {
-	if err := e.Await(ctx, health.Kubelet(n)); err != nil {
+	if err := e.Await(ctx, health.Kubelet(ctx, e.World, n)); err != nil {
 		return health.KubeletHelp(err)
 	}
 	admin := change.Identity{Kubeconfig: n.Paths.Kubeconfig("super-admin.conf"), Server: n.LocalServer()}
