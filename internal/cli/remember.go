@@ -14,6 +14,7 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
 	"kubeadm/internal/world/journal"
 )
 
@@ -60,13 +61,46 @@ func isRoot(ctx context.Context, r change.Reader) (bool, error) {
 	return host.UserID == 0, err
 }
 
-// open opens the journal of runs of the same command with the same outcome.
+// open opens the journal of runs of the same command with the same foundation.
 func (s *session) open(store journal.Store, n *node.Node) error {
-	intent, err := digest(n)
-	if err == nil {
-		s.journal, err = journal.Open(s.real, store, journal.Run{Command: s.command, Intent: intent})
+	intent, err := digest(settled(n))
+	if err != nil {
+		return err
 	}
+	details, err := digest(outcomeOf(n))
+	if err != nil {
+		return err
+	}
+	s.journal, err = journal.Open(s.real, store, journal.Run{Command: s.command, Intent: intent, Details: details})
 	return err
+}
+
+// foundation is what is settled once a run has begun: certificates and etcd's data hold it. All
+// else may still be mended before the same command is given again.
+type foundation struct {
+	Name, Address              string
+	Role                       node.Role
+	BindPort                   int32
+	Paths                      node.Paths
+	Version                    string
+	ClusterName, Endpoint      string
+	ServiceSubnet, PodSubnet   string
+	DNSDomain                  string
+	SANs, ServerSANs, PeerSANs []string
+	Algorithm                  pki.Algorithm
+	EtcdData                   string
+	ExternalEtcd               *node.ExternalEtcd
+}
+
+func settled(n *node.Node) foundation {
+	c := n.Cluster
+	return foundation{
+		Name: n.Name, Address: n.Address, Role: n.Role, BindPort: n.BindPort, Paths: n.Paths,
+		Version: c.Version, ClusterName: c.Name, Endpoint: c.Endpoint,
+		ServiceSubnet: c.ServiceSubnet, PodSubnet: c.PodSubnet, DNSDomain: c.DNSDomain,
+		SANs: c.CertSANs, ServerSANs: c.Etcd.ServerCertSANs, PeerSANs: c.Etcd.PeerCertSANs,
+		Algorithm: c.Algorithm, EtcdData: c.Etcd.DataDir, ExternalEtcd: c.Etcd.External,
+	}
 }
 
 // outcome is all of an intent that shows in what a run leaves behind. Tokens, pins and
@@ -86,13 +120,17 @@ type outcome struct {
 	KubeProxy *proxyconfig.KubeProxyConfiguration
 }
 
-// digest tells intents with different outcomes apart.
-func digest(n *node.Node) (string, error) {
-	text, err := json.Marshal(outcome{
+func outcomeOf(n *node.Node) outcome {
+	return outcome{
 		Name: n.Name, Role: n.Role, Address: n.Address, BindPort: n.BindPort, CRISocket: n.CRISocket,
 		Taints: n.Taints, Args: n.KubeletArgs, Patches: n.Patches, Paths: n.Paths,
 		Cluster: n.Cluster.Document, Kubelet: n.Cluster.Kubelet.Config, KubeProxy: n.Cluster.KubeProxy.Config,
-	})
+	}
+}
+
+// digest tells values apart.
+func digest(of any) (string, error) {
+	text, err := json.Marshal(of)
 	if err != nil {
 		return "", fmt.Errorf("telling this run apart from others: %w", err)
 	}

@@ -79,6 +79,34 @@ func TestAnInterruptedInitGoesOn(t *testing.T) {
 	}
 }
 
+func TestAnUnfinishedInitGoesOnWithMendedArguments(t *testing.T) {
+	s := newStation(t)
+	wrong := bytes.Replace(quick, []byte("kind: ClusterConfiguration\n"),
+		[]byte("kind: ClusterConfiguration\nscheduler: {extraArgs: [{name: v, value: loud}]}\n"), 1)
+	if bytes.Equal(wrong, quick) {
+		t.Fatal("the configuration has no ClusterConfiguration to change")
+	}
+	s.world.Files["/init.yaml"] = memory.File{Data: wrong, Mode: 0o644}
+	if err := s.interruptAt("[wait-control-plane] waiting", "init", "--config", "/init.yaml"); err == nil {
+		t.Fatal("the interruption was not heeded")
+	}
+	ca := s.world.Files["/etc/kubernetes/pki/ca.key"]
+	s.world.Files["/init.yaml"] = memory.File{Data: quick, Mode: 0o644}
+	if err := s.run(t.Context(), "init", "--config", "/init.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	if manifest := s.world.Files["/etc/kubernetes/manifests/kube-scheduler.yaml"]; bytes.Contains(manifest.Data, []byte("loud")) {
+		t.Error("the manifest still has the wrong argument")
+	}
+	if after := s.world.Files["/etc/kubernetes/pki/ca.key"]; !bytes.Equal(ca.Data, after.Data) {
+		t.Error("the CA was made anew")
+	}
+	s.world.Files["/init.yaml"] = memory.File{Data: wrong, Mode: 0o644}
+	if err := s.run(t.Context(), "init", "--config", "/init.yaml"); err == nil {
+		t.Error("a finished cluster took other arguments from an init")
+	}
+}
+
 func TestOtherSettingsAreRefusedWithTheWayOut(t *testing.T) {
 	s := newStation(t)
 	s.world.Files["/init.yaml"] = memory.File{Data: quick, Mode: 0o644}
@@ -155,7 +183,7 @@ func TestDigestTellsOutcomesApart(t *testing.T) {
 	of := func(change func(*node.Node)) string {
 		n := base
 		change(&n)
-		d, err := digest(&n)
+		d, err := digest(outcomeOf(&n))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,10 +6,12 @@ package journal
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -42,7 +44,7 @@ type World struct {
 
 	mu     sync.Mutex
 	fresh  bool // the next line must begin the run: nothing, or not all, was written yet
-	made   map[string]bool
+	made   map[string]sums
 	kept   map[string]string // values of Once
 	keep   int               // phases that want their changes to be undoable
 	undo   []inverse
@@ -50,17 +52,23 @@ type World struct {
 	first  bool   // the journal was empty
 }
 
-// Run names a command and what it is to do. Only a run with the same name goes on with another.
+// Run names a command and what it is to do. A run goes on with an unfinished one of the same command
+// and intent, and with a finished one if the details are the same too.
 type Run struct {
 	Command string `json:"command"`
-	Intent  string `json:"intent"` // digest of everything that decides the outcome
+	Intent  string `json:"intent"`            // digest of what is settled once a run has begun: names, addresses, certificates
+	Details string `json:"details,omitempty"` // digest of everything else that shows in the outcome
 }
+
+// same tells whether an unfinished run is one to go on with.
+func (r Run) same(other Run) bool { return r.Command == other.Command && r.Intent == other.Intent }
 
 // entry is one line of the journal.
 type entry struct {
 	Time   time.Time `json:"time"`
 	Run    *Run      `json:"run,omitempty"`    // a run begins
 	Target string    `json:"target,omitempty"` // a change is about to happen
+	Sum    string    `json:"sum,omitempty"`    // of a file: digest of the bytes that are about to be written
 	What   string    `json:"what,omitempty"`
 	Undone string    `json:"undone,omitempty"` // a target is about to be put back and counts no longer as made
 	End    bool      `json:"end,omitempty"`    // the run ended well
@@ -74,33 +82,37 @@ type value struct {
 
 // Open reads what earlier runs left and goes on with them if they are of the same name.
 func Open(real world.World, store Store, run Run) (*World, error) {
-	w := &World{World: real, store: store, run: run, fresh: true, made: map[string]bool{}, kept: map[string]string{}}
+	w := &World{World: real, store: store, run: run, fresh: true, made: map[string]sums{}, kept: map[string]string{}}
 	lines, err := load[entry](store, entries)
 	if err != nil {
 		return nil, err
 	}
 	w.first = len(lines) == 0
 	var current Run
+	over := false // a finished run made this machine what it is, and with other details
 	for _, e := range lines {
 		if e.Run != nil {
 			current = *e.Run
 			w.others = ""
 		}
 		switch {
-		case current != run:
+		case !current.same(run):
 			w.others = current.Command
 			if e.End {
 				w.others = ""
 			}
+		case e.End && current.Details != run.Details:
+			over = true
+			clear(w.made)
 		case e.Target != "":
-			w.made[e.Target] = true
+			w.made[e.Target] = w.made[e.Target].with(e.Sum)
 		case e.Undone != "":
 			delete(w.made, e.Undone)
 		}
 	}
 	remembered, err := load[value](store, values)
 	for _, v := range remembered {
-		if v.Run == run {
+		if v.Run.same(run) && !over {
 			w.kept[v.Name] = v.Value
 		}
 	}
@@ -133,12 +145,29 @@ func (w *World) First() bool { return w.first }
 // Unfinished is the command of another run that was not brought to its end; empty if there is none.
 func (w *World) Unfinished() string { return w.others }
 
-// Made tells whether an earlier run of the same name made the target.
+// Made tells whether an earlier run of the same name made the target. A file must still hold what was written.
 func (w *World) Made(target string) bool {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.made[target]
+	known, ok := w.made[target]
+	w.mu.Unlock()
+	if !ok || len(known) == 0 {
+		return ok
+	}
+	now, err := w.ReadFile(context.Background(), strings.TrimPrefix(target, change.FileTarget("")))
+	return err == nil && slices.Contains(known, sum(now))
 }
+
+// sums are digests of what a file was made to hold, one after the other; none for what is no file.
+type sums []string
+
+func (s sums) with(one string) sums {
+	if one == "" {
+		return s
+	}
+	return append(s, one)
+}
+
+func sum(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data)) }
 
 // Do writes the change down and carries it out.
 func (w *World) Do(ctx context.Context, c change.Change) error {
@@ -161,7 +190,11 @@ func (w *World) record(ctx context.Context, c change.Change) error {
 	if strings.HasPrefix(c.Target(), "object:") {
 		return nil
 	}
-	return w.line(entry{Target: c.Target(), What: c.String()})
+	e := entry{Target: c.Target(), What: c.String()}
+	if file, ok := c.(change.WriteFile); ok {
+		e.Sum = sum(file.Data)
+	}
+	return w.line(e)
 }
 
 func (w *World) line(e entry) error {

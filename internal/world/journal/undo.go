@@ -29,7 +29,8 @@ func (w *World) remember(ctx context.Context, c change.Change) error {
 		if err != nil && !errors.Is(err, change.ErrOneWay) {
 			return err
 		}
-		w.undo = append(w.undo, inverse{of: each, put: put, ours: w.made[each.Target()]})
+		_, ours := w.made[each.Target()]
+		w.undo = append(w.undo, inverse{of: each, put: put, ours: ours})
 	}
 	return nil
 }
