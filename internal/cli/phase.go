@@ -27,7 +27,7 @@ func (t tree) command(c *cobra.Command, names ...flag.Name) *cobra.Command {
 	var v values
 	v, c.RunE = t.begin(flow.Selection{})
 	v.bind(c.Flags(), names...)
-	phase := group("phase", fmt.Sprintf("Run a single phase of %q", t.name))
+	phase := group("phase", fmt.Sprintf("Run a single phase of %q", strings.Fields(t.name)[0]))
 	t.below(phase, "", t.phases)
 	c.AddCommand(phase)
 	return c

@@ -110,7 +110,7 @@ func pull(ctx context.Context, e *flow.Env, n *node.Node) error {
 func sayMissing(ctx context.Context, e *flow.Env, pulls []change.Change) {
 	for _, p := range pulls {
 		if done, err := p.Done(ctx, e.World); err == nil && !done {
-			e.Say("pulling images; this takes a minute or two on an ordinary connection (`kubeadm config images pull` does it ahead of time)")
+			e.Say("pulling images; this takes a minute or two on an ordinary connection (`crictl pull` does it ahead of time)")
 			return
 		}
 	}

@@ -84,7 +84,7 @@ func hints(via change.Etcd, trust *tls.Config, failed error) []string {
 	case strings.Contains(text, "signed by unknown authority"):
 		all = append(all, fmt.Sprintf("the CA in %s did not sign etcd's certificate: one of them belongs to another cluster", via.CAFile))
 	case strings.Contains(text, "certificate has expired"):
-		all = append(all, `etcd's certificate is not valid by this machine's clock; see "kubeadm certs check-expiration"`)
+		all = append(all, "etcd's certificate is not valid by this machine's clock: compare the clocks, or see its dates with `openssl x509 -noout -dates -in FILE`")
 	}
 	if trust == nil || len(trust.Certificates) == 0 {
 		return all

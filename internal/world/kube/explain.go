@@ -38,7 +38,7 @@ func remedies(as change.Identity, server string, err error) []string {
 	case apierrors.IsUnauthorized(err) && as.Kubeconfig == "":
 		return []string{`the token may have expired or been deleted; make a new one on a control plane node: "kubeadm token create --print-join-command"`}
 	case apierrors.IsUnauthorized(err):
-		return []string{fmt.Sprintf(`the client certificate or token in %s may have expired or belong to another cluster; see "kubeadm certs check-expiration"`, as.Kubeconfig)}
+		return []string{fmt.Sprintf("the client certificate or token in %s may have expired or belong to another cluster: `openssl x509 -noout -dates` shows a certificate's dates", as.Kubeconfig)}
 	case apierrors.IsForbidden(err):
 		return []string{fmt.Sprintf("the user of %s may not do this; an administrator's kubeconfig can be named with --kubeconfig", source(as))}
 	}
@@ -56,7 +56,7 @@ func mistrust(as change.Identity, server string, err error) string {
 	case errors.As(err, &name):
 		return fmt.Sprintf("the certificate of %s is not made out to that name; apiServer.certSANs in the configuration adds names", server)
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return `by this machine's clock the certificate is not valid now: compare the clocks, or see "kubeadm certs check-expiration"`
+		return "by this machine's clock the certificate is not valid now: compare the clocks, or see its dates with `openssl x509 -noout -dates -in FILE`"
 	}
 	return fmt.Sprintf("the certificate of %s cannot be verified with the CA in %s", server, source(as))
 }
