@@ -27,7 +27,7 @@ func TestRepositoryKeepsItsRules(t *testing.T) {
 	files := load(t)
 	rules := slices.Concat(importRules(), wordRules(), sizeRules(), documentRules(), stateRules())
 	for _, r := range rules {
-		t.Run(strings.ReplaceAll(r.name, " ", "-"), func(t *testing.T) {
+		t.Run(strings.NewReplacer(" ", "-", "/", "-").Replace(r.name), func(t *testing.T) {
 			t.Parallel()
 			r.check(files, func(at token.Pos, format string, args ...any) {
 				t.Errorf("%s: %s\n\tthe rule: %s, because %s", files.where(at), fmt.Sprintf(format, args...), r.name, r.reason)
