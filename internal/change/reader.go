@@ -215,8 +215,8 @@ type Objects interface {
 // History is what an earlier run of the same command did.
 type History interface {
 	// Made tells whether an earlier run of this same command made the target and did not put it
-	// back. It stays true after a run that came to its end: the same command given on a finished
-	// machine takes everything for its own and finds nothing to do.
+	// back; a file must still hold what was written. It stays true after a run that came to its end: the same
+	// command given on a finished machine takes everything for its own and finds nothing to do.
 	Made(target string) bool
 }
 

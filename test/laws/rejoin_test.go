@@ -12,6 +12,7 @@ import (
 	"kubeadm/internal/pki"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/fault"
+	"kubeadm/internal/world/journal"
 	"kubeadm/internal/world/memory"
 )
 
@@ -74,7 +75,13 @@ func TestTheCAOfAnUnfinishedJoinIsReplaced(t *testing.T) {
 		t.Fatalf("the run was to end after the CA was written: %v", first.err)
 	}
 	right := r.machine.Files[caFile].Data
-	overwrite(r.machine, caFile, otherCA(t))
+	j, err := journal.Open(r.machine, r.store, journal.Run{Command: r.name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Do(t.Context(), change.WriteFile{Path: caFile, Data: otherCA(t), Mode: 0o644}); err != nil {
+		t.Fatal(err)
+	}
 	r.again().succeed(t)
 	if !bytes.Equal(r.machine.Files[caFile].Data, right) {
 		t.Error("the CA of another cluster stayed")

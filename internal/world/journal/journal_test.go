@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/journal"
 )
@@ -29,14 +30,15 @@ func (f *full) Append(name string, data []byte) error {
 func TestALineAfterACutOneIsRead(t *testing.T) {
 	for _, cut := range []int{1, 2} {
 		store, run := &full{cut: cut}, journal.Run{Command: "init"}
-		w := opened(t, store, run)
+		machine := fake.New()
+		w := opened(t, machine, store, run)
 		for i, path := range []string{"/a", "/b", "/c"} {
 			err := w.Do(t.Context(), change.WriteFile{Path: path, Mode: 0o600})
 			if want := i+1 == cut; errors.Is(err, errFull) != want {
 				t.Fatalf("writing %s: %v", path, err)
 			}
 		}
-		again := opened(t, store, run)
+		again := opened(t, machine, store, run)
 		for i, path := range []string{"/a", "/b", "/c"} {
 			if made := again.Made(change.FileTarget(path)); made != (i+1 != cut) {
 				t.Errorf("line %d was cut; Made(%s) = %v", cut, path, made)
@@ -45,9 +47,37 @@ func TestALineAfterACutOneIsRead(t *testing.T) {
 	}
 }
 
-func opened(t *testing.T, store journal.Store, run journal.Run) *journal.World {
+func TestAFileIsOursWhileItHoldsWhatWeWrote(t *testing.T) {
+	machine, store, run := fake.New(), &journal.Memory{}, journal.Run{Command: "init"}
+	write := func(to world.World, text string) {
+		if err := to.Do(t.Context(), change.WriteFile{Path: "/etc/x", Data: []byte(text), Mode: 0o600}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ours := func(want bool) {
+		t.Helper()
+		if got := opened(t, machine, store, run).Made(change.FileTarget("/etc/x")); got != want {
+			t.Errorf("Made = %v", got)
+		}
+	}
+	w := opened(t, machine, store, run)
+	write(w, "one")
+	ours(true)
+	write(w, "two")
+	ours(true)
+	write(machine, "one") // a run that was killed before its second write took effect
+	ours(true)
+	write(machine, "the user's")
+	ours(false)
+	if err := machine.Do(t.Context(), change.Remove{Path: "/etc/x"}); err != nil {
+		t.Fatal(err)
+	}
+	ours(false)
+}
+
+func opened(t *testing.T, machine world.World, store journal.Store, run journal.Run) *journal.World {
 	t.Helper()
-	w, err := journal.Open(fake.New(), store, run)
+	w, err := journal.Open(machine, store, run)
 	if err != nil {
 		t.Fatal(err)
 	}
