@@ -95,7 +95,7 @@ func (c *Cluster) routes(address string) []string {
 	return lines
 }
 
-// podRanges maps the addresses of nodes to the ranges of their Pods. It fails while a node has none.
+// podRanges maps the addresses of nodes to the ranges of their Pods. It fails while a node lacks one or the other.
 func podRanges(ctx context.Context, controlPlane *Node) (map[string]string, error) {
 	list, err := listNodes(ctx, controlPlane)
 	if err != nil {
@@ -106,10 +106,15 @@ func podRanges(ctx context.Context, controlPlane *Node) (map[string]string, erro
 		if item.Spec.PodCIDR == "" {
 			return nil, fmt.Errorf("node %s has no podCIDR", item.Metadata.Name)
 		}
+		known := len(ranges)
 		for _, address := range item.Status.Addresses {
 			if address.Type == "InternalIP" {
 				ranges[address.Address] = item.Spec.PodCIDR
 			}
+		}
+		// A kubelet reports its addresses a moment after it has registered.
+		if len(ranges) == known {
+			return nil, fmt.Errorf("node %s has no address", item.Metadata.Name)
 		}
 	}
 	return ranges, nil
