@@ -2,6 +2,8 @@ package kubelet
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -25,7 +27,12 @@ func hasJoined(ctx context.Context, e *flow.Env, n *node.Node) (bool, error) {
 		return false, problem.New("using the kubelet's credential "+path, err,
 			"if this machine is to leave the cluster it is in: kubeadm reset, then give this command again")
 	}
-	return true, nil
+	// The kubelet writes its kubeconfig before the cluster has granted the certificate that it refers to.
+	err = bootstrapped(n).Check(ctx, e.World)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // sameCluster wants the kubelet's own kubeconfig to trust the CA of the cluster that was found.
