@@ -55,8 +55,8 @@ func home(t *testing.T) *site {
 			t.Fatal(err)
 		}
 		lab.home = &site{Cluster: c}
-		if err := lab.home.form(t.Context()); err != nil {
-			lab.home.err = err
+		if lab.home.err = lab.home.add(t.Context()); lab.home.err == nil {
+			lab.home.err = lab.home.form(t.Context())
 		}
 	}
 	if lab.home.err != nil {

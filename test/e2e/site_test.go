@@ -26,7 +26,8 @@ const (
 type site struct {
 	*nodes.Cluster
 	cp, worker *nodes.Node
-	output     nodes.Result // of init
+	initial    nodes.Result // of init -v=1
+	joined     nodes.Result // of the worker's join -v=1
 	command    []string     // for workers to join, as init printed it
 	err        error
 }
@@ -57,21 +58,25 @@ func add(t *testing.T, c *nodes.Cluster, name string) *nodes.Node {
 	return n
 }
 
-// form makes a control plane that lends its certificates, and a worker, and waits until both are Ready.
-func (s *site) form(ctx context.Context) error {
+// add makes the two nodes.
+func (s *site) add(ctx context.Context) error {
 	both, err := s.AddAll(ctx, "cp1", "worker1")
+	if err == nil {
+		s.cp, s.worker = both[0], both[1]
+	}
+	return err
+}
+
+// form makes a control plane that lends its certificates, and a worker, and waits until both are Ready.
+func (s *site) form(ctx context.Context) (err error) {
+	s.initial, err = s.cp.Init(ctx, nodes.InitConfig(nodes.Config{Address: s.cp.Address()}), io.Discard, "--upload-certs", "-v=1")
 	if err != nil {
 		return err
 	}
-	s.cp, s.worker = both[0], both[1]
-	s.output, err = s.cp.Init(ctx, nodes.InitConfig(nodes.Config{Address: s.cp.Address()}), io.Discard, "--upload-certs")
-	if err != nil {
+	if s.command, _, err = nodes.JoinCommands(s.initial.Stdout); err != nil {
 		return err
 	}
-	if s.command, _, err = nodes.JoinCommands(s.output.Stdout); err != nil {
-		return err
-	}
-	if _, err := s.worker.Join(ctx, s.command, io.Discard); err != nil {
+	if s.joined, err = s.worker.Join(ctx, append(slices.Clone(s.command), "-v=1"), io.Discard); err != nil {
 		return err
 	}
 	return settle(ctx, s.cp, 2)
@@ -171,11 +176,18 @@ func keyOf(t *testing.T, output string) string {
 	return keys[0]
 }
 
-// expel takes a node out of the Kubernetes cluster and switches it off.
+// expel takes a node out of the Kubernetes cluster and switches it off, unless a failed test's nodes are wanted.
 func expel(t *testing.T, s *site, n *nodes.Node) {
 	t.Helper()
-	kubectl(t, s.cp, "delete", "node", "--ignore-not-found", strings.ToLower(n.Name()))
-	if err := n.Kill(t.Context()); err != nil {
+	if nodes.KeepFailed(t)() {
+		return
+	}
+	// The test's own context may be over.
+	ctx := context.WithoutCancel(t.Context())
+	if _, err := s.cp.Kubectl(ctx, "delete", "node", "--ignore-not-found", strings.ToLower(n.Name())); err != nil {
+		t.Error(err)
+	}
+	if err := n.Kill(ctx); err != nil {
 		t.Error(err)
 	}
 }

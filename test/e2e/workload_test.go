@@ -44,7 +44,7 @@ func decrypt(key string, sealed []byte) ([]byte, error) {
 
 func TestS048_CertificatesAreLentUnderTheKey(t *testing.T) {
 	s := home(t)
-	lent(t, s.cp, keyOf(t, s.output.Stdout))
+	lent(t, s.cp, keyOf(t, s.initial.Stdout))
 }
 
 // lent checks the Secret with the certificates that control planes share: whoever has the key can open it, and it goes

@@ -1,0 +1,195 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"kubeadm/test/nodes"
+)
+
+var (
+	announced = regexp.MustCompile(`^\[[a-z-]+\] would (.+)`)
+	waitLine  = regexp.MustCompile(`^\[[a-z-]+\] waiting for (.+)`)
+	tokenName = regexp.MustCompile(`bootstrap-token-[a-z0-9]{6}|token [a-z0-9]{6}\b`)
+)
+
+// announcements are the changes and waits that a dry run says a real one would make, sorted.
+func announcements(output string) []string {
+	var all []string
+	for line := range strings.Lines(output) {
+		m := announced.FindStringSubmatch(line)
+		// What it would print is no change.
+		if m != nil && !strings.HasPrefix(m[1], "show") {
+			all = append(all, tokenName.ReplaceAllString(strings.TrimSpace(m[1]), "bootstrap-token"))
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// deeds are the changes and waits of a real run with -v=1, sorted.
+func deeds(output string) []string {
+	var all []string
+	for line := range strings.Lines(output) {
+		var deed string
+		if m := doneLine.FindStringSubmatch(line); m != nil {
+			deed = m[1]
+		} else if m := waitLine.FindStringSubmatch(line); m != nil && !strings.HasPrefix(m[1], "the kubelet to run") {
+			deed = "wait for " + m[1]
+		} else {
+			continue
+		}
+		all = append(all, tokenName.ReplaceAllString(strings.TrimSpace(deed), "bootstrap-token"))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// truth compares what a dry run announced with what a real run of the same command did.
+func truth(t *testing.T, dry, real string) {
+	t.Helper()
+	told, done := announcements(dry), deeds(real)
+	if len(done) < 5 {
+		t.Fatalf("a real run did nothing:\n%s", real)
+	}
+	if slices.Equal(told, done) {
+		return
+	}
+	for _, deed := range done {
+		if !slices.Contains(told, deed) {
+			t.Errorf("done, but not announced: %s", deed)
+		}
+	}
+	for _, deed := range told {
+		if !slices.Contains(done, deed) {
+			t.Errorf("announced, but not done: %s", deed)
+		}
+	}
+	if !t.Failed() {
+		t.Errorf("not as often announced as done:%s\n%s", lines("%s", told), lines("%s", done))
+	}
+}
+
+func fingerprint(t *testing.T, n *nodes.Node) nodes.Fingerprint {
+	t.Helper()
+	f, err := n.Fingerprint(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// untouched runs a command and checks that the node is afterwards what it was before.
+func untouched(t *testing.T, n *nodes.Node, env []string, args ...string) nodes.Result {
+	t.Helper()
+	before := fingerprint(t, n)
+	cmd := n.Command(args...)
+	cmd.Env = env
+	result, err := cmd.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := before.Diff(fingerprint(t, n)); len(diff) > 0 {
+		t.Errorf("%s left traces:%s", strings.Join(args, " "), lines("%s", diff))
+	}
+	return result
+}
+
+// confidential checks that a dry run shows no secret.
+func confidential(t *testing.T, output string) {
+	t.Helper()
+	for _, secret := range []string{"PRIVATE KEY", "client-key-data:", "token-secret: "} {
+		if strings.Contains(output, secret) {
+			t.Errorf("the dry run shows a secret (%s):\n%s", secret, output)
+		}
+	}
+}
+
+func TestS011_DryRunOfInitTellsTheTruth(t *testing.T) {
+	s := home(t)
+	n := add(t, newCluster(t), "cp1")
+	command := append(initCommand(t, n), "--dry-run")
+	result := untouched(t, n, []string{"KUBEADM_INIT_DRYRUN_DIR=/tmp/dry"}, command...)
+	truth(t, result.Stdout, s.initial.Stdout)
+	confidential(t, result.Stdout)
+	for _, name := range []string{"etcd.yaml", "kube-apiserver.yaml", "kube-controller-manager.yaml", "kube-scheduler.yaml"} {
+		shown, err := n.ReadFile("/tmp/dry/" + name)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if written, err := s.cp.ReadFile("/etc/kubernetes/manifests/" + name); err != nil || string(written) != string(shown) {
+			t.Errorf("%s, as the dry run shows it, is not what init writes: %v", name, err)
+		}
+	}
+}
+
+func TestS011_DryRunKeepsItsCopiesTogether(t *testing.T) {
+	n := add(t, newCluster(t), "cp1")
+	before := fingerprint(t, n)
+	run(t, n, append(initCommand(t, n), "--dry-run")...)
+	for _, line := range before.Diff(fingerprint(t, n)) {
+		if !strings.HasPrefix(line, "+ files: /etc/kubernetes/tmp") && !strings.HasPrefix(line, "+ files: /root/kubeadm.yaml") {
+			t.Errorf("the dry run left more than copies in its folder: %s", line)
+		}
+	}
+	if mode := run(t, n, "stat", "-c", "%a", "/etc/kubernetes/tmp"); mode != "700" {
+		t.Errorf("the copies can be read by others: mode %s", mode)
+	}
+}
+
+func TestS013_DryRunOfWorkerJoinWithoutACluster(t *testing.T) {
+	n := add(t, newCluster(t), "worker1")
+	start := time.Now()
+	result := untouched(t, n, []string{"KUBEADM_JOIN_DRYRUN_DIR=/tmp/dry"}, ours, "join", "--dry-run", "10.77.0.99:6443",
+		"--token=abcdef.0123456789abcdef", "--discovery-token-unsafe-skip-ca-verification",
+		"--ignore-preflight-errors="+nodes.IgnoredPreflight)
+	truth(t, result.Stdout, home(t).joined.Stdout)
+	if took := time.Since(start); took > time.Minute {
+		t.Errorf("looking for a cluster that is not there took %s", took)
+	}
+}
+
+func TestS017_DryRunOfWorkerJoinTellsTheTruth(t *testing.T) {
+	s := home(t)
+	n := add(t, s.Cluster, "dry")
+	t.Cleanup(func() { expel(t, s, n) })
+	result := untouched(t, n, []string{"KUBEADM_JOIN_DRYRUN_DIR=/tmp/dry"}, append(joinCommand(ours, s), "--dry-run")...)
+	truth(t, result.Stdout, s.joined.Stdout)
+	confidential(t, result.Stdout)
+	if list := kubectl(t, s.cp, "get", "nodes", "--output=name"); strings.Contains(list, "dry") {
+		t.Errorf("the dry run joined the cluster:\n%s", list)
+	}
+	if requests := kubectl(t, s.cp, "get", "certificatesigningrequests", "--output=custom-columns=:.spec.username"); requests == "" {
+		t.Error("no certificate was ever asked for")
+	}
+}
+
+// TestS019_DryRunOfResetLeavesTheClusterAlone looks at what a dry run could have taken away; a cluster is never still.
+func TestS019_DryRunOfResetLeavesTheClusterAlone(t *testing.T) {
+	s := home(t)
+	for _, n := range []*nodes.Node{s.cp, s.worker} {
+		files := filesOf(t, n)
+		output := run(t, n, ours, "reset", "--force", "--dry-run")
+		if now := filesOf(t, n); fmt.Sprint(now) != fmt.Sprint(files) {
+			t.Errorf("the dry run changed files on %s:%s\nbefore:%s", n.Name(), lines("%s", now.names()), lines("%s", files.names()))
+		}
+		for _, want := range []string{`stop service "kubelet"`, "remove all Kubernetes containers", `remove the contents of "/etc/kubernetes/pki"`} {
+			if !slices.Contains(announcements(output), want) {
+				t.Errorf("%s is not announced on %s:\n%s", want, n.Name(), output)
+			}
+		}
+		if state := run(t, n, "systemctl", "is-active", "kubelet"); state != "active" {
+			t.Errorf("the kubelet of %s is %s", n.Name(), state)
+		}
+	}
+	if err := s.cp.AwaitReady(t.Context(), 2); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,135 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"kubeadm/test/nodes"
+)
+
+// interrupted runs a command and sends it the signal when it writes a line that stop picks. It returns once the command
+// has ended, and tells whether there was such a line.
+func interrupted(t *testing.T, n *nodes.Node, signal unix.Signal, stop func(line string) bool, args ...string) (nodes.Result, bool) {
+	t.Helper()
+	read, write := io.Pipe()
+	cmd := n.Command(args...)
+	cmd.Stdout = write
+	p, err := cmd.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := make(chan bool, 1)
+	go func() {
+		found := false
+		for lines := bufio.NewScanner(read); lines.Scan(); {
+			if !found && stop(lines.Text()) {
+				found = p.Signal(signal) == nil
+			}
+		}
+		sent <- found
+	}()
+	result, _ := p.Wait() // How it ended is for the caller to judge.
+	write.Close()
+	return result, <-sent
+}
+
+// inPhase picks the first line of a phase.
+func inPhase(name string) func(string) bool {
+	return func(line string) bool { return strings.HasPrefix(line, "["+name+"] ") }
+}
+
+// atChange picks the line that says that change number k is done, counted from 0.
+func atChange(k int) func(string) bool {
+	return func(line string) bool {
+		if !doneLine.MatchString(line) {
+			return false
+		}
+		k--
+		return k < 0
+	}
+}
+
+var (
+	doneLine  = regexp.MustCompile(`^\[[a-z-]+\] done: (.*)`)
+	phaseLine = regexp.MustCompile(`^\[([a-z-]+)\] `)
+)
+
+// phasesOf lists the phases that a run with -v=1 went through, and how many changes it made.
+func phasesOf(output string) (phases []string, changes int) {
+	for line := range strings.Lines(output) {
+		if doneLine.MatchString(line) {
+			changes++
+		}
+		m := phaseLine.FindStringSubmatch(line)
+		// Some lines belong to the command as a whole.
+		if m != nil && m[1] != "kubeadm" && m[1] != "init" && !slices.Contains(phases, m[1]) {
+			phases = append(phases, m[1])
+		}
+	}
+	return phases, changes
+}
+
+// kept are the files that kubeadm made on a node, by name. Two equal values stand for a file that nobody touched: an
+// atomic write makes a new inode.
+type kept map[string]file
+
+type file struct{ mode, inode, changed, digest string }
+
+// filesOf lists what is in kubeadm's and the kubelet's directories, less the journal and what the kubelet writes itself.
+func filesOf(t *testing.T, n *nodes.Node) kept {
+	t.Helper()
+	const script = `find /etc/kubernetes /var/lib/kubelet/config.yaml /var/lib/kubelet/instance-config.yaml /var/lib/kubelet/kubeadm-flags.env \
+		-path /etc/kubernetes/tmp -prune -o -type f -printf '%p %m %i %T@ ' -exec sha256sum {} \; 2>/dev/null || true`
+	files := make(kept)
+	for line := range strings.Lines(shell(t, n, script)) {
+		if f := strings.Fields(line); len(f) >= 5 {
+			files[f[0]] = file{f[1], f[2], f[3], f[4]}
+		}
+	}
+	return files
+}
+
+// names lists the files with their modes, so that two machines can be compared.
+func (k kept) names() []string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(k)) {
+		names = append(names, name+" "+k[name].mode)
+	}
+	return names
+}
+
+// rewritten lists the files of before that are not the same any more. One of them is meant to change: kubelet.conf is
+// told of the certificate that the kubelet renews.
+func rewritten(before, after kept) []string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		if before[name] != after[name] && name != "/etc/kubernetes/kubelet.conf" && name != "/etc/kubernetes/bootstrap-kubelet.conf" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// same tells whether two nodes of the same name and address hold the same bytes in a file.
+func same(t *testing.T, a, b *nodes.Node, name string) bool {
+	t.Helper()
+	ours, err := a.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := b.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.Equal(ours, theirs)
+}

@@ -1,0 +1,67 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"regexp"
+	"testing"
+
+	"kubeadm/test/nodes"
+)
+
+// legacies may be on a machine after a reset, each for its reason; whatever else differs from the machine before init or
+// join is a fault.
+var legacies = []struct{ line, reason string }{
+	{`^\+ files: /(root/kubeadm\.yaml|root/\.kube(/.*)?) `, "the test's own"},
+	{`^\+ files: /etc/cni(/net\.d(/.*)?)? `, "the pod network's configuration, of which kubeadm knows nothing"},
+	{`^\+ files: /var/lib/cni(/.*)? `, "the pod network's notes on addresses in use"},
+	{`^\+ routes: 10\.244\.`, "the pod network's"},
+	{`^\+ rules: `, "kube-proxy's and the pod network's packet filter rules, which may be mixed with the user's"},
+	{`^\+ links: (kube-ipvs0|nodelocaldns)`, "kube-proxy's"},
+	{`^\+ files: /etc/kubernetes(/manifests|/pki)? d`, "directories stay, only what is in them goes"},
+	{`^\+ files: /var/lib/(kubelet|etcd) d`, "likewise"},
+	{`^\+ files: /usr/libexec/kubernetes(/.*)? d`, "made by the kubelet for volume plugins"},
+	{`^\+ files: /usr/lib/modules d`, "made by the container runtime, as kube-proxy wants it mounted"},
+	{`^[+-] units: kubelet\.service`, "stopped; whether it starts at boot is left as it was"},
+}
+
+// clean compares a machine with what it was before.
+func clean(t *testing.T, n *nodes.Node, before nodes.Fingerprint) {
+	t.Helper()
+	for _, line := range before.Diff(fingerprint(t, n)) {
+		known := false
+		for _, legacy := range legacies {
+			known = known || regexp.MustCompile(legacy.line).MatchString(line)
+		}
+		if !known {
+			t.Errorf("after reset %s differs: %s", n.Name(), line)
+		}
+	}
+}
+
+// TestS191_ResetReturnsTheMachine takes a cluster apart again, and makes it anew from the same machines.
+func TestS191_ResetReturnsTheMachine(t *testing.T) {
+	s := &site{Cluster: newCluster(t)}
+	if err := s.add(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	cp, worker := fingerprint(t, s.cp), fingerprint(t, s.worker)
+	if err := s.form(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []*nodes.Node{s.worker, s.cp} {
+		run(t, n, ours, "reset", "--force")
+	}
+	clean(t, s.worker, worker)
+	clean(t, s.cp, cp)
+	if err := s.form(t.Context()); err != nil {
+		t.Errorf("the same machines cannot be used again: %v", err)
+	}
+}
+
+func TestS191_ResetOfAMachineThatIsNoNodeChangesNothing(t *testing.T) {
+	n := add(t, newCluster(t), "blank")
+	before := fingerprint(t, n)
+	run(t, n, ours, "reset", "--force")
+	clean(t, n, before)
+}
