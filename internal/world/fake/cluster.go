@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"regexp"
+	"slices"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -80,9 +80,6 @@ func (w *World) admits(ctx context.Context, as change.Identity) error {
 	return nil
 }
 
-// needed matches the files that a component is told to read.
-var needed = regexp.MustCompile(`=(/[^\s,"]+\.(?:crt|key|pub|conf))\b`)
-
 // runs tells whether the kubelet runs, and with it a component's static Pod: a kubelet without
 // its configuration or without a credential ends at once, and so does a component that misses
 // one of its files, or an API server without etcd.
@@ -98,12 +95,21 @@ func (w *World) runs(ctx context.Context, component string) bool {
 	if err != nil {
 		return false
 	}
-	for _, file := range needed.FindAllStringSubmatch(string(data), -1) {
-		if !w.has(file[1]) {
+	for line := range strings.Lines(string(data)) {
+		if file := neededBy(line); file != "" && !w.has(file) {
 			return false
 		}
 	}
 	return !strings.Contains(string(data), "--etcd-servers=https://127.0.0.1:") || w.runs(ctx, "etcd")
+}
+
+// neededBy is the file that an argument in a manifest tells a component to read, or empty.
+func neededBy(line string) string {
+	_, value, ok := strings.Cut(strings.TrimSpace(line), "=/")
+	if !ok || !slices.Contains([]string{".crt", ".key", ".pub", ".conf"}, path.Ext(value)) {
+		return ""
+	}
+	return "/" + value
 }
 
 func (w *World) has(name string) bool {
