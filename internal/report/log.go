@@ -8,8 +8,12 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// libraryLevel is the verbosity from which on libraries tell more than warnings.
-const libraryLevel = 4
+// Libraries tell more than warnings from the first verbosity on, and never more than at the last: above
+// it the client of the API server writes out whole requests and answers, the secrets of tokens among them.
+const (
+	libraryLevel     = 4
+	lastLibraryLevel = 7
+)
 
 // Log tells the libraries that this program is made of how much to log: a level, and
 // "pattern=N,..." for single source files.
@@ -19,7 +23,7 @@ func Log(level int, files string) error {
 	if level < libraryLevel {
 		level = 0 // so far the level is about what we tell ourselves
 	}
-	if err := set.Set("v", strconv.Itoa(level)); err != nil {
+	if err := set.Set("v", strconv.Itoa(min(level, lastLibraryLevel))); err != nil {
 		return fmt.Errorf("flag -v: %w", err)
 	}
 	if err := set.Set("vmodule", files); err != nil {
