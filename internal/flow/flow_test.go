@@ -1,0 +1,223 @@
+package flow_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/node"
+	"kubeadm/internal/world"
+	"kubeadm/internal/world/fake"
+)
+
+// log is what a run says, as "kind phase: text".
+type log struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (l *log) emit(e flow.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, strings.TrimSuffix(fmt.Sprintf("%s %s: %s", e.Kind, e.Phase, e.Text), ": "))
+}
+
+func (l *log) has(line string) bool { return slices.Contains(l.lines, line) }
+
+func env(w world.World) (*flow.Env, *log) {
+	l := &log{}
+	n := &node.Node{}
+	return flow.New(flow.Env{World: w, Emit: l.emit, Node: func(context.Context) (*node.Node, error) { return n, nil }}), l
+}
+
+// phase says its name when it runs.
+func phase(name string, below ...flow.Phase) flow.Phase {
+	return flow.Phase{Name: name, Phases: below, Run: func(_ context.Context, e *flow.Env) error {
+		e.Say("ran")
+		return nil
+	}}
+}
+
+func tree() []flow.Phase {
+	needy := phase("d")
+	needy.Needs = []string{"a/b"}
+	return []flow.Phase{phase("a", phase("b"), flow.Phase{Phases: []flow.Phase{phase("c")}}), needy}
+}
+
+func ran(t *testing.T, sel flow.Selection) string {
+	t.Helper()
+	e, l := env(fake.New())
+	if err := flow.Run(t.Context(), e, tree(), sel); err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, line := range l.lines {
+		if address, ok := strings.CutSuffix(line, ": ran"); ok {
+			all = append(all, strings.TrimPrefix(address, "said "))
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+func TestSelectedPhasesRunInOrder(t *testing.T) {
+	for _, c := range []struct {
+		sel  flow.Selection
+		want string
+	}{
+		{flow.Selection{}, "a a/b a/c d"},
+		{flow.Selection{Skip: []string{"d"}}, "a a/b a/c"},
+		{flow.Selection{Skip: []string{"a/c"}}, "a a/b d"},
+		{flow.Selection{Skip: []string{"a", "d"}}, ""},
+		{flow.Selection{Only: "a"}, "a a/b a/c"},
+		{flow.Selection{Only: "a/c"}, "a/c"},
+	} {
+		if got := ran(t, c.sel); got != c.want {
+			t.Errorf("%+v ran %q, want %q", c.sel, got, c.want)
+		}
+	}
+}
+
+func TestSelectionIsCheckedBeforeAnythingRuns(t *testing.T) {
+	for word, sel := range map[string]flow.Selection{
+		`there is no phase "e"; the phases are: a, a/b, a/c, d`:  {Skip: []string{"e"}},
+		`there is no phase "a/e"`:                                {Only: "a/e"},
+		`phase "d" needs phase "a/b", which is not part of this`: {Skip: []string{"a"}},
+	} {
+		e, l := env(fake.New())
+		if err := flow.Run(t.Context(), e, tree(), sel); err == nil || !strings.Contains(err.Error(), word) || len(l.lines) > 0 {
+			t.Errorf("%+v: %v, want %q; said %v", sel, err, word, l.lines)
+		}
+	}
+}
+
+func TestAPointlessPhaseSaysWhy(t *testing.T) {
+	p := phase("etcd")
+	p.When = func(*node.Node) (bool, string) { return false, "etcd is external" }
+	e, l := env(fake.New())
+	if err := flow.Run(t.Context(), e, []flow.Phase{p}, flow.Selection{}); err != nil || !l.has("skipped etcd: etcd is external") || len(l.lines) != 1 {
+		t.Errorf("%v, said %q", err, l.lines)
+	}
+}
+
+func TestTheErrorNamesThePhaseAndEndsTheRun(t *testing.T) {
+	broken := flow.Phase{Name: "b", Run: func(context.Context, *flow.Env) error { return errors.New("no luck") }}
+	e, l := env(fake.New())
+	err := flow.Run(t.Context(), e, []flow.Phase{{Name: "a", Phases: []flow.Phase{broken}}, phase("c")}, flow.Selection{})
+	if err == nil || err.Error() != "phase a/b: no luck" || !l.has("failed a/b: no luck") || l.has("said c: ran") {
+		t.Errorf("%v, said %q", err, l.lines)
+	}
+}
+
+func TestOfSiblingsThatFailTheFirstInOrderIsTold(t *testing.T) {
+	second := make(chan struct{})
+	fail := func(name string, before func()) flow.Phase {
+		return flow.Phase{Name: name, Run: func(context.Context, *flow.Env) error { before(); return errors.New("broken") }}
+	}
+	e, _ := env(fake.New())
+	err := flow.Run(t.Context(), e, []flow.Phase{{Name: "all", Parallel: true, Phases: []flow.Phase{
+		fail("first", func() { <-second }), fail("second", func() { close(second) }),
+	}}}, flow.Selection{})
+	if err == nil || err.Error() != "phase all/first: broken" {
+		t.Error(err)
+	}
+}
+
+func TestWhatIsTrueIsPassedOver(t *testing.T) {
+	e, l := env(fake.New())
+	dir := change.MakeDir{Path: "/etc/kubernetes", Mode: 0o755}
+	if err := e.Do(t.Context(), dir, dir); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{`did : make directory "/etc/kubernetes"`, `alreadyso : make directory "/etc/kubernetes"`}; !slices.Equal(l.lines, want) {
+		t.Errorf("said %q, want %q", l.lines, want)
+	}
+}
+
+// slow counts how many of its changes are under way at once.
+type slow struct {
+	*fake.World
+	now, most atomic.Int32
+}
+
+func (s *slow) Do(ctx context.Context, c change.Change) error {
+	if n := s.now.Add(1); n > s.most.Load() {
+		s.most.Store(n)
+	}
+	time.Sleep(5 * time.Millisecond)
+	defer s.now.Add(-1)
+	return s.World.Do(ctx, c)
+}
+
+func TestChangesOfOneTargetDoNotMeet(t *testing.T) {
+	pull := func(ref string) change.Change { return change.PullImage{Ref: ref, Always: true} }
+	for most, cs := range map[int32][]change.Change{1: {pull("a"), pull("a"), pull("a")}, 3: {pull("a"), pull("b"), pull("c")}} {
+		w := &slow{World: fake.New()}
+		e, _ := env(w)
+		if err := e.DoAll(t.Context(), cs...); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.most.Load(); got != most {
+			t.Errorf("%d of %v were under way at once, want %d", got, cs, most)
+		}
+	}
+}
+
+// interrupted ends the context while a change is under way.
+type interrupted struct {
+	*fake.World
+	stop func()
+}
+
+func (w interrupted) Do(ctx context.Context, c change.Change) error {
+	w.stop()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return w.World.Do(ctx, c)
+}
+
+func TestAnInterruptLetsTheChangeInHandEnd(t *testing.T) {
+	ctx, stop := context.WithCancelCause(t.Context())
+	w := fake.New()
+	e, _ := env(interrupted{w, func() { stop(errors.New("interrupted by the user")) }})
+	err := e.Do(ctx, change.MakeDir{Path: "/first"}, change.MakeDir{Path: "/second"})
+	if err == nil || !strings.Contains(err.Error(), "interrupted by the user") {
+		t.Errorf("the error does not say why the run ended: %v", err)
+	}
+	_, first := w.Files["/first"]
+	_, second := w.Files["/second"]
+	if !first || second {
+		t.Errorf("first made: %v, second made: %v", first, second)
+	}
+}
+
+func TestALongWaitTellsWhatIsMissing(t *testing.T) {
+	w := fake.New()
+	at := w.Now()
+	w.Clock = func() time.Time { at = at.Add(time.Second); return at }
+	looks := 0
+	e, l := env(w)
+	err := e.Await(t.Context(), world.Condition{Name: "the moon", Timeout: time.Minute, Check: func(context.Context, change.Reader) error {
+		if looks++; looks < 25 {
+			return errors.New("it is day")
+		}
+		return nil
+	}})
+	reminders := 0
+	for _, line := range l.lines {
+		if line == "said : still waiting for the moon: it is day" {
+			reminders++
+		}
+	}
+	if err != nil || reminders != 2 {
+		t.Errorf("%v; %d reminders in 25 looks, want 2: %q", err, reminders, l.lines)
+	}
+}

@@ -1,0 +1,100 @@
+package report
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/problem"
+)
+
+// told renders events and returns both streams.
+func told(t *Text, events ...flow.Event) (out, err string) {
+	var o, e bytes.Buffer
+	t.Out, t.Err = &o, &e
+	for _, event := range events {
+		t.Emit(event)
+	}
+	t.Close()
+	return o.String(), e.String()
+}
+
+func said(text string, place ...flow.Slot) flow.Event {
+	return flow.Event{Kind: flow.Said, Phase: "p", Text: text, Place: place}
+}
+
+func joined(place ...flow.Slot) flow.Event { return flow.Event{Kind: flow.Joined, Place: place} }
+
+func TestBranchesAreToldInTheOrderOfTheTree(t *testing.T) {
+	left, right := flow.Slot{Group: 1, Index: 0, Of: 2}, flow.Slot{Group: 1, Index: 1, Of: 2}
+	inner, outer := flow.Slot{Group: 2, Index: 0, Of: 2}, flow.Slot{Group: 2, Index: 1, Of: 2}
+	out, _ := told(&Text{},
+		said("1"), said("5", right), said("2", left), said("4", left, outer), joined(right),
+		joined(left, outer), said("3", left, inner), joined(left, inner), joined(left), said("6"))
+	if want := "[p] 1\n[p] 2\n[p] 3\n[p] 4\n[p] 5\n[p] 6\n"; out != want {
+		t.Errorf("told\n%swant\n%s", out, want)
+	}
+}
+
+func TestTheFirstBranchIsToldAtOnce(t *testing.T) {
+	var out bytes.Buffer
+	text := &Text{Out: &out}
+	text.Emit(said("at once", flow.Slot{Group: 1, Index: 0, Of: 2}))
+	text.Emit(said("later", flow.Slot{Group: 1, Index: 1, Of: 2}))
+	if out.String() != "[p] at once\n" {
+		t.Errorf("told %q", out.String())
+	}
+}
+
+func TestWhatWasHeldBackIsToldAtTheEnd(t *testing.T) {
+	out, _ := told(&Text{}, said("of a branch that another kept waiting", flow.Slot{Group: 1, Index: 1, Of: 2}))
+	if !strings.Contains(out, "kept waiting") {
+		t.Errorf("told %q", out)
+	}
+}
+
+func TestEachKindOfEventHasItsLine(t *testing.T) {
+	file := change.WriteFile{Path: "/f", Data: []byte("text\n")}
+	did := flow.Event{Kind: flow.Did, Phase: "certs/ca", Text: file.String(), Change: file}
+	wait := flow.Event{Kind: flow.Waiting, Phase: "w", Text: "the moon"}
+	skipped := flow.Event{Kind: flow.Skipped, Phase: "etcd/local", Text: "etcd is external"}
+	warned := flow.Event{Kind: flow.Warned, Phase: "w", Text: "look out"}
+	checked := flow.Event{Kind: flow.Warned, Check: "Swap", Text: "swap is on"}
+	for _, c := range []struct {
+		text     *Text
+		event    flow.Event
+		out, err string
+	}{
+		{&Text{}, did, "", ""},
+		{&Text{Verbosity: 1}, did, "[certs] done: write file \"/f\"\n", ""},
+		{&Text{Conditional: true}, did, "[certs] would write file \"/f\"\n\ttext\n", ""},
+		{&Text{}, wait, "[w] waiting for the moon\n", ""},
+		{&Text{Conditional: true}, wait, "[w] would wait for the moon\n", ""},
+		{&Text{}, skipped, "", ""},
+		{&Text{Verbosity: 1}, skipped, "[etcd] phase etcd/local is skipped: etcd is external\n", ""},
+		{&Text{}, warned, "", "[w] warning: look out\n"},
+		{&Text{Quiet: true}, warned, "", "[w] warning: look out\n"},
+		{&Text{}, checked, "", "\t[WARNING Swap]: swap is on\n"},
+		{&Text{}, flow.Event{Kind: flow.Printed, Text: "as it is"}, "as it is", ""},
+		{&Text{Quiet: true}, flow.Event{Kind: flow.Printed, Text: "as it is"}, "as it is", ""},
+		{&Text{Quiet: true}, said("nothing"), "", ""},
+		{&Text{}, flow.Event{Kind: flow.Undone, Phase: "x", Text: "write file"}, "[x] put back: write file\n", ""},
+	} {
+		if out, err := told(c.text, c.event); out != c.out || err != c.err {
+			t.Errorf("%s at verbosity %d:\n out %q, want %q\n err %q, want %q", c.event.Kind, c.text.Verbosity, out, c.out, err, c.err)
+		}
+	}
+}
+
+func TestAnErrorComesWithWhatToDo(t *testing.T) {
+	var b bytes.Buffer
+	inner := problem.New("asking it", errors.New("no answer"), "ask again")
+	Error(&b, problem.New("", fmt.Errorf("phase x: %w", inner), "look at the log"))
+	if want := "error: phase x: asking it: no answer\n  - look at the log\n  - ask again\n"; b.String() != want {
+		t.Errorf("told %q, want %q", b.String(), want)
+	}
+}
