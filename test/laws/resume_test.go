@@ -1,6 +1,7 @@
 package laws
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,6 +36,30 @@ func TestEveryCrashPointResumes(t *testing.T) {
 				}
 			})
 		})
+	})
+}
+
+// A run that the user stops says so, brings the change in hand to its end and is gone on with as one that was killed.
+func TestInterruptsResume(t *testing.T) {
+	each(t, func(t *testing.T, s subject) {
+		whole := s.on(s.machine(t))
+		out := whole.succeed(t)
+		want, changes := state(t, whole.machine, out.key), sorted(of(out.did))
+		for at := 1; at < len(out.did); at += 5 { // after the last one a run may well end before it looks
+			r := s.on(s.machine(t))
+			r.stop = at
+			first := r.do(t)
+			if !errors.Is(first.err, errInterrupted) && len(first.did) < len(out.did) {
+				t.Errorf("stopped at change %d the run says: %v", at, first.err)
+			}
+			second := r.again().succeed(t)
+			if diff := diff(want, state(t, r.machine, second.key)); diff != "" {
+				t.Errorf("stopped at change %d (-want +got):\n%s", at, diff)
+			}
+			if diff := diff(changes, sorted(append(of(first.did), of(second.did)...))); diff != "" {
+				t.Errorf("stopped at change %d (-want +got):\n%s", at, diff)
+			}
+		}
 	})
 }
 

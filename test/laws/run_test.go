@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -34,6 +35,7 @@ type run struct {
 	phases  []flow.Phase   // instead of the subject's
 	sel     flow.Selection // all phases, unless it says otherwise
 	fault   *fault.World   // what breaks; nil for nothing
+	stop    int            // the user interrupts while this change is under way, counted from 1; 0 for never
 	preview bool
 }
 
@@ -54,9 +56,12 @@ func (s subject) on(m *fake.World) run { return run{subject: s, machine: m, stor
 // again is the same command given once more, an hour later. Whatever it makes up comes out different.
 func (r run) again() run {
 	r.machine.Clock = memory.Ticking(r.machine.Now().Add(time.Hour))
-	r.fault = nil
+	r.fault, r.stop = nil, 0
 	return r
 }
+
+// errInterrupted is what the user reads who stops a run.
+var errInterrupted = errors.New("stopped by the user")
 
 // previewed is the same command with nothing but a look at what it would do.
 func (r run) previewed(t testing.TB) run {
@@ -73,7 +78,13 @@ func (r run) previewed(t testing.TB) run {
 // do runs the command to its end, good or bad.
 func (r run) do(t testing.TB) (out outcome) {
 	t.Helper()
-	seen := &trace{World: r.machine}
+	ctx, interrupt := context.WithCancelCause(t.Context())
+	defer interrupt(nil)
+	seen := &trace{World: r.machine, begins: func(nth int) {
+		if nth == r.stop {
+			interrupt(errInterrupted)
+		}
+	}}
 	j, err := journal.Open(r.around(seen), r.store, journal.Run{Command: r.name})
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +103,7 @@ func (r run) do(t testing.TB) (out outcome) {
 	if r.phases != nil {
 		phases = r.phases
 	}
-	out.err, out.crashed = attempt(t.Context(), e, phases, r.sel)
+	out.err, out.crashed = attempt(ctx, e, phases, r.sel)
 	if out.err == nil && !out.crashed {
 		if err := j.End(); err != nil {
 			t.Fatal(err)
@@ -152,12 +163,19 @@ func attempt(ctx context.Context, e *flow.Env, phases []flow.Phase, sel flow.Sel
 // trace notes what happens to the machine below it.
 type trace struct {
 	world.World
+	begins func(nth int) // told of each change when it begins
+
 	mu    sync.Mutex
+	begun int
 	did   []change.Change
 	waits []string
 }
 
 func (t *trace) Do(ctx context.Context, c change.Change) error {
+	t.mu.Lock()
+	t.begun++
+	t.begins(t.begun)
+	t.mu.Unlock()
 	err := t.World.Do(ctx, c)
 	if err == nil {
 		t.mu.Lock()

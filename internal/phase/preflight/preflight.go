@@ -4,6 +4,7 @@ package preflight
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/flag"
@@ -95,7 +96,11 @@ func pull(ctx context.Context, e *flow.Env, n *node.Node) error {
 	}
 	sayMissing(ctx, e, pulls)
 	rep := checks.NewReport(checks.ImagePull)
-	if err := pullAll(ctx, e, n, pulls); err != nil {
+	err = pullAll(ctx, e, n, pulls)
+	if stopped := context.Cause(ctx); stopped != nil {
+		return fmt.Errorf("stopped while pulling images: %w", stopped)
+	}
+	if err != nil {
 		rep.Fail("check the image names and the registry, or load the images into the container runtime by hand", "%v", err)
 	}
 	if rt, err := e.World.Runtime(ctx, n.CRISocket); err == nil {
