@@ -5,6 +5,7 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/node"
+	"kubeadm/internal/world/fault"
 )
 
 // What a reset that was killed leaves behind must not pass for the work of an init or join to
@@ -31,5 +32,18 @@ func TestResetLeavesTheDataOfAnExternalEtcd(t *testing.T) {
 	s.on(m).succeed(t)
 	if string(m.Files["/var/lib/etcd/member/wal"].Data) != "data" {
 		t.Error("they are gone")
+	}
+}
+
+// A file that cannot be removed is told, and keeps nothing else from being removed.
+func TestResetGoesOnWhenEtcdsDataStay(t *testing.T) {
+	r := subjects()[2].on(controlPlane(t))
+	r.fault = &fault.World{At: 3}
+	out := r.succeed(t)
+	if out.did[3].String() != `remove all Kubernetes containers` || r.machine.Services["kubelet"].Active {
+		t.Fatalf("not the removal of the data failed: %v", of(out.did))
+	}
+	if _, there := r.machine.Files["/etc/kubernetes/admin.conf"]; there {
+		t.Error("the credentials of the administrator are still there")
 	}
 }

@@ -44,20 +44,20 @@ var Etcd = flow.Phase{
 			e.Warn("this machine's etcd member was not removed from its cluster: %v", err)
 			e.Warn("remove it by hand on another control plane: etcdctl member remove <ID>")
 		}
-		return removeData(ctx, e, dir)
+		removeData(ctx, e, dir)
+		return nil
 	},
 }
 
 // removeData stops etcd first: it must not write into data that is being removed, and the
 // kubelet must not start it again.
-func removeData(ctx context.Context, e *flow.Env, dir string) error {
+func removeData(ctx context.Context, e *flow.Env, dir string) {
 	disown(ctx, e)
 	e.Say("stopping etcd and removing the contents of %q", dir)
 	tell(e, e.Do(ctx, change.SetService{Name: "kubelet"}), "stop the kubelet by hand: systemctl stop kubelet")
 	tell(e, e.Do(ctx, change.RemoveContainers{Socket: e.Local.CRISocket, Pod: manifest.Etcd}), "end etcd by hand")
-	return e.Do(ctx,
-		change.Remove{Path: e.Local.Paths.Manifest(manifest.Etcd)},
-		change.Remove{Path: dir, Contents: true})
+	tell(e, e.Do(ctx, change.Remove{Path: e.Local.Paths.Manifest(manifest.Etcd)}), "remove it by hand")
+	tell(e, e.Do(ctx, change.Remove{Path: dir, Contents: true}), "remove them by hand")
 }
 
 // leftover removes the data of a member whose manifest is gone, if this machine's certificates
@@ -70,7 +70,8 @@ func leftover(ctx context.Context, e *flow.Env) error {
 	if err != nil {
 		return err
 	}
-	return removeData(ctx, e, defaultDataDir)
+	removeData(ctx, e, defaultDataDir)
+	return nil
 }
 
 // defaultDataDir is where etcd's data are unless its manifest says otherwise.
