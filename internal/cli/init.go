@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kubeadm/internal/change"
 	"kubeadm/internal/config"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/flow"
@@ -113,8 +114,21 @@ func (p *program) runInit(c *cobra.Command, o *initOptions, sel flow.Selection) 
 		if s.whole() {
 			s.say(flow.Said, "using Kubernetes version "+n.Cluster.Version)
 		}
+		if p.finished(ctx, e, s, settled) {
+			s.phases, s.sel = workflow.InitAgain, flow.Selection{}
+		}
 		return s.run(ctx, e)
 	})
+}
+
+// finished tells whether this very init was brought to its end before, and what it made is alive.
+// Then it is not gone through again: since that time others may have changed what it made.
+func (p *program) finished(ctx context.Context, e *flow.Env, s *session, n *node.Node) bool {
+	if !s.whole() || s.dryRun || s.journal == nil || !s.journal.Finished() {
+		return false
+	}
+	admin := change.Identity{Kubeconfig: n.Paths.Kubeconfig("admin.conf"), Server: n.LocalServer()}
+	return e.World.Livez(ctx, admin) == nil
 }
 
 func (p *program) resolveInit(c *cobra.Command, real world.World, o *initOptions) (*node.Node, config.Run, error) {

@@ -3,9 +3,11 @@ package flow
 import (
 	"context"
 	"crypto"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -134,10 +136,8 @@ func (e *Env) do(ctx context.Context, c change.Change) error {
 		e.event(AlreadySo, c.String(), c)
 		return nil
 	}
-	// A change in hand is brought to its end even when the user interrupts.
-	if _, ok := c.(change.Breakable); !ok {
-		ctx = context.WithoutCancel(ctx)
-	}
+	ctx, cancel := e.bounded(ctx, c)
+	defer cancel()
 	if err := e.World.Do(ctx, c); err != nil {
 		return fmt.Errorf("could not %s: %w", c, err)
 	}
@@ -145,13 +145,28 @@ func (e *Env) do(ctx context.Context, c change.Change) error {
 	return nil
 }
 
-// DoAll makes changes that do not depend on each other, side by side.
-func (e *Env) DoAll(ctx context.Context, cs ...change.Change) error {
-	return e.branch(len(cs), func(i int, branch *Env) error { return branch.do(ctx, cs[i]) })
+// bounded is the context in which a change is carried out. A change in hand is brought to its end
+// even when the user interrupts, unless it may be broken off; what others must answer is bound by the user's time limits.
+func (e *Env) bounded(ctx context.Context, c change.Change) (context.Context, context.CancelFunc) {
+	if _, ok := c.(change.Breakable); !ok {
+		ctx = context.WithoutCancel(ctx)
+	}
+	kind, _, _ := strings.Cut(c.Target(), ":")
+	limit := map[string]time.Duration{"object": e.Local.Timeouts.KubernetesAPI, "member": e.Local.Timeouts.EtcdAPI}[kind]
+	if limit <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, limit)
 }
 
-// branch runs n functions side by side, each with an Env that tells its events from the others'.
-func (e *Env) branch(n int, run func(i int, branch *Env) error) error {
+// DoAll makes changes that do not depend on each other, side by side, and tells of all that fail.
+func (e *Env) DoAll(ctx context.Context, cs ...change.Change) error {
+	return errors.Join(e.branch(len(cs), func(i int, branch *Env) error { return branch.do(ctx, cs[i]) })...)
+}
+
+// branch runs n functions side by side, each with an Env that tells its events from the others', and
+// returns what each of them returned.
+func (e *Env) branch(n int, run func(i int, branch *Env) error) []error {
 	group := int(e.groups.Add(1))
 	return together(n, func(i int) error {
 		branch := e.beside(Slot{Group: group, Index: i, Of: n})

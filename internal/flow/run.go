@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,9 +61,9 @@ func (r *runner) children(ctx context.Context, e *Env, prefix string, p Phase) e
 	if !p.Parallel {
 		return r.all(ctx, e, prefix, p.Phases)
 	}
-	return e.branch(len(p.Phases), func(i int, branch *Env) error {
+	return cmp.Or(e.branch(len(p.Phases), func(i int, branch *Env) error {
 		return r.one(ctx, branch, prefix, p.Phases[i])
-	})
+	})...)
 }
 
 func (r *runner) one(ctx context.Context, e *Env, prefix string, p Phase) error {
@@ -142,9 +143,8 @@ func (r *runner) body(ctx context.Context, e *Env, p Phase, address string) erro
 	return r.children(ctx, e, address+"/", p)
 }
 
-// together runs n functions side by side and returns the error of the first, in order, that
-// failed. A panic comes out in the caller's goroutine, where it can be told apart from an error.
-func together(n int, run func(i int) error) error {
+// together runs n functions side by side and returns what each of them returned. A panic comes out in the caller's goroutine, where it can be told apart from an error.
+func together(n int, run func(i int) error) []error {
 	errs := make([]error, n)
 	panics := make([]any, n)
 	var wg sync.WaitGroup
@@ -159,9 +159,6 @@ func together(n int, run func(i int) error) error {
 		if panics[i] != nil {
 			panic(panics[i])
 		}
-		if errs[i] != nil {
-			return errs[i]
-		}
 	}
-	return nil
+	return errs
 }

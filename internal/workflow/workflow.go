@@ -40,6 +40,9 @@ var Init = []flow.Phase{
 	joincommand.Phase,
 }
 
+// InitAgain is what is left to do where an earlier run of the same init did everything.
+var InitAgain = []flow.Phase{joincommand.Again}
+
 // Join makes this machine a node of a cluster.
 var Join = []flow.Phase{
 	preflight.Join,

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"text/template"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"kubeadm/internal/change"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
@@ -22,23 +25,54 @@ var Phase = flow.Phase{
 		if err != nil {
 			return err
 		}
-		path := n.Paths.Kubeconfig("admin.conf")
-		data, err := e.World.ReadFile(ctx, path)
+		return show(ctx, e, n)
+	},
+}
+
+func show(ctx context.Context, e *flow.Env, n *node.Node) error {
+	data, err := e.World.ReadFile(ctx, n.Paths.Kubeconfig("admin.conf"))
+	if err != nil {
+		return err
+	}
+	admin, err := pki.ParseKubeconfig(data)
+	if err != nil {
+		return err
+	}
+	for _, t := range n.Tokens {
+		text, err := nextSteps(e.Withhold, n, admin, t)
 		if err != nil {
 			return err
 		}
-		admin, err := pki.ParseKubeconfig(data)
+		e.Print(text)
+	}
+	return nil
+}
+
+// Again shows the same on a machine where an earlier run did everything, for the tokens that are still good.
+var Again = flow.Phase{
+	Name:  Phase.Name,
+	Short: Phase.Short,
+	Run: func(ctx context.Context, e *flow.Env) error {
+		n, as, err := e.Cluster(ctx)
 		if err != nil {
 			return err
 		}
+		e.Say("this very command has made this machine a control plane before: nothing is changed")
+		good := *n
+		good.Tokens = nil
 		for _, t := range n.Tokens {
-			text, err := nextSteps(e.Withhold, n, admin, t)
-			if err != nil {
+			_, err := e.World.Object(ctx, change.RefOf(manifest.Token(t, e.World.Now()), as))
+			switch {
+			case err == nil:
+				good.Tokens = append(good.Tokens, t)
+			case !apierrors.IsNotFound(err):
 				return err
 			}
-			e.Print(text)
 		}
-		return nil
+		if len(good.Tokens) == 0 {
+			e.Say("its tokens have expired; this makes a new one: kubeadm token create --print-join-command")
+		}
+		return show(ctx, e, &good)
 	},
 }
 

@@ -3,6 +3,7 @@ package cri
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -26,13 +27,18 @@ func (r Runtimes) Image(ctx context.Context, socket, ref string) (bool, error) {
 	return found.Image != nil, nil
 }
 
-// pull has no time limit of its own: how long a download takes is not ours to know.
+// pullLimit is far beyond what any image takes on a connection that is of use.
+const pullLimit = 30 * time.Minute
+
+// pull brings one image, however slow the connection is, within pullLimit.
 func pull(ctx context.Context, p change.PullImage) error {
 	c, err := connect(ctx, p.Socket)
 	if err != nil {
 		return err
 	}
 	defer c.close()
+	ctx, cancel := context.WithTimeoutCause(ctx, pullLimit, fmt.Errorf("it took longer than %s", pullLimit))
+	defer cancel()
 	err = again(ctx, func() error {
 		_, err := c.PullImage(ctx, &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: p.Ref}})
 		return err

@@ -24,7 +24,8 @@ const (
 
 // Cluster reads and changes the members of etcd clusters. It is safe for use by many at once.
 type Cluster struct {
-	// Bound limits how long one change, with all its attempts, may take; two minutes if it is zero.
+	// Bound limits how long one change, with all its attempts, may take where its context has no
+	// deadline; two minutes if it is zero.
 	Bound time.Duration
 
 	readFile func(path string) ([]byte, error)
@@ -66,7 +67,7 @@ func (k *Cluster) Do(ctx context.Context, c change.Change) error {
 	var last error
 	err := world.Poll(ctx, nil, world.Condition{
 		Name:    "etcd",
-		Timeout: cmp.Or(k.Bound, defaultBound),
+		Timeout: k.limit(ctx),
 		Check: func(ctx context.Context, _ change.Reader) error {
 			last = k.anywhere(ctx, set.Via, func(ctx context.Context, c clientv3.Cluster) error {
 				return step(ctx, c, set)
@@ -113,3 +114,11 @@ func (k *Cluster) anywhere(ctx context.Context, via change.Etcd, do func(context
 type final struct{ error }
 
 func (f final) Unwrap() error { return f.error }
+
+// limit is how long a change may take: until the context's deadline, or else the Bound.
+func (k *Cluster) limit(ctx context.Context) time.Duration {
+	if deadline, ok := ctx.Deadline(); ok {
+		return max(time.Until(deadline), time.Millisecond)
+	}
+	return cmp.Or(k.Bound, defaultBound)
+}

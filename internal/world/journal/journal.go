@@ -50,6 +50,8 @@ type World struct {
 	undo   []inverse
 	others string // command of an unfinished run that is not this one
 	first  bool   // the journal was empty
+	// finished: a run of the same name and details came to its end, and nothing was changed since
+	finished bool
 }
 
 // Run names a command and what it is to do. A run goes on with an unfinished one of the same command
@@ -104,8 +106,11 @@ func Open(real world.World, store Store, run Run) (*World, error) {
 		case e.End && current.Details != run.Details:
 			over = true
 			clear(w.made)
+		case e.End:
+			w.finished = true
 		case e.Target != "":
 			w.made[e.Target] = w.made[e.Target].with(e.Sum)
+			w.finished = false
 		case e.Undone != "":
 			delete(w.made, e.Undone)
 		}
@@ -141,6 +146,9 @@ func load[T any](store Store, name string) ([]T, error) {
 
 // First tells whether no earlier run, of whatever name, is in the journal.
 func (w *World) First() bool { return w.first }
+
+// Finished tells whether a run of the same name and details came to its end and was not begun again.
+func (w *World) Finished() bool { return w.finished }
 
 // Unfinished is the command of another run that was not brought to its end; empty if there is none.
 func (w *World) Unfinished() string { return w.others }

@@ -23,7 +23,8 @@ const (
 type Cluster struct {
 	// UserAgent is what requests say they come from, such as "kubeadm/v1.37.1".
 	UserAgent string
-	// Bound limits how long one change, with all its attempts, may take; one minute if it is zero.
+	// Bound limits how long one change, with all its attempts, may take where its context has no
+	// deadline; one minute if it is zero.
 	Bound time.Duration
 
 	readFile func(path string) ([]byte, error)
