@@ -44,6 +44,8 @@ type Services interface {
 	// Service tells the state of a unit. An unknown unit is a zero Service; no
 	// supported init system is ErrNoInitSystem.
 	Service(ctx context.Context, name string) (Service, error)
+	// ServiceLog is the end of what a unit's program wrote, at most 2 KiB; empty where nobody keeps it.
+	ServiceLog(ctx context.Context, name string) (string, error)
 }
 
 // Service is the state of one unit.
@@ -179,7 +181,7 @@ type Container struct {
 	Running                  bool
 	ExitCode                 int32
 	Attempt                  uint32 // how often it was started again
-	Log                      string // last lines, at most 2 KiB; empty if there are none
+	Log                      string // last lines, at most 8 KiB; empty if there are none
 }
 
 // Members is the etcd cluster.

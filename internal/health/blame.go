@@ -43,8 +43,8 @@ func (b *blame) explain(ctx context.Context, r change.Reader, err error) error {
 	if first {
 		b.before = last
 	}
-	said := lastLines(last.Log, 3)
-	err = fmt.Errorf("its container ended with exit code %d (start %d): %s", last.ExitCode, last.Attempt+1, said)
+	said := reason(last.Log)
+	err = fmt.Errorf("container %s ended with exit code %d (start %d): %s", b.component, last.ExitCode, last.Attempt+1, said)
 	if last.ID != b.before.ID && (b.ends(last) >= hopelessEnds || badArguments(said)) {
 		return world.GiveUp(err)
 	}
@@ -75,8 +75,27 @@ func (b *blame) lastEnded(ctx context.Context, r change.Reader) (change.Containe
 
 // badArguments tells whether a component refused its own command line: it will do so for ever.
 func badArguments(said string) bool {
-	return slices.ContainsFunc([]string{"unknown flag", "unknown shorthand flag", "invalid argument", "flag provided but not defined", "bad flag syntax"},
+	return slices.ContainsFunc([]string{"unknown flag", "unknown shorthand flag", "invalid argument", "flag provided but not defined", "bad flag syntax", "for flag -"},
 		func(sign string) bool { return strings.Contains(said, sign) })
+}
+
+// reason is the line with which a component's log says why it ended, else the last three lines.
+// The first such line is it: those of a panic that follow tell where and no longer why.
+func reason(log string) string {
+	const limit = 500
+	for line := range strings.Lines(log) {
+		if saysWhy(line) {
+			line = strings.TrimSpace(line)
+			return line[:min(len(line), limit)]
+		}
+	}
+	return lastLines(log, 3)
+}
+
+// saysWhy tells whether a line is the last thing that klog, zap, a flag library or Go's runtime writes.
+func saysWhy(line string) bool {
+	return badArguments(line) || slices.ContainsFunc([]string{`"command failed"`, `"level":"fatal"`, `"level":"panic"`, "panic: "},
+		func(sign string) bool { return strings.Contains(line, sign) })
 }
 
 func lastLines(log string, n int) string {

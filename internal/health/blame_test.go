@@ -61,3 +61,16 @@ func TestAWaitGivesUpOnlyForWhatItHasSeen(t *testing.T) {
 		})
 	}
 }
+
+func TestTheReasonIsFoundInTheLog(t *testing.T) {
+	for name, c := range map[string]struct{ log, want string }{
+		"klog":    {"I1 version\nE1 run.go:72] \"command failed\" err=\"open /nope\"\n", `E1 run.go:72] "command failed" err="open /nope"`},
+		"zap":     {"{\"level\":\"info\"}\n{\"level\":\"panic\",\"error\":\"no space left\"}\npanic: failed\nmain.go:1\n", `{"level":"panic","error":"no space left"}`},
+		"usage":   {"invalid value \"x\" for flag -quota: parse error\nUsage:\n  etcd [flags]\n", `invalid value "x" for flag -quota: parse error`},
+		"nothing": {"a\nb\nc\nd\n", "b | c | d"},
+	} {
+		if got := reason(c.log); got != c.want {
+			t.Errorf("%s: got %s, want %s", name, got, c.want)
+		}
+	}
+}

@@ -28,6 +28,7 @@ func Kubelet(ctx context.Context, r change.Reader, n *node.Node) world.Condition
 		port = *config.HealthzPort
 	}
 	url := fmt.Sprintf("http://%s/healthz", net.JoinHostPort(host, fmt.Sprint(port)))
+	var d downs
 	return world.Condition{
 		Name:    "the kubelet at " + url,
 		Timeout: n.Timeouts.Kubelet,
@@ -35,7 +36,7 @@ func Kubelet(ctx context.Context, r change.Reader, n *node.Node) world.Condition
 			if port == 0 {
 				return nil // the user has turned the endpoint off
 			}
-			return well(ctx, r, change.Request{URL: url, Loopback: true})
+			return d.explain(ctx, r, well(ctx, r, change.Request{URL: url, Loopback: true}))
 		},
 	}
 }
@@ -50,14 +51,19 @@ func kubeletConfig(ctx context.Context, r change.Reader, n *node.Node) *kubeletc
 	return &own
 }
 
-// APIServer holds once this machine's API server says that it is alive.
+// APIServer holds once this machine's API server says that it is alive. Where the etcd beside it
+// has failed, that is what the user reads.
 func APIServer(n *node.Node, as change.Identity) world.Condition {
-	b := &blame{socket: n.CRISocket, component: release.APIServer}
+	b, etcd := &blame{socket: n.CRISocket, component: release.APIServer}, &blame{socket: n.CRISocket, component: "etcd"}
 	return world.Condition{
 		Name:    "kube-apiserver at " + n.LocalServer() + "/livez",
 		Timeout: n.Timeouts.ControlPlane,
 		Check: func(ctx context.Context, r change.Reader) error {
-			return b.explain(ctx, r, r.Livez(ctx, as))
+			err := r.Livez(ctx, as)
+			if behind := etcd.explain(ctx, r, err); behind != err {
+				return behind
+			}
+			return b.explain(ctx, r, err)
 		},
 	}
 }
@@ -85,8 +91,7 @@ func well(ctx context.Context, r change.Reader, req change.Request) error {
 // KubeletHelp adds the next steps to the error of a kubelet that does not come up.
 func KubeletHelp(err error) error {
 	return problem.New("", err,
-		"see why the kubelet does not run: systemctl status kubelet; journalctl -xeu kubelet",
-		"then give the same command again: it goes on from here")
+		"see why the kubelet does not run: systemctl status kubelet; journalctl -xeu kubelet")
 }
 
 // ComponentHelp adds the next steps to the error of a component that does not come up.
@@ -94,5 +99,5 @@ func ComponentHelp(n *node.Node, err error) error {
 	return problem.New("", err,
 		fmt.Sprintf("list the containers: crictl --runtime-endpoint %s ps -a", n.CRISocket),
 		fmt.Sprintf("read one's log: crictl --runtime-endpoint %s logs CONTAINERID", n.CRISocket),
-		"mend the cause (settings are in the configuration given to this command), then give the same command again: it goes on from here")
+		"if the settings given to this command must change: kubeadm reset, then the command with the new ones")
 }

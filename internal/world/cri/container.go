@@ -82,10 +82,11 @@ func (r Runtimes) container(s *runtimeapi.ContainerStatus) change.Container {
 	}
 }
 
-// Bounds of a log: what is read of the file, whose lines carry prefixes, and what is kept.
+// Bounds of a log: what is read of the file, whose lines carry prefixes, and what is kept. What a
+// program gives as its reason may stand before a long list of its flags or calls.
 const (
-	logRead = 8 << 10
-	logKept = 2 << 10
+	logRead = 32 << 10
+	logKept = 8 << 10
 )
 
 // log is the end of a container's log; empty when there is none to be read, since a log is a help and never the point.

@@ -344,7 +344,7 @@ func TestLogs(t *testing.T) {
 		"parts of a line":  {line("P", "one ") + line("P", "two ") + line("F", "three"), "one two three\n"},
 		"an empty line":    {line("F", "a") + line("F", "") + line("F", "b"), "a\n\nb\n"},
 		"cut off":          {"the end of a line" + strings.Repeat("!", logRead-18-194*len(line("F", "x"))) + "\n" + strings.Repeat(line("F", "x"), 194), strings.Repeat("x\n", 194)},
-		"more than enough": {strings.Repeat(line("F", strings.Repeat("y", 99)), 30), strings.Repeat(strings.Repeat("y", 99)+"\n", 20)},
+		"more than enough": {strings.Repeat(line("F", strings.Repeat("y", 99)), 120), strings.Repeat(strings.Repeat("y", 99)+"\n", 81)},
 		"one long line":    {line("F", strings.Repeat("z", 3*logKept)), strings.Repeat("z", logKept-1) + "\n"},
 	} {
 		r := Runtimes{Tail: func(string, int64) ([]byte, error) { return []byte(c.raw), nil }}

@@ -59,6 +59,24 @@ func (m Machine) Service(ctx context.Context, name string) (change.Service, erro
 	return s, nil
 }
 
+// ServiceLog is the end of what a unit's program wrote, as the journal of systemd has it.
+func (m Machine) ServiceLog(ctx context.Context, name string) (string, error) {
+	in, err := running()
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	if _, ok := in.(systemd); !ok {
+		return "", nil // where OpenRC lets a service write is up to each
+	}
+	text, err := systemd{}.log(ctx, name)
+	if err != nil {
+		return "", fmt.Errorf("reading what service %q wrote: %w", name, err)
+	}
+	return text, nil
+}
+
 func setService(ctx context.Context, c change.SetService) error {
 	in, err := running()
 	if err != nil {

@@ -3,6 +3,7 @@ package linux
 import (
 	"context"
 	"fmt"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"time"
@@ -50,6 +51,17 @@ func (systemd) stop(ctx context.Context, name string) error {
 		return err
 	}
 	return job(ctx, name, conn.StopUnitContext)
+}
+
+// log leaves out what systemd itself says of the unit; see systemd.journal-fields(7).
+func (systemd) log(ctx context.Context, name string) (string, error) {
+	const lines, limit = "20", 2048
+	text, err := exec.CommandContext(ctx, "journalctl", "--quiet", "--no-pager", "--output=cat", "--lines="+lines,
+		"_SYSTEMD_UNIT="+unitName(name)).Output()
+	if err != nil {
+		return "", err
+	}
+	return string(text[max(0, len(text)-limit):]), nil
 }
 
 func connect(ctx context.Context) (*dbus.Conn, error) {

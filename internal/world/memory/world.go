@@ -60,6 +60,9 @@ func (w *World) Service(_ context.Context, name string) (change.Service, error) 
 	return w.Services[name], nil
 }
 
+// ServiceLog is empty: the programs of services write nothing here.
+func (w *World) ServiceLog(context.Context, string) (string, error) { return "", nil }
+
 // Mounts lists mount points at and below dir.
 func (w *World) Mounts(_ context.Context, dir string) ([]string, error) {
 	w.mu.Lock()

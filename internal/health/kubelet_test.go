@@ -1,0 +1,59 @@
+package health
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/world"
+)
+
+// unit is a machine of which only the kubelet's service and the clock are looked at.
+type unit struct {
+	change.Reader
+	now     time.Time
+	service change.Service
+	log     string
+}
+
+func (u *unit) Now() time.Time { return u.now }
+
+func (u *unit) Service(context.Context, string) (change.Service, error) { return u.service, nil }
+
+func (u *unit) ServiceLog(context.Context, string) (string, error) { return u.log, nil }
+
+func TestTheKubeletsLastWords(t *testing.T) {
+	down := change.Service{Exists: true, Enabled: true, Active: true}
+	up := down
+	up.Since = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		states  []change.Service
+		logs    []string
+		says    string
+		givesUp bool
+	}{
+		"runs":                    {[]change.Service{up}, []string{"unknown flag: --x"}, "no answer", false},
+		"ended for its flags":     {[]change.Service{down, down}, []string{"dump\nunknown flag: --x\n", "dump\nunknown flag: --x\n"}, "its last words were: unknown flag: --x", true},
+		"ended before the wait":   {[]change.Service{down, down}, []string{"failed to load kubelet config file", "no space"}, "its last words were: no space", false},
+		"ended for something odd": {[]change.Service{down, down}, []string{"too many open files", "too many open files"}, "too many open files", false},
+		"runs again":              {[]change.Service{down, up}, []string{"unknown flag: --x", "unknown flag: --x"}, "no answer", false},
+		"no service":              {[]change.Service{{}}, []string{"unknown flag: --x"}, "no answer", false},
+		"no log":                  {[]change.Service{down, down}, []string{"", ""}, "no answer", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var d downs
+			u := &unit{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+			var err error
+			for i := range c.states {
+				u.now, u.service, u.log = u.now.Add(lookEvery), c.states[i], c.logs[i]
+				err = d.explain(t.Context(), u, errors.New("no answer"))
+			}
+			if err == nil || !strings.Contains(err.Error(), c.says) || world.Hopeless(err) != c.givesUp {
+				t.Errorf("%v; gives up: %v", err, world.Hopeless(err))
+			}
+		})
+	}
+}
