@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -32,7 +33,7 @@ func NewStore(dir string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("taking the lock of this machine: %w", err)
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := lock(f); err != nil {
 		defer f.Close()
 		if !errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, fmt.Errorf("taking the lock of this machine: %w", err)
@@ -44,6 +45,18 @@ func NewStore(dir string) (*Store, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	return &Store{dir: dir, lock: f}, nil
+}
+
+// lock is patient for a moment: a run that was killed has the lock until the kernel has cleared it away.
+func lock(f *os.File) error {
+	const tries, pause = 20, 50 * time.Millisecond
+	for try := 1; ; try++ {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) || try == tries {
+			return err
+		}
+		time.Sleep(pause)
+	}
 }
 
 // lockFile is in memory only and not in dir: nothing may be written to the disk before the
@@ -103,8 +116,10 @@ func (s *Store) create(path string) (*os.File, error) {
 	if err := makeDirs(filepath.Dir(parent), 0o755); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(makeDirs(parent, 0o700), makeDirs(s.dir, 0o700)); err != nil {
-		return nil, err
+	for _, dir := range []string{parent, s.dir} {
+		if err := makeDirs(dir, 0o700); err != nil {
+			return nil, err
+		}
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

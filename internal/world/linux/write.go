@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/problem"
 )
 
 // writeFile replaces the file as a whole: it is written beside the old one, synced and renamed.
@@ -152,8 +153,15 @@ func syncDir(path string) error {
 	return nil
 }
 
-// explain drops the names of temporary files from an error and names the file system that is full.
+// explain drops the names of temporary files from an error and names the file system that is full or read-only.
 func explain(path string, err error) error {
+	if errors.Is(err, unix.EROFS) {
+		return problem.New("", plain(path, err), "make it writable, for example: mount -o remount,rw "+mountOf(path))
+	}
+	return plain(path, err)
+}
+
+func plain(path string, err error) error {
 	var p *fs.PathError
 	var l *os.LinkError
 	switch {
