@@ -3,9 +3,11 @@ package workflow
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -63,6 +65,12 @@ func empower(ctx context.Context, e *flow.Env, admin change.Identity) error {
 		return err
 	}
 	err := look(ctx, e.World)
+	if unreachable(err) { // as right after kubelet-start, where phases are given one by one
+		if err := e.Await(ctx, reachable(e, admin, look)); err != nil {
+			return problem.New("", err, "see whether the control plane runs: kubeadm init phase wait-control-plane")
+		}
+		err = look(ctx, e.World)
+	}
 	if err == nil {
 		return nil
 	}
@@ -78,4 +86,25 @@ func empower(ctx context.Context, e *flow.Env, admin change.Identity) error {
 		Timeout: e.Local.Timeouts.KubernetesAPI,
 		Check:   look,
 	})
+}
+
+// reachable holds once the API server gives any answer at all.
+func reachable(e *flow.Env, as change.Identity, look func(context.Context, change.Reader) error) world.Condition {
+	return world.Condition{
+		Name:    "kube-apiserver at " + as.Server,
+		Timeout: e.Local.Timeouts.KubernetesAPI,
+		Check: func(ctx context.Context, r change.Reader) error {
+			if err := look(ctx, r); unreachable(err) {
+				return err
+			}
+			return nil
+		},
+	}
+}
+
+// unreachable tells whether err is that of a request that got no answer, other than for lack of trust.
+func unreachable(err error) bool {
+	var request *url.Error
+	var untrusted *tls.CertificateVerificationError
+	return errors.As(err, &request) && !errors.As(err, &untrusted)
 }

@@ -1,0 +1,56 @@
+package workflow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/world"
+	"kubeadm/internal/world/fake"
+)
+
+// late is a machine whose API server gives no answer to the first questions.
+type late struct {
+	*fake.World
+	questions, silent int
+}
+
+func (l *late) Object(_ context.Context, ref change.Ref) (*unstructured.Unstructured, error) {
+	if l.questions++; l.questions <= l.silent {
+		return nil, fmt.Errorf("reading: %w", &url.Error{Op: "Get", URL: "https://10.0.0.1:6443", Err: errors.New("connection refused")})
+	}
+	return &unstructured.Unstructured{}, nil
+}
+
+func (l *late) Await(ctx context.Context, c world.Condition) error { return world.Poll(ctx, l, c) }
+
+// Given one by one, phases come to an API server that is only just starting.
+func TestTheAdministratorWaitsForTheAPIServer(t *testing.T) {
+	for silent, answers := range map[int]bool{0: true, 5: true, 1000: false} {
+		l := &late{World: fake.New(), silent: silent}
+		e := flow.New(flow.Env{World: l, Emit: func(flow.Event) {}})
+		e.Local.Timeouts.KubernetesAPI = 300 * time.Millisecond
+		err := empower(t.Context(), e, change.Identity{Kubeconfig: "/admin.conf"})
+		if (err == nil) != answers {
+			t.Errorf("silent %d times: %v", silent, err)
+		}
+	}
+}
+
+func TestAnswersAreNotWaitedFor(t *testing.T) {
+	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "clusterrolebindings"}, "kubeadm:cluster-admins", nil)
+	for _, err := range []error{nil, refused, errors.New("reading the kubeconfig: bad YAML")} {
+		if unreachable(err) {
+			t.Errorf("%v passes for silence", err)
+		}
+	}
+}
