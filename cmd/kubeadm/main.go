@@ -24,12 +24,13 @@ func main() {
 	}
 }
 
-// interrupt ends the run in good order at the first signal; the second one kills.
+// interrupt ends the run in good order at the first signal; a second Ctrl-C kills. SIGTERM counts
+// once, since timeout(1) and its like send it twice in a row: to the process and to its group.
 func interrupt(cancel context.CancelCauseFunc) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	<-signals
-	signal.Stop(signals)
+	signal.Reset(os.Interrupt)
 	cancel(errors.New("interrupted"))
 }
 
