@@ -16,6 +16,8 @@ import (
 )
 
 func main() {
+	// That nobody reads along any more, as behind head(1), is no reason to stop half-way.
+	signal.Ignore(syscall.SIGPIPE)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	go interrupt(cancel)
 	if err := cli.Run(ctx, host(), os.Args[1:]); err != nil {
@@ -27,8 +29,12 @@ func main() {
 // interrupt ends the run in good order at the first signal; a second Ctrl-C kills. SIGTERM counts
 // once, since timeout(1) and its like send it twice in a row: to the process and to its group.
 func interrupt(cancel context.CancelCauseFunc) {
+	heeded := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // nohup(1) has it ignored, and Notify would end that
+		heeded = append(heeded, syscall.SIGHUP)
+	}
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(signals, heeded...)
 	<-signals
 	signal.Reset(os.Interrupt)
 	cancel(errors.New("interrupted"))
