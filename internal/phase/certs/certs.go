@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"strings"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/flag"
@@ -130,7 +131,7 @@ func leaf(ctx context.Context, e *flow.Env, p pki.Profile) error {
 		return err
 	}
 	if found.Certificate != nil {
-		return keepLeaf(e, p, found, ca)
+		return keepLeaf(ctx, e, p, found, ca)
 	}
 	if !ca.CanIssue() {
 		return problem.New("", fmt.Errorf("%s does not exist and the key of its CA is not on this machine", n.Paths.Cert(p.Base)),
@@ -158,13 +159,25 @@ func leaf(ctx context.Context, e *flow.Env, p pki.Profile) error {
 	return write(ctx, e, p, cert, key)
 }
 
-func keepLeaf(e *flow.Env, p pki.Profile, found pki.Stored, ca pki.CA) error {
+func keepLeaf(ctx context.Context, e *flow.Env, p pki.Profile, found pki.Stored, ca pki.CA) error {
 	cert, err := found.Leaf(ca.Certificate, e.World.Now())
 	if err != nil {
 		return broken(e.Local.Paths.Cert(p.Base), err)
 	}
 	if err := pki.CheckPeriod(cert, e.World.Now()); err != nil {
 		e.Warn("%v", err)
+	}
+	n, err := e.Node(ctx)
+	if err != nil {
+		return err
+	}
+	spec, _, err := p.Spec(n.Site(), validity(e, n.Cluster.CertValidity))
+	if err != nil {
+		return err
+	}
+	if missing := spec.SANs.NotCovered(cert); len(missing) > 0 {
+		e.Warn("the existing %q certificate is not good for %s; to have a new one made, move %s and its key away",
+			p.Base, strings.Join(missing, ", "), n.Paths.Cert(p.Base))
 	}
 	e.Say("using the existing %q certificate and key", p.Base)
 	return nil

@@ -70,7 +70,11 @@ func file(ctx context.Context, e *flow.Env, p pki.KubeconfigProfile) error {
 		return err
 	}
 	if old != nil {
-		return keep(ctx, e, existing{path, old}, ca.Certificate, server(n, p))
+		f := existing{path: path, data: old}
+		if p.PerNode {
+			f.owner = p.UserOn(n.Name)
+		}
+		return keep(ctx, e, f, ca.Certificate, server(n, p))
 	}
 	if !ca.CanIssue() {
 		return problem.New("", fmt.Errorf("%s does not exist and the CA's key is not on this machine", path),
@@ -112,8 +116,9 @@ func issue(e *flow.Env, n *node.Node, p pki.KubeconfigProfile, ca pki.CA) ([]byt
 
 // existing is a kubeconfig file that is there already.
 type existing struct {
-	path string
-	data []byte
+	path  string
+	data  []byte
+	owner string // whose certificate it is to hold; empty if that is all one
 }
 
 // keep checks that the file trusts this cluster's CA.
@@ -129,6 +134,10 @@ func keep(ctx context.Context, e *flow.Env, f existing, ca *x509.Certificate, se
 	}
 	if err != nil {
 		return problem.New("using the existing "+f.path, err, "mend the file, or move it away to have a new one made")
+	}
+	// A file that refers to its certificate, or has none, is the user's own way.
+	if cert, unseen := config.ClientCertificate(); unseen == nil && f.owner != "" && cert.Subject.CommonName != f.owner {
+		e.Warn("%s is for %s and not for %s; to have a new one made, move it away", f.path, cert.Subject.CommonName, f.owner)
 	}
 	e.Say("using the existing kubeconfig file %q", f.path)
 	return nil
