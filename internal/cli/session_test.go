@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"regexp"
 	"slices"
 	"strings"
@@ -51,6 +52,52 @@ func (s *station) initialised(t *testing.T) {
 	s.world.Files["/init.yaml"] = memory.File{Data: quick, Mode: 0o644}
 	if err := s.run(t.Context(), "init", "--config", "/init.yaml"); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// What another command left is used as far as it goes, and the user reads where that is not far enough.
+func TestAnotherNameIsMissedInWhatIsThere(t *testing.T) {
+	s := newStation(t)
+	s.world.Files["/init.yaml"] = memory.File{Data: quick, Mode: 0o644}
+	for _, phase := range []string{"certs", "kubeconfig"} {
+		if err := s.run(t.Context(), "init", "phase", phase, "all", "--config", "/init.yaml"); err != nil {
+			t.Fatal(err)
+		}
+		if s.err.Len() > 0 {
+			t.Errorf("%s: warned of what was asked for: %s", phase, &s.err)
+		}
+	}
+	s.world.Files["/other.yaml"] = memory.File{Data: slices.Concat([]byte("apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\nnodeRegistration: {name: other}\n---"), quick), Mode: 0o644}
+	for phase, want := range map[string]string{
+		"certs":      `the existing "apiserver" certificate is not good for other;`,
+		"kubeconfig": "kubelet.conf is for system:node:",
+	} {
+		if err := s.run(t.Context(), "init", "phase", phase, "all", "--config", "/other.yaml"); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(s.err.String(), want) {
+			t.Errorf("%s: got %q, want %q in it", phase, &s.err, want)
+		}
+	}
+}
+
+func TestPatchesAreLookedAtBeforeAnythingIsMade(t *testing.T) {
+	s := newStation(t)
+	s.world.Files["/patches"] = memory.File{Mode: fs.ModeDir | 0o755}
+	s.world.Files["/patches/kubeproxy.yaml"] = memory.File{Data: []byte("a: 1"), Mode: 0o644}
+	s.world.Files["/patches/etcd.yaml"] = memory.File{Data: []byte("a: ["), Mode: 0o644}
+	before := s.world.Snapshot()
+	err := s.run(t.Context(), "init", "--kubernetes-version", "v1.37.1", "--patches", "/patches")
+	if err == nil || !strings.Contains(err.Error(), "phase preflight: patch file") {
+		t.Errorf("got %v, want that a patch file cannot be read", err)
+	}
+	if s.world.Snapshot() != before {
+		t.Error("something was changed")
+	}
+	delete(s.world.Files, "/patches/etcd.yaml")
+	s.world.Files["/patched.yaml"] = memory.File{Data: slices.Concat([]byte("apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\npatches: {directory: /patches}\n---"), quick), Mode: 0o644}
+	if err := s.run(t.Context(), "init", "phase", "preflight", "--config", "/patched.yaml"); err != nil || !strings.Contains(s.err.String(), "is passed over") {
+		t.Errorf("%v; got %q, want that a file is passed over", err, &s.err)
 	}
 }
 

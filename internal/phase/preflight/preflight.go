@@ -12,6 +12,8 @@ import (
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	checks "kubeadm/internal/preflight"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/survey"
 )
 
 // Init asks whether this machine can become the first control plane of a cluster and pulls its images.
@@ -32,6 +34,9 @@ var Init = flow.Phase{
 		if err := ask(ctx, e, checks.Init(n, e.Tool)); err != nil {
 			return err
 		}
+		if err := patches(ctx, e); err != nil {
+			return err
+		}
 		return pull(ctx, e, n)
 	},
 }
@@ -50,6 +55,9 @@ var Join = flow.Phase{
 			return err
 		}
 		if err := ask(ctx, e, checks.Join(&e.Local, e.Tool)); err != nil {
+			return err
+		}
+		if err := patches(ctx, e); err != nil {
 			return err
 		}
 		_, err := e.Node(ctx)
@@ -82,6 +90,18 @@ func pass(e *flow.Env, found checks.Result) error {
 		e.Doubt(w.Check, text)
 	}
 	return found.Err()
+}
+
+// patches tells which of the user's patches will not be used, and finds unreadable ones before anything is made.
+func patches(ctx context.Context, e *flow.Env) error {
+	_, notes, err := survey.Patches(ctx, e.World, e.Local.Patches)
+	for _, note := range notes {
+		e.Warn("%s", note)
+	}
+	if err != nil {
+		return problem.New("", err, "mend the patches, or name another folder with --patches")
+	}
+	return nil
 }
 
 // pull brings the images that are missing.
