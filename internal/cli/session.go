@@ -121,22 +121,21 @@ func (s *session) run(ctx context.Context, e *flow.Env) error {
 	if err == nil {
 		return s.journal.End()
 	}
-	return errors.Join(s.advise(err), s.tidy())
+	p := s.advise(err)
+	p.Alone = ctx.Err() != nil // who interrupts needs no help with what was being waited for
+	return errors.Join(p, s.tidy())
 }
 
 // advise adds what helps besides the phase's own advice.
-func (s *session) advise(err error) error {
-	var hints []string
-	other := s.journal.Unfinished()
-	switch {
-	case s.failed == "preflight" && other != "":
-		hints = append(hints, "an unfinished `kubeadm "+other+"` with other settings left files here: give that command again, or run `kubeadm reset`")
-	case s.failed != "preflight" && s.changed:
-		hints = append(hints, "what was done so far stays: give the same command again and it goes on from there")
-	default:
-		return err
+func (s *session) advise(err error) *problem.Problem {
+	p := problem.New("", err)
+	if other := s.journal.Unfinished(); other != "" {
+		p.Hints = append(p.Hints, "an unfinished `kubeadm "+other+"` with other settings left files here: give that command again, or run `kubeadm reset`")
 	}
-	return problem.New("", err, hints...)
+	if s.failed != "preflight" && s.changed {
+		p.Hints = append(p.Hints, "what was done so far stays: give the same command again and it goes on from there")
+	}
+	return p
 }
 
 // tidy leaves no trace of a run that changed nothing.

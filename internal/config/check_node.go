@@ -134,7 +134,7 @@ func discoveryToken(c *v1beta4.JoinConfiguration) (errs field.ErrorList) {
 	}
 	if len(t.CACertHashes) == 0 && !t.UnsafeSkipCAVerification {
 		errs = append(errs, field.Required(at.Child("caCertHashes"),
-			"give the hash of the cluster's CA, which \"kubeadm token create --print-join-command\" prints; unsafeSkipCAVerification goes without, and then whoever knows the token can pose as the cluster"))
+			"give the hash of the cluster's CA, which \"kubeadm token create --print-join-command\" prints; unsafeSkipCAVerification (--discovery-token-unsafe-skip-ca-verification) goes without, and then whoever knows the token can pose as the cluster"))
 	}
 	for i, hash := range t.CACertHashes {
 		if _, err := pki.ParsePin(hash); err != nil {

@@ -9,6 +9,7 @@ type Problem struct {
 	Op    string   // what was being done, in our words; may be empty
 	Err   error    // the cause
 	Hints []string // what to look at or run next, a line each
+	Alone bool     // the hints of problems below this one do not apply
 }
 
 // New is a Problem with hints.
@@ -32,6 +33,9 @@ func Hints(err error) []string {
 	for err != nil {
 		if p, ok := err.(*Problem); ok {
 			all = append(all, p.Hints...)
+			if p.Alone {
+				return all
+			}
 		}
 		if many, ok := err.(interface{ Unwrap() []error }); ok {
 			for _, e := range many.Unwrap() {
