@@ -132,7 +132,7 @@ func (s *session) advise(err error) *problem.Problem {
 	if other := s.journal.Unfinished(); other != "" {
 		p.Hints = append(p.Hints, "an unfinished `kubeadm "+other+"` with other settings left files here: give that command again, or run `kubeadm reset`")
 	}
-	if s.failed != "preflight" && s.changed {
+	if s.failed != "preflight" && (s.changed || !s.journal.First()) {
 		p.Hints = append(p.Hints, "what was done so far stays: give the same command again and it goes on from there")
 	}
 	return p
