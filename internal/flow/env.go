@@ -183,7 +183,7 @@ func (e *Env) Await(ctx context.Context, cs ...world.Condition) error {
 		if err := e.World.Await(ctx, e.reminding(c, start)); err != nil {
 			return err
 		}
-		e.event(Waited, fmt.Sprintf("%s (%s)", c.Name, e.World.Now().Sub(start).Round(1e6)), nil)
+		e.event(Waited, fmt.Sprintf("waited %s for %s", e.World.Now().Sub(start).Round(time.Millisecond), c.Name), nil)
 	}
 	return nil
 }
