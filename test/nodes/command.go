@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -34,6 +35,10 @@ type Result struct {
 	Stdout, Stderr string
 	Code           int
 	Duration       time.Duration
+
+	// Memory is the largest resident set that one of the program's processes had, in bytes. What the process that asked
+	// for it had when starting it is counted too, so nothing below that can be told.
+	Memory int64
 }
 
 // ExitError says that a program ran and ended with another code than 0.
@@ -153,6 +158,10 @@ func (p *Process) Wait() (Result, error) {
 	result := Result{
 		Stdout: p.stdout.String(), Stderr: p.stderr.String(),
 		Code: p.cmd.ProcessState.ExitCode(), Duration: time.Since(p.begun),
+	}
+	// What wait4(2) tells of nsenter includes its child.
+	if usage, ok := p.cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		result.Memory = usage.Maxrss << 10
 	}
 	var exit *exec.ExitError
 	switch {
