@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"kubeadm/test/nodes"
+)
+
+// settled is how long after init a cluster is taken to have nothing left to do.
+const settled = time.Minute
+
+// course is the life of a Kubernetes cluster that one program makes and takes apart again.
+type course struct {
+	cp, early, late *nodes.Node
+	command         []string  // for workers to join
+	formed          time.Time // when init ended
+	untilKubelet    time.Duration
+}
+
+// stage is one command in a cluster's life.
+type stage struct {
+	group string
+	do    func(context.Context) (nodes.Result, error)
+}
+
+func (c *course) stages() []stage {
+	return []stage{
+		{initialise, c.init}, {joinEarly, c.joinEarly}, {join, c.join}, {resetWorker, c.resetWorker}, {reset, c.reset},
+	}
+}
+
+// wanted are the stages up to the last one to be measured: each needs those before it.
+func (c *course) wanted(only selection) []stage {
+	all := c.stages()
+	for len(all) > 0 && !only.wants(all[len(all)-1].group) {
+		all = all[:len(all)-1]
+	}
+	return all
+}
+
+// course lets a program go through its turn on fresh nodes. These have the same names and addresses in each turn, and
+// the program is in the same place.
+func (b *bench) course(ctx context.Context, round int, p program) (err error) {
+	c := &course{}
+	stages := c.wanted(b.only)
+	if len(stages) == 0 {
+		return nil
+	}
+	cluster, err := nodes.NewCluster(ctx, nodes.Options{Bundle: b.bundle, Kubeadm: p.path})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cluster.Close()) }()
+	if err := c.boot(ctx, cluster); err != nil {
+		return err
+	}
+	t := turn{Round: round, Program: p.name}
+	if t.Load, err = load(); err != nil {
+		return err
+	}
+	b.ledger.turns = append(b.ledger.turns, t)
+	b.log("round %d of %d, %s: the load is %.2f", round, b.rounds, p.name, t.Load)
+	return b.measure(ctx, t, c, stages)
+}
+
+func (c *course) boot(ctx context.Context, cluster *nodes.Cluster) error {
+	added, err := cluster.AddAll(ctx, "cp1", "worker1", "worker2")
+	if err != nil {
+		return err
+	}
+	c.cp, c.early, c.late = added[0], added[1], added[2]
+	return sleep(ctx, rest)
+}
+
+// measure takes the stages one after the other until one fails: what follows would not be what it is called.
+func (b *bench) measure(ctx context.Context, t turn, c *course, stages []stage) error {
+	for _, s := range stages {
+		r, err := s.do(ctx)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		b.ledger.take(t, s.group, r, err)
+		if err != nil {
+			b.log("  %s failed, which ends the turn: %v", s.group, err)
+			return nil
+		}
+		b.log("  %s: %.2f s", s.group, r.Duration.Seconds())
+		if s.group == initialise {
+			b.ledger.add(initialise+kubelet, t.Program, c.untilKubelet.Seconds())
+		}
+	}
+	return nil
+}
+
+func (c *course) init(ctx context.Context) (nodes.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	r, err := c.cp.Init(ctx, nodes.InitConfig(nodes.Config{Address: c.cp.Address()}), io.Discard, "--upload-certs")
+	if err != nil {
+		return r, err
+	}
+	c.formed = time.Now()
+	if c.command, _, err = nodes.JoinCommands(r.Stdout); err != nil {
+		return r, err
+	}
+	started, err := kubeletStarted(ctx, c.cp)
+	c.untilKubelet = started.Sub(c.formed.Add(-r.Duration))
+	return r, err
+}
+
+func (c *course) joinEarly(ctx context.Context) (nodes.Result, error) {
+	return c.joined(ctx, c.early)
+}
+
+func (c *course) joined(ctx context.Context, n *nodes.Node) (nodes.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	return n.Join(ctx, c.command, io.Discard)
+}
+
+func (c *course) join(ctx context.Context) (nodes.Result, error) {
+	if err := c.settle(ctx); err != nil {
+		return nodes.Result{}, fmt.Errorf("waiting for the cluster made so far: %w", err)
+	}
+	r, err := c.joined(ctx, c.late)
+	if err != nil {
+		return r, err
+	}
+	return r, c.ready(ctx, c.cp, c.early, c.late)
+}
+
+// settle waits until the cluster of the first two nodes is complete and at rest.
+func (c *course) settle(ctx context.Context) error {
+	if err := c.ready(ctx, c.cp, c.early); err != nil {
+		return err
+	}
+	if err := c.cp.AwaitDNS(ctx); err != nil {
+		return err
+	}
+	return sleep(ctx, time.Until(c.formed.Add(settled)))
+}
+
+// ready gives Pods a network and waits until the members, which have joined, are Ready.
+func (c *course) ready(ctx context.Context, members ...*nodes.Node) error {
+	for _, n := range members {
+		// Join may return before the kubelet has registered its node, which the network would then pass over.
+		if _, err := c.cp.Kubectl(ctx, "wait", "--for=create", "--timeout=60s", "node/"+n.Name()); err != nil {
+			return err
+		}
+	}
+	if err := c.cp.Cluster().PodNetwork(ctx, c.cp); err != nil {
+		return err
+	}
+	return c.cp.AwaitReady(ctx, len(members))
+}
+
+func (c *course) resetWorker(ctx context.Context) (nodes.Result, error) { return undo(ctx, c.late) }
+
+func (c *course) reset(ctx context.Context) (nodes.Result, error) { return undo(ctx, c.cp) }
+
+func undo(ctx context.Context, n *nodes.Node) (nodes.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	return n.Run(ctx, "kubeadm", "reset", "--force")
+}

@@ -1,0 +1,144 @@
+// Command bench times kubeadm and upstream's kubeadm in turn on sandboxed nodes and prints how they compare. It measures
+// and judges nothing: no figure makes it fail, only a command that does.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"kubeadm/test/nodes"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	b, file, err := parse(os.Args[1:])
+	if err == nil {
+		err = b.run(ctx)
+	}
+	if err == nil {
+		err = b.tell(file)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+// bench is what is compared, how, and what came out so far.
+type bench struct {
+	bundle   string
+	programs [2]program
+	rounds   int
+	only     selection
+
+	load     float64
+	overhead *overhead
+	ledger   ledger
+	log      func(format string, args ...any)
+}
+
+// parse reads the command line.
+func parse(args []string) (b *bench, file string, err error) {
+	b = &bench{programs: [2]program{{name: ours}, {name: upstream}}, log: progress()}
+	b.ledger = ledger{failures: []failure{}, turns: []turn{}} // In JSON an empty list, not null.
+	var only string
+	flags := flag.NewFlagSet("bench", flag.ExitOnError)
+	flags.StringVar(&b.bundle, "bundle", "", "directory of the components bundle, which has upstream's program too")
+	flags.StringVar(&b.programs[0].path, "kubeadm", "", "our program")
+	flags.IntVar(&b.rounds, "rounds", 3, "how many clusters each program makes")
+	flags.StringVar(&only, "only", "", "measure this alone: "+listed(groups()))
+	flags.StringVar(&file, "json", "", "file to write all samples to")
+	if err := flags.Parse(args); err != nil {
+		return nil, "", err
+	}
+	b.programs[1].path = filepath.Join(b.bundle, "bin/kubeadm-upstream")
+	b.only, err = choose(only)
+	return b, file, errors.Join(err, b.check(flags.Args()))
+}
+
+func (b *bench) check(rest []string) error {
+	switch {
+	case len(rest) > 0:
+		return fmt.Errorf("bench takes no arguments, but got %q", rest)
+	case b.bundle == "" || b.programs[0].path == "":
+		return errors.New("bench needs --bundle and --kubeadm: make bench gives both")
+	case b.rounds < 1:
+		return fmt.Errorf("--rounds %d: want 1 or more", b.rounds)
+	}
+	for _, p := range b.programs {
+		if info, err := os.Stat(p.path); err != nil || !info.Mode().IsRegular() {
+			return errors.Join(err, fmt.Errorf("%s program %s: not a file that could be run", p.name, p.path))
+		}
+	}
+	return nil
+}
+
+// progress prints lines with the time since it was made, apart from the table.
+func progress() func(string, ...any) {
+	start := time.Now()
+	return func(format string, args ...any) {
+		fmt.Fprintf(os.Stderr, "%6.1fs  %s\n", time.Since(start).Seconds(), fmt.Sprintf(format, args...))
+	}
+}
+
+// run measures. An error says that there was no way to, not that a program failed.
+func (b *bench) run(ctx context.Context) error {
+	if err := b.sizes(); err != nil {
+		return err
+	}
+	if !b.only.wants(without(groups(), size)...) {
+		return nil
+	}
+	if err := b.prepare(ctx); err != nil {
+		return err
+	}
+	if err := b.quick(ctx); err != nil {
+		return err
+	}
+	for round := range b.rounds {
+		for _, p := range alternate(b.programs, round) {
+			if err := b.course(ctx, round+1, p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// prepare builds what nodes are made of, where it is missing, and waits until the machine has nothing else to do.
+func (b *bench) prepare(ctx context.Context) error {
+	c, err := nodes.NewCluster(ctx, nodes.Options{Bundle: b.bundle, Log: b.log})
+	if err != nil {
+		return err
+	}
+	if err := c.Close(); err != nil {
+		return err
+	}
+	b.load, err = awaitIdle(ctx, b.log)
+	return err
+}
+
+// tell prints the figures and saves them if a file is given.
+func (b *bench) tell(file string) error {
+	r := b.report()
+	if err := r.print(os.Stdout); err != nil {
+		return err
+	}
+	if file != "" {
+		if err := r.save(file); err != nil {
+			return err
+		}
+	}
+	if count := len(r.Failures); count > 0 {
+		return fmt.Errorf("runs that failed, see above: %d", count)
+	}
+	return nil
+}

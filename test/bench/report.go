@@ -1,0 +1,117 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/google/renameio/v2"
+)
+
+// report is everything that is told in the end. It is the format of the JSON file.
+type report struct {
+	CPUs     int        `json:"cpus"`
+	Load     float64    `json:"load"`               // of the last minute, before the first run
+	Overhead *overhead  `json:"overhead,omitempty"` // null: no command was run
+	Turns    []turn     `json:"turns"`
+	Figures  []compared `json:"figures"`
+	Failures []failure  `json:"failures"`
+}
+
+// overhead is what a program that does nothing takes on a node. The figures contain it.
+type overhead struct {
+	Seconds float64 `json:"seconds"`
+	Memory  float64 `json:"memory"` // MB; less cannot be told of any program
+}
+
+func (b *bench) report() report {
+	return report{
+		CPUs: runtime.NumCPU(), Load: b.load, Overhead: b.overhead,
+		Turns: b.ledger.turns, Figures: b.ledger.compare(b.only), Failures: b.ledger.failures,
+	}
+}
+
+func (r report) save(name string) error {
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := renameio.WriteFile(name, append(data, '\n'), 0o644); err != nil {
+		return fmt.Errorf("writing the figures: %w", err)
+	}
+	return nil
+}
+
+// print writes the table, what to know of it, and the failures.
+func (r report) print(out io.Writer) error {
+	width := 0
+	for _, c := range r.Figures {
+		width = max(width, len(c.Title))
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for _, row := range r.rows() {
+		// The writer aligns every column to the right; a title fills its own.
+		fmt.Fprintf(w, "%-*s\t%s\t\n", width, row[0], strings.Join(row[1:], "\t"))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	_, err := io.WriteString(out, r.notes())
+	return err
+}
+
+func (r report) rows() [][]string {
+	rows := [][]string{
+		{"", "", "ours", "", "", "", "upstream", "", "", "", "ours/"},
+		{"", "unit", "median", "min", "max", "runs", "median", "min", "max", "runs", "upstream"},
+	}
+	for _, c := range r.Figures {
+		row := slices.Concat([]string{c.Title, c.Unit}, c.cells(c.Ours, c.failed[0]), c.cells(c.Upstream, c.failed[1]))
+		quotient := "-"
+		if c.Ratio != nil {
+			quotient = fmt.Sprintf("%.2f", *c.Ratio)
+		}
+		rows = append(rows, append(row, quotient))
+	}
+	return rows
+}
+
+// cells are one program's side of a row: median, minimum, maximum and how many runs ended well, of how many if not all did.
+func (c compared) cells(s *summary, failed int) []string {
+	if s == nil {
+		return []string{"-", "-", "-", count(0, failed)}
+	}
+	decimals := 3
+	if c.Unit == megabytes {
+		decimals = 1
+	}
+	number := func(value float64) string { return fmt.Sprintf("%.*f", decimals, value) }
+	return []string{number(s.Median), number(s.Min), number(s.Max), count(len(s.Samples), failed)}
+}
+
+func count(good, failed int) string {
+	if failed == 0 {
+		return fmt.Sprint(good)
+	}
+	return fmt.Sprintf("%d of %d", good, good+failed)
+}
+
+func (r report) notes() string {
+	var b strings.Builder
+	b.WriteString("\nA ratio below 1 says that ours is faster or smaller.\n")
+	if r.Load >= idle {
+		fmt.Fprintf(&b, "The machine was busy before the first run (load %.2f, %d CPUs): the times say little.\n", r.Load, r.CPUs)
+	}
+	if r.Overhead != nil {
+		fmt.Fprintf(&b, "A program that does nothing takes %.3f s and %.1f MB on a node: times contain the one, and less memory than the other is not seen.\n",
+			r.Overhead.Seconds, r.Overhead.Memory)
+	}
+	for _, f := range r.Failures {
+		fmt.Fprintf(&b, "\nFAILED: %s by %s, round %d: %s\n", f.Figure, f.Program, f.Round, f.Error)
+	}
+	return b.String()
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func sample() report {
+	good, poor := 0.75, 1.5
+	return report{
+		CPUs: 2, Load: 0.2, Overhead: &overhead{Seconds: 0.003, Memory: 9.5},
+		Turns: []turn{{Round: 1, Program: ours, Load: 0.2}},
+		Figures: []compared{
+			{
+				ID: "init", Title: "init", Unit: seconds, Ratio: &good,
+				Ours: summarize([]float64{6, 5.5, 7}), Upstream: summarize([]float64{8, 9, 7.5}), failed: [2]int{1, 0},
+			},
+			{ID: "reset", Title: "reset, worker", Unit: seconds, Ours: summarize([]float64{1}), failed: [2]int{0, 2}},
+			{
+				ID: "size", Title: "size", Unit: megabytes, Ratio: &poor,
+				Ours: summarize([]float64{75}), Upstream: summarize([]float64{50}),
+			},
+		},
+		Failures: []failure{{Figure: "init", Program: ours, Round: 3, Error: "cp1: exit code 1"}},
+	}
+}
+
+const table = `
+                         ours                        upstream                           ours/
+                 unit  median    min    max    runs    median    min    max    runs  upstream
+  init              s   6.000  5.500  7.000  3 of 4     8.000  7.500  9.000       3      0.75
+  reset, worker     s   1.000  1.000  1.000       1         -      -      -  0 of 2         -
+  size             MB    75.0   75.0   75.0       1      50.0   50.0   50.0       1      1.50
+
+A ratio below 1 says that ours is faster or smaller.
+A program that does nothing takes 0.003 s and 9.5 MB on a node: times contain the one, and less memory than the other is not seen.
+
+FAILED: init by ours, round 3: cp1: exit code 1
+`
+
+func TestTableShowsBothProgramsAndFailures(t *testing.T) {
+	var b strings.Builder
+	if err := sample().print(&b); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.TrimPrefix(table, "\n"), b.String()); diff != "" {
+		t.Errorf("the table differs (- wanted, + got):\n%s\n%s", diff, b.String())
+	}
+}
+
+func TestBusyMachineIsTold(t *testing.T) {
+	r := sample()
+	r.Load = 7.5
+	if notes := r.notes(); !strings.Contains(notes, "busy before the first run (load 7.50, 2 CPUs)") {
+		t.Errorf("the load is not told:\n%s", notes)
+	}
+}
+
+func TestFileHoldsAllSamples(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "bench.json")
+	if err := sample().save(file); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r report
+	if err := json.Unmarshal(data, &r); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.Figures[0].Upstream.Samples; !slices.Equal(got, []float64{8, 9, 7.5}) {
+		t.Errorf("upstream's samples of init are %v", got)
+	}
+	if r.Figures[1].Upstream != nil || r.Figures[1].Ratio != nil {
+		t.Errorf("a figure without samples has %+v, ratio %v", r.Figures[1].Upstream, r.Figures[1].Ratio)
+	}
+	if len(r.Failures) != 1 || len(r.Turns) != 1 || r.Overhead == nil {
+		t.Errorf("the file lacks failures, turns or overhead:\n%s", data)
+	}
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"kubeadm/test/nodes"
+)
+
+func TestMedianIsInTheMiddle(t *testing.T) {
+	for _, c := range []struct {
+		samples          []float64
+		median, min, max float64
+	}{
+		{[]float64{7}, 7, 7, 7},
+		{[]float64{3, 1}, 2, 1, 3},
+		{[]float64{9, 1, 2}, 2, 1, 9},
+		{[]float64{4, 1, 3, 2}, 2.5, 1, 4},
+	} {
+		given := slices.Clone(c.samples)
+		s := summarize(c.samples)
+		if s.Median != c.median || s.Min != c.min || s.Max != c.max {
+			t.Errorf("%v: got %+v, want median %v, minimum %v, maximum %v", given, *s, c.median, c.min, c.max)
+		}
+		if !slices.Equal(s.Samples, given) {
+			t.Errorf("the samples %v came out as %v", given, s.Samples)
+		}
+	}
+	if s := summarize(nil); s != nil {
+		t.Errorf("no samples: got %+v, want nothing", *s)
+	}
+}
+
+func TestRatioIsOursToUpstreams(t *testing.T) {
+	if r := ratio(&summary{Median: 3}, &summary{Median: 4}); r == nil || *r != 0.75 {
+		t.Errorf("3 s to 4 s: got %v, want 0.75", r)
+	}
+	for name, r := range map[string]*float64{
+		"ours is missing":       ratio(nil, &summary{Median: 4}),
+		"upstream's is missing": ratio(&summary{Median: 3}, nil),
+		"upstream's is nothing": ratio(&summary{Median: 3}, &summary{}),
+	} {
+		if r != nil {
+			t.Errorf("%s: got a ratio of %v, want none", name, *r)
+		}
+	}
+}
+
+func TestProgramsAlternate(t *testing.T) {
+	programs := [2]program{{name: ours}, {name: upstream}}
+	var order []string
+	for round := range 3 {
+		for _, p := range alternate(programs, round) {
+			order = append(order, p.name)
+		}
+	}
+	want := []string{ours, upstream, upstream, ours, ours, upstream}
+	if !slices.Equal(order, want) {
+		t.Errorf("got %v, want %v", order, want)
+	}
+}
+
+func TestFailedRunsAreCountedAndNotMeasured(t *testing.T) {
+	var l ledger
+	good := nodes.Result{Duration: 1500 * time.Millisecond, Memory: 44_000_000}
+	l.take(turn{Round: 1, Program: ours}, certs, good, nil)
+	l.take(turn{Round: 1, Program: upstream}, certs, good, errors.New("exit code 1"))
+
+	all := l.compare(selection{certs})
+	if all[0].ID != certs || all[0].Ours.Median != 1.5 || all[0].Upstream != nil || all[0].Ratio != nil {
+		t.Errorf("got %+v", all[0])
+	}
+	if all[0].failed != [2]int{0, 1} {
+		t.Errorf("failures are %v, want one of upstream's", all[0].failed)
+	}
+	if all[1].ID != certs+peak || all[1].Ours.Median != 44 {
+		t.Errorf("memory: got %+v, want 44 MB", all[1])
+	}
+}
+
+func TestOnlyLeavesWhatItNames(t *testing.T) {
+	only, err := choose("size,init")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, c := range new(ledger).compare(only) {
+		ids = append(ids, c.ID)
+	}
+	if want := []string{"init", "init-kubelet", "size"}; !slices.Equal(ids, want) {
+		t.Errorf("got %v, want %v", ids, want)
+	}
+	if _, err := choose("init,upgrade"); err == nil {
+		t.Error("an unknown figure was accepted")
+	}
+	if all, err := choose(""); err != nil || !all.wants(reset) {
+		t.Error("without --only not everything is measured")
+	}
+}
+
+func TestStagesBeforeAWantedOneAreTaken(t *testing.T) {
+	for only, want := range map[string]int{"": 5, "init": 1, "join-early": 2, "join": 3, "init,reset-worker": 4, "reset": 5, "version": 0} {
+		chosen, err := choose(only)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len((&course{}).wanted(chosen)); got != want {
+			t.Errorf("--only %q: got %d stages, want %d", only, got, want)
+		}
+	}
+}
