@@ -22,9 +22,10 @@ func main() {
 	b, file, err := parse(os.Args[1:])
 	if err == nil {
 		err = b.run(ctx)
-	}
-	if err == nil {
-		err = b.tell(file)
+		// What was measured before somebody had enough of it is worth as much as before.
+		if err == nil || len(b.ledger.turns) > 0 {
+			err = errors.Join(err, b.tell(file))
+		}
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
