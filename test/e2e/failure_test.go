@@ -1,0 +1,231 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"kubeadm/test/nodes"
+)
+
+// failure is a cause for which a command must fail, and what the user must then be able to read.
+type failure struct {
+	name        string
+	cause, mend string   // scripts; the second one takes the cause away
+	config      string   // in place of the good one
+	command     []string // in place of the usual one
+	want        []string // all in what the command says
+}
+
+// restless is what changes without anybody's doing: systemd starts a kubelet without a configuration every ten seconds,
+// and containerd listens at another port each time it starts.
+var restless = regexp.MustCompile(`units: kubelet\.service$|ports: tcp 127\.0\.0\.1:\d{5}$`)
+
+// fails brings about the cause, checks that the command ends with one error that names it, mends the cause, and checks
+// that the machine is as it was.
+func (f failure) fails(t *testing.T, n *nodes.Node, configFile string, command []string) {
+	before := fingerprint(t, n)
+	if f.command != nil {
+		command = f.command
+	}
+	good, err := n.ReadFile(configFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.config != "" {
+		write(t, n, configFile, f.config)
+	}
+	shell(t, n, f.cause)
+	result := refused(t, n, f.want, command...)
+	shell(t, n, f.mend)
+	write(t, n, configFile, string(good))
+	for _, line := range before.Diff(fingerprint(t, n)) {
+		if !restless.MatchString(line) {
+			t.Errorf("the machine is not as it was: %s", line)
+		}
+	}
+	t.Logf("%s: %s", result.Duration.Round(time.Millisecond), strings.Join(tail(result.Stderr, 4), "\n"))
+}
+
+func write(t *testing.T, n *nodes.Node, name, text string) {
+	t.Helper()
+	if err := n.WriteFile(name, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// refused runs a command that must fail with exit code 1 and one error that has all the words.
+func refused(t *testing.T, n *nodes.Node, words []string, command ...string) nodes.Result {
+	t.Helper()
+	result, err := n.Run(t.Context(), command...)
+	var exit *nodes.ExitError
+	if !errors.As(err, &exit) || result.Code != 1 {
+		t.Fatalf("want exit code 1, got %d: %v\n%s", result.Code, err, result.Stdout)
+	}
+	explained(t, result, words)
+	return result
+}
+
+func explained(t *testing.T, result nodes.Result, words []string) {
+	t.Helper()
+	if count := strings.Count("\n"+result.Stderr, "\nerror: "); count != 1 {
+		t.Errorf("%d errors are shown instead of one:\n%s", count, result.Stderr)
+	}
+	for _, word := range words {
+		if !strings.Contains(result.Stderr, word) {
+			t.Errorf("the error does not say %q:\n%s", word, result.Stderr)
+		}
+	}
+	for _, trace := range []string{"goroutine ", "panic:", "\terrors.go"} {
+		if strings.Contains(result.Stderr, trace) {
+			t.Errorf("the user is shown a stack trace:\n%s", result.Stderr)
+		}
+	}
+}
+
+const goodFile = "/etc/kubeadm.yaml"
+
+// TestS072_InitNamesWhatIsWrong makes one machine wrong in many ways, one after the other, and asks for the same init each
+// time. That it ends well when all is mended shows that each mended cause was really gone.
+func TestS072_InitNamesWhatIsWrong(t *testing.T) {
+	n := add(t, newCluster(t), "cp1")
+	good := nodes.InitConfig(nodes.Config{Address: n.Address()})
+	write(t, n, goodFile, good)
+	command := []string{ours, "init", "--config", goodFile}
+	for _, f := range []failure{
+		{name: "no root", command: append([]string{"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"}, command...),
+			want: []string{"root"}},
+		{name: "missing kubelet", cause: "mv /usr/bin/kubelet /root/", mend: "mv /root/kubelet /usr/bin/",
+			want: []string{"kubelet", "PATH"}},
+		{name: "container runtime stopped", cause: "systemctl stop containerd", mend: "systemctl start containerd",
+			want: []string{"container runtime", "containerd.sock", "systemctl"}},
+		{name: "port in use", cause: "systemd-run --quiet --unit=squatter socat TCP-LISTEN:6443,reuseaddr,fork PIPE; sleep 0.5",
+			mend: "systemctl stop squatter", want: []string{"6443", "socat"}},
+		{name: "missing image", cause: "ctr -n k8s.io images tag registry.k8s.io/coredns/coredns:v1.14.6 kept; ctr -n k8s.io images rm --sync registry.k8s.io/coredns/coredns:v1.14.6",
+			mend: "ctr -n k8s.io images tag kept registry.k8s.io/coredns/coredns:v1.14.6; ctr -n k8s.io images rm kept", want: []string{"registry.k8s.io/coredns/coredns:v1.14.6"}},
+		{name: "unparsable configuration", config: "apiVersion: kubeadm.k8s.io/v1beta4\nkind: [", want: []string{goodFile, "line 2"}},
+		{name: "unknown field", config: strings.Replace(good, "kubernetesVersion:", "kubernetesVerison:", 1), want: []string{goodFile, "kubernetesVerison"}},
+		{name: "impossible address", config: strings.Replace(good, n.Address(), "10.77.0.1234", 1), want: []string{"10.77.0.1234", "advertiseAddress"}},
+		{name: "address of another machine", config: strings.Replace(good, n.Address(), "192.0.2.7", 1), want: []string{"192.0.2.7", "advertise-address"}},
+		{name: "missing configuration", command: []string{ours, "init", "--config", "/no/such.yaml"}, want: []string{"/no/such.yaml"}},
+		{name: "unknown flag", command: append(command, "--dry-runn"), want: []string{"--dry-runn", "--help"}},
+	} {
+		t.Run(f.name, func(t *testing.T) { f.fails(t, n, goodFile, command) })
+	}
+	run(t, n, command...)
+	marked(t, n)
+}
+
+// TestS170_InitSurvivesAFullDisk gives /etc/kubernetes, and then etcd, too little room.
+func TestS170_InitSurvivesAFullDisk(t *testing.T) {
+	n := add(t, newCluster(t), "cp1")
+	write(t, n, goodFile, nodes.InitConfig(nodes.Config{
+		Address: n.Address(), Init: "timeouts: {controlPlaneComponentHealthCheck: 20s}",
+	}))
+	command := []string{ours, "init", "--config", goodFile}
+	shell(t, n, `mount -t tmpfs -o size=64k tmpfs /etc/kubernetes
+		mkdir -p -m 700 /var/lib/etcd; mount -t tmpfs -o size=1m,mode=700 tmpfs /var/lib/etcd`)
+	refused(t, n, []string{"no space left on device", "/etc/kubernetes/"}, command...)
+	if halves := shell(t, n, "find /etc/kubernetes -size 0 -type f -not -path '*/kubeadm-journal/*'; find /etc/kubernetes -name '.*' -type f"); halves != "" {
+		t.Errorf("half-written files:\n%s", halves)
+	}
+	shell(t, n, "mount -o remount,size=10m /etc/kubernetes")
+	refused(t, n, []string{"etcd"}, command...)
+	shell(t, n, "mount -o remount,size=500m /var/lib/etcd")
+	run(t, n, command...)
+	marked(t, n)
+}
+
+// TestS164_InterruptedInitGoesOn presses Ctrl-C while init waits and while it writes.
+func TestS164_InterruptedInitGoesOn(t *testing.T) {
+	s := home(t)
+	n := add(t, newCluster(t), "cp1")
+	command := initCommand(t, n)
+	for _, phase := range []string{"certs", "wait-control-plane"} {
+		result, found := interrupted(t, n, unix.SIGINT, inPhase(phase), command...)
+		if !found || result.Code != 1 {
+			t.Fatalf("want exit code 1 after an interrupt in %s, got %d:\n%s%s", phase, result.Code, result.Stdout, result.Stderr)
+		}
+		explained(t, result, []string{"interrupted", "same command"})
+		t.Log(strings.Join(tail(result.Stderr, 4), "\n"))
+	}
+	goesOn(t, s, n, filesOf(t, n))
+}
+
+// TestS167_ABadFlagOfTheAPIServerIsNamed gives the API server a flag it has not.
+func TestS167_ABadFlagOfTheAPIServerIsNamed(t *testing.T) {
+	n := add(t, newCluster(t), "cp1")
+	bad := nodes.Config{Address: n.Address(), Cluster: "apiServer:\n  extraArgs:\n  - name: no-such-flag\n    value: x"}
+	write(t, n, goodFile, nodes.InitConfig(bad))
+	command := []string{ours, "init", "--config", goodFile}
+	// The time allowed for the control plane is four minutes: a command that waited for it has not understood.
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	result, err := n.Run(ctx, command...)
+	if result.Code != 1 {
+		t.Fatalf("want exit code 1, got %d: %v", result.Code, err)
+	}
+	explained(t, result, []string{"kube-apiserver", "no-such-flag"})
+	t.Logf("named after %s: %s", result.Duration.Round(time.Millisecond), strings.Join(tail(result.Stderr, 5), "\n"))
+	write(t, n, goodFile, nodes.InitConfig(nodes.Config{Address: n.Address()}))
+	run(t, n, command...)
+	marked(t, n)
+}
+
+const joinFile = "/etc/join.yaml"
+
+// joinConfig is a configuration for joining the shared cluster that gives up finding it soon.
+func joinConfig(server, token, pin string) string {
+	return fmt.Sprintf(`apiVersion: kubeadm.k8s.io/v1beta4
+kind: JoinConfiguration
+discovery:
+  bootstrapToken:
+    apiServerEndpoint: %s
+    token: %s
+    caCertHashes: [%q]
+nodeRegistration:
+  ignorePreflightErrors: [%s]
+timeouts:
+  discovery: 6s
+`, server, token, pin, nodes.IgnoredPreflight)
+}
+
+// TestS072_JoinNamesWhatIsWrong does for join what TestS072_InitNamesWhatIsWrong does for init. The node has a name in capitals,
+// which the cluster writes small (S071).
+func TestS072_JoinNamesWhatIsWrong(t *testing.T) {
+	s := home(t)
+	server, token, pin := s.command[2], flagOf(t, s.command, "--token"), flagOf(t, s.command, "--discovery-token-ca-cert-hash")
+	id, secret, _ := strings.Cut(token, ".")
+	wrongPin := "sha256:" + strings.Repeat("0", 64)
+	n := add(t, s.Cluster, "Capital-Worker")
+	t.Cleanup(func() { expel(t, s, n) })
+	write(t, n, joinFile, joinConfig(server, token, pin))
+	command := []string{ours, "join", "--config", joinFile}
+	for _, f := range []failure{
+		{name: "unknown token", config: joinConfig(server, "zzzzzz."+secret, pin), want: []string{"zzzzzz", "token"}},
+		{name: "wrong secret of the token", config: joinConfig(server, id+"."+strings.Repeat("z", 16), pin), want: []string{id}},
+		{name: "wrong pin", config: joinConfig(server, token, wrongPin), want: []string{"--discovery-token-ca-cert-hash", pin}},
+		{name: "malformed token", config: joinConfig(server, "nonsense", pin), want: []string{"token", joinFile}},
+		{name: "unreachable API server", config: joinConfig("10.77.0.99:6443", token, pin), want: []string{"10.77.0.99:6443"}},
+		{name: "nobody at the port", config: joinConfig(s.worker.Address()+":6443", token, pin), want: []string{s.worker.Address() + ":6443"}},
+		{name: "port in use", cause: "systemctl stop kubelet; systemd-run --quiet --unit=squatter socat TCP-LISTEN:10250,reuseaddr,fork PIPE; sleep 0.5",
+			mend: "systemctl stop squatter", want: []string{"10250", "socat"}},
+		{name: "container runtime stopped", cause: "systemctl stop containerd", mend: "systemctl start containerd",
+			want: []string{"container runtime", "containerd.sock"}},
+	} {
+		t.Run(f.name, func(t *testing.T) { f.fails(t, n, joinFile, command) })
+	}
+	run(t, n, command...)
+	awaitMember(t, s, n)
+	if again := run(t, n, append(command, "-v=1")...); strings.Contains(again, "] done: ") {
+		t.Errorf("a node that has joined was joined again:\n%s", again)
+	}
+}
