@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
 	"kubeadm/internal/world"
 )
 
@@ -71,6 +73,18 @@ func (b *blame) lastEnded(ctx context.Context, r change.Reader) (change.Containe
 		}
 	}
 	return change.Container{}, false
+}
+
+// Failed names the components of this machine's control plane that ended badly and were not started again yet.
+func Failed(ctx context.Context, r change.Reader, n *node.Node) []string {
+	var failed []string
+	for _, component := range append(manifest.Components(), manifest.Etcd) {
+		b := blame{socket: n.CRISocket, component: component}
+		if _, ended := b.lastEnded(ctx, r); ended {
+			failed = append(failed, component)
+		}
+	}
+	return failed
 }
 
 // badArguments tells whether a component refused its own command line: it will do so for ever.

@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/flow"
+	"kubeadm/internal/health"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/survey"
@@ -28,8 +30,27 @@ var Start = flow.Phase{
 		if err != nil {
 			return err
 		}
-		return start(ctx, e, n)
+		if err := stopWaiting(ctx, e, n); err != nil {
+			return err
+		}
+		var manifests []string
+		for _, component := range append(manifest.Components(), manifest.Etcd) {
+			manifests = append(manifests, n.Paths.Manifest(component))
+		}
+		// A kubelet whose Node does not exist yet does not always follow a static Pod that is changed under it.
+		return start(ctx, e, n, manifests...)
 	},
+}
+
+// stopWaiting stops a kubelet that an earlier run started and that now waits, up to five minutes,
+// before it gives a failed component another try.
+func stopWaiting(ctx context.Context, e *flow.Env, n *node.Node) error {
+	failed := health.Failed(ctx, e.World, n)
+	if len(failed) == 0 {
+		return nil
+	}
+	e.Say("starting the kubelet anew, so that it tries %s again at once", strings.Join(failed, " and "))
+	return e.Do(ctx, change.SetService{Name: service})
 }
 
 // start writes config.yaml last: without it a kubelet that its unit starts again and again
