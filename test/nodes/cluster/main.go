@@ -39,14 +39,16 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return errors.New("which command?\n" + usage)
+		fmt.Fprint(os.Stderr, usage)
+		return errors.New("no command was given")
 	}
 	commands := map[string]func(context.Context, []string) error{
 		"up": up, "shell": shell, "exec": execute, "kubectl": kubectl, "list": list, "down": down,
 	}
 	command, ok := commands[args[0]]
 	if !ok {
-		return fmt.Errorf("there is no command %q\n%s", args[0], usage)
+		fmt.Fprint(os.Stderr, usage)
+		return fmt.Errorf("there is no command %q", args[0])
 	}
 	return command(ctx, args[1:])
 }

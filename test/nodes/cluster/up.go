@@ -21,7 +21,8 @@ func up(ctx context.Context, args []string) error {
 		return err
 	}
 	if options.Bundle == "" || options.Kubeadm == "" {
-		return errors.New("up needs --bundle and --kubeadm\n" + usage)
+		fmt.Fprint(os.Stderr, usage)
+		return errors.New("up needs --bundle and --kubeadm")
 	}
 	options.Name, options.Log = *name, progress()
 	c, err := nodes.NewCluster(ctx, options)
