@@ -70,10 +70,10 @@ laws: ## what holds for every workflow at every point
 scripts: ## the command line, from arguments to exit code
 	go test -count=1 ./test/scripts
 
-deps: ## compare the modules linked into kubeadm with tools/deps.txt
-	@go list -deps -f '{{with .Module}}{{.Path}}{{end}}' ./cmd/kubeadm | sort -u | grep -v '^kubeadm$$' >bin/deps
-	@awk '!/^#/ && NF { print $$1 }' tools/deps.txt | sort | diff bin/deps - || { \
-		echo "tools/deps.txt must list, with a reason, what is linked in: < is linked in, > is listed"; exit 1; }
+deps: ## compare the modules linked into kubeadm with tools/linked.txt
+	@mkdir -p bin && go list -deps -f '{{with .Module}}{{.Path}}{{end}}' ./cmd/kubeadm | LC_ALL=C sort -u | grep -v '^kubeadm$$' >bin/linked
+	@grep -v '^#' tools/linked.txt | diff bin/linked - || { \
+		echo "tools/linked.txt must list what is linked into kubeadm: < is linked in, > is listed"; exit 1; }
 
 golden: ## capture anew what upstream's kubeadm makes of the test configurations
 	@$(bundle) && go test -c -o bin/manifest.test ./internal/manifest && cd internal/manifest && \
