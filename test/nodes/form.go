@@ -87,6 +87,10 @@ func (c *Cluster) join(ctx context.Context, n *Node, command []string) error {
 }
 
 func (c *Cluster) settle(ctx context.Context, first *Node) error {
+	// A join ends before its kubelet registers.
+	if err := first.AwaitNodes(ctx, len(c.Nodes())); err != nil {
+		return err
+	}
 	if err := c.PodNetwork(ctx, first); err != nil {
 		return err
 	}
