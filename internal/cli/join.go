@@ -92,6 +92,9 @@ func (p *program) runJoin(c *cobra.Command, o *joinOptions, sel flow.Selection) 
 	}
 	return p.within(ctx, s, &node.Node{Local: local}, func(e *flow.Env) error {
 		e.Node = memoised(func(ctx context.Context) (*node.Node, error) { return discovery.Node(ctx, e) })
+		if err := p.standIn(ctx, s, e); err != nil {
+			return err
+		}
 		if err := s.run(ctx, e); err != nil || s.dryRun || !s.whole() {
 			return err
 		}

@@ -80,9 +80,10 @@ func (w *World) bring(ctx context.Context, c change.Change) error {
 
 // unborn tells whether an administrator's cluster would only come to life by this run: his
 // credentials were only "written", or the API server does not answer yet where it was waited for.
+// A make-believe cluster is never born.
 func (w *World) unborn(ctx context.Context, as change.Identity) bool {
-	if as.Kubeconfig == "" {
-		return false
+	if w.stoodIn() != nil || as.Kubeconfig == "" {
+		return w.stoodIn() != nil
 	}
 	if w.has(change.FileTarget(as.Kubeconfig)) {
 		return true

@@ -31,6 +31,7 @@ type World struct {
 	gone []string        // files and folders "removed": nothing below them shows through
 	set  map[string]bool // targets "changed", and the marks below
 	pods []change.RemoveContainers
+	info map[string]string // cluster-info of a make-believe cluster; nil where a real one is read
 }
 
 // Marks of what happened in a preview besides changes.
@@ -90,10 +91,12 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 // Await is over at once: what a preview waits for would be the work of others in answer to its
 // own. Only what does not depend on this run is waited for in earnest.
 func (w *World) Await(ctx context.Context, c world.Condition) error {
-	if c.Outside {
+	switch {
+	case c.Outside && w.stoodIn() != nil:
+		return c.Check(ctx, w)
+	case c.Outside:
 		return w.World.Await(ctx, c)
-	}
-	if !w.mark(waited) {
+	case !w.mark(waited):
 		return nil
 	}
 	return w.believeNode(ctx)

@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+	"k8s.io/cluster-bootstrap/token/jws"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/config"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/world/preview"
+)
+
+// standInLimit is how long a dry run looks for a cluster before it goes on without one.
+const standInLimit = 5 * time.Second
+
+// standIn lets the dry run of a join go on where no cluster answers: a make-believe one with the
+// defaults of this program takes its place, which knows the token and has whatever CA is wanted.
+func (p *program) standIn(ctx context.Context, s *session, e *flow.Env) error {
+	pretend, ok := s.world.(*preview.World)
+	j := &e.Local.Join
+	if !ok || j.Endpoint == "" {
+		return nil
+	}
+	limited, cancel := context.WithTimeout(ctx, standInLimit)
+	defer cancel()
+	_, silent := s.real.ClusterInfo(limited, "https://"+j.Endpoint, nil)
+	if silent == nil || ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	s.say(flow.Warned, fmt.Sprintf("no cluster answers at %s (%v): a make-believe one with the usual settings stands in for it", j.Endpoint, silent))
+	facts, err := p.facts(ctx, s.real, false)
+	if err != nil {
+		return err
+	}
+	n, _, err := config.Init(config.File{}, standInFlags(facts), facts)
+	if err != nil {
+		return err
+	}
+	ca, err := p.standInCA(e, n)
+	if err != nil {
+		return err
+	}
+	j.CACertHashes = []string{pki.PinOf(ca.Certificate).String()}
+	info, err := clusterInfo(j, ca)
+	if err != nil {
+		return err
+	}
+	objects, err := configMaps(n)
+	if err != nil {
+		return err
+	}
+	return pretend.StandIn(ctx, info, objects...)
+}
+
+func standInFlags(facts config.Facts) config.InitFlags {
+	flags := config.NewInitFlags()
+	flags.KubernetesVersion = facts.Tool.String()
+	flags.AdvertiseAddress = "192.0.2.1" // of the range that is for examples (RFC 5737)
+	return flags
+}
+
+func (p *program) standInCA(e *flow.Env, n *node.Node) (pki.CA, error) {
+	profile, _ := pki.ProfileOf(pki.ClusterCA)
+	now := e.World.Now().UTC()
+	spec, _, err := profile.Spec(n.Site(), pki.Validity{NotBefore: now.Add(-time.Minute), NotAfter: now.Add(time.Hour)})
+	if err != nil {
+		return pki.CA{}, err
+	}
+	key, err := pki.NewKey(p.Random("stand-in"), pki.ECDSAP256)
+	if err != nil {
+		return pki.CA{}, err
+	}
+	return pki.NewCA(p.Random("stand-in"), key, spec)
+}
+
+// clusterInfo is what the make-believe cluster tells of itself, signed with the user's token.
+func clusterInfo(j *node.Join, ca pki.CA) (map[string]string, error) {
+	access := pki.Access{Server: "https://" + j.Endpoint, User: "nobody", CA: pki.EncodeCertificates(ca.Certificate)}
+	info, err := manifest.ClusterInfo(access.WithToken(""))
+	if err != nil {
+		return nil, err
+	}
+	id, secret, _ := strings.Cut(j.Token, ".")
+	signature, err := jws.ComputeDetachedSignature(info.Data[bootstrapapi.KubeConfigKey], id, secret)
+	if err != nil {
+		return nil, err
+	}
+	info.Data[bootstrapapi.JWSSignatureKeyPrefix+id] = signature
+	return info.Data, nil
+}
+
+// configMaps are what a cluster keeps for nodes that join.
+func configMaps(n *node.Node) ([]change.Object, error) {
+	kubelets, err := manifest.KubeletConfig(n)
+	if err != nil {
+		return nil, err
+	}
+	proxy, err := manifest.NewKubeProxy(n, manifest.Host{}, manifest.Patches{})
+	if err != nil {
+		return nil, err
+	}
+	return []change.Object{manifest.KubeadmConfig(n), kubelets, proxy.Config}, nil
+}
