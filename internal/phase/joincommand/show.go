@@ -6,6 +6,7 @@ import (
 	"strings"
 	"text/template"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kubeadm/internal/change"
@@ -72,8 +73,32 @@ var Again = flow.Phase{
 		if len(good.Tokens) == 0 {
 			e.Say("its tokens have expired; this makes a new one: kubeadm token create --print-join-command")
 		}
+		if err := lent(ctx, e, n, as); err != nil {
+			return err
+		}
 		return show(ctx, e, &good)
 	},
+}
+
+// lent tells the key of the certificates that were uploaded, as long as they are there.
+func lent(ctx context.Context, e *flow.Env, n *node.Node, as change.Identity) error {
+	if !n.UploadCerts {
+		return nil
+	}
+	_, err := e.World.Object(ctx, change.RefOf(manifest.Certs(nil, &corev1.Secret{}), as))
+	switch {
+	case apierrors.IsNotFound(err):
+		e.Say("the uploaded certificates are gone; this uploads them once more: kubeadm init phase upload-certs --upload-certs")
+		return nil
+	case err != nil:
+		return err
+	}
+	shown := n.CertificateKey
+	if e.Withhold.CertificateKey {
+		shown = flow.Withheld
+	}
+	e.Say("using certificate key:\n%s", shown)
+	return nil
 }
 
 // steps are the values of the closing text.
