@@ -17,7 +17,13 @@ var (
 	announced = regexp.MustCompile(`^\[[a-z-]+\] would (.+)`)
 	waitLine  = regexp.MustCompile(`^\[[a-z-]+\] waiting for (.+)`)
 	tokenName = regexp.MustCompile(`bootstrap-token-[a-z0-9]{6}|token [a-z0-9]{6}\b`)
+	endpoint  = regexp.MustCompile(`[0-9.]+:6443`)
 )
+
+// plain leaves out of an announcement, or of a deed, what differs from run to run.
+func plain(text string) string {
+	return strings.TrimSpace(endpoint.ReplaceAllString(tokenName.ReplaceAllString(text, "bootstrap-token"), "endpoint"))
+}
 
 // announcements are the changes and waits that a dry run says a real one would make, sorted.
 func announcements(output string) []string {
@@ -26,7 +32,7 @@ func announcements(output string) []string {
 		m := announced.FindStringSubmatch(line)
 		// What it would print is no change.
 		if m != nil && !strings.HasPrefix(m[1], "show") {
-			all = append(all, tokenName.ReplaceAllString(strings.TrimSpace(m[1]), "bootstrap-token"))
+			all = append(all, plain(m[1]))
 		}
 	}
 	slices.Sort(all)
@@ -45,7 +51,7 @@ func deeds(output string) []string {
 		} else {
 			continue
 		}
-		all = append(all, tokenName.ReplaceAllString(strings.TrimSpace(deed), "bootstrap-token"))
+		all = append(all, plain(deed))
 	}
 	slices.Sort(all)
 	return all

@@ -194,7 +194,7 @@ discovery:
 nodeRegistration:
   ignorePreflightErrors: [%s]
 timeouts:
-  discovery: 6s
+  discovery: 3s
 `, server, token, pin, nodes.IgnoredPreflight)
 }
 

@@ -84,6 +84,10 @@ func (s *site) form(ctx context.Context) (err error) {
 
 // settle connects the Pods and waits until that many nodes are Ready and names are resolved.
 func settle(ctx context.Context, cp *nodes.Node, count int) error {
+	// A join ends before its kubelet registers.
+	if err := cp.AwaitNodes(ctx, count); err != nil {
+		return err
+	}
 	if err := cp.Cluster().PodNetwork(ctx, cp); err != nil {
 		return err
 	}
@@ -195,10 +199,11 @@ func expel(t *testing.T, s *site, n *nodes.Node) {
 // awaitMember waits until the node is Ready, with the Pod network it needs for that.
 func awaitMember(t *testing.T, s *site, n *nodes.Node) {
 	t.Helper()
+	name := "node/" + strings.ToLower(n.Name())
+	kubectl(t, s.cp, "wait", "--for=create", "--timeout=30s", name)
 	if err := s.PodNetwork(t.Context(), s.cp); err != nil {
 		t.Fatal(err)
 	}
-	name := "node/" + strings.ToLower(n.Name())
 	kubectl(t, s.cp, "wait", "--for=condition=Ready", "--timeout=90s", name)
 }
 

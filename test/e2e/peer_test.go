@@ -1,0 +1,87 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"kubeadm/test/nodes"
+)
+
+// TestS199_PeerJoinsOurCluster lets upstream's kubeadm make a worker of our cluster, and compares it with a worker of ours.
+func TestS199_PeerJoinsOurCluster(t *testing.T) {
+	s := home(t)
+	n := add(t, s.Cluster, "guest")
+	t.Cleanup(func() { expel(t, s, n) })
+	run(t, n, joinCommand(peer, s)...)
+	awaitMember(t, s, n)
+	if guest, worker := filesOf(t, n).names(), filesOf(t, s.worker).names(); !slices.Equal(guest, worker) {
+		t.Errorf("the peer's worker has the files%s\nbut ours%s", lines("%s", guest), lines("%s", worker))
+	}
+	for _, name := range []string{"/var/lib/kubelet/config.yaml", "/var/lib/kubelet/instance-config.yaml", "/var/lib/kubelet/kubeadm-flags.env"} {
+		if !same(t, s.worker, n, name) {
+			t.Errorf("%s of the peer's worker is not that of ours", name)
+		}
+	}
+}
+
+// TestS199_PeersToolsAcceptOurCluster asks upstream's kubeadm about what ours made.
+func TestS199_PeersToolsAcceptOurCluster(t *testing.T) {
+	s := home(t)
+	expiration := run(t, s.cp, peer, "certs", "check-expiration")
+	for _, want := range []string{"admin.conf", "super-admin.conf", "controller-manager.conf", "scheduler.conf", "apiserver", "etcd-server", "front-proxy-ca"} {
+		if !strings.Contains(expiration, want) {
+			t.Errorf("the peer finds no certificate %s:\n%s", want, expiration)
+		}
+	}
+	if strings.Contains(expiration, "MISSING") {
+		t.Errorf("the peer misses a certificate:\n%s", expiration)
+	}
+	if list := run(t, s.cp, peer, "token", "list"); !strings.Contains(list, flagOf(t, s.command, "--token")) {
+		t.Errorf("the peer does not see the token:\n%s", list)
+	}
+	join := run(t, s.cp, peer, "token", "create", "--print-join-command", "--ttl=1m")
+	if pin := flagOf(t, s.command, "--discovery-token-ca-cert-hash"); !strings.Contains(join, pin) || !strings.Contains(join, s.command[2]) {
+		t.Errorf("the peer prints %q, ours %q", join, s.command)
+	}
+	// It writes each manifest from the configuration in the cluster and shows where the files differ from that.
+	if diff := run(t, s.cp, peer, "upgrade", "diff", "v1.37.1"); strings.Contains(diff, "\n+") || !strings.Contains(diff, "kubeadm-config") {
+		t.Errorf("the peer would write other manifests:\n%s", diff)
+	}
+}
+
+// TestS199_WeJoinThePeersCluster lets ours make a worker of upstream's cluster.
+func TestS199_WeJoinThePeersCluster(t *testing.T) {
+	s := &site{Cluster: newCluster(t)}
+	if err := s.add(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	cp, worker := fingerprint(t, s.cp), fingerprint(t, s.worker)
+	command := initCommand(t, s.cp)
+	output := run(t, s.cp, append([]string{peer}, command[1:]...)...)
+	var err error
+	if s.command, _, err = nodes.JoinCommands(output); err != nil {
+		t.Fatal(err)
+	}
+	run(t, s.worker, joinCommand(ours, s)...)
+	if err := settle(t.Context(), s.cp, 2); err != nil {
+		t.Fatal(err)
+	}
+	if list := run(t, s.cp, ours, "token", "list"); !strings.Contains(list, flagOf(t, s.command, "--token")) {
+		t.Errorf("ours does not see the peer's token:\n%s", list)
+	}
+	// Each undoes the other's work. The peer knows nothing of our journal, which must not stand in the way afterwards.
+	const journal = "/etc/kubernetes/tmp"
+	run(t, s.worker, peer, "reset", "--force")
+	run(t, s.cp, ours, "reset", "--force")
+	clean(t, s.worker, worker, journal)
+	clean(t, s.cp, cp)
+	run(t, s.cp, initCommand(t, s.cp)...)
+	run(t, s.cp, peer, "reset", "--force")
+	clean(t, s.cp, cp, journal)
+	if err := s.form(t.Context()); err != nil {
+		t.Errorf("after the peer's reset: %v", err)
+	}
+}
