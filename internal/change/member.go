@@ -3,8 +3,13 @@ package change
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 )
+
+// ErrNotItsTurn says that etcd takes no learner now, since there is one already. It takes the next once
+// that one votes or is gone.
+var ErrNotItsTurn = errors.New("another member is being added")
 
 // MemberState is where an etcd member stands.
 type MemberState string

@@ -186,7 +186,10 @@ type Container struct {
 
 // Members is the etcd cluster.
 type Members interface {
+	// Members lists the members in etcd's own order. Which endpoint answers does not matter.
 	Members(ctx context.Context, via Etcd) ([]Member, error)
+	// MemberStatus asks one member itself, at its client URLs, how it is. The credentials are those of via.
+	MemberStatus(ctx context.Context, via Etcd, m Member) (MemberStatus, error)
 }
 
 // Etcd says how to reach etcd: endpoints are "https://host:port", files are paths of this machine.
@@ -202,6 +205,13 @@ type Member struct {
 	PeerURLs   []string
 	ClientURLs []string
 	Learner    bool
+}
+
+// MemberStatus is what an etcd member says of itself.
+type MemberStatus struct {
+	Index    uint64   // of the newest entry of the log that it has applied
+	Leader   uint64   // ID of the member that it follows; zero for none
+	Problems []string // alarms and the like; empty if it is well
 }
 
 // Objects are the API server's objects; each call says as whom.

@@ -7,14 +7,13 @@ import (
 	"fmt"
 	"strings"
 
-	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"kubeadm/internal/change"
 )
 
 // at connects to one endpoint and calls do within the time of one attempt.
-func at(ctx context.Context, endpoint string, trust *tls.Config, do func(context.Context, clientv3.Cluster) error) error {
+func at(ctx context.Context, endpoint string, trust *tls.Config, do func(context.Context, *clientv3.Client) error) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	c, err := clientv3.New(clientv3.Config{
@@ -29,8 +28,7 @@ func at(ctx context.Context, endpoint string, trust *tls.Config, do func(context
 		return final{fmt.Errorf("connecting: %w", err)}
 	}
 	defer func() { _ = c.Close() }()
-	// The client's own Cluster waits for the connection until the deadline and so never says why there is none.
-	return do(ctx, clientv3.NewClusterFromClusterClient(etcdserverpb.NewClusterClient(c.ActiveConnection()), nil))
+	return do(ctx, c)
 }
 
 // trust reads the files of via; without any of them the connection is plain, which only an

@@ -8,8 +8,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"kubeadm/internal/change"
@@ -37,8 +39,8 @@ func New(readFile func(path string) ([]byte, error)) *Cluster { return &Cluster{
 // Members lists the members in etcd's own order. It asks each endpoint once, until one answers.
 func (k *Cluster) Members(ctx context.Context, via change.Etcd) ([]change.Member, error) {
 	var all []change.Member
-	err := k.anywhere(ctx, via, func(ctx context.Context, c clientv3.Cluster) error {
-		answer, err := c.MemberList(ctx)
+	err := k.anywhere(ctx, via, func(ctx context.Context, c *clientv3.Client) error {
+		answer, err := membersAt(c).MemberList(ctx)
 		if err != nil {
 			return err
 		}
@@ -52,6 +54,32 @@ func (k *Cluster) Members(ctx context.Context, via change.Etcd) ([]change.Member
 		return nil, fmt.Errorf("listing etcd members: %w", err)
 	}
 	return all, nil
+}
+
+// membersAt speaks of members with the one endpoint that c has. The client's own Cluster waits for the
+// connection until the deadline and so never says why there is none.
+func membersAt(c *clientv3.Client) clientv3.Cluster {
+	return clientv3.NewClusterFromClusterClient(etcdserverpb.NewClusterClient(c.ActiveConnection()), nil)
+}
+
+// MemberStatus asks one member itself, once at each of its client URLs until one answers.
+func (k *Cluster) MemberStatus(ctx context.Context, via change.Etcd, m change.Member) (s change.MemberStatus, err error) {
+	via.Endpoints = m.ClientURLs
+	if len(via.Endpoints) == 0 {
+		return s, fmt.Errorf("asking etcd member %s: it has not started", cmp.Or(m.Name, strconv.FormatUint(m.ID, 16)))
+	}
+	err = k.anywhere(ctx, via, func(ctx context.Context, c *clientv3.Client) error {
+		answer, err := etcdserverpb.NewMaintenanceClient(c.ActiveConnection()).Status(ctx, &etcdserverpb.StatusRequest{})
+		if err != nil {
+			return err
+		}
+		s = change.MemberStatus{Index: answer.GetRaftAppliedIndex(), Leader: answer.GetLeader(), Problems: answer.GetErrors()}
+		return nil
+	})
+	if err != nil {
+		return s, fmt.Errorf("asking etcd member %s: %w", m.Name, err)
+	}
+	return s, nil
 }
 
 // Do carries out a SetMember, with attempts until the Bound: a learner must catch up before it
@@ -69,8 +97,8 @@ func (k *Cluster) Do(ctx context.Context, c change.Change) error {
 		Name:    "etcd",
 		Timeout: k.limit(ctx),
 		Check: func(ctx context.Context, _ change.Reader) error {
-			last = k.anywhere(ctx, set.Via, func(ctx context.Context, c clientv3.Cluster) error {
-				return step(ctx, c, set)
+			last = k.anywhere(ctx, set.Via, func(ctx context.Context, c *clientv3.Client) error {
+				return step(ctx, membersAt(c), set)
 			})
 			var f final
 			if errors.As(last, &f) {
@@ -86,7 +114,7 @@ func (k *Cluster) Do(ctx context.Context, c change.Change) error {
 }
 
 // anywhere calls do at one endpoint after the other until it succeeds at one of them.
-func (k *Cluster) anywhere(ctx context.Context, via change.Etcd, do func(context.Context, clientv3.Cluster) error) error {
+func (k *Cluster) anywhere(ctx context.Context, via change.Etcd, do func(context.Context, *clientv3.Client) error) error {
 	if len(via.Endpoints) == 0 {
 		return final{errors.New("no etcd endpoint is known")}
 	}

@@ -59,8 +59,11 @@ func announce(ctx context.Context, c clientv3.Cluster, now *clientv3.Member, pee
 		return nil
 	}
 	_, err := c.MemberAddAsLearner(ctx, []string{peerURL})
-	if errors.Is(err, rpctypes.ErrMemberBadURLs) {
+	switch {
+	case errors.Is(err, rpctypes.ErrMemberBadURLs):
 		return final{fmt.Errorf("etcd takes no member at %q: %w", peerURL, err)}
+	case errors.Is(err, rpctypes.ErrTooManyLearners):
+		return final{change.ErrNotItsTurn}
 	}
 	return err
 }

@@ -222,6 +222,7 @@ func (w *World) Clone() *World {
 	c.Clock = memory.Ticking(w.Now())
 	c.Files, c.Services, c.ImageList = maps.Clone(w.Files), maps.Clone(w.Services), maps.Clone(w.ImageList)
 	c.MountList, c.Pods, c.MemberList = slices.Clone(w.MountList), slices.Clone(w.Pods), slices.Clone(w.MemberList)
+	c.Silent = slices.Clone(w.Silent)
 	for k, o := range w.Objects {
 		c.Objects[k] = o.DeepCopy()
 	}

@@ -21,7 +21,8 @@ import (
 
 // World is state that changes alter. The maps may be filled and read freely while no change is carried out.
 type World struct {
-	mu sync.Mutex
+	mu   sync.Mutex
+	born uint64 // ID of the youngest etcd member that was made here
 
 	Files      map[string]File
 	Services   map[string]change.Service
@@ -29,6 +30,7 @@ type World struct {
 	ImageList  map[string]bool // references held by the container runtime
 	Pods       []change.Sandbox
 	MemberList []change.Member
+	Silent     []uint64 // IDs of members that do not answer
 	Objects    map[Key]*unstructured.Unstructured
 	Clock      func() time.Time
 }
@@ -89,6 +91,26 @@ func (w *World) Members(context.Context, change.Etcd) ([]change.Member, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.MemberList), nil
+}
+
+// MemberStatus says that the member is well, unless it is among Silent.
+func (w *World) MemberStatus(_ context.Context, _ change.Etcd, m change.Member) (change.MemberStatus, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if slices.Contains(w.Silent, m.ID) {
+		return change.MemberStatus{}, fmt.Errorf("asking etcd member %s: connection refused", m.Name)
+	}
+	return change.MemberStatus{Index: 1, Leader: w.leader()}, nil
+}
+
+// leader is the first voter that answers.
+func (w *World) leader() uint64 {
+	for _, m := range w.MemberList {
+		if !m.Learner && !slices.Contains(w.Silent, m.ID) {
+			return m.ID
+		}
+	}
+	return 0
 }
 
 // Do carries out one change.
@@ -158,11 +180,22 @@ func (w *World) setMember(c change.SetMember) error {
 		w.MemberList[at].Learner = w.MemberList[at].Learner && c.State == change.Learner
 	case c.State == change.Voter:
 		return fmt.Errorf("etcd has no member at %s to promote", c.PeerURL)
+	case slices.ContainsFunc(w.MemberList, func(m change.Member) bool { return m.Learner }):
+		return change.ErrNotItsTurn
 	default:
-		m := change.Member{ID: uint64(len(w.MemberList) + 1), PeerURLs: []string{c.PeerURL}, Learner: c.State == change.Learner}
+		m := change.Member{ID: w.nextID(), PeerURLs: []string{c.PeerURL}, Learner: c.State == change.Learner}
 		w.MemberList = append(w.MemberList, m)
 	}
 	return nil
+}
+
+// nextID is one that no member has had, as far as is known.
+func (w *World) nextID() uint64 {
+	for _, m := range w.MemberList {
+		w.born = max(w.born, m.ID)
+	}
+	w.born++
+	return w.born
 }
 
 func below(p, dir string) bool {

@@ -60,9 +60,10 @@ func (w *World) bring(ctx context.Context, c change.Change) error {
 	case change.LabelNode:
 		ref = c.Ref()
 	case change.SetMember:
-		if w.mark(membersRead) {
-			all, _ := w.World.Members(ctx, c.Via)
+		if !w.has(membersRead) {
+			all, _ := w.Members(ctx, c.Via)
 			w.over.MemberList = slices.Clone(all)
+			w.mark(membersRead)
 		}
 		return nil
 	default:

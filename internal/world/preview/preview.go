@@ -194,14 +194,6 @@ func (w *World) Sandboxes(ctx context.Context, socket string) ([]change.Sandbox,
 	return left, err
 }
 
-// Members lists the etcd members that there would be.
-func (w *World) Members(ctx context.Context, via change.Etcd) ([]change.Member, error) {
-	if w.has(membersRead) {
-		return w.over.Members(ctx, via)
-	}
-	return w.World.Members(ctx, via)
-}
-
 // mark tells whether it was the first to do so.
 func (w *World) mark(what string) (first bool) {
 	w.mu.Lock()

@@ -2,6 +2,7 @@ package worldtest
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 
@@ -37,6 +38,7 @@ func Members(t *testing.T, w Etcd, via change.Etcd, j Joining) {
 	e.done(change.Learner, true)
 	e.done(change.Voter, false)
 	e.do(change.Learner)
+	e.takesNoOther()
 	if all := e.list(); len(all) != 2 {
 		t.Errorf("announcing a member twice should make one: %+v", all)
 	}
@@ -46,6 +48,7 @@ func Members(t *testing.T, w Etcd, via change.Etcd, j Joining) {
 	if m := e.find(); m == nil || m.Learner {
 		t.Fatalf("a promoted member should be a voter: %+v", m)
 	}
+	e.allWell()
 	e.done(change.Voter, true)
 	e.do(change.Voter)
 	e.do(change.Learner)
@@ -62,6 +65,26 @@ func Members(t *testing.T, w Etcd, via change.Etcd, j Joining) {
 	}
 	if err := w.Do(t.Context(), e.set(change.Voter)); err == nil {
 		t.Error("a member that was never announced should not be promoted")
+	}
+}
+
+// takesNoOther wants a second learner to be told to wait.
+func (e etcdSuite) takesNoOther() {
+	e.t.Helper()
+	other := change.SetMember{PeerURL: "https://192.0.2.99:2380", State: change.Learner, Via: e.via}
+	if err := e.w.Do(e.t.Context(), other); !errors.Is(err, change.ErrNotItsTurn) {
+		e.t.Errorf("a second learner gets %v", err)
+	}
+}
+
+// allWell wants every member to answer for itself and to follow a leader.
+func (e etcdSuite) allWell() {
+	e.t.Helper()
+	for _, m := range e.list() {
+		s, err := e.w.MemberStatus(e.t.Context(), e.via, m)
+		if err != nil || s.Index == 0 || s.Leader == 0 || len(s.Problems) > 0 {
+			e.t.Errorf("member %s says %+v, %v", m.Name, s, err)
+		}
 	}
 }
 
