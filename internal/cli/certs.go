@@ -20,15 +20,22 @@ func (p *program) certificateKey() *cobra.Command {
 		Short: "Print a new certificate key",
 		Long: `Print a new, random certificate key: 64 hex digits.
 
-"kubeadm init --upload-certs" makes one by itself; with --certificate-key it takes yours.`,
+"kubeadm init --upload-certs" and "kubeadm token create --print-join-command --upload-certs" make one
+by themselves; with --certificate-key they take yours.`,
 		Args: known,
 		RunE: func(*cobra.Command, []string) error {
-			key, err := pki.NewCertificateKey(p.Random("certificate-key"))
+			key, err := p.newCertificateKey()
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintln(p.Out, key.Hex())
+			_, err = fmt.Fprintln(p.Out, key)
 			return err
 		},
 	}
+}
+
+// newCertificateKey draws a key and returns its hex digits.
+func (p *program) newCertificateKey() (string, error) {
+	key, err := pki.NewCertificateKey(p.Random("certificate-key"))
+	return key.Hex(), err
 }

@@ -28,10 +28,7 @@ func (p *program) settle(ctx context.Context, e *flow.Env, n *node.Node) (*node.
 		return &own, nil
 	}
 	var err error
-	own.CertificateKey, err = e.Once(ctx, "certificate-key", func() (string, error) {
-		key, err := pki.NewCertificateKey(p.Random("certificate-key"))
-		return key.Hex(), err
-	})
+	own.CertificateKey, err = e.Once(ctx, "certificate-key", p.newCertificateKey)
 	return &own, err
 }
 

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/report"
 	"kubeadm/internal/world"
 )
 
@@ -24,9 +24,8 @@ import (
 type tokenCreateOptions struct {
 	*tokenOptions
 	config.TokenFlags
-	file           string
-	printJoin      bool
-	certificateKey string
+	file      string
+	printJoin bool
 }
 
 func (p *program) tokenCreate(shared *tokenOptions) *cobra.Command {
@@ -35,9 +34,18 @@ func (p *program) tokenCreate(shared *tokenOptions) *cobra.Command {
 		Use:   "create [TOKEN]",
 		Short: "Make a token known to the cluster",
 		Long: `Make a token known to the cluster and print it. Without TOKEN it is a random one. With --config the
-file's bootstrapTokens are made, all of them.`,
-		Example: `  # the command that joins one more machine
-  kubeadm token create --print-join-command`,
+file's bootstrapTokens are made, all of them.
+
+With --print-join-command it prints, on one line and nothing besides on standard output, the command
+that joins a machine: as a worker, or as a control plane if there is a certificate key. With
+--upload-certs as well, given on a control plane, the certificates that control planes share are
+lent anew for two hours, under the key given or else a new one. A key under which they were lent
+before then opens nothing any more.`,
+		Example: `  # the command that joins one more worker
+  kubeadm token create --print-join-command
+
+  # the command that joins one more control plane
+  kubeadm token create --print-join-command --upload-certs`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				o.Token = args[0]
@@ -46,79 +54,116 @@ file's bootstrapTokens are made, all of them.`,
 		},
 	}
 	values{
-		flag.CertificateKey: &o.certificateKey, flag.Config: &o.file, flag.Description: &o.Description, flag.Groups: &o.Groups,
-		flag.PrintJoinCommand: &o.printJoin, flag.TTL: &o.TTL, flag.Usages: &o.Usages,
+		flag.CertificateKey: &o.CertificateKey, flag.Config: &o.file, flag.Description: &o.Description, flag.Groups: &o.Groups,
+		flag.PrintJoinCommand: &o.printJoin, flag.TTL: &o.TTL, flag.UploadCerts: &o.UploadCerts, flag.Usages: &o.Usages,
 	}.bind(c.Flags())
 	return c
 }
 
 func (p *program) createTokens(c *cobra.Command, o *tokenCreateOptions) error {
 	ctx := c.Context()
-	w := o.world(p.World())
-	tokens, err := p.tokensToCreate(c, o, w)
+	w, text := o.world(p.World()), p.text(o.dryRun)
+	if o.printJoin {
+		text.Out = p.Err // who runs what is printed must not find anything else there
+	}
+	defer text.Close()
+	local, err := p.tokensToCreate(c, o, w, text)
 	if err != nil {
 		return err
 	}
 	as := p.as(ctx, c, o.tokenOptions, w)
-	result := tokens[0].String()
+	changes, err := creations(ctx, w, as, local.Tokens)
+	if err != nil {
+		return err
+	}
+	result := local.Tokens[0].String()
 	if o.printJoin {
-		if result, err = joinCommand(ctx, w, as, tokens[0], o.certificateKey); err != nil {
+		if result, err = joinCommand(ctx, w, as, local); err != nil {
 			return err
 		}
 	}
-	if err := p.create(ctx, w, o, as, tokens); err != nil {
+	if o.UploadCerts {
+		if err := p.lend(ctx, w, text, local, as); err != nil {
+			return err
+		}
+	}
+	if err := do(ctx, w, text, changes...); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintln(p.Out, result)
 	return err
 }
 
-func (p *program) tokensToCreate(c *cobra.Command, o *tokenCreateOptions, w world.World) ([]node.BootstrapToken, error) {
-	if o.certificateKey != "" && !o.printJoin {
-		return nil, problem.New("", errors.New("--certificate-key is for the join command, which is not asked for"), "add --print-join-command")
+// tokensToCreate is what the user wants of this command.
+func (p *program) tokensToCreate(c *cobra.Command, o *tokenCreateOptions, r change.Reader, text *report.Text) (node.Local, error) {
+	if err := o.refuseIdle(); err != nil {
+		return node.Local{}, err
 	}
-	file, err := readConfig(c.Context(), w, o.file)
+	file, err := readConfig(c.Context(), r, o.file)
 	if err != nil {
-		return nil, err
+		return node.Local{}, err
 	}
 	if file.Given() {
 		if err := o.RefuseMixed(given(c)); err != nil {
-			return nil, err
+			return node.Local{}, err
 		}
 	}
 	tool, err := p.tool()
 	if err != nil {
-		return nil, err
+		return node.Local{}, err
 	}
-	tokens, how, err := config.Tokens(file, o.TokenFlags, config.Facts{Tool: tool, Random: p.Random("bootstrap-token")})
-	warn(p.text(o.dryRun), how.Warnings)
-	if err == nil && len(tokens) == 0 {
-		err = fmt.Errorf("%s: it has no bootstrapTokens", o.file)
+	local, how, err := config.Tokens(file, o.TokenFlags, config.Facts{Tool: tool, Random: p.Random("bootstrap-token")})
+	warn(text, how.Warnings)
+	switch {
+	case err != nil:
+		return local, err
+	case len(local.Tokens) == 0:
+		return local, fmt.Errorf("%s: it has no bootstrapTokens", o.file)
+	case local.UploadCerts && local.CertificateKey == "":
+		local.CertificateKey, err = p.newCertificateKey()
+	case !local.UploadCerts && local.CertificateKey != "" && file.Given():
+		warn(text, []string{"the file's certificateKey is not used without --upload-certs"})
+		local.CertificateKey = ""
 	}
-	return tokens, err
+	return local, err
 }
 
-// create makes the tokens, if the cluster knows none of them yet.
-func (p *program) create(ctx context.Context, w world.World, o *tokenCreateOptions, as change.Identity, tokens []node.BootstrapToken) error {
+// refuseIdle is an error if a flag was given that says something of the join command only, and none is asked for.
+func (o *tokenCreateOptions) refuseIdle() error {
+	var idle flag.Name
+	switch {
+	case o.printJoin:
+		return nil
+	case o.CertificateKey != "":
+		idle = flag.CertificateKey
+	case o.UploadCerts:
+		idle = flag.UploadCerts
+	default:
+		return nil
+	}
+	return problem.New("", fmt.Errorf("--%s is for the join command, which is not asked for", idle), "add --print-join-command")
+}
+
+// creations are the changes that make the tokens, if the cluster knows none of them yet.
+func creations(ctx context.Context, w world.World, as change.Identity, tokens []node.BootstrapToken) ([]change.Change, error) {
 	var changes []change.Change
 	for _, t := range tokens {
 		_, err := w.Object(ctx, tokenRef(t.ID, as))
 		if err == nil {
-			return problem.New("", fmt.Errorf("the cluster has a token with the ID %q already", t.ID),
+			return nil, problem.New("", fmt.Errorf("the cluster has a token with the ID %q already", t.ID),
 				"choose another ID, or remove the old token: kubeadm token delete "+t.ID)
 		}
 		if !apierrors.IsNotFound(err) {
-			return err
+			return nil, err
 		}
 		changes = append(changes, change.ApplyObject{Object: manifest.Token(t, w.Now()), As: as})
 	}
-	text := p.text(o.dryRun)
-	defer text.Close()
-	return do(ctx, w, text, changes...)
+	return changes, nil
 }
 
-// joinCommand is the command that joins a machine, on one line.
-func joinCommand(ctx context.Context, r change.Reader, as change.Identity, t node.BootstrapToken, key string) (string, error) {
+// joinCommand is the command that joins a machine with the first of the tokens, on one line: as a control
+// plane where there is a certificate key.
+func joinCommand(ctx context.Context, r change.Reader, as change.Identity, local node.Local) (string, error) {
 	data, err := r.ReadFile(ctx, as.Kubeconfig)
 	if err != nil {
 		return "", fmt.Errorf("reading the kubeconfig: %w", err)
@@ -139,6 +184,7 @@ func joinCommand(ctx context.Context, r change.Reader, as change.Identity, t nod
 			return "", fmt.Errorf("reading the CA that %s names: %w", as.Kubeconfig, err)
 		}
 	}
-	text, err := manifest.JoinCommand(admin, t.String(), key != "", key)
+	key := local.CertificateKey
+	text, err := manifest.JoinCommand(admin, local.Tokens[0].String(), key != "", key)
 	return strings.NewReplacer("\\\n", "", "\t", "").Replace(text), err
 }

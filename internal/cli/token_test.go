@@ -13,6 +13,7 @@ import (
 
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
+	"kubeadm/internal/problem"
 	"kubeadm/internal/world/memory"
 )
 
@@ -106,5 +107,31 @@ cccccc.0123456789abcdef   <invalid>   2026-09-01T11:00:00Z   <none>             
 `
 	if diff := cmp.Diff(want, "\n"+out.String()); err != nil || diff != "" {
 		t.Error(err, diff)
+	}
+}
+
+func TestCertificatesAreLentWhereTheyAre(t *testing.T) {
+	s := newStation(t)
+	s.initialised(t)
+	s.world.Elsewhere = true // the cluster lives on
+	for _, file := range []string{"ca.crt", "sa.key", "etcd/ca.crt"} {
+		kept := s.world.Files["/etc/kubernetes/pki/"+file]
+		delete(s.world.Files, "/etc/kubernetes/pki/"+file)
+		before := s.world.Snapshot()
+		err := s.run(t.Context(), "token", "create", "--print-join-command", "--upload-certs")
+		if err == nil || !strings.Contains(err.Error(), "/etc/kubernetes/pki/"+file) || !strings.Contains(problem.Hints(err)[0], "on a control plane") {
+			t.Errorf("without %s: %v", file, err)
+		}
+		if s.out.Len() > 0 || s.world.Snapshot() != before {
+			t.Errorf("without %s something was made or printed: %s", file, &s.out)
+		}
+		s.world.Files["/etc/kubernetes/pki/"+file] = kept
+	}
+	delete(s.world.Files, "/etc/kubernetes/pki/ca.key") // it may be kept elsewhere
+	if err := s.run(t.Context(), "token", "create", "--print-join-command", "--upload-certs"); err != nil {
+		t.Error(err)
+	}
+	if !strings.Contains(s.err.String(), "no controlPlaneEndpoint") {
+		t.Errorf("nobody warns that the cluster has no endpoint: %s", &s.err)
 	}
 }

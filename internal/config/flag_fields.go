@@ -76,6 +76,7 @@ func resetFields() []flagField {
 
 func tokenFields() []flagField {
 	return []flagField{
+		{"certificate-key", v1beta4.KindInit, "certificateKey"},
 		{"description", v1beta4.KindInit, "bootstrapTokens[0].description"},
 		{"groups", v1beta4.KindInit, "bootstrapTokens[0].groups"},
 		{"ttl", v1beta4.KindInit, "bootstrapTokens[0].ttl"},

@@ -88,11 +88,14 @@ func (f InitFlags) documents() (init v1beta4.InitConfiguration, cluster v1beta4.
 
 // TokenFlags are what "token create" can be told on the command line.
 type TokenFlags struct {
-	Token       string        // the argument: empty for a random one
-	Description string        // --description
-	TTL         time.Duration // --ttl
-	Usages      []string      // --usages
-	Groups      []string      // --groups
+	UploadCerts bool // --upload-certs: counts beside a file too
+
+	Token          string        // the argument: empty for a random one
+	CertificateKey string        // --certificate-key
+	Description    string        // --description
+	TTL            time.Duration // --ttl
+	Usages         []string      // --usages
+	Groups         []string      // --groups
 }
 
 // NewTokenFlags are the flags of "token create" before the user says anything.
@@ -105,7 +108,7 @@ func NewTokenFlags() TokenFlags {
 }
 
 func (f TokenFlags) document() v1beta4.InitConfiguration {
-	return v1beta4.InitConfiguration{BootstrapTokens: []v1beta4.BootstrapToken{{
+	return v1beta4.InitConfiguration{CertificateKey: f.CertificateKey, BootstrapTokens: []v1beta4.BootstrapToken{{
 		Token:       f.Token,
 		Description: f.Description,
 		TTL:         &metav1.Duration{Duration: f.TTL},

@@ -62,11 +62,12 @@ func Cluster(file File, flags InitFlags, facts Facts) (node.Cluster, Run, error)
 	return cluster, run, err
 }
 
-// Tokens are the bootstrap tokens that "token create" is to make.
-func Tokens(file File, flags TokenFlags, facts Facts) ([]node.BootstrapToken, Run, error) {
+// Tokens is what "token create" goes by: a node.Local that says which tokens are to be made, whether
+// certificates are lent with them and under which key, where those lie, and the time limits.
+func Tokens(file File, flags TokenFlags, facts Facts) (node.Local, Run, error) {
 	in, run, err := readInit(file, NewInitFlags())
 	if err != nil {
-		return nil, run, err
+		return node.Local{}, run, err
 	}
 	in.spoken = speaker(file, Common{}, tokenFields())
 	if !file.Given() {
@@ -74,11 +75,16 @@ func Tokens(file File, flags TokenFlags, facts Facts) ([]node.BootstrapToken, Ru
 		in.init.Default()
 	}
 	in.fields(v1beta4.KindInit, checkTokens(&in.init))
+	in.fields(v1beta4.KindInit, certificateKey(field.NewPath("certificateKey"), in.init.CertificateKey))
 	if err := in.err(in.source); err != nil {
-		return nil, run, err
+		return node.Local{}, run, err
 	}
-	tokens, err := bootstrapTokens(in.init.BootstrapTokens, facts.Random)
-	return tokens, run, err
+	local := node.Local{
+		UploadCerts: flags.UploadCerts, CertificateKey: in.init.CertificateKey,
+		Paths: node.DefaultPaths(), Timeouts: timeouts(in.init.Timeouts),
+	}
+	local.Tokens, err = bootstrapTokens(in.init.BootstrapTokens, facts.Random)
+	return local, run, err
 }
 
 // readInit reads the documents and gives them the defaults that need no look at the machine.

@@ -31,26 +31,44 @@ type StoredComponent struct {
 // stored them.
 func Joined(local node.Local, stored Stored, tool release.Tool) (*node.Node, []string, error) {
 	var warnings []string
-	c := &v1beta4.ClusterConfiguration{}
-	if err := load(keptAs{"ConfigMap kube-system/kubeadm-config", stored.Cluster, v1beta4.KindCluster}, c, &warnings); err != nil {
+	n := &node.Node{Local: local}
+	c, err := loadCluster(n, stored.Cluster, tool, &warnings)
+	if err != nil {
 		return nil, warnings, err
 	}
-	c.Default()
-	fillCluster(c, local.BindPort)
-	target, notes, err := Facts{Tool: tool}.version(c.KubernetesVersion)
-	warnings = append(warnings, notes...)
-	if err != nil {
-		return nil, warnings, fmt.Errorf("ConfigMap kube-system/kubeadm-config: kubernetesVersion: %w", err)
-	}
-	n := &node.Node{Local: local}
-	if n.Cluster, err = clusterOf(c, target); err != nil {
-		return nil, warnings, fmt.Errorf("ConfigMap kube-system/kubeadm-config: %w", err)
-	}
-	n.Paths.Certificates = c.CertificatesDir
 	if err := loadKubelet(n, stored.Kubelet, c, &warnings); err != nil {
 		return nil, warnings, err
 	}
 	return n, warnings, loadProxy(n, stored.KubeProxy, c, &warnings)
+}
+
+// Member is Joined for a machine that is a node already: of the stored only the ClusterConfiguration counts,
+// and of the configuration of components nothing is known.
+func Member(local node.Local, stored string, tool release.Tool) (*node.Node, []string, error) {
+	var warnings []string
+	n := &node.Node{Local: local}
+	_, err := loadCluster(n, stored, tool, &warnings)
+	return n, warnings, err
+}
+
+func loadCluster(n *node.Node, stored string, tool release.Tool, warnings *[]string) (*v1beta4.ClusterConfiguration, error) {
+	const source = "ConfigMap kube-system/kubeadm-config"
+	c := &v1beta4.ClusterConfiguration{}
+	if err := load(keptAs{source, stored, v1beta4.KindCluster}, c, warnings); err != nil {
+		return nil, err
+	}
+	c.Default()
+	fillCluster(c, n.BindPort)
+	target, notes, err := Facts{Tool: tool}.version(c.KubernetesVersion)
+	*warnings = append(*warnings, notes...)
+	if err != nil {
+		return nil, fmt.Errorf("%s: kubernetesVersion: %w", source, err)
+	}
+	if n.Cluster, err = clusterOf(c, target); err != nil {
+		return nil, fmt.Errorf("%s: %w", source, err)
+	}
+	n.Paths.Certificates = c.CertificatesDir
+	return c, nil
 }
 
 func loadKubelet(n *node.Node, stored StoredComponent, c *v1beta4.ClusterConfiguration, warnings *[]string) error {

@@ -215,15 +215,36 @@ func TestTokens(t *testing.T) {
 	flags := NewTokenFlags()
 	flags.Token, flags.TTL = "abcdef.0123456789abcdef", 0
 	got, _, err := Tokens(File{}, flags, aMachine(t))
-	if err != nil || len(got) != 1 || got[0].String() != "abcdef.0123456789abcdef" || got[0].TTL != 0 || got[0].Random {
+	if made := got.Tokens; err != nil || len(made) != 1 || made[0].String() != "abcdef.0123456789abcdef" || made[0].TTL != 0 || made[0].Random {
 		t.Errorf("%+v, %v", got, err)
+	}
+	if got.UploadCerts || got.CertificateKey != "" || got.Timeouts.KubernetesAPI != time.Minute || got.Paths != node.DefaultPaths() {
+		t.Errorf("%+v", got)
 	}
 	flags.Groups = []string{"masters"}
 	if _, _, err := Tokens(File{}, flags, aMachine(t)); err == nil || !strings.HasPrefix(err.Error(), `command line: --groups: Invalid value: "masters"`) {
 		t.Errorf("%v", err)
 	}
 	got, _, err = Tokens(fileOf(initHead+"bootstrapTokens: [{}, {token: abcdef.0123456789abcdef}]\n"), NewTokenFlags(), Facts{Random: aMachine(t).Random})
-	if err != nil || len(got) != 2 || !got[0].Random || got[1].Random {
+	if made := got.Tokens; err != nil || len(made) != 2 || !made[0].Random || made[1].Random {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestTokensWithACertificateKey(t *testing.T) {
+	key := strings.Repeat("ab", 32)
+	flags := NewTokenFlags()
+	flags.UploadCerts, flags.CertificateKey = true, key
+	if got, _, err := Tokens(File{}, flags, aMachine(t)); err != nil || !got.UploadCerts || got.CertificateKey != key {
+		t.Errorf("%+v, %v", got, err)
+	}
+	flags.CertificateKey = "ab"
+	if _, _, err := Tokens(File{}, flags, aMachine(t)); err == nil || !strings.HasPrefix(err.Error(), "command line: --certificate-key: ") {
+		t.Errorf("%v", err)
+	}
+	flags.CertificateKey = ""
+	got, _, err := Tokens(fileOf(initHead+"certificateKey: "+key+"\n"), flags, aMachine(t))
+	if err != nil || !got.UploadCerts || got.CertificateKey != key {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -52,6 +52,41 @@ func TestS199_PeersToolsAcceptOurCluster(t *testing.T) {
 	}
 }
 
+// TestS199_JoinCommandsAreThePeers compares what both programs print for the same token, to the last blank.
+func TestS199_JoinCommandsAreThePeers(t *testing.T) {
+	s := home(t)
+	const token = "jjjjjj.0123456789abcdef"
+	key := strings.Repeat("0a1b", 16)
+	create := func(program string, flags ...string) (nodes.Result, error) {
+		defer run(t, s.cp, ours, "token", "delete", token)
+		return s.cp.Run(t.Context(), append([]string{program, "token", "create", token}, flags...)...)
+	}
+	for _, flags := range [][]string{{"--print-join-command"}, {"--print-join-command", "--certificate-key", key}} {
+		mine, err := create(ours, flags...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		theirs, err := create(peer, flags...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if mine.Stdout != theirs.Stdout || !strings.Contains(mine.Stdout, token) || strings.Contains(mine.Stdout, "--control-plane") != (len(flags) > 1) {
+			t.Errorf("%q: ours prints\n%q, the peer\n%q", flags, mine.Stdout, theirs.Stdout)
+		}
+	}
+	// The peer refuses a key that it would not print only after it has made the token.
+	if result, err := create(peer, "--certificate-key", key); err == nil || result.Code != 1 {
+		t.Errorf("the peer takes a key without a command to print: %v", err)
+	}
+	result, err := s.cp.Run(t.Context(), ours, "token", "create", token, "--certificate-key", key)
+	if err == nil || result.Code != 1 || !strings.Contains(result.Stderr, "--print-join-command") {
+		t.Errorf("ours takes a key without a command to print: %v", err)
+	}
+	if list := run(t, s.cp, peer, "token", "list"); strings.Contains(list, token) {
+		t.Errorf("the refused token was made:\n%s", list)
+	}
+}
+
 // TestS199_WeJoinThePeersCluster lets ours make a worker of upstream's cluster.
 func TestS199_WeJoinThePeersCluster(t *testing.T) {
 	s := &site{Cluster: newCluster(t)}

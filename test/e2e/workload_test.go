@@ -47,6 +47,35 @@ func TestS048_CertificatesAreLentUnderTheKey(t *testing.T) {
 	lent(t, s.cp, keyOf(t, s.initial.Stdout))
 }
 
+// TestS048_OneCommandLendsThemAnew mints all that one more control plane needs, under a key of its own, and then
+// under the first key again, which other tests know.
+func TestS048_OneCommandLendsThemAnew(t *testing.T) {
+	s := home(t)
+	first := keyOf(t, s.initial.Stdout)
+	mint := func(flags ...string) (command []string) {
+		t.Helper()
+		result, err := s.cp.Run(t.Context(), append([]string{ours, "token", "create", "--ttl=10m", "--print-join-command", "--upload-certs"}, flags...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Count(result.Stdout, "\n") != 1 || !strings.Contains(result.Stdout, " --control-plane ") {
+			t.Fatalf("it prints\n%s", result.Stdout)
+		}
+		return strings.Fields(result.Stdout)
+	}
+	command := mint()
+	key := flagOf(t, command, "--certificate-key")
+	lent(t, s.cp, key)
+	if list := run(t, s.cp, ours, "token", "list"); !strings.Contains(list, flagOf(t, command, "--token")) {
+		t.Errorf("its token is not in the list:\n%s", list)
+	}
+	again := mint("--certificate-key", first)
+	if got := flagOf(t, again, "--certificate-key"); got != first || key == first {
+		t.Errorf("lent under %s, then as told under %s: it printed %s", key, first, got)
+	}
+	lent(t, s.cp, first)
+}
+
 // lent checks the Secret with the certificates that control planes share: whoever has the key can open it, and it goes
 // with a token that can do nothing else.
 func lent(t *testing.T, cp *nodes.Node, key string) {

@@ -88,7 +88,8 @@ func lent(ctx context.Context, e *flow.Env, n *node.Node, as change.Identity) er
 	_, err := e.World.Object(ctx, change.RefOf(manifest.Certs(nil, &corev1.Secret{}), as))
 	switch {
 	case apierrors.IsNotFound(err):
-		e.Say("the uploaded certificates are gone; this uploads them once more: kubeadm init phase upload-certs --upload-certs")
+		e.Say("the uploaded certificates are gone; this lends them anew, with a new join command: " +
+			"kubeadm token create --print-join-command --upload-certs")
 		return nil
 	case err != nil:
 		return err
@@ -155,9 +156,9 @@ Further control planes join by giving this command on each, as root:
   {{.ControlPlane}}
 
 Keep the certificate key to yourself: whoever has it and a token can read the cluster's secrets.
-The uploaded certificates are gone after two hours; this uploads them once more:
+The uploaded certificates are gone after two hours; this lends them anew and prints a new command:
 
-  kubeadm init phase upload-certs --upload-certs
+  kubeadm token create --print-join-command --upload-certs
 {{else}}
 Further control planes join once the certificate authorities and the service account keys were
 copied to them, by giving this command on each, as root:

@@ -20,6 +20,7 @@ import (
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
 )
 
 // Phase uploads the certificates if it is asked to.
@@ -37,14 +38,10 @@ var Phase = flow.Phase{
 		if err != nil {
 			return err
 		}
-		key, err := pki.ParseCertificateKey(n.CertificateKey)
-		if err != nil {
+		if err := Upload(ctx, e, n, as); err != nil {
 			return err
 		}
-		if err := upload(ctx, e, n, as, key); err != nil {
-			return err
-		}
-		shown := key.Hex()
+		shown := n.CertificateKey
 		if e.Withhold.CertificateKey {
 			shown = flow.Withheld
 		}
@@ -53,12 +50,18 @@ var Phase = flow.Phase{
 	},
 }
 
-func upload(ctx context.Context, e *flow.Env, n *node.Node, as change.Identity, key pki.CertificateKey) error {
-	owner, err := owned(ctx, e, as)
+// Upload lends the certificates, sealed by the node's certificate key. Those that were lent before
+// under another key are replaced, and the other key opens nothing any more.
+func Upload(ctx context.Context, e *flow.Env, n *node.Node, as change.Identity) error {
+	key, err := pki.ParseCertificateKey(n.CertificateKey)
 	if err != nil {
 		return err
 	}
 	plain, err := files(ctx, e, n)
+	if err != nil {
+		return err
+	}
+	owner, err := owned(ctx, e, as)
 	if err != nil {
 		return err
 	}
@@ -101,7 +104,18 @@ func secretOf(ctx context.Context, e *flow.Env, ref change.Ref) (*corev1.Secret,
 	return &s, nil
 }
 
-// files reads what is to be shared, by the names under which it travels. An absent file is an empty one.
+// opensNone tells whether everything was sealed by another key.
+func opensNone(key pki.CertificateKey, sealed map[string][]byte) bool {
+	for _, data := range sealed {
+		if _, err := key.Open(data); err == nil {
+			return false
+		}
+	}
+	return len(sealed) > 0
+}
+
+// files reads what is to be shared, by the names under which it travels. The key of an authority may be
+// kept elsewhere; then what travels is empty.
 func files(ctx context.Context, e *flow.Env, n *node.Node) (map[string][]byte, error) {
 	external := n.Cluster.Etcd.External
 	paths := map[string]string{}
@@ -119,8 +133,9 @@ func files(ctx context.Context, e *flow.Env, n *node.Node) (map[string][]byte, e
 			continue
 		}
 		data, err := e.World.ReadFile(ctx, path)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
+		if err != nil && !(errors.Is(err, fs.ErrNotExist) && strings.HasSuffix(path, "ca.key")) {
+			return nil, problem.New("reading what control planes share", err,
+				"give this command on a control plane; where one lacks the file, run the certs phase first")
 		}
 		plain[name] = data
 	}
@@ -134,6 +149,9 @@ func seal(ctx context.Context, e *flow.Env, as change.Identity, key pki.Certific
 	switch {
 	case err == nil:
 		before = old.Data
+		if opensNone(key, before) {
+			e.Say("replacing the certificates that were lent before: their key opens nothing any more")
+		}
 	case !apierrors.IsNotFound(err):
 		return nil, err
 	}
