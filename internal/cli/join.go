@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"crypto"
 	"errors"
 	"fmt"
 	"sync"
@@ -13,7 +14,7 @@ import (
 	"kubeadm/internal/flag"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
-	"kubeadm/internal/problem"
+	"kubeadm/internal/pki"
 	"kubeadm/internal/workflow"
 	"kubeadm/internal/world"
 )
@@ -41,7 +42,7 @@ func oneEndpoint(c *cobra.Command, args []string) error {
 func joinFlags() []flag.Name {
 	return []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.CertificateKey, flag.Config, flag.ControlPlane,
 		flag.CRISocket, flag.DiscoveryFile, flag.DiscoveryToken, flag.DiscoveryTokenHash, flag.DiscoveryTokenUnsafe, flag.DryRun,
-		flag.IgnorePreflightErrors, flag.NodeName, flag.Patches, flag.SkipPhases, flag.TLSBootstrapToken, flag.Token}
+		flag.IgnorePreflightErrors, flag.NodeName, flag.Patches, flag.ReplaceMember, flag.SkipPhases, flag.TLSBootstrapToken, flag.Token}
 }
 
 // joinOptions are the flags of join and its phases.
@@ -66,6 +67,7 @@ func (o *joinOptions) values() values {
 		flag.IgnorePreflightErrors: &o.IgnorePreflightErrors,
 		flag.NodeName:              &o.NodeName,
 		flag.Patches:               &o.Patches,
+		flag.ReplaceMember:         &o.ReplaceMembers,
 		flag.SkipPhases:            &o.SkipPhases,
 		flag.TLSBootstrapToken:     &o.TLSBootstrapToken,
 		flag.Token:                 &o.Token,
@@ -91,25 +93,94 @@ func (p *program) runJoin(c *cobra.Command, o *joinOptions, sel flow.Selection) 
 		return err
 	}
 	return p.within(ctx, s, &node.Node{Local: local}, func(e *flow.Env) error {
-		e.Node = memoised(func(ctx context.Context) (*node.Node, error) { return discovery.Node(ctx, e) })
+		stock := &keysOnceKnown{program: p, session: s}
+		e.Keys, e.Admin = stock.key, workflow.JoinAdmin(e)
+		e.Node = memoised(func(ctx context.Context) (*node.Node, error) {
+			n, err := discovery.Node(ctx, e)
+			if err == nil {
+				stock.known(ctx, n)
+			}
+			return n, err
+		})
 		if err := p.standIn(ctx, s, e); err != nil {
 			return err
 		}
 		if err := s.run(ctx, e); err != nil || s.dryRun || !s.whole() {
 			return err
 		}
-		s.say(flow.Printed, joined)
+		n, err := e.Node(ctx)
+		if err != nil {
+			return err
+		}
+		s.say(flow.Printed, joinedAs(n))
 		return nil
 	})
 }
 
-// joined are the last words of a join.
+// joinedAs are the last words of a join.
+func joinedAs(n *node.Node) string {
+	if n.Role == node.Worker {
+		return joined
+	}
+	etcd := "\n  * etcd has one more member, which votes."
+	if ok, _ := node.LocalEtcd(n); !ok {
+		etcd = ""
+	}
+	return fmt.Sprintf(joinedControlPlane, etcd, n.Paths.Kubeconfig("admin.conf"))
+}
+
+// keysOnceKnown makes private keys of the cluster's algorithm, which a joining machine learns only when it has found it.
+type keysOnceKnown struct {
+	program *program
+	session *session
+
+	mu   sync.Mutex
+	make func() (crypto.Signer, error)
+}
+
+// known begins to make the keys that a control plane is going to need.
+func (k *keysOnceKnown) known(ctx context.Context, n *node.Node) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	ahead := 0
+	if k.session.whole() && n.Role == node.ControlPlane {
+		ahead = missingKeys(ctx, k.session.world, n)
+	}
+	k.make = pki.NewStock(k.program.Random("keys"), n.Cluster.Algorithm, ahead).Key
+}
+
+func (k *keysOnceKnown) key() (crypto.Signer, error) {
+	k.mu.Lock()
+	make := k.make
+	k.mu.Unlock()
+	if make == nil {
+		return nil, errors.New("no key can be made before the cluster is known")
+	}
+	return make()
+}
+
+// joined are the last words of a worker's join.
 const joined = `
 This machine is a node of the cluster now: its request for a certificate was granted, and the
 kubelet talks to the API server with it.
 
 To see it in the list of nodes, give this command where you administer the cluster:
 
+  kubectl get nodes
+`
+
+// joinedControlPlane are those of a control plane's: what etcd gained, and where the administrator's file is.
+const joinedControlPlane = `
+This machine is a node and one more control plane of the cluster now:
+  * Its request for a certificate was granted, and the kubelet talks to the API server with it.
+  * The node is labelled and tainted as a control plane, and its components say that they are well.%s
+
+To administer the cluster from here as an ordinary user:
+  mkdir -p $HOME/.kube
+  sudo cp -i %s $HOME/.kube/config
+  sudo chown $(id -u):$(id -g) $HOME/.kube/config
+
+To see all nodes:
   kubectl get nodes
 `
 
@@ -132,11 +203,5 @@ func (p *program) resolveJoin(c *cobra.Command, real world.World, o *joinOptions
 	if err != nil {
 		return node.Local{}, config.Run{}, err
 	}
-	local, how, err := config.Join(file, o.JoinFlags, facts)
-	if err == nil && local.Role == node.ControlPlane {
-		err = problem.New("", errors.New("this version of kubeadm cannot join further control planes yet"),
-			"join this machine as a worker, without --control-plane",
-			"or join it with the kubeadm v1.37 of https://kubernetes.io/releases, which understands the clusters made by this one")
-	}
-	return local, how, err
+	return config.Join(file, o.JoinFlags, facts)
 }

@@ -68,22 +68,34 @@ func (p *program) keys(ctx context.Context, s *session, n *node.Node) func() (cr
 
 // missingKeys counts the keys that a control plane needs and this machine lacks.
 func missingKeys(ctx context.Context, r change.Reader, n *node.Node) int {
-	files := []string{n.Paths.Certificate(pki.ServiceAccountKey)}
-	for _, c := range pki.Profiles() {
-		if n.Cluster.Etcd.External == nil || !c.LocalEtcdOnly() {
-			files = append(files, n.Paths.Key(c.Base))
-		}
-	}
-	for _, k := range pki.KubeconfigProfiles() {
-		files = append(files, n.Paths.Kubeconfig(k.File))
-	}
 	missing := 0
-	for _, f := range files {
+	for _, f := range keyFiles(n) {
 		if _, err := r.Stat(ctx, f); err != nil {
 			missing++
 		}
 	}
 	return missing
+}
+
+// keyFiles are the files with a key of their own that are made here: those that all control planes share
+// come from elsewhere where this one joins others.
+func keyFiles(n *node.Node) []string {
+	var files []string
+	if !n.Joins() {
+		files = append(files, n.Paths.Certificate(pki.ServiceAccountKey))
+	}
+	local, _ := node.LocalEtcd(n)
+	for _, c := range pki.Profiles() {
+		if (local || !c.LocalEtcdOnly()) && !(n.Joins() && c.IsCA()) {
+			files = append(files, n.Paths.Key(c.Base))
+		}
+	}
+	for _, k := range pki.KubeconfigProfiles() {
+		if k.OnJoin || !n.Joins() {
+			files = append(files, n.Paths.Kubeconfig(k.File))
+		}
+	}
+	return files
 }
 
 // add puts the arguments after those that the configuration has.

@@ -23,6 +23,7 @@ type JoinFlags struct {
 	Patches                  string   // --patches
 	TLSBootstrapToken        string   // --tls-bootstrap-token
 	Token                    string   // --token: stands in for both tokens where they are not given
+	ReplaceMembers           []string // --replace-member: counts beside a file too
 }
 
 // NewJoinFlags are the flags of join before the user says anything.
@@ -74,6 +75,7 @@ func (f JoinFlags) unused() (warnings []string) {
 	}{
 		{"certificate-key", f.CertificateKey != ""},
 		{"apiserver-advertise-address", f.AdvertiseAddress != ""},
+		{"replace-member", len(f.ReplaceMembers) > 0},
 		{"apiserver-bind-port", f.BindPort != 0 && f.BindPort != v1beta4.DefaultBindPort},
 	} {
 		if flag.given {

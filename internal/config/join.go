@@ -50,6 +50,7 @@ func joinLocal(c *v1beta4.JoinConfiguration, flags JoinFlags, facts Facts) node.
 	local.Patches = directory(c.Patches)
 	local.CACertPath = c.CACertPath
 	local.Join = discovery(c.Discovery)
+	local.Join.ReplaceMembers = flags.ReplaceMembers
 	if cp := c.ControlPlane; cp != nil {
 		local.Role = node.ControlPlane
 		local.Address = cp.LocalAPIEndpoint.AdvertiseAddress

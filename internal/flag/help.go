@@ -36,6 +36,7 @@ func helps() map[Name]string {
 		PodNetworkCIDR:           "IP range of Pods; given, each node gets a part of it",
 		PrintJoinCommand:         "Print the whole command that joins a machine instead of only the token",
 		PrintManifest:            "Print what would be deployed and deploy nothing",
+		ReplaceMember:            "Name or ID of an etcd member that is gone for good and is to be removed, so that this machine can take its place",
 		RootFS:                   "Folder to take for the root of this machine's file system (chroot)",
 		SchedulerExtraArgs:       "Further name=value arguments of kube-scheduler",
 		ServiceCIDR:              "IP range of Services",

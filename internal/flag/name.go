@@ -40,6 +40,7 @@ const (
 	PodNetworkCIDR           Name = "pod-network-cidr"
 	PrintJoinCommand         Name = "print-join-command"
 	PrintManifest            Name = "print-manifest"
+	ReplaceMember            Name = "replace-member"
 	RootFS                   Name = "rootfs"
 	SchedulerExtraArgs       Name = "scheduler-extra-args"
 	ServiceCIDR              Name = "service-cidr"

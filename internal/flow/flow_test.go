@@ -1,6 +1,7 @@
 package flow_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,6 +105,30 @@ func TestAPointlessPhaseSaysWhy(t *testing.T) {
 	e, l := env(fake.New())
 	if err := flow.Run(t.Context(), e, []flow.Phase{p}, flow.Selection{}); err != nil || !l.has("skipped etcd: etcd is external") || len(l.lines) != 1 {
 		t.Errorf("%v, said %q", err, l.lines)
+	}
+}
+
+func TestAPhaseWithoutANameIsPartOfTheOneAround(t *testing.T) {
+	part := func(name string, when bool) flow.Phase {
+		p := phase("")
+		p.Run = func(_ context.Context, e *flow.Env) error { e.Say("%s", name); return nil }
+		p.When = func(*node.Node) (bool, string) { return when, "pointless" }
+		return p
+	}
+	broken := flow.Phase{Run: func(context.Context, *flow.Env) error { return errors.New("no luck") }}
+	tree := []flow.Phase{phase("a", part("first", true), part("second", false)), phase("b", broken)}
+	for _, c := range []struct {
+		sel       flow.Selection
+		said, err string
+	}{
+		{flow.Selection{Only: "a"}, "started a, said a: ran, said a: first, finished a", ""},
+		{flow.Selection{Skip: []string{"a"}}, "skipped a: asked to skip it, started b, said b: ran, failed b: no luck", "phase b: no luck"},
+	} {
+		e, l := env(fake.New())
+		err := flow.Run(t.Context(), e, tree, c.sel)
+		if got := strings.Join(l.lines, ", "); got != c.said || fmt.Sprint(err) != cmp.Or(c.err, "<nil>") {
+			t.Errorf("%+v: %v, said %s", c.sel, err, got)
+		}
 	}
 }
 

@@ -14,8 +14,9 @@ import (
 
 // Phase is a named node of the tree that a user can address, skip or run alone.
 type Phase struct {
-	// Name is the last part of the address, such as "ca" of "certs/ca". A group without a
-	// name is invisible: its children stand in its place, and only Parallel means anything.
+	// Name is the last part of the address, such as "ca" of "certs/ca". A phase without a
+	// name is invisible: it is part of the phase around it, and its children stand in its place. Of the
+	// other fields only When, Run and Parallel mean anything.
 	Name    string
 	Aliases []string
 	Short   string

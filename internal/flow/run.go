@@ -68,7 +68,7 @@ func (r *runner) children(ctx context.Context, e *Env, prefix string, p Phase) e
 
 func (r *runner) one(ctx context.Context, e *Env, prefix string, p Phase) error {
 	if p.Name == "" {
-		return r.children(ctx, e, prefix, p)
+		return r.invisible(ctx, e, prefix, p)
 	}
 	address := prefix + p.Name
 	e = e.in(address)
@@ -95,6 +95,22 @@ func (r *runner) one(ctx context.Context, e *Env, prefix string, p Phase) error 
 	}
 	e.event(Finished, "", nil)
 	return nil
+}
+
+// invisible runs what is part of the phase around it and has no name of its own.
+func (r *runner) invisible(ctx context.Context, e *Env, prefix string, p Phase) error {
+	around := strings.TrimSuffix(prefix, "/")
+	if p.Run == nil || !r.sel.runs(around) {
+		return r.children(ctx, e, prefix, p)
+	}
+	if why, err := r.pointless(ctx, e, p); err != nil || why != "" {
+		return err
+	}
+	if err := p.Run(ctx, e); err != nil {
+		e.event(Failed, err.Error(), nil)
+		return fmt.Errorf("phase %s: %w", around, err)
+	}
+	return r.children(ctx, e, prefix, p)
 }
 
 // undoable runs the phase and, where it asks for that, puts its changes back when it fails.

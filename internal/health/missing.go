@@ -5,19 +5,29 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/flow"
+	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
-	"kubeadm/internal/release"
 )
 
 // Patiently waits for what needs the files of this machine. The user reads at once which of them
 // are missing, as a phase that makes them was left out, and again when the wait was in vain.
 func Patiently(ctx context.Context, e *flow.Env, n *node.Node, wait func() error) error {
-	missing := missing(ctx, e.World, n)
+	return until(ctx, e, n, source{}, wait)
+}
+
+// BeforeEtcd is Patiently for what comes before this machine's etcd has its manifest.
+func BeforeEtcd(ctx context.Context, e *flow.Env, n *node.Node, wait func() error) error {
+	return until(ctx, e, n, source{file: n.Paths.Manifest(manifest.Etcd)}, wait)
+}
+
+func until(ctx context.Context, e *flow.Env, n *node.Node, later source, wait func() error) error {
+	missing := missing(ctx, e.World, n, later)
 	for _, m := range missing {
 		e.Warn("%s", m)
 	}
@@ -31,9 +41,12 @@ func Patiently(ctx context.Context, e *flow.Env, n *node.Node, wait func() error
 // source is a file that a kubelet or a component needs, and the phase that makes it.
 type source struct{ file, phase string }
 
-func missing(ctx context.Context, r change.Reader, n *node.Node) []string {
+func missing(ctx context.Context, r change.Reader, n *node.Node, later source) []string {
 	var all []string
 	for _, s := range sources(n) {
+		if s.file == later.file {
+			continue
+		}
 		if _, err := r.Stat(ctx, s.file); errors.Is(err, fs.ErrNotExist) {
 			all = append(all, fmt.Sprintf("%s does not exist: run the %s phase first", s.file, s.phase))
 		}
@@ -47,24 +60,32 @@ func sources(n *node.Node) []source {
 	if n.Role != node.ControlPlane {
 		return all
 	}
-	all = append(all,
-		source{p.Manifest(release.APIServer), "control-plane/apiserver"},
-		source{p.Manifest(release.ControllerManager), "control-plane/controller-manager"},
-		source{p.Manifest(release.Scheduler), "control-plane/scheduler"},
-		source{p.Certificate(pki.ServiceAccountKey), "certs/sa"})
+	for _, program := range manifest.Components() {
+		all = append(all, source{p.Manifest(program), made(n, "control-plane", strings.TrimPrefix(program, "kube-"))})
+	}
+	all = append(all, source{p.Certificate(pki.ServiceAccountKey), made(n, "certs", "sa")})
 	local, _ := node.LocalEtcd(n)
 	if local {
-		all = append(all, source{p.Manifest("etcd"), "etcd/local"})
+		all = append(all, source{p.Manifest(manifest.Etcd), map[bool]string{false: "etcd/local", true: "etcd-join"}[n.Joins()]})
 	}
 	for _, c := range pki.Profiles() {
 		if local || !c.LocalEtcdOnly() {
-			all = append(all, source{p.Cert(c.Base), "certs/" + c.Name})
+			all = append(all, source{p.Cert(c.Base), made(n, "certs", c.Name)})
 		}
 	}
 	for _, k := range pki.KubeconfigProfiles() {
-		if k.Name != "super-admin" { // is for emergencies and may lie elsewhere
-			all = append(all, source{p.Kubeconfig(k.File), "kubeconfig/" + k.Name})
+		// The super administrator's is for emergencies and may lie elsewhere.
+		if k.Name != "super-admin" && (k.OnJoin || !n.Joins()) {
+			all = append(all, source{p.Kubeconfig(k.File), made(n, "kubeconfig", k.Name)})
 		}
 	}
 	return all
+}
+
+// made is the phase that makes one of the files of a group: a join has one phase for all of a group.
+func made(n *node.Node, group, name string) string {
+	if n.Joins() {
+		return "control-plane-prepare/" + group
+	}
+	return group + "/" + name
 }

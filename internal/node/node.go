@@ -164,6 +164,10 @@ type Join struct {
 	UnsafeNoPins bool     // the user accepts discovery without pins
 	File         string   // path or https URL of a discovery kubeconfig
 	TLSToken     string   // "id.secret" for the kubelet's TLS bootstrap; secret
+
+	// ReplaceMembers are names or hexadecimal IDs of etcd members that are gone for good: the
+	// user agrees that a joining control plane removes them.
+	ReplaceMembers []string
 }
 
 // Timeouts bound the waits.
@@ -186,6 +190,9 @@ func LocalEtcd(n *Node) (bool, string) {
 func IsControlPlane(n *Node) (bool, string) {
 	return n.Role == ControlPlane, "this machine joins as a worker"
 }
+
+// Joins tells whether this machine joins a cluster that is there, rather than beginning one.
+func (n *Node) Joins() bool { return len(n.Bootstrap) > 0 }
 
 // APIEndpoint is the "host:port" of this machine's own API server.
 func (l *Local) APIEndpoint() string {

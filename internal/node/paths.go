@@ -1,6 +1,11 @@
 package node
 
-import "path"
+import (
+	"maps"
+	"path"
+
+	"kubeadm/internal/pki"
+)
 
 // Paths are the folders of this machine that we write to. Every file name in them
 // is given by a method, so that a path is spelled once.
@@ -61,3 +66,20 @@ func (p Paths) KubeletInstanceConfig() string { return path.Join(p.Kubelet, "ins
 
 // KubeletFlags is the environment file with the kubelet's command line.
 func (p Paths) KubeletFlags() string { return path.Join(p.Kubelet, "kubeadm-flags.env") }
+
+// SharedFiles are the files that all control planes of the cluster have in common: their paths on this
+// machine, by the names under which they travel.
+func (n *Node) SharedFiles() map[string]string {
+	external := n.Cluster.Etcd.External
+	all := map[string]string{}
+	for _, f := range pki.SharedFiles(external == nil) {
+		all[pki.SealedName(f)] = n.Paths.Certificate(f)
+	}
+	if external != nil {
+		all[pki.SealedExternalEtcdCA] = external.CAFile
+		all[pki.SealedExternalEtcdCertificate] = external.CertFile
+		all[pki.SealedExternalEtcdKey] = external.KeyFile
+	}
+	maps.DeleteFunc(all, func(_, path string) bool { return path == "" })
+	return all
+}

@@ -17,15 +17,14 @@ func Root() []Check { return []Check{privilegedUser()} }
 // Init asks what a machine must offer to become the first control plane of a cluster.
 // The checks of one call share facts about the machine: make a new set for each Run.
 func Init(n *node.Node, tool release.Tool) []Check {
-	cidrs := slices.Concat(strings.Split(n.Cluster.ServiceSubnet, ","), strings.Split(n.Cluster.PodSubnet, ","))
 	return slices.Concat(
 		[]Check{cpus(), memory(), kubernetesVersion(n.Cluster.Version, tool), firewalld(n.BindPort)},
 		controlPlanePorts(n),
 		controlPlaneManifests(n.Paths),
 		[]Check{proxy(n.Address)},
-		proxiesOf(cidrs),
+		proxiesOf(cidrs(n)),
 		common(&n.Local, tool, versionOrNil(n.Cluster.Version)),
-		forwarding(append(cidrs, n.Address)),
+		forwarding(append(cidrs(n), n.Address)),
 		externalEtcdVersion(n.Cluster.Etcd.External),
 		localEtcd(n),
 		externalEtcdFiles(n.Cluster.Etcd.External),
@@ -44,6 +43,27 @@ func Join(l *node.Local, tool release.Tool) []Check {
 		return list
 	}
 	return slices.Concat(list, []Check{proxy(host)}, forwarding([]string{host}))
+}
+
+// JoinControlPlane asks what a machine must offer, besides what Join asks, to become one more control
+// plane of the cluster that was found.
+func JoinControlPlane(n *node.Node, tool release.Tool) []Check {
+	list := slices.Concat(
+		[]Check{cpus(), memory(), kubernetesVersion(n.Cluster.Version, tool), firewalld(n.BindPort)},
+		controlPlanePorts(n),
+		controlPlaneManifests(n.Paths),
+		[]Check{proxy(n.Address)},
+		proxiesOf(cidrs(n)),
+		localEtcd(n),
+	)
+	if n.CertificateKey != "" { // the files are yet to come
+		return list
+	}
+	return append(list, externalEtcdFiles(n.Cluster.Etcd.External)...)
+}
+
+func cidrs(n *node.Node) []string {
+	return slices.Concat(strings.Split(n.Cluster.ServiceSubnet, ","), strings.Split(n.Cluster.PodSubnet, ","))
 }
 
 // common is what a kubelet needs, whatever the machine becomes. Without a control plane's

@@ -84,6 +84,26 @@ func TestJoinAsksInTheKnownOrder(t *testing.T) {
 	}
 }
 
+func TestAJoiningControlPlaneAsksInTheKnownOrder(t *testing.T) {
+	external := &node.ExternalEtcd{Endpoints: []string{"https://a:2379"}, CAFile: "/ca", CertFile: "/c", KeyFile: "/k"}
+	for _, c := range []struct {
+		key  string
+		etcd *node.ExternalEtcd
+		want string
+	}{
+		{"", nil, beforeCommon + " HTTPProxyCIDR" + localData},
+		{"k", nil, beforeCommon + " HTTPProxyCIDR" + localData},
+		{"", external, beforeCommon + " HTTPProxyCIDR" + strings.Repeat(" ExternalEtcdClientCertificates", 3)},
+		{"k", external, beforeCommon + " HTTPProxyCIDR"},
+	} {
+		n := controlPlane()
+		n.CertificateKey, n.Cluster.Etcd.External = c.key, c.etcd
+		if got := names(JoinControlPlane(n, tool(t))); got != c.want {
+			t.Errorf("key %q, external %v:\n got %s\nwant %s", c.key, c.etcd, got, c.want)
+		}
+	}
+}
+
 func TestAFitMachineHasNoFindings(t *testing.T) {
 	m := fit()
 	for name, checks := range map[string][]Check{

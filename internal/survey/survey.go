@@ -12,6 +12,7 @@ import (
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
 )
 
 // Inputs are all that manifests take besides the intent.
@@ -69,11 +70,41 @@ func Stored(ctx context.Context, r change.Reader, p node.Paths, base string) (s 
 	return s, err
 }
 
+// Authority is a CA that signs for this machine. That it is not here is an error that names the remedy.
+func Authority(ctx context.Context, r change.Reader, n *node.Node, p pki.Profile) (pki.CA, error) {
+	path := n.Paths.Cert(p.Base)
+	found, err := Stored(ctx, r, n.Paths, p.Base)
+	if err != nil {
+		return pki.CA{}, err
+	}
+	if found.Certificate == nil {
+		remedy := "run the certs/" + p.Name + " phase first"
+		if n.Joins() {
+			remedy = "run the control-plane-prepare/download-certs phase first, or copy the shared certificates from a control plane"
+		}
+		return pki.CA{}, problem.New("", fmt.Errorf("the certificate authority %s does not exist", path), remedy)
+	}
+	ca, err := found.CA()
+	if err != nil {
+		err = problem.New("using the existing "+path, err, "mend the file, or move it away to have a new one made")
+	}
+	return ca, err
+}
+
 // Optional reads a file; where there is none it returns nil.
 func Optional(ctx context.Context, r change.Reader, path string) ([]byte, error) {
 	data, err := r.ReadFile(ctx, path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
+	}
+	return data, err
+}
+
+// Needed reads a file that must be there.
+func Needed(ctx context.Context, r change.Reader, path string) ([]byte, error) {
+	data, err := r.ReadFile(ctx, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s does not exist", path)
 	}
 	return data, err
 }

@@ -46,6 +46,18 @@ func Admin(e *flow.Env, kubeconfig string) func(context.Context) (change.Identit
 	}
 }
 
+// JoinAdmin is the administrator of the cluster that this machine joins, at the address that all control planes
+// share: the API server of this machine comes up last.
+func JoinAdmin(e *flow.Env) func(context.Context) (change.Identity, error) {
+	return func(ctx context.Context) (change.Identity, error) {
+		as := change.Identity{Kubeconfig: e.Local.Paths.Kubeconfig("admin.conf")}
+		if _, err := e.World.Stat(ctx, as.Kubeconfig); err != nil {
+			return as, problem.New("speaking to the cluster as its administrator", err, "run the control-plane-prepare/kubeconfig phase first")
+		}
+		return as, nil
+	}
+}
+
 // lacking tells which phases to run for credentials that are missing.
 func lacking(ctx context.Context, e *flow.Env) (hints []string) {
 	for _, name := range []string{"admin", "super-admin"} {

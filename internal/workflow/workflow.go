@@ -2,11 +2,14 @@
 package workflow
 
 import (
+	"kubeadm/internal/flag"
 	"kubeadm/internal/flow"
+	"kubeadm/internal/node"
 	"kubeadm/internal/phase/addon"
 	"kubeadm/internal/phase/bootstraptoken"
 	"kubeadm/internal/phase/certs"
 	"kubeadm/internal/phase/controlplane"
+	"kubeadm/internal/phase/downloadcerts"
 	"kubeadm/internal/phase/etcd"
 	"kubeadm/internal/phase/joincommand"
 	"kubeadm/internal/phase/kubeconfig"
@@ -43,11 +46,29 @@ var Init = []flow.Phase{
 // InitAgain is what is left to do where an earlier run of the same init did everything.
 var InitAgain = []flow.Phase{joincommand.Again}
 
-// Join makes this machine a node of a cluster.
+// Join makes this machine a node of a cluster: a worker, or one more control plane. The kubelet of a control
+// plane talks to the API server beside it, which needs etcd: so etcd comes before the wait for the kubelet.
 var Join = []flow.Phase{
 	preflight.Join,
+	prepare,
+	etcd.Check,
 	kubelet.JoinStart,
+	etcd.Join,
 	kubelet.WaitBootstrap,
+	markcontrolplane.Join,
+	waitcontrolplane.Join,
+}
+
+// prepare makes the files of one more control plane.
+var prepare = flow.Phase{
+	Name:  "control-plane-prepare",
+	Short: "Make the files of a control plane",
+	Long:  "Make all files from which the kubelet is to run a control plane.",
+	Flags: []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.CertificateKey, flag.Config, flag.ControlPlane,
+		flag.DiscoveryFile, flag.DiscoveryToken, flag.DiscoveryTokenHash, flag.DiscoveryTokenUnsafe, flag.DryRun, flag.NodeName,
+		flag.Patches, flag.TLSBootstrapToken, flag.Token},
+	When:   node.IsControlPlane,
+	Phases: []flow.Phase{downloadcerts.Phase, certs.Join, kubeconfig.Join, controlplane.Join},
 }
 
 // Reset takes back what Init and Join made on this machine.

@@ -11,7 +11,7 @@ import (
 // What a reset that was killed leaves behind must not pass for the work of an init or join to
 // be gone on with, so their journal goes before anything else.
 func TestResetForgetsWhatWasMadeFirst(t *testing.T) {
-	for _, s := range subjects()[2:] {
+	for _, s := range subjects()[3:] {
 		t.Run(s.name, func(t *testing.T) {
 			m, dir := s.machine(t), node.DefaultPaths().Journal()
 			have(t, m, dir+"/journal", "{}")
@@ -25,7 +25,7 @@ func TestResetForgetsWhatWasMadeFirst(t *testing.T) {
 
 // Data in the usual folder are not ours just because a client of an external etcd has its CA.
 func TestResetLeavesTheDataOfAnExternalEtcd(t *testing.T) {
-	s := subjects()[3]
+	s := subjects()[4]
 	m := s.machine(t)
 	have(t, m, "/etc/kubernetes/pki/etcd/ca.crt", "CA of somebody's etcd")
 	have(t, m, "/var/lib/etcd/member/wal", "data")
@@ -37,7 +37,7 @@ func TestResetLeavesTheDataOfAnExternalEtcd(t *testing.T) {
 
 // A file that cannot be removed is told, and keeps nothing else from being removed.
 func TestResetGoesOnWhenEtcdsDataStay(t *testing.T) {
-	r := subjects()[2].on(controlPlane(t))
+	r := subjects()[3].on(controlPlane(t))
 	r.fault = &fault.World{At: 3}
 	out := r.succeed(t)
 	if out.did[3].String() != `remove all Kubernetes containers` || r.machine.Services["kubelet"].Active {

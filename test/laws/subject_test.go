@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 	"k8s.io/cluster-bootstrap/token/jws"
 
@@ -16,6 +17,7 @@ import (
 	"kubeadm/internal/config"
 	"kubeadm/internal/discovery"
 	"kubeadm/internal/flow"
+	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/workflow"
@@ -45,6 +47,8 @@ func subjects() []subject {
 	return []subject{
 		{name: "init", phases: workflow.Init, machine: first, equip: equipInit, node: "cp1", kubelets: []string{rotated}},
 		{name: "join", phases: workflow.Join, machine: second, equip: equipJoin, node: "worker1", kubelets: []string{rotated, "/etc/kubernetes/kubelet.conf"}},
+		{name: "join a control plane", phases: workflow.Join, machine: another, equip: equipControlPlane, node: "cp2",
+			kubelets: []string{rotated, "/etc/kubernetes/kubelet.conf", "/var/lib/etcd/member"}},
 		{name: "reset a control plane", phases: workflow.Reset, machine: controlPlane, equip: equipReset, node: "cp1"},
 		{name: "reset a worker", phases: workflow.Reset, machine: worker, equip: equipReset, node: "worker1"},
 	}
@@ -81,13 +85,31 @@ func second(t testing.TB) *fake.World {
 	return w
 }
 
+// another is a fresh machine beside a cluster that lends the certificates of its control planes.
+func another(t testing.TB) *fake.World {
+	w := second(t)
+	w.Info.Hostname, w.NodeName = "cp2", "cp2"
+	w.Interfaces = []change.Address{{IP: "192.0.2.30", Interface: "eth0", DefaultRoute: true}}
+	w.Names = map[string][]string{"cp2": {"192.0.2.30"}}
+	w.MemberList = []change.Member{{ID: 1, Name: "cp1", PeerURLs: []string{"https://192.0.2.10:2380"}, ClientURLs: []string{"https://192.0.2.10:2379"}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name: "etcd-cp1", Namespace: "kube-system", Labels: map[string]string{"component": "etcd", "tier": "control-plane"},
+		Annotations: map[string]string{manifest.EtcdURLAnnotation: "https://192.0.2.10:2379"},
+	}}
+	pod.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+	if err := w.Do(t.Context(), change.ApplyObject{Object: pod}); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
 // begun is a machine on which init has begun a cluster.
 func begun(t testing.TB) *fake.World {
 	t.Helper()
 	cluster.Do(func() {
 		s := subjects()[0]
 		cluster.machine = s.machine(t)
-		s.on(cluster.machine).succeed(t)
+		cluster.key = s.on(cluster.machine).succeed(t).key
 	})
 	return cluster.machine.Clone()
 }
@@ -96,6 +118,7 @@ func begun(t testing.TB) *fake.World {
 var cluster struct {
 	sync.Once
 	machine *fake.World
+	key     string // opens the certificates that it lends
 }
 
 const joinToken = "abcdef.0123456789abcdef"
@@ -199,12 +222,21 @@ func settle(ctx context.Context, e *flow.Env, n *node.Node) (err error) {
 	return err
 }
 
-func equipJoin(t testing.TB, e *flow.Env) error {
+func equipJoin(t testing.TB, e *flow.Env) error { return equipJoining(t, e, config.NewJoinFlags()) }
+
+func equipControlPlane(t testing.TB, e *flow.Env) error {
+	flags := config.NewJoinFlags()
+	begun(t)
+	flags.ControlPlane, flags.CertificateKey = true, cluster.key
+	e.Admin = workflow.JoinAdmin(e)
+	return equipJoining(t, e, flags)
+}
+
+func equipJoining(t testing.TB, e *flow.Env, flags config.JoinFlags) error {
 	certs, err := pki.ParseCertificates(begun(t).Files["/etc/kubernetes/pki/ca.crt"].Data)
 	if err != nil {
 		return err
 	}
-	flags := config.NewJoinFlags()
 	flags.Endpoint, flags.Token, flags.CACertHashes = "192.0.2.10:6443", joinToken, []string{pki.PinOf(certs[0]).String()}
 	if e.Local, _, err = config.Join(config.File{}, flags, facts(t.Context(), e)); err != nil {
 		return err

@@ -32,6 +32,38 @@ var Phase = flow.Phase{
 	}}},
 }
 
+// Join makes what is this machine's own on one more control plane. What all of them share must be here.
+var Join = flow.Phase{
+	Name:  "certs",
+	Short: "Make the certificates of this control plane",
+	Long:  "Make the certificates that are this control plane's own, signed by the authorities that all control planes share.",
+	Flags: []flag.Name{flag.APIServerAdvertise, flag.Config, flag.ControlPlane, flag.DiscoveryFile, flag.DiscoveryToken,
+		flag.DiscoveryTokenHash, flag.DiscoveryTokenUnsafe, flag.DryRun, flag.NodeName, flag.TLSBootstrapToken, flag.Token},
+	When: node.IsControlPlane,
+	Run: func(ctx context.Context, e *flow.Env) error {
+		n, err := e.Node(ctx)
+		if err == nil {
+			e.Say("using the certificate folder %q", n.Paths.Certificates)
+		}
+		return err
+	},
+	Phases: []flow.Phase{own()},
+}
+
+// own are the certificates that each control plane has for itself, made side by side.
+func own() flow.Phase {
+	all := flow.Phase{Parallel: true}
+	for _, p := range pki.Profiles() {
+		if p.IsCA() {
+			continue
+		}
+		part := phaseOf(p, leaf)
+		part.Name = ""
+		all.Phases = append(all.Phases, part)
+	}
+	return all
+}
+
 // The flags of each phase below certs; the API server's certificate depends on more.
 var (
 	plain  = []flag.Name{flag.CertDir, flag.Config, flag.DryRun, flag.KubernetesVersion}
@@ -77,12 +109,12 @@ func authority(ctx context.Context, e *flow.Env, p pki.Profile) error {
 	if err != nil {
 		return err
 	}
-	found, err := load(ctx, e, p)
+	found, err := survey.Stored(ctx, e.World, n.Paths, p.Base)
 	if err != nil {
 		return err
 	}
 	if found.Certificate != nil {
-		return keepAuthority(e, p, found)
+		return keepAuthority(e, p, n.Paths.Cert(p.Base), found)
 	}
 	key, err := keyFor(e, n.Paths, p, found)
 	if err != nil {
@@ -100,10 +132,10 @@ func authority(ctx context.Context, e *flow.Env, p pki.Profile) error {
 	return write(ctx, e, p, ca.Certificate, key)
 }
 
-func keepAuthority(e *flow.Env, p pki.Profile, found pki.Stored) error {
+func keepAuthority(e *flow.Env, p pki.Profile, path string, found pki.Stored) error {
 	ca, err := found.CA()
 	if err != nil {
-		return broken(e.Local.Paths.Cert(p.Base), err)
+		return broken(path, err)
 	}
 	if err := pki.CheckPeriod(ca.Certificate, e.World.Now()); err != nil {
 		e.Warn("%v", err)
@@ -122,11 +154,11 @@ func leaf(ctx context.Context, e *flow.Env, p pki.Profile) error {
 	if err != nil {
 		return err
 	}
-	ca, err := issuer(ctx, e, p)
+	ca, err := issuer(ctx, e, n, p)
 	if err != nil {
 		return err
 	}
-	found, err := load(ctx, e, p)
+	found, err := survey.Stored(ctx, e.World, n.Paths, p.Base)
 	if err != nil {
 		return err
 	}
@@ -160,16 +192,16 @@ func leaf(ctx context.Context, e *flow.Env, p pki.Profile) error {
 }
 
 func keepLeaf(ctx context.Context, e *flow.Env, p pki.Profile, found pki.Stored, ca pki.CA) error {
-	cert, err := found.Leaf(ca.Certificate, e.World.Now())
-	if err != nil {
-		return broken(e.Local.Paths.Cert(p.Base), err)
-	}
-	if err := pki.CheckPeriod(cert, e.World.Now()); err != nil {
-		e.Warn("%v", err)
-	}
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err
+	}
+	cert, err := found.Leaf(ca.Certificate, e.World.Now())
+	if err != nil {
+		return broken(n.Paths.Cert(p.Base), err)
+	}
+	if err := pki.CheckPeriod(cert, e.World.Now()); err != nil {
+		e.Warn("%v", err)
 	}
 	spec, _, err := p.Spec(n.Site(), validity(e, n.Cluster.CertValidity))
 	if err != nil {
@@ -183,24 +215,14 @@ func keepLeaf(ctx context.Context, e *flow.Env, p pki.Profile, found pki.Stored,
 	return nil
 }
 
-func issuer(ctx context.Context, e *flow.Env, p pki.Profile) (pki.CA, error) {
+// issuer is the CA that signs the certificate.
+func issuer(ctx context.Context, e *flow.Env, n *node.Node, p pki.Profile) (pki.CA, error) {
 	parent, _ := pki.ProfileOf(p.Issuer)
-	found, err := load(ctx, e, parent)
-	if err != nil {
-		return pki.CA{}, err
-	}
-	if found.Certificate == nil {
-		return pki.CA{}, problem.New("", fmt.Errorf("the certificate authority %s does not exist", e.Local.Paths.Cert(parent.Base)),
-			"run the certs/"+parent.Name+" phase first")
-	}
-	ca, err := found.CA()
+	ca, err := survey.Authority(ctx, e.World, n, parent)
 	if err == nil && !ca.Certificate.IsCA {
-		err = errors.New("it is not a certificate authority")
+		err = broken(n.Paths.Cert(parent.Base), errors.New("it is not a certificate authority"))
 	}
-	if err != nil {
-		return ca, broken(e.Local.Paths.Cert(parent.Base), err)
-	}
-	return ca, nil
+	return ca, err
 }
 
 // keyFor makes a key. One without a certificate is used only if an unfinished run of this very command left it.
@@ -215,13 +237,13 @@ func keyFor(e *flow.Env, paths node.Paths, p pki.Profile, found pki.Stored) (cry
 	return pki.ParseKey(found.Key)
 }
 
-func load(ctx context.Context, e *flow.Env, p pki.Profile) (pki.Stored, error) {
-	return survey.Stored(ctx, e.World, e.Local.Paths, p.Base)
-}
-
 // write keeps the key before the certificate: a certificate without its key would pass for a kept-elsewhere one.
 func write(ctx context.Context, e *flow.Env, p pki.Profile, cert *x509.Certificate, key crypto.Signer) error {
-	paths := e.Local.Paths
+	n, err := e.Node(ctx)
+	if err != nil {
+		return err
+	}
+	paths := n.Paths
 	text, err := pki.EncodeKey(key)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"kubeadm/internal/flag"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
 	"kubeadm/internal/release"
 	"kubeadm/internal/survey"
 )
@@ -29,6 +30,29 @@ var Phase = flow.Phase{
 	},
 }
 
+// Join writes the same manifests for one more control plane.
+var Join = flow.Phase{
+	Name:   "control-plane",
+	Short:  "Write the static Pods of this control plane",
+	Long:   "Write the static Pod manifests from which the kubelet runs this control plane's components.",
+	Flags:  []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.Config, flag.ControlPlane, flag.DryRun, flag.Patches},
+	NoArgs: true,
+	When:   node.IsControlPlane,
+	Run: func(ctx context.Context, e *flow.Env) error {
+		n, err := e.Node(ctx)
+		if err != nil {
+			return err
+		}
+		e.Say("using the manifest folder %q", n.Paths.Manifests())
+		for _, program := range manifest.Components() {
+			if err := write(ctx, e, n, program); err != nil {
+				return err
+			}
+		}
+		return nil
+	},
+}
+
 func common() []flag.Name {
 	return []flag.Name{flag.CertDir, flag.Config, flag.DryRun, flag.ImageRepository, flag.KubernetesVersion, flag.Patches}
 }
@@ -43,18 +67,22 @@ func component(name, program string, flags ...flag.Name) flow.Phase {
 			if err != nil {
 				return err
 			}
-			host, patches, err := survey.Inputs(ctx, e.World, n)
-			if err != nil {
-				return err
-			}
-			data, err := manifest.StaticPodFile(program, n, host, patches)
-			if err != nil {
-				return err
-			}
-			e.Say("creating the static Pod manifest for %q", program)
-			return e.Do(ctx,
-				change.MakeDir{Path: n.Paths.Manifests(), Mode: 0o700},
-				change.WriteFile{Path: n.Paths.Manifest(program), Data: data, Mode: 0o600})
+			return write(ctx, e, n, program)
 		},
 	}
+}
+
+func write(ctx context.Context, e *flow.Env, n *node.Node, program string) error {
+	host, patches, err := survey.Inputs(ctx, e.World, n)
+	if err != nil {
+		return err
+	}
+	data, err := manifest.StaticPodFile(program, n, host, patches)
+	if err != nil {
+		return err
+	}
+	e.Say("creating the static Pod manifest for %q", program)
+	return e.Do(ctx,
+		change.MakeDir{Path: n.Paths.Manifests(), Mode: 0o700},
+		change.WriteFile{Path: n.Paths.Manifest(program), Data: data, Mode: 0o600})
 }

@@ -27,6 +27,32 @@ var Phase = flow.Phase{
 	Phases: []flow.Phase{{Parallel: true, Phases: files()}},
 }
 
+// Join makes the files of one more control plane. Its kubelet gets its own from the cluster.
+var Join = flow.Phase{
+	Name:  "kubeconfig",
+	Short: "Make the kubeconfig files of this control plane",
+	Long:  "Make the kubeconfig files with which the administrator and this control plane's components reach the API server.",
+	Flags: []flag.Name{flag.CertificateKey, flag.Config, flag.ControlPlane, flag.DiscoveryFile, flag.DiscoveryToken,
+		flag.DiscoveryTokenHash, flag.DiscoveryTokenUnsafe, flag.DryRun, flag.TLSBootstrapToken, flag.Token},
+	When: node.IsControlPlane,
+	Run: func(_ context.Context, e *flow.Env) error {
+		e.Say("using the kubeconfig folder %q", e.Local.Paths.Kubeconfigs)
+		return nil
+	},
+	Phases: []flow.Phase{{Parallel: true, Phases: onJoin()}},
+}
+
+// onJoin are parts of a phase, as no file has a phase of its own.
+func onJoin() []flow.Phase {
+	var all []flow.Phase
+	for _, p := range pki.KubeconfigProfiles() {
+		if p.OnJoin {
+			all = append(all, flow.Phase{Run: func(ctx context.Context, e *flow.Env) error { return file(ctx, e, p) }})
+		}
+	}
+	return all
+}
+
 // AllFlags are the flags of making all files at once.
 var AllFlags = append(common(), flag.NodeName)
 
@@ -60,7 +86,8 @@ func file(ctx context.Context, e *flow.Env, p pki.KubeconfigProfile) error {
 	if err != nil {
 		return err
 	}
-	ca, err := authority(ctx, e, n)
+	profile, _ := pki.ProfileOf(pki.ClusterCA)
+	ca, err := survey.Authority(ctx, e.World, n, profile)
 	if err != nil {
 		return err
 	}
@@ -141,16 +168,4 @@ func keep(ctx context.Context, e *flow.Env, f existing, ca *x509.Certificate, se
 	}
 	e.Say("using the existing kubeconfig file %q", f.path)
 	return nil
-}
-
-func authority(ctx context.Context, e *flow.Env, n *node.Node) (pki.CA, error) {
-	found, err := survey.Stored(ctx, e.World, n.Paths, "ca")
-	if err != nil {
-		return pki.CA{}, err
-	}
-	if found.Certificate == nil {
-		return pki.CA{}, problem.New("", fmt.Errorf("the certificate authority %s does not exist", n.Paths.Cert("ca")),
-			"run the certs/ca phase first")
-	}
-	return found.CA()
 }

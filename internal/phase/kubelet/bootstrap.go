@@ -32,6 +32,9 @@ var WaitBootstrap = flow.Phase{
 		if err != nil {
 			return health.KubeletHelp(err)
 		}
+		if err := ownServer(ctx, e, n); err != nil {
+			return err
+		}
 		if err := e.Await(ctx, bootstrapped(n)); err != nil {
 			return problem.New("", err,
 				"see what the kubelet says: journalctl -xeu kubelet",
@@ -39,6 +42,18 @@ var WaitBootstrap = flow.Phase{
 		}
 		return e.Do(ctx, change.Remove{Path: n.Paths.BootstrapKubeconfig()})
 	},
+}
+
+// ownServer waits for the API server beside the kubelet of a control plane, as that is where it asks for its certificate.
+func ownServer(ctx context.Context, e *flow.Env, n *node.Node) error {
+	if n.Role != node.ControlPlane {
+		return nil
+	}
+	as := change.Identity{Kubeconfig: n.Paths.Kubeconfig("admin.conf"), Server: n.LocalServer()}
+	if err := e.Await(ctx, health.APIServer(n, as)); err != nil {
+		return health.ComponentHelp(n, err)
+	}
+	return nil
 }
 
 // bootstrapped holds once the kubelet's own kubeconfig is there with all that it refers to.

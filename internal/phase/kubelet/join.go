@@ -51,7 +51,11 @@ var JoinStart = flow.Phase{
 // credentials are the bootstrap kubeconfig and the cluster's CA. A CA that somebody else put there stays;
 // one from an earlier run of this command may be that of another cluster.
 func credentials(ctx context.Context, e *flow.Env, n *node.Node) ([]change.Change, error) {
-	changes := []change.Change{change.WriteFile{Path: n.Paths.BootstrapKubeconfig(), Data: n.Bootstrap, Mode: 0o600, Secret: true}}
+	bootstrap, err := introduction(n)
+	if err != nil {
+		return nil, err
+	}
+	changes := []change.Change{change.WriteFile{Path: n.Paths.BootstrapKubeconfig(), Data: bootstrap, Mode: 0o600, Secret: true}}
 	old, err := survey.Optional(ctx, e.World, n.CACertPath)
 	if err != nil || old != nil && !e.World.Made(change.FileTarget(n.CACertPath)) {
 		return changes, err
@@ -65,6 +69,20 @@ func credentials(ctx context.Context, e *flow.Env, n *node.Node) ([]change.Chang
 		return nil, err
 	}
 	return append(changes, change.WriteFile{Path: n.CACertPath, Data: cluster.CertificateAuthorityData, Mode: 0o644}), nil
+}
+
+// introduction is the bootstrap kubeconfig for the kubelet. That of a control plane talks to the API server
+// beside it, so that kubelet and API server are never of different releases.
+func introduction(n *node.Node) ([]byte, error) {
+	if n.Role != node.ControlPlane {
+		return n.Bootstrap, nil
+	}
+	config, err := pki.ParseKubeconfig(n.Bootstrap)
+	if err != nil {
+		return nil, err
+	}
+	config.Redirect(n.LocalServer())
+	return config.Encode()
 }
 
 // registersAs is the name of the Node that this machine's kubelet makes.
@@ -96,5 +114,6 @@ func nameIsFree(ctx context.Context, e *flow.Env, n *node.Node) error {
 				"or remove that node first: kubectl delete node "+name)
 		}
 	}
+	e.Say("the cluster has a node %s already, which is not Ready: this machine takes its place", name)
 	return nil
 }

@@ -53,7 +53,11 @@ func sameCluster(ctx context.Context, e *flow.Env, n *node.Node, own []byte) err
 	if err != nil {
 		return err
 	}
-	warnings, err := config.CheckReuse(expected, cluster.Server, func(path string) ([]byte, error) { return e.World.ReadFile(ctx, path) })
+	server := cluster.Server
+	if n.Role == node.ControlPlane {
+		server = n.LocalServer()
+	}
+	warnings, err := config.CheckReuse(expected, server, func(path string) ([]byte, error) { return e.World.ReadFile(ctx, path) })
 	for _, w := range warnings {
 		e.Warn("%s: %s", n.Paths.KubeletKubeconfig(), w)
 	}
@@ -64,8 +68,11 @@ func sameCluster(ctx context.Context, e *flow.Env, n *node.Node, own []byte) err
 // comes back when the kubelet starts, so a running kubelet is stopped first.
 func rejoin(ctx context.Context, e *flow.Env, n *node.Node) error {
 	name := registersAs(n)
-	as := change.Identity{Kubeconfig: n.Paths.KubeletKubeconfig()}
-	_, err := e.World.Object(ctx, change.Ref{GVK: change.NodeKind, Name: name, As: as})
+	as, err := atCluster(n)
+	if err != nil {
+		return err
+	}
+	_, err = e.World.Object(ctx, change.Ref{GVK: change.NodeKind, Name: name, As: as})
 	switch {
 	case apierrors.IsNotFound(err):
 		e.Say("the cluster has no node %s: the kubelet is to register it once more", name)
@@ -77,4 +84,17 @@ func rejoin(ctx context.Context, e *flow.Env, n *node.Node) error {
 			"if the kubelet's credential is no longer good: kubeadm reset, then give this command again")
 	}
 	return start(ctx, e, n)
+}
+
+// atCluster is the kubelet at the server that was found: a control plane's own may not run yet.
+func atCluster(n *node.Node) (change.Identity, error) {
+	found, err := pki.ParseKubeconfig(n.Bootstrap)
+	if err != nil {
+		return change.Identity{}, err
+	}
+	cluster, err := found.CurrentCluster()
+	if err != nil {
+		return change.Identity{}, err
+	}
+	return change.Identity{Kubeconfig: n.Paths.KubeletKubeconfig(), Server: cluster.Server}, nil
 }

@@ -9,7 +9,25 @@ import (
 	"kubeadm/internal/flag"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
 )
+
+// Join labels and taints the Node of one more control plane.
+var Join = flow.Phase{
+	Name:  "control-plane-join",
+	Short: "Make this node known as a control plane",
+	Long:  "Make this node known as a control plane.",
+	Flags: []flag.Name{flag.APIServerAdvertise, flag.Config, flag.ControlPlane, flag.DryRun, flag.NodeName, flag.Patches},
+	When:  node.IsControlPlane,
+	Phases: []flow.Phase{{
+		Name:   Phase.Name,
+		Short:  Phase.Short,
+		Long:   Phase.Long,
+		Flags:  []flag.Name{flag.Config, flag.ControlPlane, flag.DryRun, flag.NodeName},
+		NoArgs: true,
+		Run:    Phase.Run,
+	}},
+}
 
 // Phase labels and taints this machine's Node.
 var Phase = flow.Phase{

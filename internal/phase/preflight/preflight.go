@@ -60,9 +60,29 @@ var Join = flow.Phase{
 		if err := patches(ctx, e); err != nil {
 			return err
 		}
-		_, err := e.Node(ctx)
-		return err
+		n, err := e.Node(ctx)
+		if err != nil || n.Role == node.Worker {
+			return err
+		}
+		return controlPlane(ctx, e, n)
 	},
+}
+
+// controlPlane asks what one more control plane needs of the cluster and of this machine.
+func controlPlane(ctx context.Context, e *flow.Env, n *node.Node) error {
+	if err := takesMore(n); err != nil {
+		return err
+	}
+	if n.CertificateKey == "" {
+		if err := shared(ctx, e, n); err != nil {
+			return err
+		}
+	}
+	e.Say("checking whether this machine can become a control plane")
+	if err := ask(ctx, e, checks.JoinControlPlane(n, e.Tool)); err != nil {
+		return err
+	}
+	return pull(ctx, e, n)
 }
 
 // Reset asks only whether this process may change the machine.

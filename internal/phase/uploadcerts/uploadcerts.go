@@ -117,21 +117,8 @@ func opensNone(key pki.CertificateKey, sealed map[string][]byte) bool {
 // files reads what is to be shared, by the names under which it travels. The key of an authority may be
 // kept elsewhere; then what travels is empty.
 func files(ctx context.Context, e *flow.Env, n *node.Node) (map[string][]byte, error) {
-	external := n.Cluster.Etcd.External
-	paths := map[string]string{}
-	for _, f := range pki.SharedFiles(external == nil) {
-		paths[pki.SealedName(f)] = n.Paths.Certificate(f)
-	}
-	if external != nil {
-		paths[pki.SealedExternalEtcdCA] = external.CAFile
-		paths[pki.SealedExternalEtcdCertificate] = external.CertFile
-		paths[pki.SealedExternalEtcdKey] = external.KeyFile
-	}
 	plain := map[string][]byte{}
-	for name, path := range paths {
-		if path == "" {
-			continue
-		}
+	for name, path := range n.SharedFiles() {
 		data, err := e.World.ReadFile(ctx, path)
 		if err != nil && !(errors.Is(err, fs.ErrNotExist) && strings.HasSuffix(path, "ca.key")) {
 			return nil, problem.New("reading what control planes share", err,

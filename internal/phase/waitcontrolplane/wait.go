@@ -27,6 +27,27 @@ var Init = flow.Phase{
 	},
 }
 
+// Join waits for the components of one more control plane.
+var Join = flow.Phase{
+	Name:  "wait-control-plane",
+	Short: "Wait until this control plane answers",
+	Long:  "Wait until this control plane's components say that they are well.",
+	When:  node.IsControlPlane,
+	Run: func(ctx context.Context, e *flow.Env) error {
+		n, err := e.Node(ctx)
+		if err != nil {
+			return err
+		}
+		return health.Patiently(ctx, e, n, func() error {
+			as := change.Identity{Kubeconfig: n.Paths.Kubeconfig("admin.conf"), Server: n.LocalServer()}
+			if err := e.Await(ctx, health.APIServer(n, as)); err != nil {
+				return health.ComponentHelp(n, err)
+			}
+			return others(ctx, e, n)
+		})
+	},
+}
+
 func all(ctx context.Context, e *flow.Env, n *node.Node) error {
 	if err := e.Await(ctx, health.Kubelet(ctx, e.World, n)); err != nil {
 		return health.KubeletHelp(err)

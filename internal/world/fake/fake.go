@@ -79,7 +79,13 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 			return err
 		}
 	}
+	if err := w.promotable(ctx, c); err != nil {
+		return err
+	}
 	if err := w.World.Do(ctx, c); err != nil {
+		return err
+	}
+	if err := w.startMember(ctx); err != nil {
 		return err
 	}
 	if s, ok := c.(change.SetService); ok && s.Name == "kubelet" && s.Active {

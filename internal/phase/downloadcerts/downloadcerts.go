@@ -1,0 +1,167 @@
+// Package downloadcerts borrows the certificates and keys that control planes share from the cluster,
+// where another control plane has lent them under the certificate key.
+package downloadcerts
+
+import (
+	"bytes"
+	"context"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flag"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
+)
+
+// Phase writes the lent files, if the user gives the key that opens them.
+var Phase = flow.Phase{
+	Name:  "download-certs",
+	Short: "Get the shared certificates that another control plane lends",
+	Long:  "Get the certificates and keys that all control planes share from the Secret kubeadm-certs, and open them with the certificate key.",
+	Flags: []flag.Name{flag.CertificateKey, flag.Config, flag.ControlPlane, flag.DiscoveryFile, flag.DiscoveryToken,
+		flag.DiscoveryTokenHash, flag.DiscoveryTokenUnsafe, flag.DryRun, flag.TLSBootstrapToken, flag.Token},
+	When: wanted,
+	Run:  download,
+}
+
+func wanted(n *node.Node) (bool, string) {
+	if ok, why := node.IsControlPlane(n); !ok {
+		return false, why
+	}
+	return n.CertificateKey != "", "no certificate key was given: the shared certificates are those on this machine"
+}
+
+// mint is the command that lends the certificates once more, under a new key.
+const mint = "on a control plane, lend them anew and get a fresh join command: kubeadm token create --print-join-command --upload-certs"
+
+func download(ctx context.Context, e *flow.Env) error {
+	n, err := e.Node(ctx)
+	if err != nil {
+		return err
+	}
+	key, err := pki.ParseCertificateKey(n.CertificateKey)
+	if err != nil {
+		return err
+	}
+	places := n.SharedFiles()
+	if complete(ctx, e, places) {
+		e.Say("using the shared certificates that an earlier run has got")
+		return nil
+	}
+	e.Say("getting the shared certificates from Secret %q of namespace %q", manifest.CertsSecret, "kube-system")
+	sealed, err := lent(ctx, e, n)
+	if err != nil {
+		return err
+	}
+	files, err := open(key, sealed, places)
+	if err != nil {
+		return err
+	}
+	if err := foreign(ctx, e, files); err != nil {
+		return err
+	}
+	e.Say("writing the shared certificates to %q", n.Paths.Certificates)
+	return e.Do(ctx, files...)
+}
+
+// complete tells whether an earlier run of this same command has got all that there is to get: by now what
+// was lent may have gone.
+func complete(ctx context.Context, e *flow.Env, places map[string]string) bool {
+	for _, path := range places {
+		if _, err := e.World.Stat(ctx, path); err != nil || !e.World.Made(change.FileTarget(path)) {
+			return false
+		}
+	}
+	return true
+}
+
+// lent reads the Secret as the machine that joins.
+func lent(ctx context.Context, e *flow.Env, n *node.Node) (map[string][]byte, error) {
+	ref := change.Ref{GVK: corev1.SchemeGroupVersion.WithKind("Secret"), Namespace: "kube-system", Name: manifest.CertsSecret,
+		As: change.Identity{Config: n.Bootstrap}}
+	u, err := e.World.Object(ctx, ref)
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+		return nil, problem.New("", fmt.Errorf("no control plane lends its certificates (they are taken back after two hours): %w", err), mint)
+	case apierrors.IsUnauthorized(err):
+		return nil, problem.New("", fmt.Errorf("the API server does not accept the bootstrap token any more: %w", err), mint)
+	case err != nil:
+		return nil, fmt.Errorf("reading the lent certificates: %w", err)
+	}
+	var s corev1.Secret
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &s); err != nil {
+		return nil, fmt.Errorf("reading the lent certificates: %w", err)
+	}
+	return s.Data, nil
+}
+
+// open unseals all files before any is written. What is lent empty, its owner does not have: it is left out.
+func open(key pki.CertificateKey, sealed map[string][]byte, places map[string]string) ([]change.Change, error) {
+	var files []change.Change
+	for _, name := range slices.Sorted(maps.Keys(places)) {
+		data, ok := sealed[name]
+		if !ok {
+			return nil, problem.New("", fmt.Errorf("Secret %s lacks %q", manifest.CertsSecret, name), mint)
+		}
+		if len(data) == 0 {
+			continue
+		}
+		plain, err := key.Open(data)
+		if err != nil {
+			return nil, problem.New("opening "+name+" of Secret "+manifest.CertsSecret, err,
+				"compare --certificate-key with what the control plane said that lent the certificates", mint)
+		}
+		file, err := fileOf(places[name], plain)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, file)
+	}
+	return files, nil
+}
+
+// fileOf gives keys to root alone; what is neither key nor certificate has no place here.
+func fileOf(path string, plain []byte) (change.WriteFile, error) {
+	block, _ := pem.Decode(plain)
+	switch {
+	case block == nil:
+	case strings.HasSuffix(block.Type, "PRIVATE KEY"):
+		return change.WriteFile{Path: path, Data: plain, Mode: 0o600, Secret: true}, nil
+	case block.Type == "CERTIFICATE", block.Type == "PUBLIC KEY":
+		return change.WriteFile{Path: path, Data: plain, Mode: 0o644}, nil
+	}
+	return change.WriteFile{}, fmt.Errorf("what is lent as %s is neither a key nor a certificate in PEM form", path)
+}
+
+// foreign refuses to write over files of somebody else that differ from what is lent.
+func foreign(ctx context.Context, e *flow.Env, files []change.Change) error {
+	var errs []error
+	for _, c := range files {
+		f := c.(change.WriteFile)
+		old, err := e.World.ReadFile(ctx, f.Path)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && (bytes.Equal(old, f.Data) || e.World.Made(f.Target())) {
+			continue
+		}
+		if err == nil {
+			err = fmt.Errorf("%s is there already and differs from that of the cluster", f.Path)
+		}
+		errs = append(errs, err)
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return problem.New("", errors.Join(errs...), "move these files away, or run kubeadm reset if they are of another cluster, then give this command again")
+}

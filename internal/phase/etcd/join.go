@@ -1,0 +1,166 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flag"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/health"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+	"kubeadm/internal/survey"
+	"kubeadm/internal/world"
+)
+
+// Check looks whether etcd can take one more member, before anything of this machine's is started.
+var Check = flow.Phase{
+	Name:   "check-etcd",
+	Short:  "Check that etcd is well enough for one more member",
+	Hidden: true,
+	When:   joinsEtcd,
+	Run: func(ctx context.Context, e *flow.Env) error {
+		n, via, err := reach(ctx, e)
+		if err != nil {
+			return err
+		}
+		e.Say("checking whether etcd is well enough for one more member")
+		if err := e.Await(ctx, quorum(n, via)); err != nil {
+			return err
+		}
+		_, err = departed(ctx, e, n, via)
+		return err
+	},
+}
+
+// Join makes this machine's member one of the etcd cluster: it is announced as a learner, started, and
+// promoted to a voter once it has caught up.
+var Join = flow.Phase{
+	Name:   "etcd-join",
+	Short:  "Add this machine's member to etcd",
+	Long:   "Announce this machine's etcd member as a learner, run it, and let it vote once it has caught up with the others.",
+	Flags:  []flag.Name{flag.APIServerAdvertise, flag.Config, flag.ControlPlane, flag.DryRun, flag.NodeName, flag.Patches, flag.ReplaceMember},
+	NoArgs: true,
+	When:   joinsEtcd,
+	Run:    join,
+}
+
+func joinsEtcd(n *node.Node) (bool, string) {
+	if ok, why := node.IsControlPlane(n); !ok {
+		return false, why
+	}
+	return node.LocalEtcd(n)
+}
+
+func join(ctx context.Context, e *flow.Env) error {
+	n, via, err := reach(ctx, e)
+	if err != nil {
+		return err
+	}
+	// While one member is being added no other can be: the turn is not taken before the kubelet can use it.
+	err = health.BeforeEtcd(ctx, e, n, func() error { return e.Await(ctx, health.Kubelet(ctx, e.World, n)) })
+	if err != nil {
+		return health.KubeletHelp(err)
+	}
+	if err := e.Do(ctx, change.MakeDir{Path: n.Cluster.Etcd.DataDir, Mode: 0o700}); err != nil {
+		return err
+	}
+	if err := replace(ctx, e, n, via); err != nil {
+		return err
+	}
+	if err := announce(ctx, e, n, via); err != nil {
+		return err
+	}
+	if err := run(ctx, e, n, via); err != nil {
+		return err
+	}
+	err = health.Patiently(ctx, e, n, func() error { return e.Await(ctx, health.EtcdMember(n, via)) })
+	if err != nil {
+		return health.ComponentHelp(n, err)
+	}
+	if err := e.Do(ctx, change.SetMember{PeerURL: n.PeerURL(), State: change.Voter, Via: via}); err != nil {
+		return err
+	}
+	return e.Await(ctx, quorum(n, via))
+}
+
+// reach finds a way to the etcd cluster: its Pods tell where it is.
+func reach(ctx context.Context, e *flow.Env) (*node.Node, change.Etcd, error) {
+	n, as, err := e.Cluster(ctx)
+	if err != nil {
+		return nil, change.Etcd{}, err
+	}
+	endpoints, _ := survey.EtcdEndpoints(ctx, e.World, as)
+	err = e.Await(ctx, world.Condition{
+		Name:    "a Pod that tells where etcd is",
+		Timeout: n.Timeouts.KubernetesAPI,
+		Check: func(ctx context.Context, r change.Reader) (err error) {
+			if len(endpoints) > 0 {
+				return nil
+			}
+			if endpoints, err = survey.EtcdEndpoints(ctx, r, as); err == nil && len(endpoints) == 0 {
+				err = fmt.Errorf("no Pod labelled component=etcd in kube-system has the annotation %s", manifest.EtcdURLAnnotation)
+			}
+			return err
+		},
+	})
+	return n, survey.LocalEtcd(n.Paths, endpoints...), err
+}
+
+// quorum holds while enough voters are well to decide anything.
+func quorum(n *node.Node, via change.Etcd) world.Condition {
+	return world.Condition{
+		Name:    "a quorum of etcd's members",
+		Timeout: n.Timeouts.EtcdAPI,
+		Check: func(ctx context.Context, r change.Reader) error {
+			roll, err := survey.CallRoll(ctx, r, via)
+			if err != nil {
+				return err
+			}
+			return roll.Quorum()
+		},
+	}
+}
+
+// run writes the member's manifest. Once a member has started, its data say whom it knows, and not the manifest.
+func run(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) error {
+	all, err := e.World.Members(ctx, via)
+	if err != nil {
+		return err
+	}
+	own := survey.Roll{Members: all}.At(n.PeerURL())
+	if own == nil {
+		return fmt.Errorf("etcd has lost the member at %s that was announced a moment ago: somebody else has removed it", n.PeerURL())
+	}
+	file := n.Paths.Manifest(manifest.Etcd)
+	if _, err := e.World.Stat(ctx, file); err == nil && own.Name != "" {
+		e.Say("keeping the static Pod manifest of etcd: its member has started")
+		return nil
+	}
+	host, patches, err := survey.Inputs(ctx, e.World, n)
+	if err != nil {
+		return err
+	}
+	host.Members = all
+	data, err := manifest.StaticPodFile(manifest.Etcd, n, host, patches)
+	if err != nil {
+		return err
+	}
+	e.Say("creating the static Pod manifest for etcd in %q", n.Paths.Manifests())
+	return e.Do(ctx,
+		change.MakeDir{Path: n.Paths.Manifests(), Mode: 0o700},
+		change.WriteFile{Path: file, Data: data, Mode: 0o600})
+}
+
+// hasData tells whether a member has ever run on this machine and its data are still here.
+func hasData(ctx context.Context, r change.Reader, n *node.Node) (bool, error) {
+	_, err := r.Stat(ctx, path.Join(n.Cluster.Etcd.DataDir, "member"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}

@@ -1,0 +1,112 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/node"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/survey"
+	"kubeadm/internal/world"
+)
+
+// How long this machine waits for others.
+const (
+	// absence is how long a voter may be away before it counts as lost: a static Pod that ends is back within this.
+	absence = 40 * time.Second
+	// turns is how many members may be added before this one, each within the time for one.
+	turns = 20
+)
+
+// queue is the line of the machines that want to add a member. etcd takes one learner at a time, and none
+// while a voter is away; nobody keeps the line, so all in it have the same chance when the place is free.
+type queue struct {
+	n     *node.Node
+	via   change.Etcd
+	first uint64               // ID of the learner that was there at the last look
+	since time.Time            // when it was seen first
+	away  map[uint64]time.Time // since when a voter does not answer
+}
+
+// announce adds this machine's member as a learner, when it is its turn.
+func announce(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) error {
+	q := &queue{n: n, via: via, away: map[uint64]time.Time{}}
+	e.Say("announcing etcd member %s at %s", n.Name, n.PeerURL())
+	for range turns {
+		if err := e.Await(ctx, q.turn()); err != nil {
+			return err
+		}
+		err := e.Do(ctx, change.SetMember{PeerURL: n.PeerURL(), State: change.Learner, Via: via})
+		if !errors.Is(err, change.ErrNotItsTurn) {
+			return err
+		}
+		e.Say("etcd does not take this member yet: %v", err)
+	}
+	return fmt.Errorf("etcd member %s did not get its turn: others were added before it %d times", n.Name, turns)
+}
+
+// turn holds when no other member is being added and all that vote are there, or when this machine's
+// member has been added already.
+func (q *queue) turn() world.Condition {
+	return world.Condition{
+		Name:    "etcd to be ready for one more member",
+		Timeout: turns * q.n.Timeouts.EtcdAPI,
+		Check: func(ctx context.Context, r change.Reader) error {
+			roll, err := survey.CallRoll(ctx, r, q.via)
+			if err != nil || roll.At(q.n.PeerURL()) != nil {
+				return err
+			}
+			if other := roll.Learner(); other != nil {
+				return q.behind(*other, r.Now())
+			}
+			return q.complete(roll, r.Now())
+		},
+	}
+}
+
+// behind tells of the learner that is before this machine, and gives up on one that does not come to an end.
+func (q *queue) behind(other change.Member, now time.Time) error {
+	if other.ID != q.first {
+		q.first, q.since = other.ID, now
+	}
+	err := fmt.Errorf("member %s at %s is being added, this one comes after it", survey.NameOf(other), other.PeerURLs)
+	if now.Sub(q.since) < q.n.Timeouts.EtcdAPI {
+		return err
+	}
+	return world.GiveUp(problem.New("", fmt.Errorf("member %s at %s has been about to join for %s and holds all others up",
+		survey.NameOf(other), other.PeerURLs, now.Sub(q.since).Round(time.Second)),
+		"give the join of that machine again, so that it comes to its end",
+		gone(other)))
+}
+
+// complete gives up on voters that stay away: etcd takes no member meanwhile.
+func (q *queue) complete(roll survey.Roll, now time.Time) error {
+	away := map[uint64]time.Time{}
+	var lost error
+	for _, m := range roll.Down() {
+		away[m.ID] = now
+		if before, ok := q.away[m.ID]; ok {
+			away[m.ID] = before
+		}
+		lost = errors.Join(lost, q.missing(m, roll.Silent[m.ID], now.Sub(away[m.ID])))
+	}
+	q.away = away
+	return lost
+}
+
+func (q *queue) missing(m change.Member, why error, since time.Duration) error {
+	err := fmt.Errorf("etcd takes no member while %s at %s is away: %w", survey.NameOf(m), m.PeerURLs, why)
+	if since < absence {
+		return err
+	}
+	return world.GiveUp(problem.New("", err, "bring the machine of "+survey.NameOf(m)+" back, then give the same command again", gone(m)))
+}
+
+// gone is what to do about a member that will not come back.
+func gone(m change.Member) string {
+	return fmt.Sprintf("if that machine is gone for good, give the same command with --replace-member=%s", survey.NameOf(m))
+}

@@ -1,0 +1,105 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/node"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/survey"
+)
+
+// replace removes the members whose place this machine takes: those that departed decides on.
+func replace(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) error {
+	stale, err := departed(ctx, e, n, via)
+	if err != nil {
+		return err
+	}
+	for _, m := range stale {
+		e.Say("removing etcd member %s at %s, whose place this machine takes", survey.NameOf(m), m.PeerURLs)
+		if err := e.Do(ctx, change.SetMember{PeerURL: m.PeerURLs[0], State: change.Absent, Via: via}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// departed are the members to remove before this machine's can be added: those that the user gives up, and a learner
+// of this machine's whose data are lost. A voter is never given up without being asked, nor where
+// that would cost the quorum. All errors tell what to do.
+func departed(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) ([]change.Member, error) {
+	roll, err := survey.CallRoll(ctx, e.World, via)
+	if err != nil {
+		return nil, err
+	}
+	stale, err := former(ctx, e, n, roll)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range n.Join.ReplaceMembers {
+		m := roll.Called(name)
+		if m == nil {
+			e.Say("etcd has no member %s: there is nothing to replace", name)
+			continue
+		}
+		if roll.Silent[m.ID] == nil {
+			return nil, problem.New("", fmt.Errorf("etcd member %s at %s answers: it is not to be replaced while its machine runs", name, m.PeerURLs),
+				"leave out --replace-member="+name,
+				"or let that machine leave first: kubeadm reset")
+		}
+		stale = append(stale, *m)
+	}
+	return stale, affordable(roll, stale)
+}
+
+// affordable refuses to remove members where the rest could not decide anything.
+func affordable(roll survey.Roll, stale []change.Member) error {
+	var without []uint64
+	for _, m := range stale {
+		without = append(without, m.ID)
+	}
+	if err := errors.Join(roll.Quorum(), roll.Quorum(without...)); len(stale) > 0 && err != nil {
+		return problem.New("no etcd member can be replaced now", err, "bring back the machines of the members that are away")
+	}
+	return nil
+}
+
+// former finds what is left in etcd of an earlier life of this machine, by its address and by its name. What
+// has no vote may go at once; the user is asked for the rest.
+func former(ctx context.Context, e *flow.Env, n *node.Node, roll survey.Roll) ([]change.Member, error) {
+	data, err := hasData(ctx, e.World, n)
+	if err != nil {
+		return nil, err
+	}
+	m, what := roll.At(n.PeerURL()), "address"
+	if m != nil && (m.Name == "" || data) {
+		return nil, nil // has never started, or goes on with its data
+	}
+	if m == nil {
+		if m, what = roll.Called(n.Name), "name"; m == nil {
+			return nil, nil
+		}
+		if roll.Silent[m.ID] == nil {
+			return nil, problem.New("", fmt.Errorf("etcd has a member %s at %s already, and it answers: another machine has this name", m.Name, m.PeerURLs),
+				"choose another name with --node-name")
+		}
+	}
+	switch {
+	case m.Learner:
+		return []change.Member{*m}, nil
+	case agreed(n, *m):
+		return nil, nil
+	}
+	return nil, problem.New("", fmt.Errorf("etcd has a member %s at %s that does not answer: it is of an earlier machine of this %s", m.Name, m.PeerURLs, what),
+		gone(*m), "if its data are still needed, bring that machine back instead")
+}
+
+// agreed tells whether the user gives the member up.
+func agreed(n *node.Node, m change.Member) bool {
+	alone := survey.Roll{Members: []change.Member{m}}
+	return slices.ContainsFunc(n.Join.ReplaceMembers, func(name string) bool { return alone.Called(name) != nil })
+}

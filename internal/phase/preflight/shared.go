@@ -1,0 +1,96 @@
+package preflight
+
+import (
+	"context"
+	"crypto"
+	"errors"
+	"fmt"
+
+	"kubeadm/internal/flow"
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/survey"
+)
+
+// takesMore refuses a cluster that is known by the address of one control plane alone.
+func takesMore(n *node.Node) error {
+	if n.Cluster.Endpoint != "" {
+		return nil
+	}
+	return problem.New("", errors.New("this cluster takes one control plane only: its configuration has no controlPlaneEndpoint, an address that all control planes share"),
+		"set clusterConfiguration.controlPlaneEndpoint to a name or a load balancer that leads to the control planes: kubectl edit configmap kubeadm-config --namespace kube-system",
+		"or join this machine as a worker, without --control-plane")
+}
+
+// shared wants what all control planes have in common to be on this machine, as nobody lends it.
+func shared(ctx context.Context, e *flow.Env, n *node.Node) error {
+	var errs []error
+	for _, p := range pki.Profiles() {
+		if !p.IsCA() || p.LocalEtcdOnly() && n.Cluster.Etcd.External != nil {
+			continue
+		}
+		if err := sharedCA(ctx, e, n, p); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if err := sharedKeyPair(ctx, e, n); err != nil {
+		errs = append(errs, err)
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return problem.New("the certificates that control planes share", errors.Join(errs...),
+		"let a control plane lend them: kubeadm token create --print-join-command --upload-certs",
+		"or copy them by hand from a control plane to "+n.Paths.Certificates)
+}
+
+func sharedCA(ctx context.Context, e *flow.Env, n *node.Node, p pki.Profile) error {
+	found, err := survey.Stored(ctx, e.World, n.Paths, p.Base)
+	if err != nil {
+		return err
+	}
+	path := n.Paths.Cert(p.Base)
+	if found.Certificate == nil {
+		return fmt.Errorf("%s does not exist", path)
+	}
+	ca, err := found.CA()
+	if err == nil && !ca.Certificate.IsCA {
+		err = errors.New("it is not a certificate authority")
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if err := pki.CheckPeriod(ca.Certificate, e.World.Now()); err != nil {
+		e.Warn("%s: %v", path, err)
+	}
+	if !ca.CanIssue() {
+		e.Warn("%s is not on this machine: what it would sign must be here already", n.Paths.Key(p.Base))
+	}
+	return nil
+}
+
+// sharedKeyPair wants the two halves that sign and check service account tokens.
+func sharedKeyPair(ctx context.Context, e *flow.Env, n *node.Node) error {
+	keyFile, pubFile := n.Paths.Certificate(pki.ServiceAccountKey), n.Paths.Certificate(pki.ServiceAccountPublicKey)
+	var errs []error
+	private, err := survey.Needed(ctx, e.World, keyFile)
+	errs = append(errs, err)
+	public, err := survey.Needed(ctx, e.World, pubFile)
+	errs = append(errs, err)
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	key, err := pki.ParseKey(private)
+	if err != nil {
+		return fmt.Errorf("%s: %w", keyFile, err)
+	}
+	half, err := pki.ParsePublicKey(public)
+	if err != nil {
+		return fmt.Errorf("%s: %w", pubFile, err)
+	}
+	if fits := half.(interface{ Equal(crypto.PublicKey) bool }).Equal(key.Public()); !fits {
+		e.Warn("%s is not the public half of %s: tokens that this control plane signs are refused, unless a further key in it is", pubFile, keyFile)
+	}
+	return nil
+}

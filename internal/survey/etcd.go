@@ -1,0 +1,144 @@
+package survey
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+)
+
+// EtcdEndpoints are the client URLs of the etcd members that run on control planes, as their Pods tell them.
+func EtcdEndpoints(ctx context.Context, r change.Reader, as change.Identity) ([]string, error) {
+	pods, err := r.List(ctx, change.Query{
+		GVK: corev1.SchemeGroupVersion.WithKind("Pod"), Namespace: "kube-system",
+		LabelSelector: "component=etcd,tier=control-plane", As: as,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("looking for the Pods of etcd: %w", err)
+	}
+	var urls []string
+	for _, p := range pods {
+		url, _, _ := unstructured.NestedString(p.Object, "metadata", "annotations", manifest.EtcdURLAnnotation)
+		if url != "" {
+			urls = append(urls, url)
+		}
+	}
+	return urls, nil
+}
+
+// LocalEtcd is how a control plane reaches members at these endpoints with its own certificates.
+func LocalEtcd(p node.Paths, endpoints ...string) change.Etcd {
+	return change.Etcd{
+		Endpoints: endpoints,
+		CAFile:    p.Cert("etcd/ca"),
+		CertFile:  p.Cert("etcd/healthcheck-client"),
+		KeyFile:   p.Key("etcd/healthcheck-client"),
+	}
+}
+
+// Roll is an etcd cluster at one moment: its members, and what each said when it was called up.
+type Roll struct {
+	Members []change.Member
+	Said    map[uint64]change.MemberStatus // by ID, of those that are well
+	Silent  map[uint64]error               // by ID, of all others: why they are not
+}
+
+// CallRoll lists the members and asks them all at once how they are.
+func CallRoll(ctx context.Context, r change.Reader, via change.Etcd) (Roll, error) {
+	roll := Roll{Said: map[uint64]change.MemberStatus{}, Silent: map[uint64]error{}}
+	var err error
+	if roll.Members, err = r.Members(ctx, via); err != nil {
+		return roll, err
+	}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for _, m := range roll.Members {
+		wg.Go(func() {
+			s, err := r.MemberStatus(ctx, via, m)
+			if err == nil && len(s.Problems) > 0 {
+				err = errors.New(strings.Join(s.Problems, "; "))
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				roll.Silent[m.ID] = err
+				return
+			}
+			roll.Said[m.ID] = s
+		})
+	}
+	wg.Wait()
+	return roll, nil
+}
+
+// At is the member with that peer URL, or nil.
+func (r Roll) At(peerURL string) *change.Member {
+	return r.find(func(m change.Member) bool { return slices.Contains(m.PeerURLs, peerURL) })
+}
+
+// Called is the member with that name or hexadecimal ID, or nil.
+func (r Roll) Called(name string) *change.Member {
+	return r.find(func(m change.Member) bool {
+		return m.Name == name && name != "" || NameOf(m) == name || hexID(m) == name
+	})
+}
+
+func (r Roll) find(is func(change.Member) bool) *change.Member {
+	i := slices.IndexFunc(r.Members, is)
+	if i < 0 {
+		return nil
+	}
+	return &r.Members[i]
+}
+
+// Down are the voters that do not answer or are not well.
+func (r Roll) Down() []change.Member {
+	return slices.DeleteFunc(slices.Clone(r.Members), func(m change.Member) bool { return m.Learner || r.Silent[m.ID] == nil })
+}
+
+// Learner is the member that is being added, or nil.
+func (r Roll) Learner() *change.Member {
+	return r.find(func(m change.Member) bool { return m.Learner })
+}
+
+// Quorum is an error if those voters that are well are too few to decide anything. Members that are without are
+// left out of the count, as if they were removed.
+func (r Roll) Quorum(without ...uint64) error {
+	var voters, well int
+	var down []error
+	for _, m := range r.Members {
+		if m.Learner || slices.Contains(without, m.ID) {
+			continue
+		}
+		voters++
+		if err := r.Silent[m.ID]; err != nil {
+			down = append(down, err)
+			continue
+		}
+		well++
+	}
+	if well > voters/2 {
+		return nil
+	}
+	return fmt.Errorf("of %d voting etcd members %d are well, and %d must be: %w", voters, well, voters/2+1, errors.Join(down...))
+}
+
+// NameOf is what a member is called: its name, or its hexadecimal ID as long as it has not started.
+func NameOf(m change.Member) string {
+	if m.Name == "" {
+		return hexID(m)
+	}
+	return m.Name
+}
+
+func hexID(m change.Member) string { return strconv.FormatUint(m.ID, 16) }

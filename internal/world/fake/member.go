@@ -1,0 +1,74 @@
+package fake
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+
+	"kubeadm/internal/change"
+)
+
+const (
+	etcdManifest = "/etc/kubernetes/manifests/etcd.yaml"
+	etcdData     = "/var/lib/etcd/member"
+)
+
+var (
+	memberName = regexp.MustCompile(`--name=(\S+)`)
+	memberPeer = regexp.MustCompile(`--initial-advertise-peer-urls=(\S+)`)
+	memberURL  = regexp.MustCompile(`--advertise-client-urls=(\S+)`)
+)
+
+// Members lists the etcd members. The one of this machine has a name once the kubelet has run its static Pod.
+func (w *World) Members(ctx context.Context, via change.Etcd) ([]change.Member, error) {
+	all, err := w.World.Members(ctx, via)
+	own := w.ownMember(ctx)
+	for i, m := range all {
+		if len(m.PeerURLs) > 0 && m.PeerURLs[0] == own.PeerURLs[0] && m.Name == "" && w.has(etcdData) {
+			all[i].Name, all[i].ClientURLs = own.Name, own.ClientURLs
+		}
+	}
+	return all, err
+}
+
+// ownMember is what the static Pod of etcd on this machine says of itself.
+func (w *World) ownMember(ctx context.Context) change.Member {
+	text, _ := w.ReadFile(ctx, etcdManifest)
+	value := func(of *regexp.Regexp) string {
+		if found := of.FindSubmatch(text); found != nil {
+			return string(found[1])
+		}
+		return ""
+	}
+	return change.Member{Name: value(memberName), PeerURLs: []string{value(memberPeer)}, ClientURLs: []string{value(memberURL)}}
+}
+
+// startMember lets an etcd member that was announced begin to keep data, if the kubelet runs it.
+func (w *World) startMember(ctx context.Context) error {
+	if w.has(etcdData) || !w.runs(ctx, "etcd") {
+		return nil
+	}
+	all, _ := w.World.Members(ctx, change.Etcd{})
+	own := w.ownMember(ctx)
+	for _, m := range all {
+		if len(m.PeerURLs) > 0 && m.PeerURLs[0] == own.PeerURLs[0] {
+			return w.World.Do(ctx, change.MakeDir{Path: etcdData, Mode: 0o700})
+		}
+	}
+	return nil
+}
+
+// promotable refuses a member that has not started a vote, as etcd does.
+func (w *World) promotable(ctx context.Context, c change.Change) error {
+	set, ok := c.(change.SetMember)
+	if !ok || set.State != change.Voter {
+		return nil
+	}
+	all, err := w.Members(ctx, set.Via)
+	for _, m := range all {
+		if m.PeerURLs[0] == set.PeerURL && m.Learner && m.Name == "" {
+			return fmt.Errorf("etcd member %s has not started", set.PeerURL)
+		}
+	}
+	return err
+}
