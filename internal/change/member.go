@@ -11,6 +11,9 @@ import (
 // that one votes or is gone.
 var ErrNotItsTurn = errors.New("another member is being added")
 
+// ErrQuorum says that etcd does not let a member go, since of those left behind too few are up.
+var ErrQuorum = errors.New("of the members left behind too few are up to decide anything")
+
 // MemberState is where an etcd member stands.
 type MemberState string
 

@@ -186,7 +186,8 @@ type Container struct {
 
 // Members is the etcd cluster.
 type Members interface {
-	// Members lists the members in etcd's own order. Which endpoint answers does not matter.
+	// Members lists the members in etcd's own order. Which endpoint answers does not matter, unless the
+	// list may be stale.
 	Members(ctx context.Context, via Etcd) ([]Member, error)
 	// MemberStatus asks one member itself, at its client URLs, how it is. The credentials are those of via.
 	MemberStatus(ctx context.Context, via Etcd, m Member) (MemberStatus, error)
@@ -196,6 +197,9 @@ type Members interface {
 type Etcd struct {
 	Endpoints                 []string
 	CAFile, CertFile, KeyFile string
+	// Stale takes the list of members that an endpoint knows by itself, though it be old. Without a quorum there
+	// is no other.
+	Stale bool
 }
 
 // Member is one etcd member.

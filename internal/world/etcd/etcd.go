@@ -22,6 +22,9 @@ import (
 const (
 	defaultBound = 2 * time.Minute
 	callTimeout  = 2 * time.Second // of all calls of one attempt at one endpoint
+	// To etcd a member is up once it has been connected for five seconds: what it refuses for twice as long for the
+	// sake of the quorum, it refuses for good.
+	defaultPatience = 10 * time.Second
 )
 
 // Cluster reads and changes the members of etcd clusters. It is safe for use by many at once.
@@ -29,6 +32,9 @@ type Cluster struct {
 	// Bound limits how long one change, with all its attempts, may take where its context has no
 	// deadline; two minutes if it is zero.
 	Bound time.Duration
+	// Patience is for how long a removal is tried again that etcd refuses for the sake of the quorum; ten seconds if
+	// it is zero.
+	Patience time.Duration
 
 	readFile func(path string) ([]byte, error)
 }
@@ -39,8 +45,12 @@ func New(readFile func(path string) ([]byte, error)) *Cluster { return &Cluster{
 // Members lists the members in etcd's own order. It asks each endpoint once, until one answers.
 func (k *Cluster) Members(ctx context.Context, via change.Etcd) ([]change.Member, error) {
 	var all []change.Member
+	var how []clientv3.OpOption
+	if via.Stale {
+		how = append(how, clientv3.WithSerializable())
+	}
 	err := k.anywhere(ctx, via, func(ctx context.Context, c *clientv3.Client) error {
-		answer, err := membersAt(c).MemberList(ctx)
+		answer, err := membersAt(c).MemberList(ctx, how...)
 		if err != nil {
 			return err
 		}
@@ -85,14 +95,15 @@ func (k *Cluster) MemberStatus(ctx context.Context, via change.Etcd, m change.Me
 // Do carries out a SetMember, with attempts until the Bound: a learner must catch up before it
 // can be promoted, and a cluster that has just changed may refuse the next change for a moment.
 //
-// It removes any member it is told to: whether that is the last one, or one whose loss costs the
-// quorum, is for the caller to decide (etcd itself refuses some such removals).
+// It removes any member it is told to, be it the last one. Where the loss would cost the quorum etcd refuses, which
+// ends in change.ErrQuorum once the Patience is over.
 func (k *Cluster) Do(ctx context.Context, c change.Change) error {
 	set, ok := c.(change.SetMember)
 	if !ok {
 		return fmt.Errorf("etcd does not carry out a %T", c)
 	}
 	var last error
+	var refused time.Time
 	err := world.Poll(ctx, nil, world.Condition{
 		Name:    "etcd",
 		Timeout: k.limit(ctx),
@@ -101,7 +112,7 @@ func (k *Cluster) Do(ctx context.Context, c change.Change) error {
 				return step(ctx, membersAt(c), set)
 			})
 			var f final
-			if errors.As(last, &f) {
+			if errors.As(last, &f) || k.forGood(last, &refused) {
 				return world.GiveUp(last)
 			}
 			return last
@@ -111,6 +122,18 @@ func (k *Cluster) Do(ctx context.Context, c change.Change) error {
 		return last
 	}
 	return err
+}
+
+// forGood tells whether etcd has refused for so long, for the sake of the quorum, that it will not change its mind.
+func (k *Cluster) forGood(err error, since *time.Time) bool {
+	if !errors.Is(err, change.ErrQuorum) {
+		*since = time.Time{}
+		return false
+	}
+	if since.IsZero() {
+		*since = time.Now()
+	}
+	return time.Since(*since) >= cmp.Or(k.Patience, defaultPatience)
 }
 
 // anywhere calls do at one endpoint after the other until it succeeds at one of them.

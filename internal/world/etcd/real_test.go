@@ -4,6 +4,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/problem"
@@ -37,6 +38,42 @@ func TestRealMembers(t *testing.T) {
 		}
 		wantProblem(t, via, "", "front-proxy-client.crt: x509: certificate signed by unknown authority")
 	})
+}
+
+func TestRealMembersThatLeave(t *testing.T) {
+	e := plane.StartEtcd(t)
+	k := etcd.New(os.ReadFile)
+	var peers []string
+	var kills []func()
+	for range 2 {
+		peer := e.PeerURL(t)
+		for _, state := range []change.MemberState{change.Learner, change.Voter} {
+			if err := k.Do(t.Context(), change.SetMember{PeerURL: peer, State: state, Via: e.Via}); err != nil {
+				t.Fatal(err)
+			}
+			if state == change.Learner {
+				peers, kills = append(peers, peer), append(kills, e.Join(t, peer))
+			}
+		}
+	}
+	kills[1]()
+	k.Patience = 7 * time.Second
+	worldtest.Losses(t, k, e.Via, peers[1])
+}
+
+func TestRealMembersThatAreLost(t *testing.T) {
+	e := plane.StartEtcd(t)
+	k := etcd.New(os.ReadFile)
+	peer := e.PeerURL(t)
+	if err := k.Do(t.Context(), change.SetMember{PeerURL: peer, State: change.Learner, Via: e.Via}); err != nil {
+		t.Fatal(err)
+	}
+	kill := e.Join(t, peer)
+	if err := k.Do(t.Context(), change.SetMember{PeerURL: peer, State: change.Voter, Via: e.Via}); err != nil {
+		t.Fatal(err)
+	}
+	kill()
+	worldtest.Lost(t, k, e.Via)
 }
 
 func wantProblem(t *testing.T, via change.Etcd, text, hint string) {

@@ -48,8 +48,11 @@ func remove(ctx context.Context, c clientv3.Cluster, now *clientv3.Member) error
 		return nil
 	}
 	_, err := c.MemberRemove(ctx, now.ID)
-	if errors.Is(err, rpctypes.ErrMemberNotFound) {
+	switch {
+	case errors.Is(err, rpctypes.ErrMemberNotFound):
 		return nil
+	case errors.Is(err, rpctypes.ErrUnhealthy), errors.Is(err, rpctypes.ErrMemberNotEnoughStarted):
+		return change.ErrQuorum
 	}
 	return err
 }

@@ -86,33 +86,6 @@ func (w *World) Sandboxes(context.Context, string) ([]change.Sandbox, error) {
 	return slices.Clone(w.Pods), nil
 }
 
-// Members lists the etcd members.
-func (w *World) Members(context.Context, change.Etcd) ([]change.Member, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Clone(w.MemberList), nil
-}
-
-// MemberStatus says that the member is well, unless it is among Silent.
-func (w *World) MemberStatus(_ context.Context, _ change.Etcd, m change.Member) (change.MemberStatus, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if slices.Contains(w.Silent, m.ID) {
-		return change.MemberStatus{}, fmt.Errorf("asking etcd member %s: connection refused", m.Name)
-	}
-	return change.MemberStatus{Index: 1, Leader: w.leader()}, nil
-}
-
-// leader is the first voter that answers.
-func (w *World) leader() uint64 {
-	for _, m := range w.MemberList {
-		if !m.Learner && !slices.Contains(w.Silent, m.ID) {
-			return m.ID
-		}
-	}
-	return 0
-}
-
 // Do carries out one change.
 func (w *World) Do(_ context.Context, c change.Change) error {
 	w.mu.Lock()
@@ -168,34 +141,6 @@ func (w *World) unmount(c change.Unmount) error {
 	}
 	w.MountList = slices.DeleteFunc(w.MountList, func(m string) bool { return below(m, c.Below) })
 	return nil
-}
-
-func (w *World) setMember(c change.SetMember) error {
-	at := slices.IndexFunc(w.MemberList, func(m change.Member) bool { return slices.Contains(m.PeerURLs, c.PeerURL) })
-	switch {
-	case c.State == change.Absent && at >= 0:
-		w.MemberList = slices.Delete(w.MemberList, at, at+1)
-	case c.State == change.Absent:
-	case at >= 0:
-		w.MemberList[at].Learner = w.MemberList[at].Learner && c.State == change.Learner
-	case c.State == change.Voter:
-		return fmt.Errorf("etcd has no member at %s to promote", c.PeerURL)
-	case slices.ContainsFunc(w.MemberList, func(m change.Member) bool { return m.Learner }):
-		return change.ErrNotItsTurn
-	default:
-		m := change.Member{ID: w.nextID(), PeerURLs: []string{c.PeerURL}, Learner: c.State == change.Learner}
-		w.MemberList = append(w.MemberList, m)
-	}
-	return nil
-}
-
-// nextID is one that no member has had, as far as is known.
-func (w *World) nextID() uint64 {
-	for _, m := range w.MemberList {
-		w.born = max(w.born, m.ID)
-	}
-	w.born++
-	return w.born
 }
 
 func below(p, dir string) bool {

@@ -1,6 +1,8 @@
 package worldtest_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	"kubeadm/internal/change"
@@ -31,4 +33,20 @@ func TestFakeMembers(t *testing.T) {
 		}
 	}
 	worldtest.Members(t, w, change.Etcd{}, worldtest.Joining{PeerURL: peer, Start: start})
+}
+
+func TestFakeMembersThatLeave(t *testing.T) {
+	w := fake.New()
+	for id := range uint64(3) {
+		host := fmt.Sprintf("https://192.0.2.%d", 10+id)
+		w.MemberList = append(w.MemberList, change.Member{
+			ID: id + 1, Name: "cp", PeerURLs: []string{host + ":2380"}, ClientURLs: []string{host + ":2379"},
+		})
+	}
+	via := change.Etcd{Endpoints: w.MemberList[0].ClientURLs}
+	w.Silent = []uint64{3}
+	all := slices.Clone(w.MemberList)
+	worldtest.Losses(t, w, via, "https://192.0.2.12:2380")
+	w.MemberList, w.Silent = all, []uint64{2, 3}
+	worldtest.Lost(t, w, via)
 }

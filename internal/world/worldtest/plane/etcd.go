@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,8 +18,9 @@ import (
 type Etcd struct {
 	Via change.Etcd // reaches the first member
 
-	dir, peer string
-	cas       map[string]pki.CA
+	dir     string
+	members []string // "name=peerURL" of all that were started
+	cas     map[string]pki.CA
 }
 
 // StartEtcd starts a cluster of one member and returns once it answers.
@@ -31,14 +33,13 @@ func StartEtcd(t *testing.T) *Etcd {
 		t.Fatal(err)
 	}
 	client := "https://" + address(t)
-	e.peer = e.PeerURL(t)
 	e.Via = change.Etcd{
 		Endpoints: []string{client},
 		CAFile:    filepath.Join(e.dir, "etcd/ca.crt"),
 		CertFile:  filepath.Join(e.dir, "etcd/healthcheck-client.crt"),
 		KeyFile:   filepath.Join(e.dir, "etcd/healthcheck-client.key"),
 	}
-	e.run(t, "first", client, e.peer, "first="+e.peer, "new")
+	e.run(t, client, e.PeerURL(t), "new")
 	await(t, "etcd", func(ctx context.Context) error {
 		_, err := etcd.New(os.ReadFile).Members(ctx, e.Via)
 		return err
@@ -49,18 +50,20 @@ func StartEtcd(t *testing.T) *Etcd {
 // PeerURL is one at which a further member may listen.
 func (e *Etcd) PeerURL(t *testing.T) string { return "https://" + address(t) }
 
-// Join starts a second member that has been announced under that peer URL.
-func (e *Etcd) Join(t *testing.T, peerURL string) {
-	e.run(t, "second", "https://"+address(t), peerURL, "first="+e.peer+",second="+peerURL, "existing")
+// Join starts one more member that has been announced under that peer URL; kill ends it.
+func (e *Etcd) Join(t *testing.T, peerURL string) (kill func()) {
+	return e.run(t, "https://"+address(t), peerURL, "existing")
 }
 
-func (e *Etcd) run(t *testing.T, name, client, peer, members, state string) {
+func (e *Etcd) run(t *testing.T, client, peer, state string) (kill func()) {
+	name := []string{"first", "second", "third"}[len(e.members)]
+	e.members = append(e.members, name+"="+peer)
 	in := func(file string) string { return filepath.Join(e.dir, "etcd", file) }
-	start(t, e.dir, "etcd",
+	return start(t, e.dir, "etcd",
 		"--name", name, "--data-dir", filepath.Join(e.dir, "data-"+name),
 		"--listen-client-urls", client, "--advertise-client-urls", client,
 		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
-		"--initial-cluster", members, "--initial-cluster-state", state,
+		"--initial-cluster", strings.Join(e.members, ","), "--initial-cluster-state", state,
 		"--client-cert-auth", "--cert-file", in("server.crt"), "--key-file", in("server.key"), "--trusted-ca-file", in("ca.crt"),
 		"--peer-client-cert-auth", "--peer-cert-file", in("peer.crt"), "--peer-key-file", in("peer.key"), "--peer-trusted-ca-file", in("ca.crt"),
 		"--unsafe-no-fsync")

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -74,8 +75,8 @@ func write(dir, name string, data []byte) {
 	}
 }
 
-// start runs a program of the bundle until the test ends; a failed test shows the end of its output.
-func start(t *testing.T, dir, program string, args ...string) {
+// start runs a program of the bundle until the test ends, or kill is called; a failed test shows the end of its output.
+func start(t *testing.T, dir, program string, args ...string) (kill func()) {
 	t.Helper()
 	out, err := os.Create(filepath.Join(dir, fmt.Sprintf("%s-%d.log", program, time.Now().UnixNano())))
 	if err != nil {
@@ -87,14 +88,18 @@ func start(t *testing.T, dir, program string, args ...string) {
 	if err := run.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	kill = sync.OnceFunc(func() {
 		_ = run.Process.Kill()
 		_ = run.Wait()
+	})
+	t.Cleanup(func() {
+		kill()
 		_ = out.Close()
 		if text, err := os.ReadFile(out.Name()); t.Failed() && err == nil {
 			t.Logf("the end of what %s wrote:\n%s", program, text[max(0, len(text)-4096):])
 		}
 	})
+	return kill
 }
 
 // address is a free "127.0.0.1:port"; nobody takes it in the moment until it is used.

@@ -1,0 +1,45 @@
+package worldtest
+
+import (
+	"errors"
+	"testing"
+
+	"kubeadm/internal/change"
+)
+
+// Losses asks of w what every world promises of members that leave. via reaches the first of three voters, as which
+// the cluster is left behind; down is the peer URL of one of the others, which has just died.
+func Losses(t *testing.T, w Etcd, via change.Etcd, down string) {
+	e := etcdSuite{t, w, via, down}
+	var up string
+	for _, m := range e.list() {
+		_, err := w.MemberStatus(t.Context(), via, m)
+		dead := m.PeerURLs[0] == down
+		if (err != nil) != dead {
+			t.Errorf("member %s, dead: %v, says of itself: %v", m.Name, dead, err)
+		}
+		if !dead && m.ClientURLs[0] != via.Endpoints[0] {
+			up = m.PeerURLs[0]
+		}
+	}
+	needed := etcdSuite{t, w, via, up}
+	if err := w.Do(t.Context(), needed.set(change.Absent)); !errors.Is(err, change.ErrQuorum) {
+		t.Errorf("a member whose loss would cost the quorum is removed with the answer: %v", err)
+	}
+	e.do(change.Absent)
+	needed.do(change.Absent)
+	if all := e.list(); len(all) != 1 {
+		t.Errorf("one member should be left: %+v", all)
+	}
+}
+
+// Lost asks of w what every world promises of a cluster that has lost its quorum. via reaches a member that is up.
+func Lost(t *testing.T, w Etcd, via change.Etcd) {
+	if all, err := w.Members(t.Context(), via); err == nil {
+		t.Errorf("without a quorum nobody should know for sure who the members are: %+v", all)
+	}
+	via.Stale = true
+	if all, err := w.Members(t.Context(), via); err != nil || len(all) < 2 {
+		t.Errorf("a member should tell what it knows by itself: %+v, %v", all, err)
+	}
+}
