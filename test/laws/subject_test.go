@@ -51,6 +51,7 @@ func subjects() []subject {
 			kubelets: []string{rotated, "/etc/kubernetes/kubelet.conf", "/var/lib/etcd/member"}},
 		{name: "reset a control plane", phases: workflow.Reset, machine: controlPlane, equip: equipReset, node: "cp1"},
 		{name: "reset a worker", phases: workflow.Reset, machine: worker, equip: equipReset, node: "worker1"},
+		{name: "reset one of three control planes", phases: workflow.Reset, machine: oneOfThree, equip: equipReset, node: "cp2"},
 	}
 }
 
@@ -150,6 +151,19 @@ func controlPlane(t testing.TB) *fake.World {
 	w.Files["/var/lib/etcd/member"] = memory.File{Mode: fs.ModeDir | 0o700}
 	w.Files["/var/lib/etcd/member/snap"] = memory.File{Data: []byte("data"), Mode: 0o600}
 	w.Pods = append(w.Pods, change.Sandbox{ID: "etcd", Name: "etcd-cp1", Namespace: "kube-system"})
+	return w
+}
+
+// oneOfThree is a control plane that joined another, and that yet another has joined.
+func oneOfThree(t testing.TB) *fake.World {
+	s := subjects()[2]
+	w := s.machine(t)
+	s.on(w).succeed(t)
+	inUse(w)
+	w.Pods = append(w.Pods, change.Sandbox{ID: "etcd", Name: "etcd-cp2", Namespace: "kube-system"})
+	w.MemberList = append(w.MemberList, change.Member{
+		ID: 9, Name: "cp3", PeerURLs: []string{"https://192.0.2.31:2380"}, ClientURLs: []string{"https://192.0.2.31:2379"},
+	})
 	return w
 }
 

@@ -75,13 +75,17 @@ func undoes(t *testing.T, s subject, at *fault.World) bool {
 		t.Fatalf("the run failed by itself: %v", out.err)
 	}
 	lost := told(t, out)
-	for _, c := range out.did[:min(at.At+1, len(out.did))] {
+	done := at.At
+	if at.After {
+		done++
+	}
+	for _, c := range out.did[:min(done, len(out.did))] {
 		if oneWay(c) && !slices.Contains(of(lost), of([]change.Change{c})[0]) {
 			t.Errorf("not told: %s cannot be put back", c)
 		}
 	}
-	for _, c := range lost {
-		if _, ok := c.(change.SetMember); ok {
+	for _, c := range slices.Backward(lost) { // as they were done
+		if set, ok := c.(change.SetMember); ok && set.State == change.Voter {
 			continue // a vote is not taken back, but goes with the member
 		}
 		for _, m := range []*fake.World{before, r.machine} {
@@ -166,7 +170,7 @@ func oneWay(c change.Change) bool {
 	case change.Remove:
 		return c.Contents
 	case change.SetMember:
-		return c.State == change.Voter
+		return c.State != change.Learner
 	}
 	return false
 }

@@ -1,0 +1,183 @@
+package reset_test
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+	"kubeadm/internal/phase/reset"
+	"kubeadm/internal/world/fake"
+	"kubeadm/internal/world/memory"
+)
+
+const etcdPod = `apiVersion: v1
+kind: Pod
+metadata:
+  name: etcd
+  annotations: {kubeadm.kubernetes.io/etcd.advertise-client-urls: https://192.0.2.1:2379}
+spec:
+  containers:
+  - command:
+    - etcd
+    - --advertise-client-urls=https://192.0.2.1:2379
+    - --initial-advertise-peer-urls=https://192.0.2.1:2380
+    - --initial-cluster=%s
+    - --trusted-ca-file=/certs/etcd/ca.crt
+  volumes:
+  - {name: etcd-data, hostPath: {path: /var/lib/etcd}}
+`
+
+// scene is a control plane, cp1, that is reset.
+type scene struct {
+	*fake.World
+	e      *flow.Env
+	lines  []string
+	leaves []change.SetMember // that were carried out, or refused
+}
+
+// Do notes who is asked to remove a member.
+func (s *scene) Do(ctx context.Context, c change.Change) error {
+	if set, ok := c.(change.SetMember); ok {
+		s.leaves = append(s.leaves, set)
+	}
+	return s.World.Do(ctx, c)
+}
+
+// newScene is cp1 without an API server. Its manifest names the initial members.
+func newScene(initial string, members ...change.Member) *scene {
+	s := &scene{World: fake.New()}
+	s.Services["kubelet"] = change.Service{Exists: true, Active: true}
+	s.Files["/etc/kubernetes/manifests/etcd.yaml"] = memory.File{Data: fmt.Appendf(nil, etcdPod, initial), Mode: 0o600}
+	for _, dir := range []string{"/var", "/var/lib", "/var/lib/etcd", "/var/lib/etcd/member"} {
+		s.Files[dir] = memory.File{Mode: fs.ModeDir | 0o700}
+	}
+	s.MemberList = members
+	s.e = flow.New(flow.Env{World: s, Local: node.Local{Paths: node.DefaultPaths()}, Emit: func(e flow.Event) {
+		s.lines = append(s.lines, fmt.Sprintf("%s: %s", e.Kind, e.Text))
+	}})
+	s.e.Admin = func(context.Context) (change.Identity, error) {
+		return change.Identity{Kubeconfig: "/etc/kubernetes/admin.conf"}, nil
+	}
+	return s
+}
+
+func (s *scene) reset(t *testing.T) {
+	t.Helper()
+	if err := reset.Etcd.Run(t.Context(), s.e); err != nil {
+		t.Fatal(err)
+	}
+	if _, there := s.Files["/var/lib/etcd/member"]; there {
+		t.Error("the data are still there")
+	}
+}
+
+func (s *scene) said(text string) bool {
+	return slices.ContainsFunc(s.lines, func(line string) bool { return strings.Contains(line, text) })
+}
+
+// member is cp1, cp2 or so.
+func member(id uint64) change.Member {
+	host := fmt.Sprintf("https://192.0.2.%d", id)
+	return change.Member{ID: id, Name: fmt.Sprintf("cp%d", id), PeerURLs: []string{host + ":2380"}, ClientURLs: []string{host + ":2379"}}
+}
+
+func learner(id uint64) change.Member {
+	m := member(id)
+	m.Learner = true
+	return m
+}
+
+const alone, both = "cp1=https://192.0.2.1:2380", "cp2=https://192.0.2.2:2380,cp1=https://192.0.2.1:2380"
+
+func TestAMemberLeavesByWayOfTheOthers(t *testing.T) {
+	for name, c := range map[string]struct {
+		initial string
+		members []change.Member
+		silent  []uint64
+		asked   string // endpoints; empty if no member is to be removed
+		says    string
+		warns   int
+	}{
+		"one of three":             {alone, []change.Member{member(1), member(2), member(3)}, nil, "[https://192.0.2.2:2379 https://192.0.2.3:2379]", "by way of cp2, cp3", 0},
+		"it is down itself":        {both, []change.Member{member(1), member(2), member(3)}, []uint64{1}, "[https://192.0.2.2:2379 https://192.0.2.3:2379]", "by way of cp2, cp3", 0},
+		"another is down":          {alone, []change.Member{member(1), member(2), member(3), member(4)}, []uint64{3}, "[https://192.0.2.2:2379 https://192.0.2.4:2379]", "by way of", 0},
+		"it has no vote yet":       {both, []change.Member{learner(1), member(2)}, []uint64{1}, "[https://192.0.2.2:2379]", "by way of cp2", 0},
+		"it costs the quorum":      {alone, []change.Member{member(1), member(2), member(3)}, []uint64{3}, "[https://192.0.2.2:2379]", "of 2 voting etcd members 1 are well, and 2 must be: asking etcd member cp3", 4},
+		"there is no quorum":       {alone, []change.Member{member(1), member(2)}, []uint64{2}, "", "remove it on another control plane: etcdctl member remove 1", 4},
+		"nobody answers":           {both, []change.Member{member(1), member(2)}, []uint64{1, 2}, "", "looking for the other members", 2},
+		"it is the last":           {alone, []change.Member{member(1)}, nil, "", "the cluster with them", 0},
+		"it alone has a vote":      {alone, []change.Member{member(1), learner(2)}, nil, "", "the cluster with them", 0},
+		"it was removed before":    {both, []change.Member{member(2), member(3)}, nil, "", "does not count this machine's member", 0},
+		"the first, and it's down": {alone, []change.Member{member(1), member(2)}, []uint64{1}, "", "connection refused", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(c.initial, c.members...)
+			s.Silent = c.silent
+			s.reset(t)
+			asked := ""
+			for _, l := range s.leaves {
+				asked += fmt.Sprint(l.Via.Endpoints)
+				if l.PeerURL != "https://192.0.2.1:2380" || l.State != change.Absent || l.Via.Stale || l.Via.CAFile != "/certs/etcd/ca.crt" {
+					t.Errorf("asked for %+v", l)
+				}
+			}
+			warns := 0
+			for _, line := range s.lines {
+				if strings.HasPrefix(line, "warned: ") {
+					warns++
+				}
+			}
+			if asked != c.asked || warns != c.warns || !s.said(c.says) {
+				t.Errorf("asked %s, want %s, to remove it; %d warnings, want %d; want %q in\n%s", asked, c.asked, warns, c.warns, c.says, strings.Join(s.lines, "\n"))
+			}
+		})
+	}
+}
+
+// The first control plane's manifest names no other. If its member is down, the API server behind the shared address
+// may still know them.
+func TestTheAPIServerIsAskedLast(t *testing.T) {
+	s := newScene(alone, member(1), member(2), member(3))
+	s.Silent, s.Elsewhere = []uint64{1}, true
+	for id := range uint64(3) {
+		m := member(id + 1)
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Name: "etcd-" + m.Name, Namespace: "kube-system", Labels: map[string]string{"component": "etcd", "tier": "control-plane"},
+			Annotations: map[string]string{manifest.EtcdURLAnnotation: m.ClientURLs[0]},
+		}}
+		pod.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+		if err := s.World.Do(t.Context(), change.ApplyObject{Object: pod}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.reset(t)
+	if len(s.leaves) != 1 || len(s.MemberList) != 2 {
+		t.Errorf("members left: %v\n%s", s.MemberList, strings.Join(s.lines, "\n"))
+	}
+}
+
+// A join that was stopped right after it had announced its member leaves no manifest of etcd, and a learner that holds
+// up all others.
+func TestAMemberWithoutAManifestLeaves(t *testing.T) {
+	unstarted := change.Member{ID: 1, PeerURLs: []string{"https://192.0.2.1:2380"}, Learner: true}
+	s := newScene(alone, unstarted, member(2))
+	s.Elsewhere = true
+	s.Files["/etc/kubernetes/manifests/kube-apiserver.yaml"] = memory.File{Data: []byte(strings.ReplaceAll(
+		fmt.Sprintf(etcdPod, alone), "- etcd\n", "- kube-apiserver\n    - --advertise-address=192.0.2.1\n")), Mode: 0o600}
+	delete(s.Files, "/etc/kubernetes/manifests/etcd.yaml")
+	s.Files["/etc/kubernetes/pki/etcd/server.crt"] = memory.File{Mode: 0o644}
+	s.reset(t)
+	if len(s.leaves) != 1 || len(s.MemberList) != 1 {
+		t.Errorf("members left: %v\n%s", s.MemberList, strings.Join(s.lines, "\n"))
+	}
+}
