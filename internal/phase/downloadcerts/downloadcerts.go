@@ -114,7 +114,7 @@ func open(key pki.CertificateKey, sealed map[string][]byte, places map[string]st
 	for _, name := range slices.Sorted(maps.Keys(places)) {
 		data, ok := sealed[name]
 		if !ok {
-			return nil, problem.New("", fmt.Errorf("Secret %s lacks %q", manifest.CertsSecret, name), mint)
+			return nil, problem.New("", fmt.Errorf("the Secret %s lacks %q", manifest.CertsSecret, name), mint)
 		}
 		if len(data) == 0 {
 			continue
