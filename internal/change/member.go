@@ -7,12 +7,14 @@ import (
 	"fmt"
 )
 
-// ErrNotItsTurn says that etcd takes no learner now, since there is one already. It takes the next once
-// that one votes or is gone.
-var ErrNotItsTurn = errors.New("another member is being added")
+// ErrNotItsTurn says that etcd takes no learner now: there is one already, or some voters are away.
+var ErrNotItsTurn = errors.New("etcd takes no further member now")
 
 // ErrQuorum says that etcd does not let a member go, since of those left behind too few are up.
 var ErrQuorum = errors.New("of the members left behind too few are up to decide anything")
+
+// ErrBehind says that a learner may not vote yet: it lacks some of what the others know.
+var ErrBehind = errors.New("the learner has not caught up with the others")
 
 // MemberState is where an etcd member stands.
 type MemberState string

@@ -191,6 +191,9 @@ type Members interface {
 	Members(ctx context.Context, via Etcd) ([]Member, error)
 	// MemberStatus asks one member itself, at its client URLs, how it is. The credentials are those of via.
 	MemberStatus(ctx context.Context, via Etcd, m Member) (MemberStatus, error)
+	// Agree keeps the members agreeing, as often as they can, until the context ends. It alters nothing: what they
+	// agree on is the answer to a question.
+	Agree(ctx context.Context, via Etcd) error
 }
 
 // Etcd says how to reach etcd: endpoints are "https://host:port", files are paths of this machine.

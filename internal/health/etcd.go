@@ -2,6 +2,7 @@ package health
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"kubeadm/internal/change"
@@ -11,8 +12,8 @@ import (
 	"kubeadm/internal/world"
 )
 
-// EtcdMember holds once this machine's etcd member, which has been announced to the others, runs and knows
-// nearly all that they know. Then it can be let vote.
+// EtcdMember holds once this machine's etcd member, which has been announced to the others, runs and, as far as can
+// be seen, knows nearly all that they know. Then it can be tried to let it vote.
 func EtcdMember(n *node.Node, via change.Etcd) world.Condition {
 	b := &blame{socket: n.CRISocket, component: manifest.Etcd}
 	return world.Condition{
@@ -26,11 +27,13 @@ func EtcdMember(n *node.Node, via change.Etcd) world.Condition {
 			own := roll.At(n.PeerURL())
 			switch {
 			case own == nil:
-				return world.GiveUp(fmt.Errorf("it was removed from etcd meanwhile; give the same command again to add it once more"))
+				return world.GiveUp(errors.New("it was removed from etcd meanwhile; give the same command again to add it once more"))
 			case !own.Learner:
 				return nil
-			case own.Name == "" || roll.Silent[own.ID] != nil:
-				return b.explain(ctx, r, fmt.Errorf("it does not answer yet"))
+			case own.Name == "":
+				return b.explain(ctx, r, errors.New("it has not made itself known to the others yet"))
+			case roll.Silent[own.ID] != nil:
+				return nil // answers nobody until it knows all, so how far it is cannot be seen
 			}
 			return caughtUp(roll, own.ID)
 		},

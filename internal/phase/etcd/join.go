@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"sync"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/flag"
@@ -78,14 +79,40 @@ func join(ctx context.Context, e *flow.Env) error {
 	if err := run(ctx, e, n, via); err != nil {
 		return err
 	}
-	err = health.Patiently(ctx, e, n, func() error { return e.Await(ctx, health.EtcdMember(n, via)) })
-	if err != nil {
-		return health.ComponentHelp(n, err)
-	}
-	if err := e.Do(ctx, change.SetMember{PeerURL: n.PeerURL(), State: change.Voter, Via: via}); err != nil {
+	if err := promote(ctx, e, n, via); err != nil {
 		return err
 	}
 	return e.Await(ctx, quorum(n, via))
+}
+
+// promote lets the member vote as soon as it has caught up.
+func promote(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) error {
+	begun := e.World.Now()
+	for {
+		err := health.Patiently(ctx, e, n, func() error {
+			return agreeing(ctx, e, via, func() error { return e.Await(ctx, health.EtcdMember(n, via)) })
+		})
+		if err != nil {
+			return health.ComponentHelp(n, err)
+		}
+		err = e.Do(ctx, change.SetMember{PeerURL: n.PeerURL(), State: change.Voter, Via: via})
+		if !errors.Is(err, change.ErrBehind) || e.World.Now().Sub(begun) > n.Timeouts.EtcdAPI {
+			return err
+		}
+		e.Say("etcd member %s is still behind the others", n.Name)
+	}
+}
+
+// agreeing keeps the members busy while a new one starts. Its first snapshot is taken when they next agree on something:
+// if that is no sooner than on the new member's own first words, it never learns that they were heard, and
+// waits seven seconds before it repeats them and serves anybody (docs/decisions/0017).
+func agreeing(ctx context.Context, e *flow.Env, via change.Etcd, wait func() error) error {
+	busy, stop := context.WithCancel(ctx)
+	var done sync.WaitGroup
+	done.Go(func() { _ = e.World.Agree(busy, via) }) // whether etcd answers shows in the wait
+	defer done.Wait()
+	defer stop()
+	return wait()
 }
 
 // reach finds a way to the etcd cluster: its Pods tell where it is.

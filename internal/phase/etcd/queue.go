@@ -23,13 +23,14 @@ const (
 )
 
 // queue is the line of the machines that want to add a member. etcd takes one learner at a time, and none
-// while a voter is away; nobody keeps the line, so all in it have the same chance when the place is free.
+// while too many voters are away; nobody keeps the line, so all in it have the same chance when the place is free.
 type queue struct {
-	n     *node.Node
-	via   change.Etcd
-	first uint64               // ID of the learner that was there at the last look
-	since time.Time            // when it was seen first
-	away  map[uint64]time.Time // since when a voter does not answer
+	n       *node.Node
+	via     change.Etcd
+	refused bool                 // etcd did not take the member though it was its turn
+	first   uint64               // ID of the learner that was there at the last look
+	since   time.Time            // when it was seen first
+	away    map[uint64]time.Time // since when a voter does not answer
 }
 
 // announce adds this machine's member as a learner, when it is its turn.
@@ -44,13 +45,14 @@ func announce(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) e
 		if !errors.Is(err, change.ErrNotItsTurn) {
 			return err
 		}
-		e.Say("etcd does not take this member yet: %v", err)
+		q.refused = true
+		e.Say("not yet: %v", err)
 	}
 	return fmt.Errorf("etcd member %s did not get its turn: others were added before it %d times", n.Name, turns)
 }
 
-// turn holds when no other member is being added and all that vote are there, or when this machine's
-// member has been added already.
+// turn holds when no other member is being added, or when this machine's member has been added already. Once
+// etcd has refused it nevertheless, all that vote must be there.
 func (q *queue) turn() world.Condition {
 	return world.Condition{
 		Name:    "etcd to be ready for one more member",
@@ -62,6 +64,9 @@ func (q *queue) turn() world.Condition {
 			}
 			if other := roll.Learner(); other != nil {
 				return q.behind(*other, r.Now())
+			}
+			if !q.refused {
+				return nil
 			}
 			return q.complete(roll, r.Now())
 		},

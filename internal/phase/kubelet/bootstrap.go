@@ -53,7 +53,12 @@ func ownServer(ctx context.Context, e *flow.Env, n *node.Node) error {
 	if err := e.Await(ctx, health.APIServer(n, as)); err != nil {
 		return health.ComponentHelp(n, err)
 	}
-	return nil
+	if bootstrapped(n).Check(ctx, e.World) == nil {
+		return nil
+	}
+	// A kubelet whose first questions found no API server waits longer each time, up to 16 seconds.
+	e.Say("starting the kubelet anew, so that it asks for its certificate at once")
+	return e.Do(ctx, change.SetService{Name: service}, change.SetService{Name: service, Active: true})
 }
 
 // bootstrapped holds once the kubelet's own kubeconfig is there with all that it refers to.

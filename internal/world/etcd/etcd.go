@@ -32,7 +32,7 @@ type Cluster struct {
 	// Bound limits how long one change, with all its attempts, may take where its context has no
 	// deadline; two minutes if it is zero.
 	Bound time.Duration
-	// Patience is for how long a removal is tried again that etcd refuses for the sake of the quorum; ten seconds if
+	// Patience is for how long a change is tried again that etcd refuses, to keep its quorum or its order; ten seconds if
 	// it is zero.
 	Patience time.Duration
 
@@ -92,8 +92,32 @@ func (k *Cluster) MemberStatus(ctx context.Context, via change.Etcd, m change.Me
 	return s, nil
 }
 
-// Do carries out a SetMember, with attempts until the Bound: a learner must catch up before it
-// can be promoted, and a cluster that has just changed may refuse the next change for a moment.
+// Agree asks for the alarms again and again: a question that etcd answers by consensus only.
+func (k *Cluster) Agree(ctx context.Context, via change.Etcd) error {
+	for {
+		err := k.anywhere(ctx, via, askAlarms)
+		if err != nil || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// askAlarms asks until the time for one attempt is up; that the first question finds no answer is an error.
+func askAlarms(ctx context.Context, c *clientv3.Client) error {
+	ask := etcdserverpb.NewMaintenanceClient(c.ActiveConnection())
+	for asked := 0; ; asked++ {
+		_, err := ask.Alarm(ctx, &etcdserverpb.AlarmRequest{Action: etcdserverpb.AlarmRequest_GET})
+		if err != nil && asked == 0 {
+			return err
+		}
+		if err != nil {
+			return nil
+		}
+	}
+}
+
+// Do carries out a SetMember, with attempts until the Bound: a cluster that has just changed may refuse the next
+// change for a moment. What is refused for longer than the Patience ends in change.ErrNotItsTurn or change.ErrBehind.
 //
 // It removes any member it is told to, be it the last one. Where the loss would cost the quorum etcd refuses, which
 // ends in change.ErrQuorum once the Patience is over.
@@ -124,9 +148,9 @@ func (k *Cluster) Do(ctx context.Context, c change.Change) error {
 	return err
 }
 
-// forGood tells whether etcd has refused for so long, for the sake of the quorum, that it will not change its mind.
+// forGood tells whether etcd has refused for so long that it will not change its mind by itself.
 func (k *Cluster) forGood(err error, since *time.Time) bool {
-	if !errors.Is(err, change.ErrQuorum) {
+	if !errors.Is(err, change.ErrQuorum) && !errors.Is(err, change.ErrNotItsTurn) && !errors.Is(err, change.ErrBehind) {
 		*since = time.Time{}
 		return false
 	}

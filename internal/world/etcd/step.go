@@ -66,7 +66,9 @@ func announce(ctx context.Context, c clientv3.Cluster, now *clientv3.Member, pee
 	case errors.Is(err, rpctypes.ErrMemberBadURLs):
 		return final{fmt.Errorf("etcd takes no member at %q: %w", peerURL, err)}
 	case errors.Is(err, rpctypes.ErrTooManyLearners):
-		return final{change.ErrNotItsTurn}
+		return final{fmt.Errorf("%w: %w", change.ErrNotItsTurn, err)}
+	case errors.Is(err, rpctypes.ErrUnhealthy):
+		return fmt.Errorf("%w: %w", change.ErrNotItsTurn, err)
 	}
 	return err
 }
@@ -81,8 +83,11 @@ func promote(ctx context.Context, c clientv3.Cluster, now *clientv3.Member, peer
 		return errors.New("the new member has not started")
 	}
 	_, err := c.MemberPromote(ctx, now.ID)
-	if errors.Is(err, rpctypes.ErrMemberNotLearner) {
+	switch {
+	case errors.Is(err, rpctypes.ErrMemberNotLearner):
 		return nil
+	case errors.Is(err, rpctypes.ErrMemberLearnerNotReady):
+		return fmt.Errorf("%w: %w", change.ErrBehind, err)
 	}
 	return err
 }

@@ -60,6 +60,9 @@ func (w *World) MemberStatus(_ context.Context, _ change.Etcd, m change.Member) 
 	return change.MemberStatus{Index: 1, Leader: w.leader()}, nil
 }
 
+// Agree is over at once.
+func (w *World) Agree(context.Context, change.Etcd) error { return nil }
+
 // leader is the first voter that answers.
 func (w *World) leader() uint64 {
 	for _, m := range w.MemberList {
