@@ -79,13 +79,11 @@ func join(ctx context.Context, e *flow.Env) error {
 	if err := run(ctx, e, n, via); err != nil {
 		return err
 	}
-	if err := promote(ctx, e, n, via); err != nil {
-		return err
-	}
-	return e.Await(ctx, quorum(n, via))
+	return promote(ctx, e, n, via)
 }
 
-// promote lets the member vote as soon as it has caught up.
+// promote lets the member vote as soon as it has caught up. Whether it serves the API server beside it is seen
+// when that one is waited for.
 func promote(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) error {
 	begun := e.World.Now()
 	for {
