@@ -130,8 +130,13 @@ func (s describer) text(of string) string {
 
 var tokenName = regexp.MustCompile(`bootstrap-token-[a-z0-9]{6}\b`)
 
-// nameless leaves out the names of tokens.
-func nameless(text string) string { return tokenName.ReplaceAllString(text, "bootstrap-token-*") }
+// signatures are those of cluster-info, by tokens.
+var signatures = regexp.MustCompile(`jws-kubeconfig-[a-z0-9]{6}"?: "?[\w-]+\.\.[\w-]+`)
+
+// nameless leaves out the names of tokens, and what was signed with them.
+func nameless(text string) string {
+	return signatures.ReplaceAllString(tokenName.ReplaceAllString(text, "bootstrap-token-*"), "jws-kubeconfig-*")
+}
 
 func (s describer) objects() string {
 	var all []string

@@ -3,10 +3,13 @@ package bootstraptoken
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+	"k8s.io/cluster-bootstrap/token/jws"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/flag"
@@ -49,7 +52,27 @@ func clusterInfo(ctx context.Context, e *flow.Env, n *node.Node) (*corev1.Config
 	if err != nil {
 		return nil, err
 	}
-	return manifest.ClusterInfo(admin)
+	info, err := manifest.ClusterInfo(admin)
+	if err != nil {
+		return nil, err
+	}
+	return info, sign(info, n.Tokens)
+}
+
+// sign vouches for cluster-info with each token that may, as the cluster's own signer will some seconds
+// later: machines need not wait for that. HS256 makes the same signature of the same text.
+func sign(info *corev1.ConfigMap, tokens []node.BootstrapToken) error {
+	for _, t := range tokens {
+		if !slices.Contains(t.Usages, bootstrapapi.KnownTokenUsages[0]) {
+			continue
+		}
+		signature, err := jws.ComputeDetachedSignature(info.Data[bootstrapapi.KubeConfigKey], t.ID, t.Secret)
+		if err != nil {
+			return fmt.Errorf("signing the ConfigMap %s: %w", info.Name, err)
+		}
+		info.Data[bootstrapapi.JWSSignatureKeyPrefix+t.ID] = signature
+	}
+	return nil
 }
 
 // signpost writes cluster-info. The signatures beside an unchanged kubeconfig stay, so that
@@ -58,10 +81,20 @@ func signpost(info *corev1.ConfigMap, as change.Identity) change.Change {
 	return change.MutateObject{Object: info, As: as, Mutate: func(u *unstructured.Unstructured) error {
 		now, _, err := unstructured.NestedString(u.Object, "data", bootstrapapi.KubeConfigKey)
 		if err == nil && now == info.Data[bootstrapapi.KubeConfigKey] {
-			return nil
+			return vouch(u, info.Data)
 		}
 		return unstructured.SetNestedStringMap(u.Object, info.Data, "data")
 	}}
+}
+
+// vouch adds the signatures that are missing.
+func vouch(u *unstructured.Unstructured, data map[string]string) error {
+	for key, value := range data {
+		if err := unstructured.SetNestedField(u.Object, value, "data", key); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func objects(e *flow.Env, n *node.Node) []change.Object {
