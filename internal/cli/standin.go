@@ -40,11 +40,13 @@ func (p *program) standIn(ctx context.Context, s *session, e *flow.Env) error {
 	if err != nil {
 		return err
 	}
-	n, _, err := config.Init(config.File{}, standInFlags(facts), facts)
+	flags := standInFlags(facts)
+	flags.ControlPlaneEndpoint = j.Endpoint
+	n, _, err := config.Init(config.File{}, flags, facts)
 	if err != nil {
 		return err
 	}
-	ca, err := p.standInCA(e, n)
+	ca, err := p.standInCA(e, n, pki.ClusterCA)
 	if err != nil {
 		return err
 	}
@@ -57,6 +59,11 @@ func (p *program) standIn(ctx context.Context, s *session, e *flow.Env) error {
 	if err != nil {
 		return err
 	}
+	lent, err := p.standInLent(e, n)
+	if err != nil {
+		return err
+	}
+	objects = append(objects, lent...)
 	return pretend.StandIn(ctx, info, objects...)
 }
 
@@ -67,8 +74,8 @@ func standInFlags(facts config.Facts) config.InitFlags {
 	return flags
 }
 
-func (p *program) standInCA(e *flow.Env, n *node.Node) (pki.CA, error) {
-	profile, _ := pki.ProfileOf(pki.ClusterCA)
+func (p *program) standInCA(e *flow.Env, n *node.Node, name string) (pki.CA, error) {
+	profile, _ := pki.ProfileOf(name)
 	now := e.World.Now().UTC()
 	spec, _, err := profile.Spec(n.Site(), pki.Validity{NotBefore: now.Add(-time.Minute), NotAfter: now.Add(time.Hour)})
 	if err != nil {
