@@ -184,3 +184,19 @@ func (s Spec) Request(random io.Reader, key crypto.Signer) ([]byte, error) {
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), nil
 }
+
+// ParseRequest reads a certificate request in PEM form, whose signature must be that of the key in it.
+func ParseRequest(data []byte) (*x509.CertificateRequest, error) {
+	block, _ := pem.Decode(data)
+	if block == nil || block.Type != "CERTIFICATE REQUEST" {
+		return nil, errors.New("no certificate request in PEM form")
+	}
+	request, err := x509.ParseCertificateRequest(block.Bytes)
+	if err == nil {
+		err = request.CheckSignature()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading a certificate request: %w", err)
+	}
+	return request, nil
+}

@@ -35,7 +35,11 @@ var WaitBootstrap = flow.Phase{
 		if err := ownServer(ctx, e, n); err != nil {
 			return err
 		}
-		if err := e.Await(ctx, bootstrapped(n)); err != nil {
+		own, err := approvable(ctx, e, n, bootstrapped(n))
+		if err != nil {
+			return err
+		}
+		if err := e.Await(ctx, own); err != nil {
 			return problem.New("", err,
 				"see what the kubelet says: journalctl -xeu kubelet",
 				"see whether its certificate request waits for approval: kubectl get csr; kubectl certificate approve <name>")

@@ -35,7 +35,8 @@ func (w *World) Object(_ context.Context, ref change.Ref) (*unstructured.Unstruc
 }
 
 // List reads the objects of a kind and namespace that match the selectors, by name.
-// Of field selectors it knows metadata.name, type of Secrets and spec.nodeName of Pods.
+// Of field selectors it knows metadata.name, type of Secrets, spec.nodeName of Pods and spec.signerName of requests
+// for certificates.
 func (w *World) List(_ context.Context, q change.Query) ([]unstructured.Unstructured, error) {
 	byLabel, err := labels.Parse(q.LabelSelector)
 	if err != nil {
@@ -76,8 +77,10 @@ func fieldsOf(o *unstructured.Unstructured) fields.Set {
 	if kind, ok, _ := unstructured.NestedString(o.Object, "type"); ok {
 		set["type"] = kind
 	}
-	if on, ok, _ := unstructured.NestedString(o.Object, "spec", "nodeName"); ok {
-		set["spec.nodeName"] = on
+	for _, name := range []string{"nodeName", "signerName"} {
+		if value, ok, _ := unstructured.NestedString(o.Object, "spec", name); ok {
+			set["spec."+name] = value
+		}
 	}
 	return set
 }

@@ -1,0 +1,164 @@
+package kubelet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	certv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/survey"
+	"kubeadm/internal/world"
+)
+
+// Where nobody has to approve, the certificate is there within a second or two. After that the cluster is asked now
+// and then: it may be busy with many machines that join at once.
+const (
+	approvedWithin = 3 * time.Second
+	askEvery       = 5 * time.Second
+)
+
+// approvable is the condition, telling what has become of the certificate requests of this machine's kubelet while it waits for them.
+func approvable(ctx context.Context, e *flow.Env, n *node.Node, c world.Condition) (world.Condition, error) {
+	w, err := watch(ctx, e, n)
+	check := c.Check
+	c.Check = func(ctx context.Context, r change.Reader) error {
+		err := check(ctx, r)
+		if err == nil {
+			return nil
+		}
+		return w.explain(ctx, r, err)
+	}
+	return c, err
+}
+
+// requests looks for the certificate requests of one kubelet.
+type requests struct {
+	as   change.Identity
+	user string // who makes them; empty if that is not known
+	name string // in whose name
+
+	next time.Time                // when to ask
+	say  func(f string, a ...any) // tells the user once that it is his turn
+	seen error                    // what was found last
+}
+
+// watch begins to look for the requests that the kubelet makes with the bootstrap credential on this machine, if that is there, or
+// else with the one that it would be given.
+func watch(ctx context.Context, e *flow.Env, n *node.Node) (*requests, error) {
+	credential, err := survey.Optional(ctx, e.World, n.Paths.BootstrapKubeconfig())
+	if err != nil {
+		return nil, err
+	}
+	if credential == nil {
+		credential = n.Bootstrap
+	}
+	config, err := pki.ParseKubeconfig(credential)
+	if err != nil {
+		return nil, err
+	}
+	return &requests{
+		as: change.Identity{Config: n.Bootstrap}, user: requestor(config), name: "system:node:" + registersAs(n),
+		next: e.World.Now().Add(approvedWithin), say: e.Say,
+	}, nil
+}
+
+// requestor is as whom the API server knows the bootstrap credential, as far as it can be told from here.
+func requestor(config *pki.Kubeconfig) string {
+	if cert, err := config.ClientCertificate(); err == nil {
+		return cert.Subject.CommonName
+	}
+	user, err := config.CurrentUser()
+	if err != nil {
+		return ""
+	}
+	id, _, err := node.ParseToken(user.Token)
+	if err != nil {
+		return ""
+	}
+	return bootstrapapi.BootstrapUserPrefix + id
+}
+
+// explain says what the kubelet waits for, in place of err, if the cluster tells.
+func (w *requests) explain(ctx context.Context, r change.Reader, err error) error {
+	if now := r.Now(); now.After(w.next) {
+		w.next = now.Add(askEvery)
+		before := w.seen
+		w.seen = w.look(ctx, r)
+		if w.seen != nil && (before == nil || before.Error() != w.seen.Error()) {
+			w.say("the kubelet has no certificate yet: %v", w.seen)
+		}
+	}
+	return cmp.Or(w.seen, err)
+}
+
+// look tells what has become of the newest request; nil if there is none, or if this machine may not know.
+func (w *requests) look(ctx context.Context, r change.Reader) error {
+	all, err := r.List(ctx, change.Query{
+		GVK: certv1.SchemeGroupVersion.WithKind("CertificateSigningRequest"), As: w.as,
+		FieldSelector: "spec.signerName=" + certv1.KubeAPIServerClientKubeletSignerName,
+	})
+	if err != nil {
+		return nil
+	}
+	var own []certv1.CertificateSigningRequest
+	for _, u := range all {
+		var one certv1.CertificateSigningRequest
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &one); err == nil && w.mine(one) {
+			own = append(own, one)
+		}
+	}
+	if len(own) == 0 {
+		return nil
+	}
+	slices.SortFunc(own, func(a, b certv1.CertificateSigningRequest) int {
+		return b.CreationTimestamp.Compare(a.CreationTimestamp.Time)
+	})
+	return state(own)
+}
+
+func (w *requests) mine(r certv1.CertificateSigningRequest) bool {
+	asked, err := pki.ParseRequest(r.Spec.Request)
+	return err == nil && asked.Subject.CommonName == w.name && (w.user == "" || w.user == r.Spec.Username)
+}
+
+// state is what the newest of the requests waits for.
+func state(newestFirst []certv1.CertificateSigningRequest) error {
+	r := newestFirst[0]
+	for _, c := range r.Status.Conditions {
+		switch {
+		case c.Status == corev1.ConditionFalse:
+		case c.Type == certv1.CertificateDenied, c.Type == certv1.CertificateFailed:
+			return fmt.Errorf("its certificate request %s is %s: %s: %s", r.Name, strings.ToLower(string(c.Type)), c.Reason, c.Message)
+		case c.Type == certv1.CertificateApproved:
+			return fmt.Errorf("its certificate request %s is approved, but not signed: see whether kube-controller-manager runs", r.Name)
+		}
+	}
+	approve := "kubectl certificate approve " + r.Name
+	if others := pending(newestFirst[1:]); len(others) > 0 {
+		return fmt.Errorf("several certificate requests in the name of this node wait for approval: make sure that nobody else makes them, then approve the newest: %s (older: %s)",
+			approve, strings.Join(others, ", "))
+	}
+	return errors.New("its certificate request " + r.Name + " waits for approval: " + approve)
+}
+
+// pending are the names of requests that nobody has decided about.
+func pending(all []certv1.CertificateSigningRequest) (names []string) {
+	for _, r := range all {
+		if len(r.Status.Conditions) == 0 {
+			names = append(names, r.Name)
+		}
+	}
+	return names
+}
