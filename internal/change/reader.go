@@ -2,6 +2,7 @@ package change
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"time"
 
@@ -100,11 +101,11 @@ type Network interface {
 	// written as in a URL: an IPv6 address stands in brackets.
 	Proxy(ctx context.Context, host string) (string, error)
 	// Fetch makes one GET request without credentials. TLS is verified by the host's roots,
-	// except at loopback health endpoints (see Request.Loopback).
+	// except at loopback health endpoints (see Request.Loopback). A redirection from https to http is ErrAstray.
 	Fetch(ctx context.Context, req Request) (Response, error)
 	// ClusterInfo reads the public ConfigMap kube-public/cluster-info without credentials. With a nil
 	// ca the connection is not verified: the caller must check the signature, as the token discovery
-	// protocol demands, before it believes any of it.
+	// protocol demands, before it believes any of it. Any redirection is ErrAstray.
 	ClusterInfo(ctx context.Context, server string, ca []byte) (map[string]string, error)
 }
 
@@ -126,6 +127,9 @@ type Request struct {
 	Cert     []byte // PEM of a client certificate; may be nil
 	Key      []byte // PEM of its key; may be nil
 }
+
+// ErrAstray says that a server sent a request on to where nobody vouches for the answer. Asking again is of no use.
+var ErrAstray = errors.New("it leads to where nobody vouches for the answer")
 
 // Response is the answer to a Request; Body is at most 1 MiB.
 type Response struct {

@@ -203,5 +203,6 @@ func (p *program) resolveJoin(c *cobra.Command, real world.World, o *joinOptions
 	if err != nil {
 		return node.Local{}, config.Run{}, err
 	}
+	o.Inside = c.Flag(string(flag.DiscoveryFile)) == nil
 	return config.Join(file, o.JoinFlags, facts)
 }

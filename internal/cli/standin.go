@@ -6,11 +6,14 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/clientcmd/api"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 	"k8s.io/cluster-bootstrap/token/jws"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/config"
+	"kubeadm/internal/discovery"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
@@ -25,33 +28,36 @@ const standInLimit = 5 * time.Second
 // defaults of this program takes its place, which knows the token and has whatever CA is wanted.
 func (p *program) standIn(ctx context.Context, s *session, e *flow.Env) error {
 	pretend, ok := s.world.(*preview.World)
-	j := &e.Local.Join
-	if !ok || j.Endpoint == "" {
+	if !ok {
 		return nil
 	}
 	limited, cancel := context.WithTimeout(ctx, standInLimit)
 	defer cancel()
-	_, silent := s.real.ClusterInfo(limited, "https://"+j.Endpoint, nil)
+	cluster, silent := discovery.Look(limited, e)
 	if silent == nil || ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	s.say(flow.Warned, fmt.Sprintf("no cluster answers at %s (%v): a make-believe one with the usual settings stands in for it", j.Endpoint, silent))
+	endpoint := strings.TrimPrefix(cluster.Server, "https://")
+	s.say(flow.Warned, fmt.Sprintf("no cluster answers at %s (%v): a make-believe one with the usual settings stands in for it", endpoint, silent))
 	facts, err := p.facts(ctx, s.real, false)
 	if err != nil {
 		return err
 	}
 	flags := standInFlags(facts)
-	flags.ControlPlaneEndpoint = j.Endpoint
+	flags.ControlPlaneEndpoint, _, _ = strings.Cut(endpoint, "/")
 	n, _, err := config.Init(config.File{}, flags, facts)
 	if err != nil {
 		return err
 	}
-	ca, err := p.standInCA(e, n, pki.ClusterCA)
-	if err != nil {
-		return err
+	if len(cluster.CertificateAuthorityData) == 0 {
+		ca, err := p.standInCA(e, n, pki.ClusterCA)
+		if err != nil {
+			return err
+		}
+		cluster.CertificateAuthorityData = pki.EncodeCertificates(ca.Certificate)
+		e.Local.Join.CACertHashes = []string{pki.PinOf(ca.Certificate).String()}
 	}
-	j.CACertHashes = []string{pki.PinOf(ca.Certificate).String()}
-	info, err := clusterInfo(j, ca)
+	info, err := clusterInfo(cluster, e.Local.Join.Token)
 	if err != nil {
 		return err
 	}
@@ -64,7 +70,7 @@ func (p *program) standIn(ctx context.Context, s *session, e *flow.Env) error {
 		return err
 	}
 	objects = append(objects, lent...)
-	return pretend.StandIn(ctx, info, objects...)
+	return pretend.StandIn(ctx, info.Data, append(objects, info)...)
 }
 
 func standInFlags(facts config.Facts) config.InitFlags {
@@ -88,20 +94,22 @@ func (p *program) standInCA(e *flow.Env, n *node.Node, name string) (pki.CA, err
 	return pki.NewCA(p.Random("stand-in"), key, spec)
 }
 
-// clusterInfo is what the make-believe cluster tells of itself, signed with the user's token.
-func clusterInfo(j *node.Join, ca pki.CA) (map[string]string, error) {
-	access := pki.Access{Server: "https://" + j.Endpoint, User: "nobody", CA: pki.EncodeCertificates(ca.Certificate)}
-	info, err := manifest.ClusterInfo(access.WithToken(""))
+// clusterInfo is what the make-believe cluster tells of itself, signed with the user's token if there is one.
+func clusterInfo(cluster *api.Cluster, token string) (*corev1.ConfigMap, error) {
+	info, err := manifest.ClusterInfo(pki.Anonymous(cluster))
 	if err != nil {
 		return nil, err
 	}
-	id, secret, _ := strings.Cut(j.Token, ".")
+	id, secret, ok := strings.Cut(token, ".")
+	if !ok {
+		return info, nil
+	}
 	signature, err := jws.ComputeDetachedSignature(info.Data[bootstrapapi.KubeConfigKey], id, secret)
 	if err != nil {
 		return nil, err
 	}
 	info.Data[bootstrapapi.JWSSignatureKeyPrefix+id] = signature
-	return info.Data, nil
+	return info, nil
 }
 
 // configMaps are what a cluster keeps for nodes that join.

@@ -154,8 +154,12 @@ func discoveryFile(c *v1beta4.JoinConfiguration) field.ErrorList {
 	switch {
 	case f.KubeConfigPath == "":
 		return field.ErrorList{field.Required(at, "name a kubeconfig, as a path or an https URL")}
-	case err != nil || u.Scheme != "" && u.Scheme != "https":
-		return one(at, f.KubeConfigPath, "must be a path or an https URL")
+	case !strings.Contains(f.KubeConfigPath, "://"):
+		return nil
+	case err != nil: // which repeats the text
+		return one(at, field.OmitValueType{}, "must be a path or an https URL")
+	case u.Scheme != "https" || u.Host == "":
+		return one(at, u.Redacted(), "must be a path or an https URL: nobody vouches for what comes over plain http")
 	}
 	return nil
 }

@@ -1,15 +1,19 @@
 package config
 
 import (
+	"errors"
 	"slices"
 
 	"kubeadm/internal/config/v1beta4"
+	"kubeadm/internal/problem"
 )
 
 // JoinFlags are what join can be told on the command line.
 type JoinFlags struct {
 	Common
 	Endpoint string // the argument, "host:port": without it there is no discovery by token
+	// Inside says that the command is for a machine that knows its cluster already, and has no flags that say how to find one.
+	Inside bool
 
 	AdvertiseAddress         string   // --apiserver-advertise-address
 	BindPort                 int32    // --apiserver-bind-port
@@ -30,25 +34,36 @@ type JoinFlags struct {
 func NewJoinFlags() JoinFlags { return JoinFlags{BindPort: v1beta4.DefaultBindPort} }
 
 // document is what a file would say in place of the flags. adminKubeconfig stands
-// in for discovery where a control plane joins; it may be empty.
-func (f JoinFlags) document(adminKubeconfig string) (c v1beta4.JoinConfiguration, warnings []string) {
+// in for discovery where a control plane joins or the cluster is known already; it may be empty.
+func (f JoinFlags) document(adminKubeconfig string) (c v1beta4.JoinConfiguration, warnings []string, err error) {
 	c = v1beta4.JoinConfiguration{
 		NodeRegistration: v1beta4.NodeRegistrationOptions{CRISocket: f.CRISocket},
 		Discovery:        f.discovery(),
 		Patches:          &v1beta4.Patches{Directory: f.Patches},
 	}
-	if !f.ControlPlane {
-		return c, f.unused()
+	if f.Inside && adminKubeconfig == "" {
+		return c, nil, problem.New("", errors.New("this phase is for a machine that knows its cluster already, by an admin.conf that is not there"),
+			"make it first: kubeadm join phase control-plane-prepare kubeconfig",
+			"or name a file that says how to find the cluster, if the phase has --config")
 	}
-	c.ControlPlane = &v1beta4.JoinControlPlane{
-		LocalAPIEndpoint: v1beta4.APIEndpoint{AdvertiseAddress: f.AdvertiseAddress, BindPort: f.BindPort},
-		CertificateKey:   f.CertificateKey,
+	if f.ControlPlane {
+		c.ControlPlane = &v1beta4.JoinControlPlane{
+			LocalAPIEndpoint: v1beta4.APIEndpoint{AdvertiseAddress: f.AdvertiseAddress, BindPort: f.BindPort},
+			CertificateKey:   f.CertificateKey,
+		}
+	} else {
+		warnings = f.unused()
 	}
-	if adminKubeconfig != "" {
-		c.Discovery = v1beta4.Discovery{File: &v1beta4.FileDiscovery{KubeConfigPath: adminKubeconfig}}
+	if adminKubeconfig == "" || !f.ControlPlane && !f.Inside {
+		return c, warnings, nil
+	}
+	if c.Discovery.BootstrapToken != nil || c.Discovery.File != nil {
 		warnings = append(warnings, "discovery is left out: "+adminKubeconfig+" of this machine already knows the cluster")
 	}
-	return c, warnings
+	// The token stays what the kubelet introduces itself with, as it needs no administrator's rights.
+	c.Discovery.BootstrapToken, c.Discovery.File = nil, &v1beta4.FileDiscovery{KubeConfigPath: adminKubeconfig}
+	c.Discovery.TLSBootstrapToken = first(f.TLSBootstrapToken, f.Token, f.DiscoveryToken)
+	return c, warnings, nil
 }
 
 func (f JoinFlags) discovery() v1beta4.Discovery {

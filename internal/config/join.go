@@ -35,7 +35,7 @@ func readJoin(file File, flags JoinFlags, facts Facts) (*v1beta4.JoinConfigurati
 	if file.Given() {
 		run.Warnings, err = file.read(&target{kind: v1beta4.KindJoin, into: c, needed: true})
 	} else {
-		*c, run.Warnings = flags.document(facts.AdminKubeconfig)
+		*c, run.Warnings, err = flags.document(facts.AdminKubeconfig)
 	}
 	if err != nil {
 		return nil, run, err
@@ -50,6 +50,9 @@ func joinLocal(c *v1beta4.JoinConfiguration, flags JoinFlags, facts Facts) node.
 	local.Patches = directory(c.Patches)
 	local.CACertPath = c.CACertPath
 	local.Join = discovery(c.Discovery)
+	if len(local.Join.CACertHashes) == 0 {
+		local.Join.CACertHashes = flags.CACertHashes // beside a kubeconfig they count as well
+	}
 	local.Join.ReplaceMembers = flags.ReplaceMembers
 	if cp := c.ControlPlane; cp != nil {
 		local.Role = node.ControlPlane

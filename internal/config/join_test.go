@@ -62,11 +62,61 @@ func TestJoinAsAControlPlane(t *testing.T) {
 	if local.Role != node.ControlPlane || local.Address != "10.77.0.11" || local.BindPort != 7443 || len(local.Taints) != 1 || local.CertificateKey != flags.CertificateKey {
 		t.Errorf("%+v", local)
 	}
+}
+
+func TestAnAdministratorsFileTakesThePlaceOfDiscovery(t *testing.T) {
 	facts := aMachine(t)
 	facts.AdminKubeconfig = "/etc/kubernetes/admin.conf"
-	local, run, err := Join(File{}, flags, facts)
-	if err != nil || local.Join.File != "/etc/kubernetes/admin.conf" || local.Join.Endpoint != "" || len(run.Warnings) != 1 {
-		t.Errorf("%+v, %q, %v", local.Join, run.Warnings, err)
+	flags := workerFlags()
+	flags.ControlPlane = true
+	known := node.Join{File: facts.AdminKubeconfig, TLSToken: goodToken, CACertHashes: []string{aPin()}}
+	for name, c := range map[string]struct {
+		flags    func(*JoinFlags)
+		want     node.Join
+		warnings int
+	}{
+		"control plane":                     {func(*JoinFlags) {}, known, 1},
+		"control plane without discovery":   {func(f *JoinFlags) { *f = JoinFlags{ControlPlane: true, BindPort: 6443} }, node.Join{File: facts.AdminKubeconfig}, 0},
+		"phase of a machine that is inside": {func(f *JoinFlags) { *f = JoinFlags{Inside: true} }, node.Join{File: facts.AdminKubeconfig}, 0},
+		"worker": {func(f *JoinFlags) { f.ControlPlane = false },
+			node.Join{Endpoint: "10.77.0.11:6443", Token: goodToken, TLSToken: goodToken, CACertHashes: []string{aPin()}}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			flags := flags
+			c.flags(&flags)
+			local, run, err := Join(File{}, flags, facts)
+			if err != nil || len(run.Warnings) != c.warnings {
+				t.Fatalf("%v, warnings %q", err, run.Warnings)
+			}
+			if diff := cmp.Diff(c.want, local.Join); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+	_, _, err := Join(File{}, JoinFlags{Inside: true}, aMachine(t))
+	if err == nil || !strings.Contains(err.Error(), "admin.conf that is not there") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestDiscoveryFiles(t *testing.T) {
+	for name, want := range map[string]string{
+		"/srv/discovery.conf": "", "discovery.conf": "", "/srv/100%.conf": "", "file:///srv/discovery.conf": "",
+		"https://web.example/discovery.conf?signature=x": "",
+		"http://user:password@web.example/d":             `Invalid value: "http://user:xxxxx@web.example/d": must be a path or an https URL: nobody vouches`,
+		"https:///d":                                     "must be a path or an https URL",
+		"ftp://web.example/d":                            "must be a path or an https URL",
+		"https://password%zz@web.example":                "must be a path or an https URL",
+	} {
+		flags := NewJoinFlags()
+		flags.DiscoveryFile = name
+		local, _, err := Join(File{}, flags, aMachine(t))
+		switch {
+		case want == "" && (err != nil || local.Join.File != strings.TrimPrefix(name, "file://")):
+			t.Errorf("%s: %q, %v", name, local.Join.File, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "password")):
+			t.Errorf("%s: got %v, want %s", name, err, want)
+		}
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 // kubelet's configuration and kube-proxy's.
 func Member(ctx context.Context, e *flow.Env, as change.Identity) (*node.Node, error) {
 	var found corev1.ConfigMap
-	if err := configMap(ctx, e.World, as, manifest.KubeadmConfigMap, &found); err != nil {
+	if err := configMap(ctx, e.World, kept(manifest.KubeadmConfigMap, as), &found); err != nil {
 		return nil, fmt.Errorf("reading the cluster's configuration: %w", err)
 	}
 	n, warnings, err := config.Member(e.Local, found.Data[manifest.KubeadmConfigKey], e.Tool)

@@ -42,9 +42,8 @@ func (s *signpost) confirm(ctx context.Context, e *flow.Env, ca []byte, timeout 
 		Outside: true,
 		Check: func(ctx context.Context, r change.Reader) error {
 			again, err := r.ClusterInfo(ctx, s.server, ca)
-			var wrong x509.UnknownAuthorityError
-			if errors.As(err, &wrong) {
-				return world.GiveUp(fmt.Errorf("its certificate is not signed by the cluster's CA: somebody else answers there: %w", err))
+			if lasting(err) {
+				return world.GiveUp(impostor(err))
 			}
 			if err != nil {
 				return err

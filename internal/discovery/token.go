@@ -32,35 +32,35 @@ func byToken(ctx context.Context, e *flow.Env, j node.Join, timeout time.Duratio
 	if !ok {
 		return nil, errors.New("the discovery token has no dot between its two halves")
 	}
-	pins, err := pki.ParsePins(j.CACertHashes)
-	if err != nil {
-		return nil, err
-	}
-	s := &signpost{server: "https://" + j.Endpoint, id: id, secret: secret}
-	err = e.Await(ctx, world.Condition{
+	s := &signpost{server: "https://" + j.Endpoint, id: id, secret: secret, remedy: mint(e.Local)}
+	err := e.Await(ctx, world.Condition{
 		Name:    fmt.Sprintf("the cluster at %s to answer and to vouch for token %s", j.Endpoint, id),
 		Timeout: timeout,
 		Outside: true,
 		Check:   s.read,
 	})
 	if err != nil {
-		return nil, problem.New("", err, "see whether the API server can be reached from here: curl -k "+s.server+"/livez")
+		return nil, reachable(s.server, err)
 	}
 	cluster, certs, err := s.cluster()
-	if err != nil || len(pins) == 0 {
-		return cluster, err
+	if err != nil {
+		return nil, err
 	}
-	if err := pki.MatchPins(certs, pins); err != nil {
-		return nil, problem.New("the cluster at "+j.Endpoint+" is not the one that was meant", err,
-			"compare --discovery-token-ca-cert-hash with what `kubeadm token create --print-join-command` says on a control plane",
-			"if they are the same there, somebody else answers at "+j.Endpoint)
+	pinned, err := matching(certs, j.CACertHashes)
+	if err != nil {
+		return nil, notMeant(j.Endpoint, err)
 	}
-	return cluster, s.confirm(ctx, e, cluster.CertificateAuthorityData, timeout)
+	if len(j.CACertHashes) == 0 {
+		return cluster, nil
+	}
+	// Whoever has the token can put a CA of his own beside the right one: only those with a pin count.
+	return cluster, s.confirm(ctx, e, pki.EncodeCertificates(pinned...), timeout)
 }
 
 // signpost is the ConfigMap cluster-info as one server shows it.
 type signpost struct {
 	server, id, secret string
+	remedy             string // what to do about a token that is no good
 
 	text  string    // the kubeconfig in it, once its signature was found good
 	since time.Time // when it was first seen without our signature
@@ -69,6 +69,9 @@ type signpost struct {
 // read looks at the signpost without trusting it: until its signature is checked it is hearsay.
 func (s *signpost) read(ctx context.Context, r change.Reader) error {
 	info, err := r.ClusterInfo(ctx, s.server, nil)
+	if lasting(err) {
+		return world.GiveUp(problem.New("", err, "see what listens at "+s.server+": it is no API server"))
+	}
 	if err != nil {
 		return err
 	}
@@ -82,16 +85,15 @@ func (s *signpost) read(ctx context.Context, r change.Reader) error {
 	}
 	if !jws.DetachedTokenIsValid(signature, text, s.id, s.secret) {
 		return world.GiveUp(problem.New("", fmt.Errorf("its signature was not made with token %s: the token is wrong, or somebody else answers", s.id),
-			"get a fresh join command on a control plane: kubeadm token create --print-join-command"))
+			s.remedy))
 	}
 	s.text = text
 	return nil
 }
 
 func (s *signpost) unsigned(now time.Time, othersSigned bool) error {
-	err := problem.New("", fmt.Errorf("the cluster does not know token %s (wrong, deleted or expired), or has not signed for it yet", s.id),
-		"list the tokens on a control plane: kubeadm token list",
-		"or get a fresh join command there: kubeadm token create --print-join-command")
+	err := problem.New("", fmt.Errorf("the cluster does not know token %s (wrong, deleted, expired, or without usage %q), or has not signed for it yet",
+		s.id, bootstrapapi.KnownTokenUsages[0]), "list the tokens on a control plane: kubeadm token list", s.remedy)
 	if s.since.IsZero() {
 		s.since = now
 	}

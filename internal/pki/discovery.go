@@ -49,17 +49,24 @@ func Bootstrap(discovered *api.Cluster, token string) (*Kubeconfig, error) {
 	if _, err := ParseCertificates(discovered.CertificateAuthorityData); err != nil {
 		return nil, fmt.Errorf("reading the discovered CA: %w", err)
 	}
-	return Access{
-		Server:  discovered.Server,
-		Cluster: BootstrapCluster,
-		User:    BootstrapUser,
-		CA:      discovered.CertificateAuthorityData,
-	}.WithToken(token), nil
+	return introduction(discovered, token), nil
+}
+
+// Anonymous returns a kubeconfig that leads to the discovered cluster and says nothing of
+// who asks. Without a CA the server is verified by the host's roots.
+func Anonymous(discovered *api.Cluster) *Kubeconfig { return introduction(discovered, "") }
+
+// introduction leads to the discovered cluster in the way that it was discovered.
+func introduction(discovered *api.Cluster, token string) *Kubeconfig {
+	k := Access{Server: discovered.Server, Cluster: BootstrapCluster, User: BootstrapUser, CA: discovered.CertificateAuthorityData}.WithToken(token)
+	to := k.Clusters[BootstrapCluster]
+	to.TLSServerName, to.ProxyURL = discovered.TLSServerName, discovered.ProxyURL
+	return k
 }
 
 // RenameCluster leaves exactly one cluster, the discovered one, under that
-// name, and lets the current context point to it. Names of user and context
-// stay.
+// name, and lets the current context point to it. Of contexts and users the current
+// ones stay, under their names: what others are there leads elsewhere.
 func (k *Kubeconfig) RenameCluster(name string) error {
 	cluster, err := k.DiscoveryCluster()
 	if err != nil {
@@ -70,6 +77,12 @@ func (k *Kubeconfig) RenameCluster(name string) error {
 		return err
 	}
 	k.Clusters = map[string]*api.Cluster{name: cluster}
+	k.Contexts = map[string]*api.Context{k.CurrentContext: context}
 	context.Cluster = name
+	users := map[string]*api.AuthInfo{}
+	if user := k.AuthInfos[context.AuthInfo]; user != nil {
+		users[context.AuthInfo] = user
+	}
+	k.AuthInfos = users
 	return nil
 }

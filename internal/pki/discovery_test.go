@@ -76,3 +76,35 @@ func TestRenamingNeedsACurrentContext(t *testing.T) {
 	k.CurrentContext = "gone"
 	wantError(t, k.RenameCluster("prod"), "gone")
 }
+
+func TestRenamingLeavesOthersOut(t *testing.T) {
+	k := access().WithToken("x")
+	k.Clusters["other"], k.AuthInfos["other"] = &api.Cluster{Server: "https://other"}, &api.AuthInfo{Token: "secret of another cluster"}
+	k.Contexts["other"] = &api.Context{Cluster: "other", AuthInfo: "other"}
+	wantError(t, k.RenameCluster("prod"))
+	want := access().WithToken("x")
+	want.Clusters = map[string]*api.Cluster{"prod": want.Clusters["kubernetes"]}
+	want.Contexts[want.CurrentContext].Cluster = "prod"
+	if diff := cmp.Diff(want, k); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTheWayToTheClusterIsKept(t *testing.T) {
+	a := access()
+	a.CA = EncodeCertificates(newCA(t, "kubernetes", day).Certificate)
+	to := a.WithToken("").Clusters["kubernetes"]
+	to.TLSServerName, to.ProxyURL = "api.example", "https://proxy.example:3128"
+	bootstrap, err := Bootstrap(to, "t")
+	wantError(t, err)
+	for _, k := range []*Kubeconfig{bootstrap, Anonymous(to)} {
+		got, err := k.CurrentCluster()
+		wantError(t, err)
+		if diff := cmp.Diff(to, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+	if Anonymous(to).HasCredentials() {
+		t.Error("nobody has credentials")
+	}
+}

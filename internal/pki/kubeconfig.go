@@ -159,7 +159,10 @@ func embedUser(read ReadFile, user *api.AuthInfo) error {
 	if err := embed(read, &user.ClientKey, &user.ClientKeyData); err != nil {
 		return err
 	}
-	token := []byte(user.Token)
+	if user.TokenFile == "" {
+		return nil
+	}
+	var token []byte // a file outranks a token beside it, as it is the fresher one
 	if err := embed(read, &user.TokenFile, &token); err != nil {
 		return err
 	}

@@ -173,6 +173,11 @@ func TestEmbeddingReadsWhatIsReferredTo(t *testing.T) {
 	if diff := cmp.Diff(want, k); diff != "" {
 		t.Error(diff)
 	}
+	user.TokenFile, user.Token = "/token", "stale"
+	wantError(t, k.Embed(from))
+	if user.Token != "abc" || user.TokenFile != "" {
+		t.Errorf("the token is %q, and still to be read from %q", user.Token, user.TokenFile)
+	}
 	user.ClientKeyData, user.ClientKey = nil, "/gone"
 	wantError(t, k.Embed(from), "/gone")
 }

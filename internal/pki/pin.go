@@ -1,11 +1,11 @@
 package pki
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -49,19 +49,19 @@ func ParsePins(texts []string) ([]Pin, error) {
 // String returns the form that ParsePin reads, in lower case.
 func (p Pin) String() string { return pinAlgorithm + ":" + hex.EncodeToString(p[:]) }
 
-// MatchPins succeeds if at least one certificate has one of the pins. No pins
+// MatchPins returns those certificates that have one of the pins; there must be at least one. No pins
 // match nothing: whether to go without is the caller's decision.
-func MatchPins(certs []*x509.Certificate, pins []Pin) error {
+func MatchPins(certs []*x509.Certificate, pins []Pin) ([]*x509.Certificate, error) {
+	var matching []*x509.Certificate
 	var have []string
 	for _, c := range certs {
-		got := PinOf(c)
-		for _, want := range pins {
-			if bytes.Equal(got[:], want[:]) {
-				return nil
-			}
+		if slices.Contains(pins, PinOf(c)) {
+			matching = append(matching, c)
 		}
-		have = append(have, got.String())
+		have = append(have, PinOf(c).String())
 	}
-	return fmt.Errorf("none of the cluster's CA certificates has a hash that was asked for; theirs: %s",
-		strings.Join(have, ", "))
+	if len(matching) == 0 {
+		return nil, fmt.Errorf("none of the cluster's CA certificates has a hash that was asked for; theirs: %s", strings.Join(have, ", "))
+	}
+	return matching, nil
 }

@@ -2,6 +2,7 @@ package pki
 
 import (
 	"crypto/x509"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -63,8 +64,23 @@ func TestWhatIsNoPinIsRefused(t *testing.T) {
 func TestOneMatchingPinIsEnough(t *testing.T) {
 	a, b := newCA(t, "a", day).Certificate, newCA(t, "b", day).Certificate
 	bundle := []*x509.Certificate{a, b}
-	wantError(t, MatchPins(bundle, []Pin{PinOf(b)}))
-	wantError(t, MatchPins(bundle, []Pin{{}, PinOf(a)}))
-	wantError(t, MatchPins(bundle, []Pin{{}}), PinOf(a).String(), PinOf(b).String())
-	wantError(t, MatchPins(bundle, nil), "none")
+	for _, c := range []struct{ pins, want []*x509.Certificate }{
+		{[]*x509.Certificate{b}, []*x509.Certificate{b}},
+		{[]*x509.Certificate{newCA(t, "c", day).Certificate, a}, []*x509.Certificate{a}},
+		{[]*x509.Certificate{b, a}, bundle},
+	} {
+		var pins []Pin
+		for _, p := range c.pins {
+			pins = append(pins, PinOf(p))
+		}
+		got, err := MatchPins(bundle, pins)
+		wantError(t, err)
+		if !slices.EqualFunc(got, c.want, (*x509.Certificate).Equal) {
+			t.Errorf("%d certificates match %d pins, not %d", len(got), len(pins), len(c.want))
+		}
+	}
+	for _, pins := range [][]Pin{{{}}, nil} {
+		_, err := MatchPins(bundle, pins)
+		wantError(t, err, "none", PinOf(a).String(), PinOf(b).String())
+	}
 }

@@ -36,6 +36,9 @@ type subject struct {
 	kubelets []string // files that the kubelet makes by itself there
 }
 
+// adminConf is an administrator's kubeconfig, by which a control plane that joins once more finds the cluster.
+const adminConf = "/etc/kubernetes/admin.conf"
+
 // rotated is where the kubelet keeps its own certificate.
 const rotated = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 
@@ -52,6 +55,7 @@ func subjects() []subject {
 		{name: "reset a control plane", phases: workflow.Reset, machine: controlPlane, equip: equipReset, node: "cp1"},
 		{name: "reset a worker", phases: workflow.Reset, machine: worker, equip: equipReset, node: "worker1"},
 		{name: "reset one of three control planes", phases: workflow.Reset, machine: oneOfThree, equip: equipReset, node: "cp2"},
+		{name: "join by a file", phases: workflow.Join, machine: withFile, equip: equipByFile, node: "worker1", kubelets: []string{rotated, "/etc/kubernetes/kubelet.conf"}},
 	}
 }
 
@@ -83,6 +87,17 @@ func second(t testing.TB) *fake.World {
 	w.Elsewhere = true
 	w.Objects = begun(t).Objects
 	w.Discovery = signpost(t, w)
+	return w
+}
+
+// discoveryFile is a kubeconfig that tells where the cluster is, with credentials that the kubelet is not to get.
+const discoveryFile = "/srv/discovery.conf"
+
+// withFile is a second machine that has such a file.
+func withFile(t testing.TB) *fake.World {
+	w := second(t)
+	w.Files[discoveryFile] = begun(t).Files[adminConf]
+	w.Discovery = nil
 	return w
 }
 
@@ -252,9 +267,14 @@ func equipJoining(t testing.TB, e *flow.Env, flags config.JoinFlags) error {
 		return err
 	}
 	flags.Endpoint, flags.Token, flags.CACertHashes = "192.0.2.10:6443", joinToken, []string{pki.PinOf(certs[0]).String()}
-	if e.Local, _, err = config.Join(config.File{}, flags, facts(t.Context(), e)); err != nil {
-		return err
+	if e.Local, _, err = config.Join(config.File{}, flags, facts(t.Context(), e)); err == nil {
+		equipNode(e)
 	}
+	return err
+}
+
+// equipNode lets the run find the cluster once.
+func equipNode(e *flow.Env) {
 	var mu sync.Mutex
 	var found *node.Node
 	e.Node = func(ctx context.Context) (n *node.Node, err error) {
@@ -265,7 +285,15 @@ func equipJoining(t testing.TB, e *flow.Env, flags config.JoinFlags) error {
 		}
 		return found, err
 	}
-	return nil
+}
+
+func equipByFile(t testing.TB, e *flow.Env) (err error) {
+	flags := config.NewJoinFlags()
+	flags.DiscoveryFile, flags.Token = discoveryFile, joinToken
+	if e.Local, _, err = config.Join(config.File{}, flags, facts(t.Context(), e)); err == nil {
+		equipNode(e)
+	}
+	return err
 }
 
 func equipReset(t testing.TB, e *flow.Env) (err error) {
@@ -281,5 +309,9 @@ func equipReset(t testing.TB, e *flow.Env) (err error) {
 func facts(ctx context.Context, e *flow.Env) config.Facts {
 	host, _ := e.World.Host(ctx)
 	addresses, _ := e.World.Addresses(ctx)
-	return config.Facts{Tool: e.Tool, Hostname: host.Hostname, Addresses: addresses, Random: rand.Reader}
+	f := config.Facts{Tool: e.Tool, Hostname: host.Hostname, Addresses: addresses, Random: rand.Reader}
+	if _, err := e.World.Stat(ctx, adminConf); err == nil {
+		f.AdminKubeconfig = adminConf
+	}
+	return f
 }

@@ -17,6 +17,7 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/world"
 )
 
 // client is a connection to one API server as one identity.
@@ -41,7 +42,7 @@ func (k *Cluster) client(as change.Identity) (*client, error) {
 	}
 	c, err := k.connect(data, as)
 	if err != nil {
-		return nil, final{fmt.Errorf("using %s: %w", source(as), err)}
+		return nil, final{world.GiveUp(fmt.Errorf("using %s: %w", source(as), err))}
 	}
 	k.clients[key] = c
 	return c, nil
@@ -87,6 +88,8 @@ func (k *Cluster) connect(data []byte, as change.Identity) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
+	// No API server redirects, and the credentials would go along to wherever it leads.
+	transport.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	objects, err := dynamic.NewForConfigAndClient(config, transport)
 	return &client{objects: objects, http: transport, server: strings.TrimSuffix(server.String(), "/")}, err
 }

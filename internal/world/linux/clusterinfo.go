@@ -47,6 +47,10 @@ func (m Machine) ClusterInfo(ctx context.Context, server string, ca []byte) (map
 }
 
 func clusterInfoData(answer change.Response) (map[string]string, error) {
+	if answer.Status/100 == 3 {
+		return nil, fmt.Errorf("asking for cluster-info: the server redirects (%d %s), which no API server does: %w",
+			answer.Status, http.StatusText(answer.Status), change.ErrAstray)
+	}
 	if answer.Status != http.StatusOK {
 		var s metav1.Status
 		if err := json.Unmarshal(answer.Body, &s); err == nil && s.Kind == "Status" {

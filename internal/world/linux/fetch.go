@@ -62,18 +62,31 @@ func get(ctx context.Context, client *http.Client, address string) (change.Respo
 	req.Header.Set("User-Agent", "kubeadm")
 	req.Header.Set("Accept", "application/json, */*;q=0.8")
 	answer, err := client.Do(req)
+	var failed *url.Error
+	if errors.As(err, &failed) {
+		failed.URL = shown(failed.URL)
+	}
 	if err != nil {
 		return change.Response{}, err
 	}
 	defer answer.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(answer.Body, bodyLimit+1))
 	if err != nil {
-		return change.Response{}, fmt.Errorf("reading the answer of %s: %w", address, err)
+		return change.Response{}, fmt.Errorf("reading the answer of %s: %w", shown(address), err)
 	}
 	if len(body) > bodyLimit {
-		return change.Response{}, fmt.Errorf("the answer of %s is longer than %d bytes", address, bodyLimit)
+		return change.Response{}, fmt.Errorf("the answer of %s is longer than %d bytes", shown(address), bodyLimit)
 	}
 	return change.Response{Status: answer.StatusCode, Body: body}, nil
+}
+
+// shown is an address without what may be secret: a password, and the query, which may hold a signature.
+func shown(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "the address"
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }
 
 func tlsConfig(req change.Request) (*tls.Config, error) {
@@ -103,7 +116,7 @@ func redirect(req *http.Request, via []*http.Request) error {
 		return errors.New("redirected ten times")
 	}
 	if via[0].URL.Scheme == "https" && req.URL.Scheme != "https" {
-		return fmt.Errorf("redirected from https to %s, which nobody vouches for", req.URL.Redacted())
+		return fmt.Errorf("redirected from https to %s: %w", shown(req.URL.String()), change.ErrAstray)
 	}
 	return nil
 }

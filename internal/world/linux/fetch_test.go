@@ -4,6 +4,7 @@ import (
 	"crypto/ed25519"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"io"
 	"log"
 	"math/big"
@@ -72,8 +73,12 @@ func TestFetchIsBoundedAndDoesNotWander(t *testing.T) {
 		}
 	})
 	for path, says := range map[string]string{"/long": "longer than", "/away": "redirected from https"} {
-		if _, err := (Machine{}).Fetch(t.Context(), change.Request{URL: url + path, CA: ca}); err == nil || !strings.Contains(err.Error(), says) {
+		_, err := Machine{}.Fetch(t.Context(), change.Request{URL: strings.Replace(url, "://", "://user:password@", 1) + path + "?signature", CA: ca})
+		if err == nil || !strings.Contains(err.Error(), says) || errors.Is(err, change.ErrAstray) != (path == "/away") {
 			t.Errorf("%s: got %v, want %q in it", path, err, says)
+		}
+		if strings.Contains(err.Error(), "password") || strings.Contains(err.Error(), "signature") {
+			t.Errorf("a secret of the address is told: %v", err)
 		}
 	}
 	for _, path := range []string{"/full", "/on"} {
@@ -103,6 +108,8 @@ func TestClusterInfo(t *testing.T) {
 			w.WriteHeader(http.StatusBadGateway)
 		case "/other":
 			_, _ = io.WriteString(w, `{"kind":"Pod"}`)
+		case "/away":
+			http.Redirect(w, r, clusterInfo, http.StatusFound)
 		}
 	})
 	wrong := foreignCA(t)
@@ -127,6 +134,7 @@ func TestClusterInfo(t *testing.T) {
 		{url, []byte("nonsense"), "no PEM certificate"},
 		{url + "/proxy", ca, "502 Bad Gateway"},
 		{url + "/other", ca, "other than the ConfigMap"},
+		{url + "/away", ca, change.ErrAstray.Error()},
 		{url + "/nothing", ca, "reading cluster-info"},
 		{strings.Replace(url, "https", "http", 1), nil, "not a https URL"},
 		{"127.0.0.1:6443", nil, ""},

@@ -1,0 +1,46 @@
+package discovery_test
+
+import (
+	"strings"
+	"testing"
+
+	"kubeadm/internal/pki"
+)
+
+// A control plane whose join was stopped finds the admin.conf that it made: it goes on with it even where the token is
+// over, and the kubelet gets the token all the same, if there is one.
+func TestAnAdministratorsFileFindsTheCluster(t *testing.T) {
+	c := newCluster(t)
+	c.tokens = nil
+	cert, key := c.admin(t)
+	m := newMachine()
+	m.has(t, adminConf, c.access().WithCertificate(cert, key))
+	flags := c.flags(c.server)
+	flags.ControlPlane = true
+	a := m.join(t, flags)
+	if a.node == nil {
+		t.Fatal(a.err)
+	}
+	if user := introduced(t, a); user.Token != token || user.ClientKeyData != nil || strings.Contains(string(a.node.Bootstrap), "client-key") {
+		t.Errorf("with a token the kubelet is given %+v", user)
+	}
+	flags.Endpoint, flags.Token, flags.CACertHashes = "", "", nil
+	a = m.join(t, flags)
+	if a.node == nil {
+		t.Fatal(a.err)
+	}
+	if user := introduced(t, a); string(user.ClientCertificateData) != string(cert) {
+		t.Errorf("without a token the kubelet is given %+v", user)
+	}
+}
+
+func TestAnAdministratorsFileOfAnotherClusterIsNamed(t *testing.T) {
+	c, other := newCluster(t), newCluster(t)
+	cert, key := other.admin(t)
+	m := newMachine()
+	m.has(t, adminConf, other.access().WithCertificate(cert, key))
+	flags := c.flags(c.server)
+	flags.ControlPlane = true
+	m.refused(t, flags, adminConf+" leads to another cluster", pki.PinOf(other.ca.Certificate).String(), "kubeadm reset")
+	other.toldNothing(t)
+}

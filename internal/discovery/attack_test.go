@@ -1,0 +1,179 @@
+package discovery_test
+
+import (
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+
+	"kubeadm/internal/config"
+	"kubeadm/internal/pki"
+)
+
+const signature = bootstrapapi.JWSSignatureKeyPrefix + tokenID
+
+// An attacker who sits at the address that is asked gets no credential, and nothing is written, whatever he shows.
+func TestTokenDiscoveryWithstands(t *testing.T) {
+	c, mallory := newCluster(t), authority(t, "kubernetes")
+	forged := func(t *testing.T, by string) map[string]string {
+		return signed(t, leadingTo(t, "https://192.0.2.66:6443", pem(mallory)), by)
+	}
+	for name, a := range map[string]struct {
+		shows func(t *testing.T) map[string]string
+		words []string
+	}{
+		"a forged cluster-info, signed by somebody without the token": {
+			func(t *testing.T) map[string]string { return forged(t, tokenID+".guessedsecret123") }, []string{"not made with token " + tokenID}},
+		"a forged cluster-info, by somebody who has the token": {
+			func(t *testing.T) map[string]string { return forged(t, token) },
+			[]string{"not the one that was meant", pki.PinOf(mallory.Certificate).String()}},
+		"the true CA beside his own, by somebody who has the token": {
+			func(t *testing.T) map[string]string {
+				return signed(t, leadingTo(t, c.URL, append(pem(c.ca), pem(mallory)...)), token)
+			}, []string{"certificate is not signed by the cluster's CA", "somebody else answers"}},
+		"the true cluster-info, relayed": {
+			func(*testing.T) map[string]string { return c.info }, []string{"certificate is not signed by the cluster's CA", "somebody else answers"}},
+		"a kubeconfig that was altered": {
+			func(*testing.T) map[string]string {
+				return altered(c.info, bootstrapapi.KubeConfigKey, strings.Replace(c.info[bootstrapapi.KubeConfigKey], "127.0.0.1", "127.0.0.2", 1))
+			}, []string{"not made with token " + tokenID}},
+		"a signature that was altered": {
+			func(*testing.T) map[string]string { return altered(c.info, signature, flipped(c.info[signature])) },
+			[]string{"not made with token " + tokenID}},
+		"the signature of another token": {
+			func(t *testing.T) map[string]string {
+				other := signed(t, c.info[bootstrapapi.KubeConfigKey], "zzzzzz."+tokenSecret)
+				return altered(c.info, signature, other[bootstrapapi.JWSSignatureKeyPrefix+"zzzzzz"])
+			}, []string{"not made with token " + tokenID}},
+		"a signature that names no algorithm": {
+			func(*testing.T) map[string]string { return altered(c.info, signature, "eyJhbGciOiJub25lIn0..") }, []string{"not made with token " + tokenID}},
+		"signatures of other tokens only": {
+			func(t *testing.T) map[string]string {
+				return signed(t, c.info[bootstrapapi.KubeConfigKey], "zzzzzz."+tokenSecret)
+			},
+			[]string{"does not know token " + tokenID, "expired", "deleted", `usage "signing"`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			attacker := (&server{info: a.shows(t)}).begin(t, mallory, nil)
+			newMachine().refused(t, c.flags(attacker), a.words...)
+			attacker.toldNothing(t)
+		})
+	}
+}
+
+func altered(info map[string]string, key, value string) map[string]string {
+	info = maps.Clone(info)
+	info[key] = value
+	return info
+}
+
+// flipped is the text with another last letter.
+func flipped(text string) string {
+	last := "A"
+	if strings.HasSuffix(text, last) {
+		last = "B"
+	}
+	return text[:len(text)-1] + last
+}
+
+// A relay shows the true cluster-info until it is asked over a verified connection.
+func TestTheClusterMustShowTheSameTwice(t *testing.T) {
+	c := newCluster(t)
+	first, other := c.info, signed(t, leadingTo(t, "https://192.0.2.66:6443", pem(c.ca)), token)
+	var looks atomic.Int64
+	c.answers = map[string]http.HandlerFunc{infoPath: func(w http.ResponseWriter, _ *http.Request) {
+		data := first
+		if looks.Add(1) > 1 {
+			data = other
+		}
+		reply(w, 200, map[string]any{"kind": "ConfigMap", "apiVersion": "v1", "data": data})
+	}}
+	newMachine().refused(t, c.flags(c.server), "another cluster-info over the verified connection")
+	c.toldNothing(t)
+}
+
+func TestNoOtherEndpointIsFollowed(t *testing.T) {
+	c := newCluster(t)
+	away := (&server{info: c.info}).begin(t, authority(t, "mallory"), nil)
+	plain := httptest.NewServer(away)
+	t.Cleanup(plain.Close)
+	t.Run("plain http", func(t *testing.T) {
+		flags := c.flags(c.server)
+		flags.Endpoint = strings.TrimPrefix(plain.URL, "http://")
+		newMachine().refused(t, flags, "HTTP response to HTTPS client")
+	})
+	for name, to := range map[string]string{"redirected to plain http": plain.URL, "redirected to https": away.URL} {
+		t.Run(name, func(t *testing.T) {
+			leads := func(w http.ResponseWriter, r *http.Request) {
+				http.Redirect(w, r, to+r.URL.Path, http.StatusTemporaryRedirect)
+			}
+			attacker := (&server{answers: map[string]http.HandlerFunc{infoPath: leads}}).begin(t, authority(t, "mallory"), nil)
+			newMachine().refused(t, c.flags(attacker), "redirects (307 Temporary Redirect)")
+			attacker.toldNothing(t)
+		})
+	}
+	away.toldNothing(t)
+	if len(away.seen) > 0 {
+		t.Errorf("it was asked for %q", away.seen)
+	}
+}
+
+// Where the cluster is comes from cluster-info: the server there must have the cluster's certificate before it is shown the token.
+func TestTheTokenIsShownToTheClusterAlone(t *testing.T) {
+	c := newCluster(t)
+	impostor := (&server{info: c.info, tokens: c.tokens, objects: c.objects}).begin(t, authority(t, "kubernetes"), nil)
+	c.info = signed(t, leadingTo(t, impostor.URL, pem(c.ca)), token)
+	for name, edit := range map[string]func(*config.JoinFlags){
+		"with a pin":    func(*config.JoinFlags) {},
+		"without a pin": func(f *config.JoinFlags) { f.CACertHashes, f.UnsafeSkipCAVerification = nil, true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			flags := c.flags(c.server)
+			edit(&flags)
+			newMachine().refused(t, flags, "failed to verify certificate", impostor.URL)
+		})
+	}
+	impostor.toldNothing(t)
+	c.toldNothing(t)
+}
+
+// An API server is not to send a request with a token elsewhere; should one do so, the token stays.
+func TestTheTokenGoesNowhereElse(t *testing.T) {
+	c := newCluster(t)
+	away := (&server{tokens: c.tokens, objects: c.objects}).begin(t, c.ca, nil)
+	plain := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("over plain http somebody was told %q", r.Header)
+	}))
+	t.Cleanup(plain.Close)
+	for _, to := range []string{away.URL, plain.URL} {
+		c.answers = map[string]http.HandlerFunc{"/api/v1/namespaces/kube-system/configmaps/kubeadm-config": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, to+r.URL.Path, http.StatusFound)
+		}}
+		newMachine().refused(t, c.flags(c.server), "kubeadm-config at "+c.URL, "302")
+	}
+	away.toldNothing(t)
+}
+
+func TestATokenWithoutAuthenticationIsNamed(t *testing.T) {
+	c := newCluster(t)
+	c.tokens = nil
+	newMachine().refused(t, c.flags(c.server), "does not accept the bootstrap token", "deleted, expired", `"authentication"`)
+}
+
+// The other half of all the above: an honest cluster is joined.
+func TestAnHonestClusterIsJoined(t *testing.T) {
+	c := newCluster(t)
+	a := newMachine().joined(t, c.flags(c.server))
+	if user := introduced(t, a); user.Token != token {
+		t.Errorf("the kubelet is given %+v", user)
+	}
+	if !slices.Contains(c.told, "Authorization: Bearer "+token) {
+		t.Errorf("the cluster was told %q", c.told)
+	}
+}

@@ -1,0 +1,161 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/world"
+)
+
+// document is a kubeconfig that tells where a cluster is. Its user vouches for it.
+type document struct {
+	source  string          // path or address, without what may be secret
+	config  *pki.Kubeconfig // the discovered cluster and the current user; refers to no other file
+	cluster *api.Cluster    // the one in config
+	names   bool            // the user in config has credentials
+	nobody  error           // why there is no current user, where that is so
+}
+
+// open reads the document and all that it refers to, and says what is wrong with it before anybody is asked.
+func open(ctx context.Context, e *flow.Env, name string) (*document, error) {
+	d := &document{source: name}
+	data, err := d.load(ctx, e, name)
+	if err != nil {
+		return nil, err
+	}
+	if d.config, err = pki.ParseKubeconfig(data); err != nil {
+		return nil, problem.New("", fmt.Errorf("%s is no kubeconfig: %w", d.source, err),
+			"on a control plane this prints one, without credentials: kubectl get configmap cluster-info --namespace kube-public --output jsonpath={.data.kubeconfig}")
+	}
+	if err = d.config.Embed(d.beside(ctx, e)); err == nil {
+		err = d.narrow()
+	}
+	if err != nil {
+		return nil, problem.New("", fmt.Errorf("using %s to find the cluster: %w", d.source, err), "mend "+d.source+", or join by token")
+	}
+	return d, nil
+}
+
+// load reads the text, of this machine or of another one.
+func (d *document) load(ctx context.Context, e *flow.Env, name string) ([]byte, error) {
+	u, err := url.Parse(name)
+	if err == nil && u.Scheme == "https" && u.Host != "" {
+		d.source = (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+		return d.fetch(ctx, e, name)
+	}
+	data, err := e.World.ReadFile(ctx, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, problem.New("", fmt.Errorf("there is no discovery file %s", name), "check the path given with --discovery-file")
+	}
+	return data, err
+}
+
+// fetch gets the text from a server that the machine's trust store vouches for.
+func (d *document) fetch(ctx context.Context, e *flow.Env, address string) (text []byte, err error) {
+	err = e.Await(ctx, world.Condition{
+		Name:    "the discovery file at " + d.source,
+		Timeout: e.Local.Timeouts.Discovery,
+		Outside: true,
+		Check: func(ctx context.Context, r change.Reader) error {
+			answer, err := r.Fetch(ctx, change.Request{URL: address})
+			switch {
+			case lasting(err):
+				return world.GiveUp(err)
+			case err != nil:
+				return err
+			case answer.Status == http.StatusOK:
+				text = answer.Body
+				return nil
+			}
+			err = fmt.Errorf("the server answers %d %s", answer.Status, http.StatusText(answer.Status))
+			if answer.Status < http.StatusInternalServerError && answer.Status != http.StatusTooManyRequests {
+				return world.GiveUp(err)
+			}
+			return err
+		},
+	})
+	if untrusted(err) != nil {
+		return nil, problem.New("", err, "let this machine trust who signed that server's certificate: copy the CA to /usr/local/share/ca-certificates and run update-ca-certificates",
+			"or bring the file to this machine in another way and name its path")
+	}
+	return text, err
+}
+
+// beside reads the files that the document refers to: as everywhere, their paths are relative to where it lies.
+func (d *document) beside(ctx context.Context, e *flow.Env) pki.ReadFile {
+	return func(name string) ([]byte, error) {
+		switch {
+		case path.IsAbs(name):
+		case strings.Contains(d.source, "://"):
+			return nil, fmt.Errorf("%s is relative to nothing on this machine: the path must be absolute", name)
+		default:
+			name = path.Join(path.Dir(d.source), name)
+		}
+		return e.World.ReadFile(ctx, name)
+	}
+}
+
+// narrow leaves the discovered cluster and the current user alone, and wants them to be usable.
+func (d *document) narrow() error {
+	discovered, err := d.config.DiscoveryCluster()
+	if err != nil {
+		return err
+	}
+	if d.config.CurrentContext != "" && d.config.Contexts[d.config.CurrentContext] == nil {
+		return fmt.Errorf("it has no context %q, though its current-context names it", d.config.CurrentContext)
+	}
+	if d.names = d.config.HasCredentials(); !d.names {
+		_, d.nobody = d.config.CurrentUser()
+		d.config = pki.Anonymous(discovered)
+	}
+	if err := d.config.RenameCluster(pki.BootstrapCluster); err != nil {
+		return err
+	}
+	if d.cluster, err = d.config.CurrentCluster(); err != nil {
+		return err
+	}
+	switch u, err := url.Parse(d.cluster.Server); {
+	case err != nil || u.Scheme != "https" || u.Host == "":
+		return fmt.Errorf("its server %q is not an https URL", d.cluster.Server)
+	case discovered.InsecureSkipTLSVerify:
+		return errors.New("its insecure-skip-tls-verify turns off the verification of the server; replace it by the CA in certificate-authority-data")
+	}
+	if d.hasCA() {
+		if _, err := pki.ParseCertificates(d.cluster.CertificateAuthorityData); err != nil {
+			return fmt.Errorf("reading its CA: %w", err)
+		}
+	}
+	return clientcmd.ConfirmUsable(api.Config(*d.config), "")
+}
+
+func (d *document) hasCA() bool { return len(d.cluster.CertificateAuthorityData) > 0 }
+
+// distrusts explains why the server is not the one that the document leads to.
+func (d *document) distrusts(err error) error {
+	p := problem.New("", impostor(err), "if the cluster has got a new CA, put that into certificate-authority-data of "+d.source+"; if not, somebody else answers at "+d.cluster.Server)
+	if !d.hasCA() {
+		p.Err = err
+		p.Hints = []string{"put the cluster's CA into certificate-authority-data of " + d.source + ": without it, this machine's trust store must vouch for the server"}
+	}
+	p.Alone = true
+	return p
+}
+
+// identity is the document's user, or nobody.
+func (d *document) identity() (change.Identity, error) {
+	text, err := d.config.Encode()
+	return change.Identity{Config: text}, err
+}

@@ -1,0 +1,41 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"kubeadm/internal/flow"
+)
+
+// Look asks once whether any cluster answers where Node would look for one: silent says why not. Whatever else may be
+// wrong is for Node to tell.
+func Look(ctx context.Context, e *flow.Env) (cluster *api.Cluster, silent error) {
+	j := e.Local.Join
+	if j.File == "" {
+		cluster = &api.Cluster{Server: "https://" + j.Endpoint}
+		_, err := e.World.ClusterInfo(ctx, cluster.Server, nil)
+		return cluster, silence(err)
+	}
+	d, err := open(ctx, e, j.File)
+	if err != nil {
+		return nil, nil
+	}
+	as, err := d.identity()
+	if err != nil {
+		return nil, nil
+	}
+	return d.cluster, silence(d.ask(ctx, e.World, as, &corev1.ConfigMap{}))
+}
+
+// silence is err, unless that shows that somebody is there.
+func silence(err error) error {
+	var said apierrors.APIStatus
+	if lasting(err) || errors.As(err, &said) && apierrors.ReasonForError(err) != "" {
+		return nil
+	}
+	return err
+}
