@@ -61,12 +61,10 @@ var Join = []flow.Phase{
 
 // prepare makes the files of one more control plane.
 var prepare = flow.Phase{
-	Name:  "control-plane-prepare",
-	Short: "Make the files of a control plane",
-	Long:  "Make all files from which the kubelet is to run a control plane.",
-	Flags: []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.CertificateKey, flag.Config, flag.ControlPlane,
-		flag.DiscoveryFile, flag.DiscoveryToken, flag.DiscoveryTokenHash, flag.DiscoveryTokenUnsafe, flag.DryRun, flag.NodeName,
-		flag.Patches, flag.TLSBootstrapToken, flag.Token},
+	Name:   "control-plane-prepare",
+	Short:  "Make the files of a control plane",
+	Long:   "Make all files from which the kubelet is to run a control plane.",
+	Flags:  flag.WithDiscovery(flag.APIServerAdvertise, flag.APIServerBindPort, flag.CertificateKey, flag.Config, flag.ControlPlane, flag.DryRun, flag.NodeName, flag.Patches),
 	When:   node.IsControlPlane,
 	Phases: []flow.Phase{downloadcerts.Phase, certs.Join, kubeconfig.Join, controlplane.Join},
 }

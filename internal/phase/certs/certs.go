@@ -37,9 +37,8 @@ var Join = flow.Phase{
 	Name:  "certs",
 	Short: "Make the certificates of this control plane",
 	Long:  "Make the certificates that are this control plane's own, signed by the authorities that all control planes share.",
-	Flags: []flag.Name{flag.APIServerAdvertise, flag.Config, flag.ControlPlane, flag.DiscoveryFile, flag.DiscoveryToken,
-		flag.DiscoveryTokenHash, flag.DiscoveryTokenUnsafe, flag.DryRun, flag.NodeName, flag.TLSBootstrapToken, flag.Token},
-	When: node.IsControlPlane,
+	Flags: flag.WithDiscovery(flag.APIServerAdvertise, flag.Config, flag.ControlPlane, flag.DryRun, flag.NodeName),
+	When:  node.IsControlPlane,
 	Run: func(ctx context.Context, e *flow.Env) error {
 		n, err := e.Node(ctx)
 		if err == nil {

@@ -31,10 +31,9 @@ var Phase = flow.Phase{
 	Name:  "download-certs",
 	Short: "Get the shared certificates that another control plane lends",
 	Long:  "Get the certificates and keys that all control planes share from the Secret kubeadm-certs, and open them with the certificate key.",
-	Flags: []flag.Name{flag.CertificateKey, flag.Config, flag.ControlPlane, flag.DiscoveryFile, flag.DiscoveryToken,
-		flag.DiscoveryTokenHash, flag.DiscoveryTokenUnsafe, flag.DryRun, flag.TLSBootstrapToken, flag.Token},
-	When: wanted,
-	Run:  download,
+	Flags: flag.WithDiscovery(flag.CertificateKey, flag.Config, flag.ControlPlane, flag.DryRun),
+	When:  wanted,
+	Run:   download,
 }
 
 func wanted(n *node.Node) (bool, string) {

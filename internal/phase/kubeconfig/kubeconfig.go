@@ -32,9 +32,8 @@ var Join = flow.Phase{
 	Name:  "kubeconfig",
 	Short: "Make the kubeconfig files of this control plane",
 	Long:  "Make the kubeconfig files with which the administrator and this control plane's components reach the API server.",
-	Flags: []flag.Name{flag.CertificateKey, flag.Config, flag.ControlPlane, flag.DiscoveryFile, flag.DiscoveryToken,
-		flag.DiscoveryTokenHash, flag.DiscoveryTokenUnsafe, flag.DryRun, flag.TLSBootstrapToken, flag.Token},
-	When: node.IsControlPlane,
+	Flags: flag.WithDiscovery(flag.CertificateKey, flag.Config, flag.ControlPlane, flag.DryRun),
+	When:  node.IsControlPlane,
 	Run: func(_ context.Context, e *flow.Env) error {
 		e.Say("using the kubeconfig folder %q", e.Local.Paths.Kubeconfigs)
 		return nil

@@ -22,8 +22,7 @@ var JoinStart = flow.Phase{
 	Name:  "kubelet-start",
 	Short: "Write the kubelet's configuration and bootstrap credential and (re)start it",
 	Long:  "Write the kubelet's files and the credential with which it asks the cluster for its own, and start it with them.",
-	Flags: []flag.Name{flag.Config, flag.CRISocket, flag.DiscoveryFile, flag.DiscoveryToken, flag.DiscoveryTokenHash,
-		flag.DiscoveryTokenUnsafe, flag.DryRun, flag.NodeName, flag.Patches, flag.TLSBootstrapToken, flag.Token},
+	Flags: flag.WithDiscovery(flag.Config, flag.CRISocket, flag.DryRun, flag.NodeName, flag.Patches),
 	Run: func(ctx context.Context, e *flow.Env) error {
 		n, err := e.Node(ctx)
 		if err != nil {

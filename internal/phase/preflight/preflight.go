@@ -46,9 +46,7 @@ var Join = flow.Phase{
 	Name:  "preflight",
 	Short: "Check this machine and find the cluster",
 	Long:  "Check whether this machine can become a node, find the cluster it is to join and read its configuration.",
-	Flags: []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.CertificateKey, flag.Config, flag.ControlPlane,
-		flag.CRISocket, flag.DiscoveryFile, flag.DiscoveryToken, flag.DiscoveryTokenHash, flag.DiscoveryTokenUnsafe, flag.DryRun,
-		flag.IgnorePreflightErrors, flag.NodeName, flag.TLSBootstrapToken, flag.Token},
+	Flags: flag.WithDiscovery(flag.APIServerAdvertise, flag.APIServerBindPort, flag.CertificateKey, flag.Config, flag.ControlPlane, flag.CRISocket, flag.DryRun, flag.IgnorePreflightErrors, flag.NodeName),
 	Run: func(ctx context.Context, e *flow.Env) error {
 		e.Say("checking this machine")
 		if err := ask(ctx, e, checks.Root()); err != nil {
