@@ -126,7 +126,7 @@ func joinedAs(n *node.Node) string {
 	if ok, _ := node.LocalEtcd(n); !ok {
 		etcd = ""
 	}
-	return fmt.Sprintf(joinedControlPlane, etcd, n.Paths.Kubeconfig("admin.conf"))
+	return fmt.Sprintf(joinedControlPlane, etcd, n.Paths.Kubeconfig("admin.conf"), "$(id -u):$(id -g)")
 }
 
 // keysOnceKnown makes private keys of the cluster's algorithm, which a joining machine learns only when it has found it.
@@ -169,7 +169,7 @@ To see it in the list of nodes, give this command where you administer the clust
   kubectl get nodes
 `
 
-// joinedControlPlane are those of a control plane's: what etcd gained, and where the administrator's file is.
+// joinedControlPlane are those of a control plane's: what etcd gained, where the administrator's file is, and whose it is to be.
 const joinedControlPlane = `
 This machine is a node and one more control plane of the cluster now:
   * Its request for a certificate was granted, and the kubelet talks to the API server with it.
@@ -178,7 +178,7 @@ This machine is a node and one more control plane of the cluster now:
 To administer the cluster from here as an ordinary user:
   mkdir -p $HOME/.kube
   sudo cp -i %s $HOME/.kube/config
-  sudo chown $(id -u):$(id -g) $HOME/.kube/config
+  sudo chown %s $HOME/.kube/config
 
 To see all nodes:
   kubectl get nodes
