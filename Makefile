@@ -3,6 +3,8 @@
 
 VERSION ?= v1.37.1
 NODE ?= cp1
+CONTROL_PLANES ?= 1
+WORKERS ?= 1
 
 # A clone may belong to somebody else than who builds it; what a build says of itself is stated below instead.
 export GOFLAGS += -buildvcs=false
@@ -29,8 +31,8 @@ help: ## list all of this
 build: ## build bin/kubeadm
 	CGO_ENABLED=0 go build -trimpath -ldflags "$(ldflags)" -o bin/kubeadm ./cmd/kubeadm
 
-cluster: build ## make a two-node Kubernetes cluster on this machine with kubeadm init and join
-	@$(bundle) && $(nodes) up --bundle "$$bundle" --kubeadm bin/kubeadm
+cluster: build ## make a Kubernetes cluster on this machine with kubeadm init and join: make cluster CONTROL_PLANES=3 WORKERS=2
+	@$(bundle) && $(nodes) up --bundle "$$bundle" --kubeadm bin/kubeadm --control-planes $(CONTROL_PLANES) --workers $(WORKERS)
 
 cluster-down: ## remove that cluster and everything of it
 	@$(nodes) down

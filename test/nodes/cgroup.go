@@ -114,6 +114,21 @@ func delegate(dir string) error {
 	return nil
 }
 
+// Adopt makes a process of this machine a part of the cluster, so that it ends when the cluster is removed.
+func (c *Cluster) Adopt(pid int) error {
+	// No node has a name with a hyphen at its end.
+	dirs, err := makeGroups(c.name, "adopted-")
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0o644); err != nil {
+			return fmt.Errorf("making process %d a part of cluster %s: %w", pid, c.name, err)
+		}
+	}
+	return nil
+}
+
 // groupDirs returns all groups below path (CLUSTER or CLUSTER/NODE), in every hierarchy, children before their parents.
 func groupDirs(path string) ([]string, error) {
 	all, err := hierarchies()

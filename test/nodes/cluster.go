@@ -13,8 +13,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // Options say what a cluster's nodes are made of.
@@ -41,9 +39,10 @@ type Cluster struct {
 	keep    func() bool
 	release func()
 
-	mu     sync.Mutex
-	record record
-	nodes  []*Node
+	mu       sync.Mutex
+	record   record
+	nodes    []*Node
+	balancer *Balancer
 }
 
 // NewCluster makes a cluster without nodes. It first removes clusters that killed runs left behind. The first call on a
@@ -159,67 +158,6 @@ func (c *Cluster) node(name, address string) *Node {
 	return &Node{cluster: c, name: name, address: address, dir: filepath.Join(c.dir, "nodes", name)}
 }
 
-// Add makes a node and boots it. On return containerd answers and the images are there. Several may be added at once.
-func (c *Cluster) Add(ctx context.Context, name string) (*Node, error) {
-	n, err := c.register(name)
-	if err != nil {
-		return nil, err
-	}
-	return n, n.begin(ctx)
-}
-
-// AddAll adds several nodes at once, with addresses in the order of the names.
-func (c *Cluster) AddAll(ctx context.Context, names ...string) ([]*Node, error) {
-	var added []*Node
-	for _, name := range names {
-		n, err := c.register(name)
-		if err != nil {
-			return nil, err
-		}
-		added = append(added, n)
-	}
-	group, ctx := errgroup.WithContext(ctx)
-	for _, n := range added {
-		group.Go(func() error { return n.begin(ctx) })
-	}
-	return added, group.Wait()
-}
-
-// register gives the node its address and its place in everyone's /etc/hosts.
-func (c *Cluster) register(name string) (*Node, error) {
-	if !nodeName.MatchString(name) {
-		return nil, fmt.Errorf("node name %q: want a host name without dots (RFC 1123)", name)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	last := firstHost + len(c.record.Nodes)
-	if last > lastHost {
-		return nil, fmt.Errorf("adding node %s: no address is left for more than %d nodes", name, lastHost-firstHost+1)
-	}
-	for _, n := range c.record.Nodes {
-		if strings.EqualFold(n.Name, name) {
-			return nil, fmt.Errorf("adding node %s: there is one already", name)
-		}
-	}
-	n := c.node(name, fmt.Sprintf(addresses, last))
-	c.record.Nodes = append(c.record.Nodes, nodeRecord{Name: name, Address: n.address})
-	c.nodes = append(c.nodes, n)
-	if err := c.writeHosts(); err != nil {
-		return nil, err
-	}
-	return n, c.save()
-}
-
-// writeHosts writes the one file that all nodes see as /etc/hosts, in place, since it is mounted.
-func (c *Cluster) writeHosts() error {
-	var b strings.Builder
-	b.WriteString("127.0.0.1 localhost\n::1 localhost ip6-localhost\n")
-	for _, n := range c.record.Nodes {
-		fmt.Fprintf(&b, "%s %s\n", n.Address, n.Name)
-	}
-	return os.WriteFile(c.hostsFile(), []byte(b.String()), 0o644)
-}
-
 // Keep lets the cluster outlive this process: it stays until someone removes it.
 func (c *Cluster) Keep() error {
 	c.mu.Lock()
@@ -238,6 +176,9 @@ func (c *Cluster) Close() error {
 	c.log("cluster %s is kept: %s", c.name, c.nodeNames())
 	c.log("look:   go run ./test/nodes/cluster shell --name %s NODE", c.name)
 	c.log("remove: go run ./test/nodes/cluster down --name %s", c.name)
+	if len(c.record.Backends) > 0 {
+		c.log("its load balancer ends with this process; to start it again: go run ./test/nodes/cluster balance --name %s", c.name)
+	}
 	return c.Keep()
 }
 
@@ -250,6 +191,9 @@ func (c *Cluster) nodeNames() string {
 }
 
 func (c *Cluster) free() {
+	if c.balancer != nil {
+		c.balancer.Close()
+	}
 	if c.release != nil {
 		c.release()
 	}

@@ -28,7 +28,8 @@ func (s Shape) names() []string {
 }
 
 // Form adds nodes and makes a Kubernetes cluster of them the way a user would: kubeadm init on cp1, and on the others the
-// join commands that it printed. On return all nodes are Ready, CoreDNS is available, and Kubeconfig is there.
+// join commands that it printed. Several control planes have a load balancer in front of them; see Balance. On return all
+// nodes are Ready, CoreDNS is available, and Kubeconfig is there.
 func (c *Cluster) Form(ctx context.Context, shape Shape) error {
 	if shape.ControlPlanes < 1 || shape.Workers < 0 {
 		return errors.New("a Kubernetes cluster has at least one control-plane node and no fewer than 0 workers")
@@ -66,7 +67,14 @@ func (c *Cluster) initialise(ctx context.Context, n *Node, shape Shape) (worker,
 	config := Config{Address: n.address}
 	var flags []string
 	if shape.ControlPlanes > 1 {
-		config.Endpoint = n.address + ":6443"
+		balancer, err := c.Balance(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		if err := balancer.Serve(c.Nodes()[:shape.ControlPlanes]...); err != nil {
+			return nil, nil, err
+		}
+		config.Endpoint = balancer.Endpoint()
 		flags = append(flags, "--upload-certs")
 	}
 	result, err := n.Init(ctx, InitConfig(config), io.Discard, flags...)

@@ -20,7 +20,7 @@ var recipe embed.FS
 // programs are what a node has in /usr/bin besides Debian and kubeadm; those of the second list may be missing in a bundle.
 var (
 	programs = []string{"kubelet", "kubectl", "containerd", "containerd-shim-runc-v2", "ctr", "runc"}
-	extras   = []string{"crictl", "etcdctl", "kubeadm-upstream"}
+	extras   = []string{"crictl", "etcd", "etcdctl", "kubeadm-upstream"}
 )
 
 // enabled units start at boot; silenced ones would only cost time.
@@ -62,7 +62,7 @@ func nodeImage(ctx context.Context, bundle string, log func(string, ...any)) (im
 // identities names what is made of a bundle, after the bundle's contents and this package's recipe. Programs and archives
 // count by name, size and time, since reading hundreds of megabytes at each start would take longer than the start.
 func identities(bundle string) (layer, store string, err error) {
-	parts := []string{"1", strings.Join(enabled, ","), strings.Join(silenced, ",")}
+	parts := []string{"2", strings.Join(enabled, ","), strings.Join(silenced, ",")}
 	err = fs.WalkDir(recipe, "rootfs", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err

@@ -58,9 +58,11 @@ func TestLifeOfNodes(t *testing.T) {
 	t.Run("kill a process", func(t *testing.T) { testKillProcess(t, a) })
 	t.Run("files", func(t *testing.T) { testFiles(t, a) })
 	t.Run("network", func(t *testing.T) { testNetwork(t, c, a, b) })
+	t.Run("load balancer", func(t *testing.T) { testBalancer(t, c, a, b) })
 	t.Run("fingerprint", func(t *testing.T) { testFingerprint(t, a) })
 	t.Run("power cut", func(t *testing.T) { testPowerCut(t, a) })
 	t.Run("reboot", func(t *testing.T) { testReboot(t, b) })
+	t.Run("another machine", func(t *testing.T) { testAnotherMachine(t, c, b) })
 	left, err := Leftovers(c.Name())
 	if err != nil || len(left) < 10 {
 		t.Errorf("a running cluster shows only these remains: %q, %v", left, err)
@@ -225,6 +227,24 @@ func testReboot(t *testing.T, n *Node) {
 	}
 	if after := run(t, n, "cat", "/proc/sys/kernel/random/boot_id"); after == before {
 		t.Error("the node did not boot")
+	}
+}
+
+// testAnotherMachine puts a new machine in the place of one.
+func testAnotherMachine(t *testing.T, c *Cluster, n *Node) {
+	run(t, n, "touch", "/root/mark")
+	if err := c.Scrap(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	again, err := c.AddAt(t.Context(), n.Name(), n.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := run(t, again, "sh", "-c", "ls /root; ip -brief address show eth0"); strings.Contains(got, "mark") || !strings.Contains(got, n.Address()) {
+		t.Errorf("the new machine has:\n%s", got)
+	}
+	if third, err := c.Add(t.Context(), "third"); err != nil || third.Address() != "10.77.0.13" {
+		t.Errorf("another node has the address %s: %v", third.Address(), err)
 	}
 }
 

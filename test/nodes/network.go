@@ -76,6 +76,14 @@ func (n *Node) netFile() string { return filepath.Join(n.dir, "net") }
 // port is the node's link at the switch.
 func (n *Node) port() string { return "port-" + n.address[strings.LastIndexByte(n.address, '.')+1:] }
 
+// hardware is the address of the node's network card. It goes with the address, so that nobody on the switch is misled by
+// what he remembers of a node that has booted, or that took another one's place.
+func (n *Node) hardware() string {
+	var host byte
+	fmt.Sscanf(n.address, addresses, &host)
+	return fmt.Sprintf("02:00:0a:4d:00:%02x", host)
+}
+
 // plugIn gives the node a new, empty network namespace with eth0, its address and the routes it knows.
 func (n *Node) plugIn(ctx context.Context) error {
 	if err := n.unplug(ctx); err != nil {
@@ -85,7 +93,7 @@ func (n *Node) plugIn(ctx context.Context) error {
 		return err
 	}
 	err := links(ctx, n.cluster.switchFile(),
-		"link add "+n.port()+" type veth peer name eth0 netns "+n.netFile(),
+		"link add "+n.port()+" type veth peer name eth0 address "+n.hardware()+" netns "+n.netFile(),
 		"link set "+n.port()+" master br0",
 		"link set "+n.port()+" up",
 	)
@@ -135,34 +143,46 @@ func (n *Node) Connect(ctx context.Context) error {
 
 // Dial connects to an address in the cluster's network, from outside of the nodes. It fits rest.Config.Dial and
 // http.Transport.DialContext. Names are not resolved: the address must be numeric.
-func (c *Cluster) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+func (c *Cluster) Dial(ctx context.Context, network, address string) (conn net.Conn, err error) {
 	if name, _, err := net.SplitHostPort(address); err != nil || net.ParseIP(name) == nil {
 		return nil, fmt.Errorf("dialling %s in cluster %s: want a numeric address and a port", address, c.name)
 	}
-	type dialled struct {
-		conn net.Conn
-		err  error
-	}
-	result := make(chan dialled, 1)
+	err = within(c.switchFile(), func() error {
+		dialer := net.Dialer{Timeout: 30 * time.Second}
+		conn, err = dialer.DialContext(ctx, network, address)
+		return err
+	})
+	return conn, err
+}
+
+// listen opens a port at one of the switch's own addresses. Connections to it are accepted in this process.
+func (c *Cluster) listen(address string) (listener net.Listener, err error) {
+	err = within(c.switchFile(), func() error {
+		listener, err = net.Listen("tcp", address)
+		return err
+	})
+	return listener, err
+}
+
+// within calls do in a network namespace. Sockets made there stay there, whoever uses them.
+func within(namespace string, do func() error) error {
+	done := make(chan error, 1)
 	go func() {
 		// Never unlocked: the thread is in the wrong namespace and must end with this goroutine.
 		runtime.LockOSThread()
-		conn, err := dialIn(ctx, c.switchFile(), network, address)
-		result <- dialled{conn, err}
+		done <- enter(namespace, do)
 	}()
-	d := <-result
-	return d.conn, d.err
+	return <-done
 }
 
-func dialIn(ctx context.Context, namespace, network, address string) (net.Conn, error) {
+func enter(namespace string, do func() error) error {
 	f, err := os.Open(namespace)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer f.Close()
 	if err := unix.Setns(int(f.Fd()), unix.CLONE_NEWNET); err != nil {
-		return nil, fmt.Errorf("entering network namespace %s: %w", namespace, err)
+		return fmt.Errorf("entering network namespace %s: %w", namespace, err)
 	}
-	dialer := net.Dialer{Timeout: 30 * time.Second}
-	return dialer.DialContext(ctx, network, address)
+	return do()
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -104,6 +105,10 @@ func (n *Node) launch() (ended <-chan struct{}, err error) {
 		return nil, err
 	}
 	defer console.Close()
+	// A node outlives this process, and must not keep open what this one got from its parent, such as a lock.
+	if err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return nil, fmt.Errorf("keeping open files from the node: %w", err)
+	}
 	cmd := exec.Command("unshare", "--mount", "--propagation", "slave", "sh", "-c", string(script))
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "NODE=" + n.dir, "MACHINE=" + n.cluster.name + "-" + n.name,

@@ -40,8 +40,16 @@ func TestAddressesAreTakenInOrderAndOnce(t *testing.T) {
 	if _, err := c.register("N1"); err == nil {
 		t.Error("two nodes may have names that differ in case only")
 	}
-	for len(c.record.Nodes) <= lastHost-firstHost {
-		c.record.Nodes = append(c.record.Nodes, nodeRecord{})
+	if _, err := c.registerAt("n3", "10.77.0.12"); err == nil {
+		t.Error("two nodes have one address")
+	}
+	for _, address := range []string{"10.77.0.2", "10.77.0.251", "192.0.2.7", ""} {
+		if _, err := c.registerAt("n3", address); err == nil {
+			t.Errorf("a node got the address %q", address)
+		}
+	}
+	if _, err := c.registerAt("n3", "10.77.0.250"); err != nil {
+		t.Error(err)
 	}
 	if _, err := c.register("full"); err == nil {
 		t.Error("a node got an address beyond the network's end")

@@ -29,6 +29,9 @@ type record struct {
 	Layers []string     `json:"layers"`
 	Store  string       `json:"store"`
 	Nodes  []nodeRecord `json:"nodes"`
+	Last   int          `json:"last"` // the highest number that a node had as the end of its address
+
+	Backends []string `json:"backends,omitempty"` // of the load balancer
 }
 
 type nodeRecord struct {

@@ -21,6 +21,7 @@ const usage = `Usage:
   cluster exec [--name dev] NODE -- CMD ...    a command on a node
   cluster kubectl [--name dev] -- ARGS ...     kubectl from outside the nodes
   cluster list                                 clusters and their nodes
+  cluster balance [--name dev]                 be the load balancer of a cluster whose own one has ended
   cluster down [--name dev] [--all]            remove a cluster, or all of them
 `
 
@@ -43,7 +44,7 @@ func run(ctx context.Context, args []string) error {
 		return errors.New("no command was given")
 	}
 	commands := map[string]func(context.Context, []string) error{
-		"up": up, "shell": shell, "exec": execute, "kubectl": kubectl, "list": list, "down": down,
+		"up": up, "shell": shell, "exec": execute, "kubectl": kubectl, "list": list, "down": down, "balance": balance,
 	}
 	command, ok := commands[args[0]]
 	if !ok {

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
 
 	"kubeadm/test/nodes"
 )
@@ -35,7 +38,64 @@ func up(ctx context.Context, args []string) error {
 	if err := c.Keep(); err != nil {
 		return errors.Join(err, c.Close())
 	}
+	if err := entrust(ctx, c); err != nil {
+		return err
+	}
 	explain(c)
+	return nil
+}
+
+// entrust lets a process of its own go on with the load balancer, if the cluster has one, since this process ends.
+func entrust(ctx context.Context, c *nodes.Cluster) error {
+	if !c.Balanced() {
+		return nil
+	}
+	b, err := c.Balance(ctx)
+	if err != nil {
+		return err
+	}
+	b.Close()
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	log, err := os.Create(filepath.Join(c.Dir(), "balancer.log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := exec.Command(self, "balance", "--name", c.Name())
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	if err := c.Adopt(cmd.Process.Pid); err != nil {
+		return errors.Join(err, cmd.Process.Kill())
+	}
+	return cmd.Process.Release()
+}
+
+// balance is the load balancer of a cluster, until it is interrupted or the cluster is removed.
+func balance(ctx context.Context, args []string) error {
+	flags, name := newFlags("balance")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	c, err := nodes.Open(*name)
+	if err != nil {
+		return err
+	}
+	if !c.Balanced() {
+		return fmt.Errorf("cluster %s has no load balancer: one control plane needs none", *name)
+	}
+	b, err := c.Balance(ctx)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	progress()("balancing at %s", b.Endpoint())
+	<-ctx.Done()
 	return nil
 }
 
@@ -48,7 +108,7 @@ func abandon(c *nodes.Cluster) error {
 		return err
 	}
 	explain(c)
-	return nil
+	return entrust(context.Background(), c)
 }
 
 func explain(c *nodes.Cluster) {

@@ -1,0 +1,119 @@
+package nodes
+
+import (
+	"io"
+	"strings"
+	"testing"
+	"time"
+)
+
+// testBalancer lets two nodes answer with their names at the API server's port.
+func testBalancer(t *testing.T, c *Cluster, a, b *Node) {
+	balancer, err := c.Balance(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer balancer.Close()
+	if err := balancer.Serve(a, b); err != nil {
+		t.Fatal(err)
+	}
+	answering(t, a, serverPort, "SYSTEM:hostname")
+	second := answering(t, b, serverPort, "SYSTEM:hostname")
+	ask := func() (string, time.Duration, error) {
+		start := time.Now()
+		conn, err := c.Dial(t.Context(), "tcp", balancer.Endpoint())
+		if err != nil {
+			return "", 0, err
+		}
+		defer conn.Close()
+		said, err := io.ReadAll(conn)
+		return strings.TrimSpace(string(said)), time.Since(start), err
+	}
+	seen := make(map[string]int)
+	count := func() map[string]int {
+		clear(seen)
+		for range 10 {
+			said, _, err := ask()
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen[said]++
+		}
+		return seen
+	}
+	if count(); seen[a.Name()] != 5 || seen[b.Name()] != 5 {
+		t.Errorf("of ten answers, these by each: %v", seen)
+	}
+	if err := second.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if count(); seen[a.Name()] != 10 {
+		t.Errorf("of ten answers when only one is there, these by each: %v", seen)
+	}
+	balancer.Hold(time.Second)
+	if said, took, err := ask(); said != a.Name() || took < 900*time.Millisecond || took > 3*time.Second {
+		t.Errorf("a balancer that holds connections for a second answered %q after %s: %v", said, took, err)
+	}
+	balancer.Refuse()
+	if said, _, err := ask(); err == nil || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("a balancer that refuses answered %q: %v", said, err)
+	}
+	if err := balancer.Open(); err != nil {
+		t.Fatal(err)
+	}
+	if said, _, err := ask(); said != a.Name() {
+		t.Errorf("a balancer that is open again answered %q: %v", said, err)
+	}
+	testFlapping(t, c, balancer, a)
+}
+
+// testFlapping keeps a connection open that would last for ever.
+func testFlapping(t *testing.T, c *Cluster, balancer *Balancer, n *Node) {
+	answering(t, n, "6444", "PIPE")
+	balancer.mu.Lock()
+	balancer.backends = []string{n.Address() + ":6444"}
+	balancer.mu.Unlock()
+	echoed := func(conn io.ReadWriter) error {
+		if _, err := conn.Write([]byte("x")); err != nil {
+			return err
+		}
+		_, err := conn.Read(make([]byte, 1))
+		return err
+	}
+	conn, err := c.Dial(t.Context(), "tcp", balancer.Endpoint())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := echoed(conn); err != nil {
+		t.Fatal(err)
+	}
+	balancer.Flap(true)
+	defer balancer.Flap(false)
+	start := time.Now()
+	for echoed(conn) == nil {
+		if time.Since(start) > 20*time.Second {
+			t.Fatal("a flapping balancer cut nothing in 20 seconds")
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// answering lets socat answer each connection to a port of a node.
+func answering(t *testing.T, n *Node, port, how string) *Process {
+	t.Helper()
+	server, err := n.Start(t.Context(), "socat", "TCP-LISTEN:"+port+",fork,reuseaddr", how)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		server.Kill()
+		server.Wait()
+	})
+	// Asked from the node itself, since a connection counts.
+	await := []string{"sh", "-c", "until ss --no-header --listening --tcp --numeric | grep -q :" + port + "; do sleep 0.05; done"}
+	if _, err := n.Run(t.Context(), await...); err != nil {
+		t.Fatal(err)
+	}
+	return server
+}

@@ -1,0 +1,116 @@
+package nodes
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Add makes a node and boots it. On return containerd answers and the images are there. Several may be added at once.
+func (c *Cluster) Add(ctx context.Context, name string) (*Node, error) {
+	n, err := c.register(name)
+	if err != nil {
+		return nil, err
+	}
+	return n, n.begin(ctx)
+}
+
+// AddAt is Add with an address of the caller's choice, which no other node may have.
+func (c *Cluster) AddAt(ctx context.Context, name, address string) (*Node, error) {
+	n, err := c.registerAt(name, address)
+	if err != nil {
+		return nil, err
+	}
+	return n, n.begin(ctx)
+}
+
+// AddAll adds several nodes at once, with addresses in the order of the names.
+func (c *Cluster) AddAll(ctx context.Context, names ...string) ([]*Node, error) {
+	var added []*Node
+	for _, name := range names {
+		n, err := c.register(name)
+		if err != nil {
+			return nil, err
+		}
+		added = append(added, n)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, n := range added {
+		group.Go(func() error { return n.begin(ctx) })
+	}
+	return added, group.Wait()
+}
+
+// register gives the node an address that no node has had yet, and its place in everyone's /etc/hosts.
+func (c *Cluster) register(name string) (*Node, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	next := max(firstHost, c.record.Last+1)
+	if next > lastHost {
+		return nil, fmt.Errorf("adding node %s: no address is left after %d nodes", name, lastHost-firstHost+1)
+	}
+	return c.enlist(name, next)
+}
+
+func (c *Cluster) registerAt(name, address string) (*Node, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for host := firstHost; host <= lastHost; host++ {
+		if fmt.Sprintf(addresses, host) == address {
+			return c.enlist(name, host)
+		}
+	}
+	return nil, fmt.Errorf("adding node %s: want an address from "+addresses+" to "+addresses+", not %q", name, firstHost, lastHost, address)
+}
+
+// enlist makes a node of a name and a number in the network that both are free. The caller holds the lock.
+func (c *Cluster) enlist(name string, host int) (*Node, error) {
+	if !nodeName.MatchString(name) {
+		return nil, fmt.Errorf("node name %q: want a host name without dots (RFC 1123)", name)
+	}
+	n := c.node(name, fmt.Sprintf(addresses, host))
+	for _, other := range c.record.Nodes {
+		if strings.EqualFold(other.Name, name) || other.Address == n.address {
+			return nil, fmt.Errorf("adding node %s with address %s: there is %s with address %s", name, n.address, other.Name, other.Address)
+		}
+	}
+	c.record.Nodes = append(c.record.Nodes, nodeRecord{Name: name, Address: n.address})
+	c.record.Last = max(c.record.Last, host)
+	c.nodes = append(c.nodes, n)
+	if err := c.writeHosts(); err != nil {
+		return nil, err
+	}
+	return n, c.save()
+}
+
+// Scrap is the end of a machine: its power goes, and its disk is thrown away. Name and address are free for another one.
+func (c *Cluster) Scrap(ctx context.Context, n *Node) error {
+	if err := n.Kill(ctx); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(n.dir); err != nil {
+		return fmt.Errorf("scrapping %s: %w", n.name, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.nodes = slices.DeleteFunc(c.nodes, func(other *Node) bool { return other == n })
+	c.record.Nodes = slices.DeleteFunc(c.record.Nodes, func(r nodeRecord) bool { return r.Name == n.name })
+	if err := c.writeHosts(); err != nil {
+		return err
+	}
+	return c.save()
+}
+
+// writeHosts writes the one file that all nodes see as /etc/hosts, in place, since it is mounted.
+func (c *Cluster) writeHosts() error {
+	var b strings.Builder
+	b.WriteString("127.0.0.1 localhost\n::1 localhost ip6-localhost\n")
+	for _, n := range c.record.Nodes {
+		fmt.Fprintf(&b, "%s %s\n", n.Address, n.Name)
+	}
+	return os.WriteFile(c.hostsFile(), []byte(b.String()), 0o644)
+}

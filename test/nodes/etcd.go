@@ -1,0 +1,137 @@
+package nodes
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"text/template"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Etcd is an etcd cluster on nodes of its own, for a Kubernetes cluster that keeps its data outside of its machines.
+type Etcd struct {
+	members []*Node
+}
+
+const etcdPKI = "/etc/kubernetes/pki/etcd/"
+
+var etcdUnit = template.Must(template.New("etcd.service").Parse(`[Unit]
+Description=etcd
+After=network.target
+
+[Service]
+Type=notify
+ExecStart=/usr/bin/etcd --name={{.Name}} --data-dir=/var/lib/etcd \
+	--listen-client-urls=https://127.0.0.1:2379,https://{{.Address}}:2379 --advertise-client-urls=https://{{.Address}}:2379 \
+	--listen-peer-urls=https://{{.Address}}:2380 --initial-advertise-peer-urls=https://{{.Address}}:2380 \
+	--initial-cluster={{.All}} --initial-cluster-state=new \
+	--client-cert-auth --trusted-ca-file={{.PKI}}ca.crt --cert-file={{.PKI}}server.crt --key-file={{.PKI}}server.key \
+	--peer-client-cert-auth --peer-trusted-ca-file={{.PKI}}ca.crt --peer-cert-file={{.PKI}}peer.crt --peer-key-file={{.PKI}}peer.key
+Restart=always
+RestartSec=1
+
+[Install]
+WantedBy=multi-user.target
+`))
+
+// StartEtcd makes an etcd cluster of nodes that have nothing else to do: certificates by phases of kubeadm init, from an
+// authority that the first node makes, and etcd as a service of systemd. On return it is well.
+func StartEtcd(ctx context.Context, members ...*Node) (*Etcd, error) {
+	e := &Etcd{members: members}
+	var authority map[string][]byte
+	for _, n := range members {
+		if err := n.put(authority); err != nil {
+			return nil, err
+		}
+		if err := n.etcdCertificates(ctx); err != nil {
+			return nil, fmt.Errorf("making certificates of etcd: %w", err)
+		}
+		var err error
+		if authority, err = n.take(etcdPKI+"ca.crt", etcdPKI+"ca.key"); err != nil {
+			return nil, err
+		}
+	}
+	// A member is not well before it has found the others.
+	group, ctx := errgroup.WithContext(ctx)
+	for _, n := range members {
+		group.Go(func() error { return e.start(ctx, n) })
+	}
+	return e, group.Wait()
+}
+
+func (n *Node) etcdCertificates(ctx context.Context) error {
+	if err := n.WriteFile(initConfigFile, []byte(InitConfig(Config{Address: n.address})), 0o600); err != nil {
+		return err
+	}
+	for _, phase := range []string{"etcd-ca", "etcd-server", "etcd-peer", "apiserver-etcd-client"} {
+		if _, err := n.Run(ctx, "kubeadm", "init", "phase", "certs", phase, "--config", initConfigFile); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *Etcd) start(ctx context.Context, n *Node) error {
+	var all []string
+	for _, m := range e.members {
+		all = append(all, m.name+"=https://"+m.address+":2380")
+	}
+	var unit strings.Builder
+	values := map[string]string{"Name": n.name, "Address": n.address, "All": strings.Join(all, ","), "PKI": etcdPKI}
+	if err := etcdUnit.Execute(&unit, values); err != nil {
+		return err
+	}
+	if err := n.WriteFile("/etc/systemd/system/etcd.service", []byte(unit.String()), 0o644); err != nil {
+		return err
+	}
+	if _, err := n.Run(ctx, "systemctl", "enable", "--quiet", "--now", "etcd"); err != nil {
+		log, _ := n.Run(ctx, "journalctl", "--no-pager", "--lines=20", "--unit=etcd")
+		return fmt.Errorf("starting etcd on %s: %w\n%s", n.name, err, log.Stdout)
+	}
+	return nil
+}
+
+// etcdClient are the files by which an API server is let in.
+var etcdClient = []string{etcdPKI + "ca.crt", "/etc/kubernetes/pki/apiserver-etcd-client.crt", "/etc/kubernetes/pki/apiserver-etcd-client.key"}
+
+// Admit gives a node what API servers need to be let in.
+func (e *Etcd) Admit(n *Node) error {
+	files, err := e.members[0].take(etcdClient...)
+	if err != nil {
+		return err
+	}
+	return n.put(files)
+}
+
+// Config is what to add to ClusterConfiguration; see Config.Cluster.
+func (e *Etcd) Config() string {
+	var endpoints []string
+	for _, n := range e.members {
+		endpoints = append(endpoints, "https://"+n.address+":2379")
+	}
+	return fmt.Sprintf("etcd:\n  external:\n    endpoints: [%s]\n    caFile: %s\n    certFile: %s\n    keyFile: %s\n",
+		strings.Join(endpoints, ", "), etcdClient[0], etcdClient[1], etcdClient[2])
+}
+
+// take reads files of a node.
+func (n *Node) take(names ...string) (map[string][]byte, error) {
+	files := make(map[string][]byte)
+	for _, name := range names {
+		var err error
+		if files[name], err = n.ReadFile(name); err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
+}
+
+// put writes files that may hold secrets.
+func (n *Node) put(files map[string][]byte) error {
+	for name, data := range files {
+		if err := n.WriteFile(name, data, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
