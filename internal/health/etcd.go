@@ -27,7 +27,7 @@ func EtcdMember(n *node.Node, via change.Etcd) world.Condition {
 			own := roll.At(n.PeerURL())
 			switch {
 			case own == nil:
-				return world.GiveUp(errors.New("it was removed from etcd meanwhile; give the same command again to add it once more"))
+				return world.GiveUp(errors.New("it was removed from etcd meanwhile: kubeadm reset, then join this machine again"))
 			case !own.Learner:
 				return nil
 			case own.Name == "":

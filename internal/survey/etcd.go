@@ -101,6 +101,12 @@ func (r Roll) find(is func(change.Member) bool) *change.Member {
 	return &r.Members[i]
 }
 
+// Without is the roll as if the member with that peer URL were not on it.
+func (r Roll) Without(peerURL string) Roll {
+	r.Members = slices.DeleteFunc(slices.Clone(r.Members), func(m change.Member) bool { return slices.Contains(m.PeerURLs, peerURL) })
+	return r
+}
+
 // Down are the voters that do not answer or are not well.
 func (r Roll) Down() []change.Member {
 	return slices.DeleteFunc(slices.Clone(r.Members), func(m change.Member) bool { return m.Learner || r.Silent[m.ID] == nil })

@@ -28,6 +28,7 @@ type queue struct {
 	n       *node.Node
 	via     change.Etcd
 	refused bool                 // etcd did not take the member though it was its turn
+	heard   time.Time            // when etcd answered last
 	first   uint64               // ID of the learner that was there at the last look
 	since   time.Time            // when it was seen first
 	away    map[uint64]time.Time // since when a voter does not answer
@@ -54,13 +55,18 @@ func announce(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) e
 // turn holds when no other member is being added, or when this machine's member has been added already. Once
 // etcd has refused it nevertheless, all that vote must be there.
 func (q *queue) turn() world.Condition {
+	q.heard = time.Time{}
 	return world.Condition{
 		Name:    "etcd to be ready for one more member",
 		Timeout: turns * q.n.Timeouts.EtcdAPI,
 		Check: func(ctx context.Context, r change.Reader) error {
 			roll, err := survey.CallRoll(ctx, r, q.via)
-			if err != nil || roll.At(q.n.PeerURL()) != nil {
-				return err
+			if err != nil {
+				return q.unheard(err, r.Now())
+			}
+			q.heard = r.Now()
+			if roll.At(q.n.PeerURL()) != nil {
+				return nil
 			}
 			if other := roll.Learner(); other != nil {
 				return q.behind(*other, r.Now())
@@ -71,6 +77,17 @@ func (q *queue) turn() world.Condition {
 			return q.complete(roll, r.Now())
 		},
 	}
+}
+
+// unheard gives up on an etcd that has not answered for the time of one question: the line is long, but it must move.
+func (q *queue) unheard(err error, now time.Time) error {
+	if q.heard.IsZero() {
+		q.heard = now
+	}
+	if now.Sub(q.heard) < q.n.Timeouts.EtcdAPI {
+		return err
+	}
+	return world.GiveUp(err)
 }
 
 // behind tells of the learner that is before this machine, and gives up on one that does not come to an end.

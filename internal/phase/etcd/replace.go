@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/flag"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
@@ -28,8 +29,8 @@ func replace(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) er
 	return nil
 }
 
-// departed are the members to remove before this machine's can be added: those that the user gives up, and a learner
-// of this machine's whose data are lost. A voter is never given up without being asked, nor where
+// departed are the members to remove before this machine's can be added: what is left of an earlier life of this
+// machine, and those that the user gives up. A voter is never given up without being asked, nor where
 // that would cost the quorum. All errors tell what to do.
 func departed(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) ([]change.Member, error) {
 	roll, err := survey.CallRoll(ctx, e.World, via)
@@ -40,18 +41,19 @@ func departed(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) (
 	if err != nil {
 		return nil, err
 	}
+	others := roll.Without(n.PeerURL())
 	for _, name := range n.Join.ReplaceMembers {
-		m := roll.Called(name)
-		if m == nil {
-			e.Say("etcd has no member %s: there is nothing to replace", name)
-			continue
-		}
-		if roll.Silent[m.ID] == nil {
+		m := others.Called(name)
+		switch {
+		case m == nil:
+			e.Say("etcd has no other member %s: there is nothing to replace", name)
+		case roll.Silent[m.ID] == nil:
 			return nil, problem.New("", fmt.Errorf("etcd member %s at %s answers: it is not to be replaced while its machine runs", name, m.PeerURLs),
 				"leave out --replace-member="+name,
 				"or let that machine leave first: kubeadm reset")
+		case !slices.ContainsFunc(stale, func(known change.Member) bool { return known.ID == m.ID }):
+			stale = append(stale, *m)
 		}
-		stale = append(stale, *m)
 	}
 	return stale, affordable(roll, stale)
 }
@@ -68,33 +70,34 @@ func affordable(roll survey.Roll, stale []change.Member) error {
 	return nil
 }
 
-// former finds what is left in etcd of an earlier life of this machine, by its address and by its name. What
-// has no vote may go at once; the user is asked for the rest.
+// former finds what is left in etcd of an earlier life of this machine, by its address and by its name. A learner at
+// its address may go at once; the user is asked for the rest. One of its name elsewhere may be that
+// of another machine which joins just now.
 func former(ctx context.Context, e *flow.Env, n *node.Node, roll survey.Roll) ([]change.Member, error) {
 	data, err := hasData(ctx, e.World, n)
 	if err != nil {
 		return nil, err
 	}
-	m, what := roll.At(n.PeerURL()), "address"
-	if m != nil && (m.Name == "" || data) {
+	m, of, choose := roll.At(n.PeerURL()), "address", flag.APIServerAdvertise
+	switch {
+	case m != nil && (m.Name == "" || data):
 		return nil, nil // has never started, or goes on with its data
-	}
-	if m == nil {
-		if m, what = roll.Called(n.Name), "name"; m == nil {
+	case data:
+		return nil, problem.New("", fmt.Errorf("%s holds the data of a member that etcd has no more: somebody has removed it", n.Cluster.Etcd.DataDir),
+			"remove the data, and what else the earlier join left: kubeadm reset; then join this machine again")
+	case m == nil:
+		if m, of, choose = roll.Called(n.Name), "name", flag.NodeName; m == nil {
 			return nil, nil
-		}
-		if roll.Silent[m.ID] == nil {
-			return nil, problem.New("", fmt.Errorf("etcd has a member %s at %s already, and it answers: another machine has this name", m.Name, m.PeerURLs),
-				"choose another name with --node-name")
 		}
 	}
 	switch {
-	case m.Learner:
+	case roll.Silent[m.ID] == nil:
+		return nil, problem.New("", fmt.Errorf("etcd has a member %s at %s already, and it answers: another machine has this %s", survey.NameOf(*m), m.PeerURLs, of),
+			fmt.Sprintf("choose another %s with --%s", of, choose))
+	case agreed(n, *m), m.Learner && of == "address":
 		return []change.Member{*m}, nil
-	case agreed(n, *m):
-		return nil, nil
 	}
-	return nil, problem.New("", fmt.Errorf("etcd has a member %s at %s that does not answer: it is of an earlier machine of this %s", m.Name, m.PeerURLs, what),
+	return nil, problem.New("", fmt.Errorf("etcd has a member %s at %s that does not answer: it is of an earlier machine of this %s", survey.NameOf(*m), m.PeerURLs, of),
 		gone(*m), "if its data are still needed, bring that machine back instead")
 }
 
