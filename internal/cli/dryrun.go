@@ -10,9 +10,11 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/flow"
+	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/kubelet"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/release"
 	"kubeadm/internal/world/preview"
 )
 
@@ -35,6 +37,8 @@ func (p *program) preview(ctx context.Context, s *session, n *node.Node) error {
 		BootstrapConfig:   n.Paths.BootstrapKubeconfig(),
 		KubeletKubeconfig: n.Paths.KubeletKubeconfig(),
 		RotatedCert:       kubelet.RotatedCertificate(n),
+		OwnServer:         n.Paths.Manifest(release.APIServer),
+		OwnEtcd:           n.Paths.Manifest(manifest.Etcd),
 	})
 	return nil
 }

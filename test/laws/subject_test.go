@@ -20,6 +20,7 @@ import (
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/release"
 	"kubeadm/internal/workflow"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/memory"
@@ -71,7 +72,7 @@ func (s subject) paths() preview.Paths {
 	return preview.Paths{
 		Node: s.node, Certificates: p.Certificates, KubeletConfig: p.KubeletConfig(),
 		BootstrapConfig: p.BootstrapKubeconfig(), KubeletKubeconfig: p.KubeletKubeconfig(),
-		RotatedCert: rotated,
+		RotatedCert: rotated, OwnServer: p.Manifest(release.APIServer), OwnEtcd: p.Manifest(manifest.Etcd),
 	}
 }
 

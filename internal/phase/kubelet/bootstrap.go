@@ -28,11 +28,13 @@ var WaitBootstrap = flow.Phase{
 		if err != nil {
 			return err
 		}
-		err = health.Patiently(ctx, e, n, func() error { return e.Await(ctx, health.Kubelet(ctx, e.World, n)) })
+		err = health.Patiently(ctx, e, n, func() error {
+			if err := e.Await(ctx, health.Kubelet(ctx, e.World, n)); err != nil {
+				return health.KubeletHelp(err)
+			}
+			return ownServer(ctx, e, n)
+		})
 		if err != nil {
-			return health.KubeletHelp(err)
-		}
-		if err := ownServer(ctx, e, n); err != nil {
 			return err
 		}
 		own, err := approvable(ctx, e, n, bootstrapped(n))

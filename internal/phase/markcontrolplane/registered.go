@@ -2,26 +2,28 @@ package markcontrolplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"time"
+	"io/fs"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/world"
 )
 
 // registered holds once the kubelet has made its Node and labelled it with its host name,
 // which comes after all else that a kubelet says of its Node at first.
-func registered(mark change.LabelNode, timeout time.Duration) world.Condition {
+func registered(n *node.Node, mark change.LabelNode) world.Condition {
 	return world.Condition{
 		Name:    "the kubelet to register node " + mark.Name,
-		Timeout: timeout,
+		Timeout: n.Timeouts.KubernetesAPI,
 		Check: func(ctx context.Context, r change.Reader) error {
 			u, err := r.Object(ctx, mark.Ref())
 			if err != nil {
-				return problem.New("", err, "see what the kubelet says: journalctl -xeu kubelet")
+				return problem.New("", err, append(pending(ctx, r, n), "see what the kubelet says: journalctl -xeu kubelet")...)
 			}
 			if _, ok := u.GetLabels()[corev1.LabelHostname]; !ok {
 				return fmt.Errorf("it has no label %s yet", corev1.LabelHostname)
@@ -29,4 +31,12 @@ func registered(mark change.LabelNode, timeout time.Duration) world.Condition {
 			return nil
 		},
 	}
+}
+
+// pending tells which phase to run where the kubelet has no credential of its own yet.
+func pending(ctx context.Context, r change.Reader, n *node.Node) []string {
+	if _, err := r.Stat(ctx, n.Paths.KubeletKubeconfig()); !errors.Is(err, fs.ErrNotExist) || !n.Joins() {
+		return nil
+	}
+	return []string{n.Paths.KubeletKubeconfig() + " does not exist: run the kubelet-wait-bootstrap phase first"}
 }

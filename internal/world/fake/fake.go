@@ -102,6 +102,10 @@ func (w *World) kubelet(ctx context.Context) error {
 	}
 	made := []change.Change{}
 	if boot, err := w.ReadFile(ctx, dir+"/bootstrap-kubelet.conf"); err == nil {
+		// That of a control plane asks the API server beside it and nobody else.
+		if w.isOwn(string(boot)) && !w.runs(ctx, "kube-apiserver") {
+			return nil
+		}
 		made = append(made, change.WriteFile{Path: dir + "/kubelet.conf", Data: boot, Mode: 0o600, Secret: true})
 	} else if _, err := w.ReadFile(ctx, dir+"/kubelet.conf"); err != nil {
 		return nil

@@ -32,6 +32,9 @@ func (w *World) believe(ctx context.Context, c change.SetService) error {
 	if c.Name != "kubelet" || !c.Active {
 		return nil
 	}
+	if w.asksTooEarly(ctx) {
+		return nil
+	}
 	made := []change.WriteFile{{Path: w.paths.RotatedCert, Mode: 0o600, Secret: true}}
 	if bootstrap, err := w.ReadFile(ctx, w.paths.BootstrapConfig); err == nil {
 		made = append(made, change.WriteFile{Path: w.paths.KubeletKubeconfig, Data: bootstrap, Mode: 0o600, Secret: true})
@@ -53,4 +56,11 @@ func (w *World) believeNode(ctx context.Context) error {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: w.paths.Node, Labels: map[string]string{corev1.LabelHostname: w.paths.Node}}}
 	node.SetGroupVersionKind(change.NodeKind)
 	return w.believed.Do(ctx, change.ApplyObject{Object: node})
+}
+
+// asksTooEarly tells whether the kubelet would ask the API server beside it for a certificate while that one still
+// lacks its etcd, as on a machine that is to become one more control plane.
+func (w *World) asksTooEarly(ctx context.Context) bool {
+	exists := func(file string) bool { _, err := w.Stat(ctx, file); return err == nil }
+	return exists(w.paths.BootstrapConfig) && exists(w.paths.OwnServer) && !exists(w.paths.OwnEtcd)
 }

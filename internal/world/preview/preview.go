@@ -43,12 +43,13 @@ const (
 
 // Paths says where the files of a machine are, so that what is made of them can be made believe.
 type Paths struct {
-	Node              string // name of this machine's Node object
-	Certificates      string // kept as a tree below the folder; all other files lie flat in it
-	KubeletConfig     string
-	BootstrapConfig   string // the kubelet trades it for KubeletKubeconfig
-	KubeletKubeconfig string
-	RotatedCert       string // what the kubelet keeps its client certificate in
+	Node               string // name of this machine's Node object
+	Certificates       string // kept as a tree below the folder; all other files lie flat in it
+	KubeletConfig      string
+	BootstrapConfig    string // the kubelet trades it for KubeletKubeconfig
+	KubeletKubeconfig  string
+	RotatedCert        string // what the kubelet keeps its client certificate in
+	OwnServer, OwnEtcd string // manifests of the API server and the etcd of this machine
 }
 
 // New previews on top of real and keeps copies of files below dir.
