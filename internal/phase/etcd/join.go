@@ -14,6 +14,7 @@ import (
 	"kubeadm/internal/health"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
+	"kubeadm/internal/problem"
 	"kubeadm/internal/survey"
 	"kubeadm/internal/world"
 )
@@ -144,20 +145,45 @@ func quorum(n *node.Node, via change.Etcd) world.Condition {
 		Check: func(ctx context.Context, r change.Reader) error {
 			roll, err := survey.CallRoll(ctx, r, via)
 			if err != nil {
-				return err
+				return unasked(err)
 			}
 			return roll.Quorum()
 		},
 	}
 }
 
+// callRoll calls the roll, if need be again and again: while etcd chooses a leader it tells nobody who its members are.
+func callRoll(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) (survey.Roll, error) {
+	roll, err := survey.CallRoll(ctx, e.World, via)
+	if err == nil {
+		return roll, nil
+	}
+	err = e.Await(ctx, world.Condition{
+		Name:    "etcd to tell who its members are",
+		Timeout: n.Timeouts.EtcdAPI,
+		Check: func(ctx context.Context, r change.Reader) (err error) {
+			roll, err = survey.CallRoll(ctx, r, via)
+			return unasked(err)
+		},
+	})
+	return roll, err
+}
+
+// unasked gives up where etcd cannot even be asked, as the files are missing that this takes.
+func unasked(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return world.GiveUp(problem.New("", err, "run the control-plane-prepare/certs phase first"))
+	}
+	return err
+}
+
 // run writes the member's manifest. Once a member has started, its data say whom it knows, and not the manifest.
 func run(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) error {
-	all, err := e.World.Members(ctx, via)
+	roll, err := callRoll(ctx, e, n, via)
 	if err != nil {
 		return err
 	}
-	own := survey.Roll{Members: all}.At(n.PeerURL())
+	own := roll.At(n.PeerURL())
 	if own == nil {
 		return fmt.Errorf("etcd has lost the member at %s that was announced a moment ago: somebody else has removed it", n.PeerURL())
 	}
@@ -170,7 +196,7 @@ func run(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) error 
 	if err != nil {
 		return err
 	}
-	host.Members = all
+	host.Members = roll.Members
 	data, err := manifest.StaticPodFile(manifest.Etcd, n, host, patches)
 	if err != nil {
 		return err

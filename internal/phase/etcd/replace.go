@@ -33,7 +33,7 @@ func replace(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) er
 // machine, and those that the user gives up. A voter is never given up without being asked, nor where
 // that would cost the quorum. All errors tell what to do.
 func departed(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) ([]change.Member, error) {
-	roll, err := survey.CallRoll(ctx, e.World, via)
+	roll, err := callRoll(ctx, e, n, via)
 	if err != nil {
 		return nil, err
 	}
