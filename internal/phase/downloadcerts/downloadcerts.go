@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/discovery"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
@@ -91,7 +92,7 @@ func complete(ctx context.Context, e *flow.Env, places map[string]string) bool {
 func lent(ctx context.Context, e *flow.Env, n *node.Node) (map[string][]byte, error) {
 	ref := change.Ref{GVK: corev1.SchemeGroupVersion.WithKind("Secret"), Namespace: "kube-system", Name: manifest.CertsSecret,
 		As: change.Identity{Config: n.Bootstrap}}
-	u, err := e.World.Object(ctx, ref)
+	u, err := discovery.Object(ctx, e, ref)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
 		return nil, problem.New("", fmt.Errorf("no control plane lends its certificates (they are taken back after two hours): %w", err), mint)

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/discovery"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
@@ -95,7 +96,7 @@ func registersAs(n *node.Node) string {
 // nameIsFree refuses the name of a Node that somebody else's kubelet is using.
 func nameIsFree(ctx context.Context, e *flow.Env, n *node.Node) error {
 	name := registersAs(n)
-	u, err := e.World.Object(ctx, change.Ref{GVK: change.NodeKind, Name: name, As: change.Identity{Config: n.Bootstrap}})
+	u, err := discovery.Object(ctx, e, change.Ref{GVK: change.NodeKind, Name: name, As: change.Identity{Config: n.Bootstrap}})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

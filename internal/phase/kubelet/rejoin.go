@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/discovery"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
@@ -72,7 +73,7 @@ func rejoin(ctx context.Context, e *flow.Env, n *node.Node) error {
 	if err != nil {
 		return err
 	}
-	_, err = e.World.Object(ctx, change.Ref{GVK: change.NodeKind, Name: name, As: as})
+	_, err = discovery.Object(ctx, e, change.Ref{GVK: change.NodeKind, Name: name, As: as})
 	switch {
 	case apierrors.IsNotFound(err):
 		e.Say("the cluster has no node %s: the kubelet is to register it once more", name)

@@ -1,0 +1,41 @@
+package discovery
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/world"
+)
+
+// Object reads an object of the cluster that was found. A server that gives no answer is asked again: a load
+// balancer may know only now and then of one that does. Any answer counts, be it that there is no such object.
+func Object(ctx context.Context, e *flow.Env, ref change.Ref) (*unstructured.Unstructured, error) {
+	u, err := e.World.Object(ctx, ref)
+	if !unanswered(err) {
+		return u, err
+	}
+	failed := e.Await(ctx, world.Condition{
+		Name:    "the cluster to answer",
+		Timeout: e.Local.Timeouts.KubernetesAPI,
+		Outside: true,
+		Check: func(ctx context.Context, r change.Reader) error {
+			if u, err = r.Object(ctx, ref); unanswered(err) {
+				return err
+			}
+			return nil
+		},
+	})
+	return u, cmp.Or(failed, err)
+}
+
+// unanswered tells whether a request came to nothing on its way.
+func unanswered(err error) bool {
+	var said apierrors.APIStatus
+	return err != nil && !lasting(err) && !errors.As(err, &said)
+}

@@ -1,0 +1,66 @@
+package discovery_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/discovery"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/world"
+	"kubeadm/internal/world/fake"
+)
+
+// flapping is a cluster that says what it is told to, one after the other; the last of it for good.
+type flapping struct {
+	*fake.World
+	says  []error
+	asked int
+}
+
+func (f *flapping) Object(context.Context, change.Ref) (*unstructured.Unstructured, error) {
+	f.asked++
+	return &unstructured.Unstructured{}, f.says[min(f.asked, len(f.says))-1]
+}
+
+func (f *flapping) Await(ctx context.Context, c world.Condition) error { return world.Poll(ctx, f, c) }
+
+func TestAnObjectIsReadThroughAFlappingLoadBalancer(t *testing.T) {
+	cut := errors.New("connection refused")
+	absent := apierrors.NewNotFound(schema.GroupResource{Resource: "nodes"}, "cp2")
+	for name, c := range map[string]struct {
+		says  []error
+		asked int
+		want  error
+	}{
+		"an answer":                     {[]error{nil}, 1, nil},
+		"that there is none":            {[]error{absent}, 1, absent},
+		"an answer in the end":          {[]error{cut, cut, nil}, 3, nil},
+		"in the end that there is none": {[]error{cut, absent}, 2, absent},
+		"astray":                        {[]error{change.ErrAstray}, 1, change.ErrAstray},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &flapping{World: fake.New(), says: c.says}
+			e := flow.New(flow.Env{World: f, Emit: func(flow.Event) {}})
+			e.Local.Timeouts.KubernetesAPI = time.Minute
+			_, err := discovery.Object(t.Context(), e, change.Ref{GVK: change.NodeKind, Name: "cp2"})
+			if !errors.Is(err, c.want) || f.asked != c.asked {
+				t.Errorf("asked %d times: %v", f.asked, err)
+			}
+		})
+	}
+	f := &flapping{World: fake.New(), says: []error{cut}}
+	e := flow.New(flow.Env{World: f, Emit: func(flow.Event) {}})
+	e.Local.Timeouts.KubernetesAPI = 50 * time.Millisecond
+	_, err := discovery.Object(t.Context(), e, change.Ref{GVK: change.NodeKind, Name: "cp2"})
+	if !errors.Is(err, cut) || !strings.Contains(err.Error(), "waited 50ms for the cluster to answer") {
+		t.Errorf("%v", err)
+	}
+}
