@@ -3,6 +3,7 @@ package laws
 import (
 	"bytes"
 	"crypto/rand"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -79,6 +80,29 @@ func TestTheCAOfAnUnfinishedJoinIsReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := j.Do(t.Context(), change.WriteFile{Path: caFile, Data: otherCA(t), Mode: 0o644}); err != nil {
+		t.Fatal(err)
+	}
+	r.again().succeed(t)
+	if !bytes.Equal(r.machine.Files[caFile].Data, right) {
+		t.Error("the CA of another cluster stayed")
+	}
+}
+
+func TestTheSharedCertificatesOfAnotherClusterAreReplaced(t *testing.T) {
+	s := subjects()[2]
+	whole := s.on(another(t)).succeed(t)
+	last := slices.IndexFunc(whole.did, func(c change.Change) bool { return c.Target() == "file:/etc/kubernetes/pki/sa.pub" })
+	r := s.on(another(t))
+	r.fault = &fault.World{At: last, After: true, Crash: true}
+	if first := r.do(t); !first.crashed {
+		t.Fatalf("the run was to end after the last shared file was written: %v", first.err)
+	}
+	j, err := journal.Open(r.machine, r.store, journal.Run{Command: r.name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	right := r.machine.Files[caFile].Data
 	if err := j.Do(t.Context(), change.WriteFile{Path: caFile, Data: otherCA(t), Mode: 0o644}); err != nil {
 		t.Fatal(err)
 	}

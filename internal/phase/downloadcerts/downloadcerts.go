@@ -25,6 +25,7 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/survey"
 )
 
 // Phase writes the lent files, if the user gives the key that opens them.
@@ -57,7 +58,7 @@ func download(ctx context.Context, e *flow.Env) error {
 		return err
 	}
 	places := n.SharedFiles()
-	if complete(ctx, e, places) {
+	if complete(ctx, e, places) && fits(ctx, e, n) {
 		e.Say("using the shared certificates that an earlier run has got")
 		return nil
 	}
@@ -86,6 +87,22 @@ func complete(ctx context.Context, e *flow.Env, places map[string]string) bool {
 		}
 	}
 	return true
+}
+
+// fits tells whether the CA that is here is that of the cluster that was found: the earlier run may have
+// found another one.
+func fits(ctx context.Context, e *flow.Env, n *node.Node) bool {
+	profile, _ := pki.ProfileOf(pki.ClusterCA)
+	here, err := survey.Authority(ctx, e.World, n, profile)
+	if err != nil {
+		return false
+	}
+	config, err := pki.ParseKubeconfig(n.Bootstrap)
+	if err != nil {
+		return false
+	}
+	trusted, err := config.Trusted()
+	return err == nil && slices.ContainsFunc(trusted, here.Certificate.Equal)
 }
 
 // lent reads the Secret as the machine that joins.
