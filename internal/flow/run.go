@@ -103,8 +103,12 @@ func (r *runner) invisible(ctx context.Context, e *Env, prefix string, p Phase) 
 	if p.Run == nil || !r.sel.runs(around) {
 		return r.children(ctx, e, prefix, p)
 	}
-	if why, err := r.pointless(ctx, e, p); err != nil || why != "" {
-		return err
+	why, err := r.pointless(ctx, e, p)
+	if err != nil {
+		return fmt.Errorf("phase %s: %w", around, err)
+	}
+	if why != "" {
+		return nil
 	}
 	if err := p.Run(ctx, e); err != nil {
 		e.event(Failed, err.Error(), nil)

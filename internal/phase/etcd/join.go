@@ -95,8 +95,11 @@ func promote(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) er
 			return health.ComponentHelp(n, err)
 		}
 		err = e.Do(ctx, change.SetMember{PeerURL: n.PeerURL(), State: change.Voter, Via: via})
-		if !errors.Is(err, change.ErrBehind) || e.World.Now().Sub(begun) > n.Timeouts.EtcdAPI {
+		if !errors.Is(err, change.ErrBehind) {
 			return err
+		}
+		if e.World.Now().Sub(begun) > n.Timeouts.EtcdAPI {
+			return health.ComponentHelp(n, err)
 		}
 		e.Say("etcd member %s is still behind the others", n.Name)
 	}
