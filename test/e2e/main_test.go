@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"testing"
@@ -18,6 +19,7 @@ type laboratory struct {
 	full    bool   // run the long matrices too
 	failed  bool   // some test failed
 	home    *site  // nil until a test asks for it
+	high    *trio  // likewise
 }
 
 var lab laboratory
@@ -32,25 +34,44 @@ func TestMain(m *testing.M) {
 	}
 	code := m.Run()
 	lab.failed = code != 0
+	err := lab.closeHigh()
 	if lab.home != nil {
-		if err := lab.home.Close(); err != nil {
-			fmt.Fprintln(os.Stderr, "error:", err)
-			code = 1
-		}
+		err = errors.Join(err, lab.home.Close())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		code = 1
 	}
 	os.Exit(code)
 }
 
-// home is the cluster that tests share: made by the kubeadm under test, one control plane and one worker, both Ready.
+// closeHigh removes the shared cluster of three control planes, if there is one.
+func (l *laboratory) closeHigh() error {
+	if l.high == nil {
+		return nil
+	}
+	defer func() { l.high = nil }()
+	return l.high.Close()
+}
+
+// sharedOptions are those of clusters that outlive a test.
+func sharedOptions() nodes.Options {
+	return nodes.Options{
+		Bundle: lab.bundle, Kubeadm: lab.kubeadm,
+		Keep: func() bool { return lab.failed && os.Getenv("KEEP") == "failure" },
+		Log:  func(format string, args ...any) { fmt.Printf("    "+format+"\n", args...) },
+	}
+}
+
+// home is the cluster that tests share: made by the kubeadm under test, one control plane and one worker, both Ready. The
+// other shared cluster goes, since three control planes are never idle.
 func home(t *testing.T) *site {
 	t.Helper()
+	if err := lab.closeHigh(); err != nil {
+		t.Fatal(err)
+	}
 	if lab.home == nil {
-		options := nodes.Options{
-			Bundle: lab.bundle, Kubeadm: lab.kubeadm,
-			Keep: func() bool { return lab.failed && os.Getenv("KEEP") == "failure" },
-			Log:  func(format string, args ...any) { fmt.Printf("    "+format+"\n", args...) },
-		}
-		c, err := nodes.NewCluster(context.Background(), options)
+		c, err := nodes.NewCluster(context.Background(), sharedOptions())
 		if err != nil {
 			t.Fatal(err)
 		}

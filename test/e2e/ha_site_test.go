@@ -1,0 +1,306 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"kubeadm/test/nodes"
+)
+
+// trio is a Kubernetes cluster of several control planes, usually three, behind a load balancer, and some workers.
+type trio struct {
+	site       // cp is the first control plane, worker the first worker
+	balancer   *nodes.Balancer
+	planes     []*nodes.Node
+	workers    []*nodes.Node
+	invitation []string                // for control planes to join, as init printed it
+	by         string                  // the program that does init; empty: ours
+	outside    *nodes.Etcd             // nil: each control plane has a member of etcd
+	entered    map[string]nodes.Result // of every other node's join -v=1, by name
+}
+
+// high is the cluster of three control planes and two workers that tests share. What a failed test leaves is not used again.
+func high(t *testing.T) *trio {
+	t.Helper()
+	if lab.high == nil {
+		s, err := formHigh(t.Context())
+		lab.high = s
+		if err != nil {
+			lab.failed = true
+			if err := lab.closeHigh(); err != nil {
+				t.Error(err)
+			}
+			t.Fatal("the shared cluster of three control planes did not come up:", err)
+		}
+	}
+	t.Cleanup(func() {
+		if !t.Failed() {
+			return
+		}
+		lab.failed = true
+		if err := lab.closeHigh(); err != nil {
+			t.Error(err)
+		}
+	})
+	return lab.high
+}
+
+func formHigh(ctx context.Context) (*trio, error) {
+	c, err := nodes.NewCluster(context.Background(), sharedOptions())
+	if err != nil {
+		return nil, err
+	}
+	s := &trio{site: site{Cluster: c}}
+	if err := s.begin(ctx, 3, 2, nodes.Config{}); err != nil {
+		return s, err
+	}
+	// What follows must do without it: it is for emergencies.
+	if _, err := s.cp.Run(ctx, "rm", "/etc/kubernetes/super-admin.conf"); err != nil {
+		return s, err
+	}
+	if err := s.enter(ctx, s.planes[1:]...); err != nil {
+		return s, err
+	}
+	if err := s.enter(ctx, s.workers...); err != nil {
+		return s, err
+	}
+	return s, settle(ctx, s.cp, 5)
+}
+
+// begin makes the nodes and the load balancer, and the first control plane of a cluster that lends its certificates.
+func (s *trio) begin(ctx context.Context, planes, workers int, config nodes.Config) error {
+	var names []string
+	for i := range planes {
+		names = append(names, fmt.Sprintf("cp%d", i+1))
+	}
+	for i := range workers {
+		names = append(names, fmt.Sprintf("worker%d", i+1))
+	}
+	added, err := s.AddAll(ctx, names...)
+	if err != nil {
+		return err
+	}
+	s.planes, s.workers, s.cp = added[:planes], added[planes:], added[0]
+	if workers > 0 {
+		s.worker = s.workers[0]
+	}
+	if s.balancer, err = s.Balance(ctx); err != nil {
+		return err
+	}
+	if err := s.balancer.Serve(s.planes...); err != nil {
+		return err
+	}
+	if s.outside != nil {
+		if err := s.outside.Admit(s.cp); err != nil {
+			return err
+		}
+		config.Cluster += s.outside.Config()
+	}
+	config.Address, config.Endpoint = s.cp.Address(), s.balancer.Endpoint()
+	if err := s.cp.WriteFile(goodFile, []byte(nodes.InitConfig(config)), 0o600); err != nil {
+		return err
+	}
+	init := []string{cmp.Or(s.by, ours), "init", "--config", goodFile, "--upload-certs", "-v=1"}
+	if s.initial, err = s.cp.Run(ctx, init...); err != nil {
+		return err
+	}
+	s.command, s.invitation, err = nodes.JoinCommands(s.initial.Stdout)
+	if err == nil && s.invitation == nil {
+		err = fmt.Errorf("init printed no command for control planes:\n%s", s.initial.Stdout)
+	}
+	return err
+}
+
+// enter lets nodes join at the same instant, each as what it is.
+func (s *trio) enter(ctx context.Context, all ...*nodes.Node) error {
+	joins := make(map[*nodes.Node][]string)
+	for _, n := range all {
+		joins[n] = slices.Clone(s.command)
+		if slices.Contains(s.planes, n) {
+			joins[n] = slices.Clone(s.invitation)
+		}
+		joins[n] = append(joins[n], "-v=1")
+	}
+	results, err := atOnce(ctx, joins)
+	if s.entered == nil {
+		s.entered = make(map[string]nodes.Result)
+	}
+	for n, result := range results {
+		s.entered[n.Name()] = result
+	}
+	return err
+}
+
+// atOnce starts a join on each node at the same instant and waits for all of them.
+func atOnce(ctx context.Context, joins map[*nodes.Node][]string) (map[*nodes.Node]nodes.Result, error) {
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	var failed error
+	results := make(map[*nodes.Node]nodes.Result)
+	for n, command := range joins {
+		all.Go(func() {
+			result, err := n.Join(ctx, command, io.Discard)
+			mu.Lock()
+			defer mu.Unlock()
+			results[n] = result
+			if err != nil {
+				failed = errors.Join(failed, fmt.Errorf("%w\nit had said:\n%s", err, result.Stdout))
+			}
+		})
+	}
+	all.Wait()
+	return results, failed
+}
+
+// planeCommand is a command that joins a machine to the cluster as a control plane, with the checks left out that nodes
+// cannot pass. The program is ours or the peer's.
+func planeCommand(program string, s *trio, more ...string) []string {
+	args := slices.Clone(s.invitation)
+	args[0] = program
+	return append(append(args, "--ignore-preflight-errors="+nodes.IgnoredPreflight), more...)
+}
+
+// without takes a flag and its value out of a command.
+func without(command []string, flag string) []string {
+	i := slices.Index(command, flag)
+	return slices.Concat(command[:i], command[i+2:])
+}
+
+// member is one of etcd's.
+type member struct {
+	ID        uint64
+	Name      string
+	PeerURLs  []string
+	IsLearner bool
+}
+
+// etcdctl asks etcd through the member of a control plane.
+func etcdctl(t *testing.T, cp *nodes.Node, args ...string) string {
+	t.Helper()
+	return run(t, cp, asEtcd(args...)...)
+}
+
+func asEtcd(args ...string) []string {
+	const pki = "/etc/kubernetes/pki/etcd/"
+	return append([]string{"etcdctl", "--endpoints=https://127.0.0.1:2379", "--cacert=" + pki + "ca.crt",
+		"--cert=" + pki + "healthcheck-client.crt", "--key=" + pki + "healthcheck-client.key"}, args...)
+}
+
+func membersOf(t *testing.T, cp *nodes.Node) []member {
+	t.Helper()
+	var list struct{ Members []member }
+	if err := json.Unmarshal([]byte(etcdctl(t, cp, "member", "list", "--write-out=json")), &list); err != nil {
+		t.Fatal(err)
+	}
+	return list.Members
+}
+
+// leader is the node whose member leads etcd.
+func leader(t *testing.T, s *trio) *nodes.Node {
+	t.Helper()
+	var all []struct {
+		Status struct {
+			Header struct {
+				MemberID uint64 `json:"member_id"`
+			}
+			Leader uint64
+		}
+	}
+	if err := json.Unmarshal([]byte(etcdctl(t, s.cp, "endpoint", "status", "--write-out=json")), &all); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range membersOf(t, s.cp) {
+		if m.ID == all[0].Status.Leader {
+			return s.Node(m.Name)
+		}
+	}
+	t.Fatalf("nobody leads etcd: %+v", all)
+	return nil
+}
+
+// lead lets a node's member lead etcd.
+func lead(t *testing.T, s *trio, n *nodes.Node) {
+	t.Helper()
+	now := leader(t, s)
+	if now == n {
+		return
+	}
+	for _, m := range membersOf(t, s.cp) {
+		if m.Name == n.Name() {
+			etcdctl(t, now, "move-leader", fmt.Sprintf("%x", m.ID))
+		}
+	}
+}
+
+// vote checks that these nodes have a vote in etcd, each one, at its address, that they are well, and that nobody else
+// is a member, not even without a vote.
+func vote(t *testing.T, all ...*nodes.Node) {
+	t.Helper()
+	var want, got []string
+	for _, n := range all {
+		want = append(want, n.Name()+" votes at https://"+n.Address()+":2380")
+	}
+	for _, m := range membersOf(t, all[0]) {
+		does := " votes at "
+		if m.IsLearner {
+			does = " learns at "
+		}
+		got = append(got, m.Name+does+strings.Join(m.PeerURLs, ","))
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Fatalf("etcd's members are%s\nbut should be%s", lines("%s", got), lines("%s", want))
+	}
+	await(t, "all members of etcd to be well", time.Minute, func() error {
+		_, err := all[0].Run(t.Context(), asEtcd("endpoint", "health", "--cluster")...)
+		return err
+	})
+}
+
+// dismiss lets a control plane leave by reset, which must take its member along, and throws the machine away.
+func dismiss(t *testing.T, s *trio, program string, n *nodes.Node) {
+	t.Helper()
+	run(t, n, program, "reset", "--force")
+	seat(t, s, slices.DeleteFunc(slices.Clone(s.planes), func(other *nodes.Node) bool { return other == n })...)
+	vote(t, s.planes...)
+	bury(t, s, n)
+}
+
+// seat says who the cluster's control planes are, to the load balancer too.
+func seat(t *testing.T, s *trio, planes ...*nodes.Node) {
+	t.Helper()
+	s.planes = planes
+	if err := s.balancer.Serve(planes...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// bury removes what the API knows of a node and throws the machine away.
+func bury(t *testing.T, s *trio, n *nodes.Node) {
+	t.Helper()
+	kubectl(t, s.cp, "delete", "node", "--ignore-not-found", strings.ToLower(n.Name()))
+	if err := s.Scrap(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// admit makes a node one of the cluster's control planes in the eyes of all that follows, and checks it.
+func admit(t *testing.T, s *trio, n *nodes.Node) {
+	t.Helper()
+	seat(t, s, append(slices.Clone(s.planes), n)...)
+	vote(t, s.planes...)
+	awaitMember(t, &s.site, n)
+	whole(t, s, n)
+}
