@@ -18,6 +18,7 @@ import (
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/survey"
 	"kubeadm/internal/world/preview"
 )
 
@@ -49,13 +50,8 @@ func (p *program) standIn(ctx context.Context, s *session, e *flow.Env) error {
 	if err != nil {
 		return err
 	}
-	if len(cluster.CertificateAuthorityData) == 0 {
-		ca, err := p.standInCA(e, n, pki.ClusterCA)
-		if err != nil {
-			return err
-		}
-		cluster.CertificateAuthorityData = pki.EncodeCertificates(ca.Certificate)
-		e.Local.Join.CACertHashes = []string{pki.PinOf(ca.Certificate).String()}
+	if err := p.standInTrust(ctx, e, n, cluster); err != nil {
+		return err
 	}
 	info, err := clusterInfo(cluster, e.Local.Join.Token)
 	if err != nil {
@@ -71,6 +67,23 @@ func (p *program) standIn(ctx context.Context, s *session, e *flow.Env) error {
 	}
 	objects = append(objects, lent...)
 	return pretend.StandIn(ctx, info.Data, append(objects, info)...)
+}
+
+// standInTrust gives the make-believe cluster a CA: the one that lies on this machine already, or a new one.
+func (p *program) standInTrust(ctx context.Context, e *flow.Env, n *node.Node, cluster *api.Cluster) error {
+	if len(cluster.CertificateAuthorityData) > 0 {
+		return nil
+	}
+	profile, _ := pki.ProfileOf(pki.ClusterCA)
+	ca, err := survey.Authority(ctx, e.World, n, profile)
+	if err != nil {
+		if ca, err = p.standInCA(e, n, pki.ClusterCA); err != nil {
+			return err
+		}
+	}
+	cluster.CertificateAuthorityData = pki.EncodeCertificates(ca.Certificate)
+	e.Local.Join.CACertHashes = []string{pki.PinOf(ca.Certificate).String()}
+	return nil
 }
 
 func standInFlags(facts config.Facts) config.InitFlags {

@@ -41,6 +41,12 @@ type CA struct {
 // CanIssue reports whether the private key is at hand.
 func (c CA) CanIssue() bool { return c.Key != nil }
 
+// Owns reports whether the key is that of the certificate.
+func (c CA) Owns() bool {
+	public, ok := c.Certificate.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
+	return ok && c.Key != nil && public.Equal(c.Key.Public())
+}
+
 // NewCA returns a certificate authority signed by its own key. Its common name
 // is its only SAN (a DNS name), whatever s says of SANs and usages.
 func NewCA(random io.Reader, key crypto.Signer, s Spec) (CA, error) {

@@ -4,9 +4,11 @@ package survey
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/manifest"
@@ -89,6 +91,19 @@ func Authority(ctx context.Context, r change.Reader, n *node.Node, p pki.Profile
 		err = problem.New("using the existing "+path, err, "mend the file, or move it away to have a new one made")
 	}
 	return ca, err
+}
+
+// Trusted is an error if the CA is not one of those of the cluster that this machine has found.
+func Trusted(n *node.Node, ca *x509.Certificate) error {
+	config, err := pki.ParseKubeconfig(n.Bootstrap)
+	if err != nil {
+		return err
+	}
+	found, err := config.Trusted()
+	if err == nil && !slices.ContainsFunc(found, ca.Equal) {
+		err = errors.New("it is of another cluster than the one that was found")
+	}
+	return err
 }
 
 // Optional reads a file; where there is none it returns nil.

@@ -67,7 +67,14 @@ func download(ctx context.Context, e *flow.Env) error {
 	if err != nil {
 		return err
 	}
-	files, err := open(key, sealed, places)
+	plain, err := open(key, sealed, places)
+	if err != nil {
+		return err
+	}
+	if err := paired(plain); err != nil {
+		return problem.New("checking what is lent before any of it is written", err, mint)
+	}
+	files, err := filesOf(plain, places)
 	if err != nil {
 		return err
 	}
@@ -94,15 +101,7 @@ func complete(ctx context.Context, e *flow.Env, places map[string]string) bool {
 func fits(ctx context.Context, e *flow.Env, n *node.Node) bool {
 	profile, _ := pki.ProfileOf(pki.ClusterCA)
 	here, err := survey.Authority(ctx, e.World, n, profile)
-	if err != nil {
-		return false
-	}
-	config, err := pki.ParseKubeconfig(n.Bootstrap)
-	if err != nil {
-		return false
-	}
-	trusted, err := config.Trusted()
-	return err == nil && slices.ContainsFunc(trusted, here.Certificate.Equal)
+	return err == nil && survey.Trusted(n, here.Certificate) == nil
 }
 
 // lent reads the Secret as the machine that joins.
@@ -125,9 +124,9 @@ func lent(ctx context.Context, e *flow.Env, n *node.Node) (map[string][]byte, er
 	return s.Data, nil
 }
 
-// open unseals all files before any is written. What is lent empty, its owner does not have: it is left out.
-func open(key pki.CertificateKey, sealed map[string][]byte, places map[string]string) ([]change.Change, error) {
-	var files []change.Change
+// open unseals all files. What is lent empty, its owner does not have: it is left out.
+func open(key pki.CertificateKey, sealed map[string][]byte, places map[string]string) (map[string][]byte, error) {
+	all := map[string][]byte{}
 	for _, name := range slices.Sorted(maps.Keys(places)) {
 		data, ok := sealed[name]
 		if !ok {
@@ -141,7 +140,34 @@ func open(key pki.CertificateKey, sealed map[string][]byte, places map[string]st
 			return nil, problem.New("opening "+name+" of Secret "+manifest.CertsSecret, err,
 				"compare --certificate-key with what the control plane said that lent the certificates", mint)
 		}
-		file, err := fileOf(places[name], plain)
+		all[name] = plain
+	}
+	return all, nil
+}
+
+// paired wants each key to be that of the certificate beside it: a seal does not tell of which file it is.
+func paired(plain map[string][]byte) error {
+	var errs []error
+	for _, p := range pki.Profiles() {
+		cert, key := plain[pki.SealedName(p.CertificateFile())], plain[pki.SealedName(p.KeyFile())]
+		if len(cert) == 0 || len(key) == 0 {
+			continue
+		}
+		ca, err := pki.Stored{Certificate: cert, Key: key}.CA()
+		if err == nil && (!ca.Certificate.IsCA || !ca.Owns()) {
+			err = errors.New("it is no authority with its key")
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s and %s: %w", p.CertificateFile(), p.KeyFile(), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func filesOf(plain map[string][]byte, places map[string]string) ([]change.Change, error) {
+	var files []change.Change
+	for _, name := range slices.Sorted(maps.Keys(plain)) {
+		file, err := fileOf(places[name], plain[name])
 		if err != nil {
 			return nil, err
 		}

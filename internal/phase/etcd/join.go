@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path"
 	"sync"
+	"time"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/flag"
@@ -105,11 +106,14 @@ func promote(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) er
 	}
 }
 
+// busyFor is how long a member takes at most from its manifest to its first words.
+const busyFor = 15 * time.Second
+
 // agreeing keeps the members busy while a new one starts. Its first snapshot is taken when they next agree on something:
 // if that is no sooner than on the new member's own first words, it never learns that they were heard, and
-// waits seven seconds before it repeats them and serves anybody (docs/decisions/0017).
+// waits seven seconds before it repeats them and serves anybody (docs/decisions/0019).
 func agreeing(ctx context.Context, e *flow.Env, via change.Etcd, wait func() error) error {
-	busy, stop := context.WithCancel(ctx)
+	busy, stop := context.WithTimeout(ctx, busyFor)
 	var done sync.WaitGroup
 	done.Go(func() { _ = e.World.Agree(busy, via) }) // whether etcd answers shows in the wait
 	defer done.Wait()

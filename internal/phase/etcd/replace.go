@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/flag"
@@ -12,6 +13,7 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/survey"
+	"kubeadm/internal/world"
 )
 
 // replace removes the members whose place this machine takes: those that departed decides on.
@@ -21,12 +23,45 @@ func replace(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) er
 		return err
 	}
 	for _, m := range stale {
+		if err := away(ctx, e, via, m); err != nil {
+			return err
+		}
 		e.Say("removing etcd member %s at %s, whose place this machine takes", survey.NameOf(m), m.PeerURLs)
 		if err := e.Do(ctx, change.SetMember{PeerURL: m.PeerURLs[0], State: change.Absent, Via: via}); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// lookLonger is for how long a member that did not answer is asked again before it is removed.
+const lookLonger = 5 * time.Second
+
+// away wants a voter that is to be removed to be silent for a while: one that is starting again just now is not gone.
+func away(ctx context.Context, e *flow.Env, via change.Etcd, m change.Member) error {
+	if m.Learner {
+		return nil
+	}
+	silent := e.Await(ctx, world.Condition{
+		Name:    fmt.Sprintf("etcd member %s to answer, should it live", survey.NameOf(m)),
+		Timeout: lookLonger,
+		Outside: true,
+		Check: func(ctx context.Context, r change.Reader) error {
+			_, err := r.MemberStatus(ctx, via, m)
+			return err
+		},
+	})
+	if silent != nil {
+		return context.Cause(ctx)
+	}
+	return answers(survey.NameOf(m), m)
+}
+
+// answers is the error of a member that the user wants to be replaced and that lives.
+func answers(name string, m change.Member) error {
+	return problem.New("", fmt.Errorf("etcd member %s at %s answers: it is not to be replaced while its machine runs", name, m.PeerURLs),
+		"leave out --replace-member="+name,
+		"or let that machine leave first: kubeadm reset")
 }
 
 // departed are the members to remove before this machine's can be added: what is left of an earlier life of this
@@ -48,9 +83,7 @@ func departed(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) (
 		case m == nil:
 			e.Say("etcd has no other member %s: there is nothing to replace", name)
 		case roll.Silent[m.ID] == nil:
-			return nil, problem.New("", fmt.Errorf("etcd member %s at %s answers: it is not to be replaced while its machine runs", name, m.PeerURLs),
-				"leave out --replace-member="+name,
-				"or let that machine leave first: kubeadm reset")
+			return nil, answers(name, *m)
 		case !slices.ContainsFunc(stale, func(known change.Member) bool { return known.ID == m.ID }):
 			stale = append(stale, *m)
 		}

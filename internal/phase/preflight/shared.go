@@ -58,6 +58,9 @@ func sharedCA(ctx context.Context, e *flow.Env, n *node.Node, p pki.Profile) err
 	if err == nil && !ca.Certificate.IsCA {
 		err = errors.New("it is not a certificate authority")
 	}
+	if err == nil && p.Name == pki.ClusterCA {
+		err = survey.Trusted(n, ca.Certificate)
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
