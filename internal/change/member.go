@@ -53,6 +53,9 @@ func (c SetMember) Done(ctx context.Context, r Reader) (bool, error) {
 	return err == nil && (now == c.State || c.State == Learner && now == Voter), err
 }
 
+// Breakable marks that it may be broken off: what is tried again and again looks first each time.
+func (c SetMember) Breakable() {}
+
 // Inverse puts the member back into its present state; a voter never becomes a
 // learner again, and what was removed comes back without its data.
 func (c SetMember) Inverse(ctx context.Context, r Reader) (Change, error) {

@@ -33,7 +33,11 @@ func EtcdMember(n *node.Node, via change.Etcd) world.Condition {
 			case own.Name == "":
 				return b.explain(ctx, r, errors.New("it has not made itself known to the others yet"))
 			case roll.Silent[own.ID] != nil:
-				return nil // answers nobody until it knows all, so how far it is cannot be seen
+				// It answers nobody until it knows all, so how far it is cannot be seen; only whether it keeps ending.
+				if err := b.explain(ctx, r, errors.New("it does not answer")); world.Hopeless(err) {
+					return err
+				}
+				return nil
 			}
 			return caughtUp(roll, own.ID)
 		},

@@ -35,9 +35,21 @@ var Check = flow.Phase{
 		if err := e.Await(ctx, quorum(n, via)); err != nil {
 			return err
 		}
+		if err := tellAway(ctx, e, n, via); err != nil {
+			return err
+		}
 		_, err = departed(ctx, e, n, via)
 		return err
 	},
+}
+
+// tellAway warns early of voters that are away: etcd may wait for them before it takes one more.
+func tellAway(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) error {
+	roll, err := callRoll(ctx, e, n, via)
+	for _, m := range roll.Down() {
+		e.Warn("etcd member %s at %s is away: %v", survey.NameOf(m), m.PeerURLs, roll.Silent[m.ID])
+	}
+	return err
 }
 
 // Join makes this machine's member one of the etcd cluster: it is announced as a learner, started, and
@@ -87,10 +99,10 @@ func join(ctx context.Context, e *flow.Env) error {
 // promote lets the member vote as soon as it has caught up. Whether it serves the API server beside it is seen
 // when that one is waited for.
 func promote(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) error {
-	begun := e.World.Now()
+	begun, ready := e.World.Now(), health.EtcdMember(n, via)
 	for {
 		err := health.Patiently(ctx, e, n, func() error {
-			return agreeing(ctx, e, via, func() error { return e.Await(ctx, health.EtcdMember(n, via)) })
+			return agreeing(ctx, e, via, func() error { return e.Await(ctx, ready) })
 		})
 		if err != nil {
 			return health.ComponentHelp(n, err)
@@ -152,11 +164,22 @@ func quorum(n *node.Node, via change.Etcd) world.Condition {
 		Check: func(ctx context.Context, r change.Reader) error {
 			roll, err := survey.CallRoll(ctx, r, via)
 			if err != nil {
-				return unasked(err)
+				return unasked(errors.Join(lost(ctx, r, via), err))
 			}
 			return roll.Quorum()
 		},
 	}
+}
+
+// lost names the voters that are missing where etcd decides nothing any more, not even who its members are: then
+// each only knows of itself. It is nil where that is not what is wrong.
+func lost(ctx context.Context, r change.Reader, via change.Etcd) error {
+	via.Stale = true
+	roll, err := survey.CallRoll(ctx, r, via)
+	if err != nil || roll.Quorum() == nil {
+		return nil
+	}
+	return problem.New("etcd has lost its quorum", roll.Quorum(), "bring back the machines of the members that are away")
 }
 
 // callRoll calls the roll, if need be again and again: while etcd chooses a leader it tells nobody who its members are.

@@ -29,9 +29,16 @@ type queue struct {
 	via     change.Etcd
 	refused bool                 // etcd did not take the member though it was its turn
 	heard   time.Time            // when etcd answered last
-	first   uint64               // ID of the learner that was there at the last look
-	since   time.Time            // when it was seen first
+	first   progress             // of the learner that was there at the last look
+	since   time.Time            // when it was seen first to be so far
 	away    map[uint64]time.Time // since when a voter does not answer
+}
+
+// progress is how far a learner is, as far as others see it.
+type progress struct {
+	id    uint64
+	name  string
+	index uint64 // of the last change that it has applied; 0 while it tells nothing
 }
 
 // announce adds this machine's member as a learner, when it is its turn.
@@ -69,7 +76,7 @@ func (q *queue) turn() world.Condition {
 				return nil
 			}
 			if other := roll.Learner(); other != nil {
-				return q.behind(*other, r.Now())
+				return q.behind(*other, roll.Said[other.ID].Index, r.Now())
 			}
 			if !q.refused {
 				return nil
@@ -91,15 +98,15 @@ func (q *queue) unheard(err error, now time.Time) error {
 }
 
 // behind tells of the learner that is before this machine, and gives up on one that does not come to an end.
-func (q *queue) behind(other change.Member, now time.Time) error {
-	if other.ID != q.first {
-		q.first, q.since = other.ID, now
+func (q *queue) behind(other change.Member, index uint64, now time.Time) error {
+	if at := (progress{other.ID, other.Name, index}); at != q.first {
+		q.first, q.since = at, now
 	}
 	err := fmt.Errorf("member %s at %s is being added, this one comes after it", survey.NameOf(other), other.PeerURLs)
 	if now.Sub(q.since) < q.n.Timeouts.EtcdAPI {
 		return err
 	}
-	return world.GiveUp(problem.New("", fmt.Errorf("member %s at %s has been about to join for %s and holds all others up",
+	return world.GiveUp(problem.New("", fmt.Errorf("member %s at %s has made no progress for %s and holds all others up",
 		survey.NameOf(other), other.PeerURLs, now.Sub(q.since).Round(time.Second)),
 		"give the join of that machine again, so that it comes to its end",
 		gone(other)))
