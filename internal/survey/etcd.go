@@ -81,6 +81,21 @@ func CallRoll(ctx context.Context, r change.Reader, via change.Etcd) (Roll, erro
 	return roll, nil
 }
 
+// Endpoints are the client URLs of all voters, first of those that are well.
+func (r Roll) Endpoints() []string {
+	var well, others []string
+	for _, m := range r.Members {
+		switch _, said := r.Said[m.ID]; {
+		case m.Learner:
+		case said:
+			well = append(well, m.ClientURLs...)
+		default:
+			others = append(others, m.ClientURLs...)
+		}
+	}
+	return append(well, others...)
+}
+
 // At is the member with that peer URL, or nil.
 func (r Roll) At(peerURL string) *change.Member {
 	return r.find(func(m change.Member) bool { return slices.Contains(m.PeerURLs, peerURL) })

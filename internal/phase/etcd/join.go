@@ -133,7 +133,8 @@ func agreeing(ctx context.Context, e *flow.Env, via change.Etcd, wait func() err
 	return wait()
 }
 
-// reach finds a way to the etcd cluster: its Pods tell where it is.
+// reach finds a way to the etcd cluster: its Pods tell where it is, and its members where all of them are. Those that
+// do not answer come last, as each question to them costs seconds.
 func reach(ctx context.Context, e *flow.Env) (*node.Node, change.Etcd, error) {
 	n, as, err := e.Cluster(ctx)
 	if err != nil {
@@ -153,7 +154,11 @@ func reach(ctx context.Context, e *flow.Env) (*node.Node, change.Etcd, error) {
 			return err
 		},
 	})
-	return n, survey.LocalEtcd(n.Paths, endpoints...), err
+	via := survey.LocalEtcd(n.Paths, endpoints...)
+	if roll, asked := survey.CallRoll(ctx, e.World, via); err == nil && asked == nil && len(roll.Said) > 0 {
+		via.Endpoints = roll.Endpoints()
+	}
+	return n, via, err
 }
 
 // quorum holds while enough voters are well to decide anything.

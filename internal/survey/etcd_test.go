@@ -1,0 +1,66 @@
+package survey
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"kubeadm/internal/change"
+)
+
+// roll is of three voters, of which some are down, and a learner that nobody has heard of.
+func roll(down ...uint64) Roll {
+	r := Roll{Said: map[uint64]change.MemberStatus{}, Silent: map[uint64]error{}}
+	for id, name := range []string{"a", "b", "c"} {
+		m := change.Member{ID: uint64(id + 1), Name: name, PeerURLs: []string{"https://" + name + ":2380"}, ClientURLs: []string{"https://" + name + ":2379"}}
+		r.Members = append(r.Members, m)
+		if slices.Contains(down, m.ID) {
+			r.Silent[m.ID] = errors.New("connection refused")
+			continue
+		}
+		r.Said[m.ID] = change.MemberStatus{Index: 1}
+	}
+	r.Members = append(r.Members, change.Member{ID: 255, Learner: true, PeerURLs: []string{"https://d:2380"}})
+	return r
+}
+
+func TestAQuorumIsCountedOfTheVotersThatStay(t *testing.T) {
+	for _, c := range []struct {
+		down, without []uint64
+		quorum        bool
+	}{
+		{nil, nil, true},
+		{[]uint64{1}, nil, true},
+		{[]uint64{1}, []uint64{1}, true},
+		{[]uint64{1}, []uint64{2}, false},
+		{[]uint64{1, 2}, nil, false},
+		{[]uint64{1, 2}, []uint64{1, 2}, true},
+		{nil, []uint64{1, 2, 3}, false},
+	} {
+		if err := roll(c.down...).Quorum(c.without...); (err == nil) != c.quorum {
+			t.Errorf("down %v, without %v: %v", c.down, c.without, err)
+		}
+	}
+}
+
+func TestMembersAreCalledByNameAddressAndID(t *testing.T) {
+	r := roll(2)
+	if m := r.Called("b"); m == nil || m.ID != 2 {
+		t.Errorf("by name: %+v", m)
+	}
+	if m := r.Called("ff"); m == nil || !m.Learner || NameOf(*m) != "ff" {
+		t.Errorf("by ID: %+v", m)
+	}
+	if m := r.Called(""); m != nil {
+		t.Errorf("by nothing: %+v", m)
+	}
+	if m := r.At("https://c:2380"); m == nil || m.ID != 3 {
+		t.Errorf("by address: %+v", m)
+	}
+	if down := r.Down(); len(down) != 1 || down[0].ID != 2 {
+		t.Errorf("down: %+v", down)
+	}
+	if got, want := r.Endpoints(), []string{"https://a:2379", "https://c:2379", "https://b:2379"}; !slices.Equal(got, want) {
+		t.Errorf("endpoints %v, want %v", got, want)
+	}
+}
