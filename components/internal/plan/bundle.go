@@ -27,7 +27,8 @@ func (p *Plan) bundlePart() cache.Part {
 }
 
 func (p *Plan) layOut(ctx context.Context, dir string) error {
-	for part, to := range map[string]string{"kubernetes": "bin", "containerd": "bin", "runc": "bin", "cni": "cni"} {
+	places := map[string]string{"kubernetes": "bin", "kubelet-bootstrap": "bin", "containerd": "bin", "runc": "bin", "cni": "cni"}
+	for part, to := range places {
 		if err := linkAll(p.store.Path(p.program(part)), "*", filepath.Join(dir, to)); err != nil {
 			return err
 		}

@@ -64,7 +64,11 @@ func (p *Plan) programParts(ctx context.Context) ([]cache.Part, error) {
 	if err != nil {
 		return nil, err
 	}
-	parts := []cache.Part{kubernetes}
+	bootstrap, err := p.releasePart("kubelet-bootstrap", "kubelet-bootstrap")
+	if err != nil {
+		return nil, err
+	}
+	parts := []cache.Part{kubernetes, bootstrap}
 	for _, pr := range programs() {
 		part, err := p.programPart(ctx, pr)
 		if err != nil {
@@ -130,17 +134,30 @@ func (p *Plan) install(ctx context.Context, names []string) error {
 	return debian.Install(ctx, missing...)
 }
 
-// kubernetesPart is hyperkube and upstream's kubeadm, the tool that the module file names. Both are compiled as a release
-// is: the same tags, and the version stamped into the two packages that report it.
+// kubernetesPart is hyperkube and upstream's kubeadm, the tool that the module file names.
 func (p *Plan) kubernetesPart() (cache.Part, error) {
-	part := cache.Part{Name: "kubernetes", Version: p.release.Version}
+	part, err := p.releasePart("kubernetes", "hyperkube", "tool")
+	compile := part.Build
+	part.Build = func(ctx context.Context, dir string) error {
+		if err := compile(ctx, dir); err != nil {
+			return err
+		}
+		return os.Rename(filepath.Join(dir, "kubeadm"), filepath.Join(dir, "kubeadm-upstream"))
+	}
+	return part, err
+}
+
+// releasePart is a program of ours that is made of Kubernetes' packages, and further ones of the same module. They are
+// compiled as a release is: the same tags, and the version stamped into the two packages that report it.
+func (p *Plan) releasePart(name, program string, further ...string) (cache.Part, error) {
+	part := cache.Part{Name: name, Version: p.release.Version}
 	pinned := strings.TrimSuffix(p.release.Modfile, ".mod") + ".*"
-	sources, err := cache.Sources(p.root, "kubernetes/"+pinned, "kubernetes/hyperkube/*.go")
+	sources, err := cache.Sources(p.root, "kubernetes/"+pinned, "kubernetes/"+program+"/*.go")
 	if err != nil {
 		return part, err
 	}
 	b := golang.Build{Dir: filepath.Join(p.root, "kubernetes"), Modfile: p.release.Modfile,
-		Packages: []string{"./hyperkube", "tool"}, Tags: "selinux,notest,grpcnotrace"}
+		Packages: append([]string{"./" + program}, further...), Tags: "selinux,notest,grpcnotrace"}
 	inputs := append([]string{p.compiler, sources, stamp(p.release.Version, time.Time{})}, b.Inputs()...)
 	part.Key = cache.NewKey(inputs...)
 	part.Build = func(ctx context.Context, dir string) error {
@@ -149,10 +166,7 @@ func (p *Plan) kubernetesPart() (cache.Part, error) {
 			return err
 		}
 		b.LDFlags = "-s -w" + stamp(p.release.Version, m.Time)
-		if err := b.Run(ctx, dir); err != nil {
-			return err
-		}
-		return os.Rename(filepath.Join(dir, "kubeadm"), filepath.Join(dir, "kubeadm-upstream"))
+		return b.Run(ctx, dir)
 	}
 	return part, nil
 }
