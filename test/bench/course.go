@@ -58,11 +58,10 @@ func (b *bench) course(ctx context.Context, round int, p program) (err error) {
 	if err := c.boot(ctx, cluster); err != nil {
 		return err
 	}
-	t := turn{Round: round, Program: p.name}
-	if t.Load, err = load(); err != nil {
+	t, err := b.ledger.begin(round, p)
+	if err != nil {
 		return err
 	}
-	b.ledger.turns = append(b.ledger.turns, t)
 	b.log("round %d of %d, %s: the load is %.2f", round, b.rounds, p.name, t.Load)
 	return b.measure(ctx, t, c, stages)
 }

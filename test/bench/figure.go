@@ -17,6 +17,8 @@ type figure struct {
 const (
 	seconds   = "s"
 	megabytes = "MB"
+	each      = "1" // a count
+	minutely  = "1/min"
 )
 
 // The groups.
@@ -29,16 +31,19 @@ const (
 	certs       = "certs"
 	version     = "version"
 	size        = "size"
+	scale       = "scale"
 )
 
 // A group's time is called like the group. What else its runs show has these endings.
 const (
-	peak    = "-memory"
-	kubelet = "-kubelet"
+	peak      = "-memory"
+	kubelet   = "-kubelet"
+	perMinute = "-rate"
+	requests  = "-requests"
 )
 
-// figures lists all figures in the order in which they are shown. Memory is told of commands that start no other program:
-// in init and join the largest would be the kubelet that is asked for its version.
+// figures lists all figures in the order in which they are shown. Memory is told of commands that start no bigger program:
+// in init and join the largest would be the kubelet that is asked for its version; a simulated one is small.
 func figures() []figure {
 	return []figure{
 		{initialise, initialise, "init --upload-certs, clean node", seconds},
@@ -52,6 +57,11 @@ func figures() []figure {
 		{version, version, "version", seconds},
 		{version + peak, version, "  peak memory", megabytes},
 		{size, size, "size of the program", megabytes},
+		{scale, scale, "join, one of many machines at once", seconds},
+		{scale + perMinute, scale, "  joins per minute", minutely},
+		{scale + requests, scale, "  requests to the API server", each},
+		{scale + requests + kubelet, scale, "    of these the kubelet's", each},
+		{scale + peak, scale, "  peak memory", megabytes},
 	}
 }
 

@@ -47,6 +47,17 @@ type ledger struct {
 	turns    []turn
 }
 
+// begin enters a program's turn.
+func (l *ledger) begin(round int, p program) (turn, error) {
+	t := turn{Round: round, Program: p.name}
+	var err error
+	if t.Load, err = load(); err != nil {
+		return t, err
+	}
+	l.turns = append(l.turns, t)
+	return t, nil
+}
+
 func (l *ledger) add(id, program string, value float64) {
 	if l.samples == nil {
 		l.samples = map[string]map[string][]float64{}

@@ -38,6 +38,8 @@ type bench struct {
 	bundle   string
 	programs [2]program
 	rounds   int
+	kubelets int // how many join at scale, and how many of them at once
+	atOnce   int
 	only     selection
 
 	load     float64
@@ -55,6 +57,8 @@ func parse(args []string) (b *bench, file string, err error) {
 	flags.StringVar(&b.bundle, "bundle", "", "directory of the components bundle, which has upstream's program too")
 	flags.StringVar(&b.programs[0].path, "kubeadm", "", "our program")
 	flags.IntVar(&b.rounds, "rounds", 3, "how many clusters each program makes")
+	flags.IntVar(&b.kubelets, "kubelets", 100, "how many simulated kubelets join each program's cluster at scale")
+	flags.IntVar(&b.atOnce, "at-once", 20, "how many of them at once")
 	flags.StringVar(&only, "only", "", "measure this alone: "+listed(groups()))
 	flags.StringVar(&file, "json", "", "file to write all samples to")
 	if err := flags.Parse(args); err != nil {
@@ -73,6 +77,10 @@ func (b *bench) check(rest []string) error {
 		return errors.New("bench needs --bundle and --kubeadm: make bench gives both")
 	case b.rounds < 1:
 		return fmt.Errorf("--rounds %d: want 1 or more", b.rounds)
+	case b.kubelets < 1 || b.kubelets > mostMachines:
+		return fmt.Errorf("--kubelets %d: want 1 to %d", b.kubelets, mostMachines)
+	case b.atOnce < 1:
+		return fmt.Errorf("--at-once %d: want 1 or more", b.atOnce)
 	}
 	for _, p := range b.programs {
 		if info, err := os.Stat(p.path); err != nil || !info.Mode().IsRegular() {
@@ -109,6 +117,14 @@ func (b *bench) run(ctx context.Context) error {
 			if err := b.course(ctx, round+1, p); err != nil {
 				return err
 			}
+		}
+	}
+	if !b.only.wants(scale) {
+		return nil
+	}
+	for _, p := range b.programs {
+		if err := b.scale(ctx, p); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -17,6 +17,7 @@ type report struct {
 	CPUs     int        `json:"cpus"`
 	Load     float64    `json:"load"`               // of the last minute, before the first run
 	Overhead *overhead  `json:"overhead,omitempty"` // null: no command was run
+	Scale    *crowding  `json:"scale,omitempty"`    // null: it was not measured
 	Turns    []turn     `json:"turns"`
 	Figures  []compared `json:"figures"`
 	Failures []failure  `json:"failures"`
@@ -28,9 +29,19 @@ type overhead struct {
 	Memory  float64 `json:"memory"` // MB; less cannot be told of any program
 }
 
+// crowding says how many machines joined a cluster at scale.
+type crowding struct {
+	Kubelets int `json:"kubelets"`
+	AtOnce   int `json:"atOnce"`
+}
+
 func (b *bench) report() report {
+	var s *crowding
+	if b.only.wants(scale) {
+		s = &crowding{Kubelets: b.kubelets, AtOnce: b.atOnce}
+	}
 	return report{
-		CPUs: runtime.NumCPU(), Load: b.load, Overhead: b.overhead,
+		CPUs: runtime.NumCPU(), Load: b.load, Overhead: b.overhead, Scale: s,
 		Turns: b.ledger.turns, Figures: b.ledger.compare(b.only), Failures: b.ledger.failures,
 	}
 }
@@ -85,9 +96,9 @@ func (c compared) cells(s *summary, failed int) []string {
 	if s == nil {
 		return []string{"-", "-", "-", count(0, failed)}
 	}
-	decimals := 3
-	if c.Unit == megabytes {
-		decimals = 1
+	decimals := 1
+	if c.Unit == seconds {
+		decimals = 3
 	}
 	number := func(value float64) string { return fmt.Sprintf("%.*f", decimals, value) }
 	return []string{number(s.Median), number(s.Min), number(s.Max), count(len(s.Samples), failed)}
@@ -102,13 +113,16 @@ func count(good, failed int) string {
 
 func (r report) notes() string {
 	var b strings.Builder
-	b.WriteString("\nA ratio below 1 says that ours is faster or smaller.\n")
+	b.WriteString("\nA ratio below 1 says that ours is faster or smaller; of joins per minute, one above 1.\n")
 	if r.Load >= idle {
 		fmt.Fprintf(&b, "The machine was busy before the first run (load %.2f, %d CPUs): the times say little.\n", r.Load, r.CPUs)
 	}
 	if r.Overhead != nil {
 		fmt.Fprintf(&b, "A program that does nothing takes %.3f s and %.1f MB on a node: times contain the one, and less memory than the other is not seen.\n",
 			r.Overhead.Seconds, r.Overhead.Memory)
+	}
+	if r.Scale != nil {
+		fmt.Fprintf(&b, "The machines: %d simulated kubelets, %d at once, one cluster of each program.\n", r.Scale.Kubelets, r.Scale.AtOnce)
 	}
 	for _, f := range r.Failures {
 		fmt.Fprintf(&b, "\nFAILED: %s by %s, round %d: %s\n", f.Figure, f.Program, f.Round, f.Error)

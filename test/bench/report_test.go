@@ -14,7 +14,7 @@ import (
 func sample() report {
 	good, poor := 0.75, 1.5
 	return report{
-		CPUs: 2, Load: 0.2, Overhead: &overhead{Seconds: 0.003, Memory: 9.5},
+		CPUs: 2, Load: 0.2, Overhead: &overhead{Seconds: 0.003, Memory: 9.5}, Scale: &crowding{Kubelets: 100, AtOnce: 20},
 		Turns: []turn{{Round: 1, Program: ours, Load: 0.2}},
 		Figures: []compared{
 			{
@@ -38,8 +38,9 @@ const table = `
   reset, worker     s   1.000  1.000  1.000       1         -      -      -  0 of 2         -
   size             MB    75.0   75.0   75.0       1      50.0   50.0   50.0       1      1.50
 
-A ratio below 1 says that ours is faster or smaller.
+A ratio below 1 says that ours is faster or smaller; of joins per minute, one above 1.
 A program that does nothing takes 0.003 s and 9.5 MB on a node: times contain the one, and less memory than the other is not seen.
+The machines: 100 simulated kubelets, 20 at once, one cluster of each program.
 
 FAILED: init by ours, round 3: cp1: exit code 1
 `
@@ -81,7 +82,7 @@ func TestFileHoldsAllSamples(t *testing.T) {
 	if r.Figures[1].Upstream != nil || r.Figures[1].Ratio != nil {
 		t.Errorf("a figure without samples has %+v, ratio %v", r.Figures[1].Upstream, r.Figures[1].Ratio)
 	}
-	if len(r.Failures) != 1 || len(r.Turns) != 1 || r.Overhead == nil {
-		t.Errorf("the file lacks failures, turns or overhead:\n%s", data)
+	if len(r.Failures) != 1 || len(r.Turns) != 1 || r.Overhead == nil || r.Scale == nil {
+		t.Errorf("the file lacks failures, turns, overhead or scale:\n%s", data)
 	}
 }

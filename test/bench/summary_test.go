@@ -92,6 +92,9 @@ func TestOnlyLeavesWhatItNames(t *testing.T) {
 	if want := []string{"init", "init-kubelet", "size"}; !slices.Equal(ids, want) {
 		t.Errorf("got %v, want %v", ids, want)
 	}
+	if got := len(new(ledger).compare(selection{scale})); got != 5 {
+		t.Errorf("scale has %d figures, want 5", got)
+	}
 	if _, err := choose("init,upgrade"); err == nil {
 		t.Error("an unknown figure was accepted")
 	}
@@ -101,7 +104,7 @@ func TestOnlyLeavesWhatItNames(t *testing.T) {
 }
 
 func TestStagesBeforeAWantedOneAreTaken(t *testing.T) {
-	for only, want := range map[string]int{"": 5, "init": 1, "join-early": 2, "join": 3, "init,reset-worker": 4, "reset": 5, "version": 0} {
+	for only, want := range map[string]int{"": 5, "init": 1, "join-early": 2, "join": 3, "init,reset-worker": 4, "reset": 5, "version": 0, "scale": 0} {
 		chosen, err := choose(only)
 		if err != nil {
 			t.Fatal(err)

@@ -1,0 +1,22 @@
+# Becomes the command after $1 on the simulated machine of that name, with a simulated kubelet beside it. Its host name,
+# its network, /run, /etc/kubernetes and /var/lib/kubelet are its own. No init system shows, so kubeadm leaves the kubelet
+# to whoever runs it: that is this script.
+set -eu
+
+if [ "$(hostname)" != "$1" ]; then
+	exec nsenter --net="/run/netns/$1" unshare --mount --uts sh -c 'hostname "$1" && exec sh "$0" "$@"' "$0" "$@"
+fi
+echo 1 >/proc/sys/net/ipv4/ip_forward
+mount -t tmpfs machine /etc/kubernetes
+mount -t tmpfs machine /var/lib/kubelet
+mount --bind /run/containerd /mnt
+mount -t tmpfs machine /run
+mkdir /run/containerd
+mount --move /mnt /run/containerd
+mount --bind /dev/null /usr/bin/systemctl
+mount --bind /var/machines/hosts /etc/hosts
+mount --bind /usr/local/bin/kubelet-bootstrap /usr/bin/kubelet
+
+kubelet </dev/null >"/var/machines/$1.log" 2>&1 &
+shift
+exec "$@"
