@@ -163,7 +163,11 @@ func TestTheTokenGoesNowhereElse(t *testing.T) {
 func TestATokenWithoutAuthenticationIsNamed(t *testing.T) {
 	c := newCluster(t)
 	c.tokens = nil
-	newMachine().refused(t, c.flags(c.server), "does not accept the bootstrap token", "deleted, expired", `"authentication"`)
+	words := []string{"does not accept the bootstrap token", "deleted, expired", `"authentication"`, "kubeadm token create --print-join-command"}
+	flags := c.flags(c.server)
+	newMachine().refused(t, flags, words...)
+	flags.ControlPlane, flags.CertificateKey = true, strings.Repeat("ab", 32)
+	newMachine().refused(t, flags, append(words, "--print-join-command --upload-certs")...)
 }
 
 // The other half of all the above: an honest cluster is joined.

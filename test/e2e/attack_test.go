@@ -1,0 +1,243 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/cluster-bootstrap/token/jws"
+
+	"kubeadm/internal/pki"
+	"kubeadm/test/attacker"
+	"kubeadm/test/nodes"
+)
+
+// duel is a machine that wants to join the shared cluster, and another one on which an attacker sits.
+type duel struct {
+	s             *site
+	victim, other *nodes.Node
+	token, pin    string
+	id, secret    string            // the halves of the token
+	ca            []byte            // of the cluster
+	truth         map[string]string // its cluster-info
+	mallory       pki.CA            // of the attacker
+}
+
+// newDuel makes the two machines; their names begin with that of the duel.
+func newDuel(t *testing.T, name string) *duel {
+	t.Helper()
+	s := home(t)
+	both, err := s.AddAll(t.Context(), name+"-victim", name+"-mallory")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &duel{s: s, victim: both[0], other: both[1], truth: clusterInfo(t, s).Data, mallory: authority(t, "kubernetes")}
+	t.Cleanup(func() { expel(t, s, d.victim); expel(t, s, d.other) })
+	d.token, d.pin = flagOf(t, s.command, "--token"), flagOf(t, s.command, "--discovery-token-ca-cert-hash")
+	d.id, d.secret, _ = strings.Cut(d.token, ".")
+	if d.ca, err = s.cp.ReadFile("/etc/kubernetes/pki/ca.crt"); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// command joins by token, asking at an address.
+func (d *duel) command(address, token string) []string {
+	return []string{ours, "join", address, "--token", token, "--discovery-token-ca-cert-hash", d.pin, "--ignore-preflight-errors", nodes.IgnoredPreflight}
+}
+
+// withstands checks that a join ends with one error that has all the words, and leaves the machine as it was.
+func (d *duel) withstands(t *testing.T, words []string, command ...string) {
+	t.Helper()
+	before := fingerprint(t, d.victim)
+	result := refused(t, d.victim, words, command...)
+	for _, line := range before.Diff(fingerprint(t, d.victim)) {
+		if !restless.MatchString(line) {
+			t.Errorf("the machine is not as it was: %s", line)
+		}
+	}
+	if strings.Contains(result.Stdout+result.Stderr, d.secret) {
+		t.Errorf("the token is told:\n%s%s", result.Stdout, result.Stderr)
+	}
+	t.Logf("%s: %s", result.Duration.Round(time.Millisecond), strings.Join(tail(result.Stderr, 4), "\n"))
+}
+
+// altered is the true cluster-info with another value at a key.
+func (d *duel) altered(key, value string) map[string]string {
+	data := maps.Clone(d.truth)
+	data[key] = value
+	return data
+}
+
+// TestS046_NobodyPosesAsTheCluster lets an attacker answer in the place of the API server. Whatever it shows, and even where it has
+// the token, the machine tells it nothing and is not changed.
+func TestS046_NobodyPosesAsTheCluster(t *testing.T) {
+	d := newDuel(t, "pose")
+	plan := serving(t, d.other, "6443", d.mallory)
+	own, server, key := pki.EncodeCertificates(d.mallory.Certificate), "https://"+plan.Listen, "jws-kubeconfig-"+d.id
+	otherSignature, err := jws.ComputeDetachedSignature(d.truth["kubeconfig"], d.id, strings.Repeat("z", 16))
+	if err != nil {
+		t.Fatal(err)
+	}
+	notSigned, posed := "not made with token "+d.id, "not signed by the cluster's CA: somebody else answers"
+	for _, a := range []struct {
+		name  string
+		shows map[string]string
+		want  []string
+	}{
+		{"forged without the token", signpost(t, server, own, d.id+"."+strings.Repeat("z", 16)), []string{notSigned}},
+		{"forged with the token", signpost(t, server, own, d.token), []string{"not the one that was meant", pki.PinOf(d.mallory.Certificate).String()}},
+		{"the true CA beside its own", signpost(t, server, append([]byte(string(d.ca)), own...), d.token), []string{posed}},
+		{"relayed", d.truth, []string{posed}},
+		{"altered", d.altered("kubeconfig", strings.Replace(d.truth["kubeconfig"], d.s.cp.Address(), d.other.Address(), 1)), []string{notSigned}},
+		{"signature of another token", d.altered(key, otherSignature), []string{notSigned}},
+		{"signature broken", d.altered(key, strings.TrimRight(d.truth[key], "abcdefghijklmnopqrstuvwxyz")+"x"), []string{notSigned}},
+	} {
+		t.Run(a.name, func(t *testing.T) {
+			plan.Answers[infoPath] = shows(t, a.shows)
+			impostor := impose(t, d.other, plan)
+			d.withstands(t, a.want, d.command(plan.Listen, d.token)...)
+			impostor.learnedNothing(t, d.secret)
+			if len(impostor.told) == 0 {
+				t.Error("the attacker was not asked at all")
+			}
+		})
+	}
+}
+
+// TestS046_NoEndpointLeadsElsewhere has an attacker that sends the machine on, or speaks no TLS.
+func TestS046_NoEndpointLeadsElsewhere(t *testing.T) {
+	d := newDuel(t, "lead")
+	plan := serving(t, d.other, "6443", d.mallory)
+	plain := attacker.Plan{Listen: d.other.Address() + ":8080", Answers: map[string]attacker.Answer{infoPath: shows(t, d.truth)}}
+	away := impose(t, d.other, plain)
+	t.Run("plain http", func(t *testing.T) {
+		d.withstands(t, []string{"HTTP response to HTTPS client", plain.Listen}, d.command(plain.Listen, d.token)...)
+	})
+	for name, to := range map[string]string{"to plain http": "http://" + plain.Listen, "to the cluster": "https://" + d.s.command[2]} {
+		t.Run("redirected "+name, func(t *testing.T) {
+			plan.Answers[infoPath] = attacker.Answer{Status: http.StatusFound, Location: to + infoPath}
+			impostor := impose(t, d.other, plan)
+			d.withstands(t, []string{"redirects (302 Found)", plan.Listen}, d.command(plan.Listen, d.token)...)
+			impostor.learnedNothing(t, d.secret)
+		})
+	}
+	away.learnedNothing(t, d.secret)
+}
+
+// TestS046_AFileLeadsToNoImpostor gives the machine files, with credentials, that lead to an attacker, and files at addresses
+// where an attacker answers.
+func TestS046_AFileLeadsToNoImpostor(t *testing.T) {
+	d := newDuel(t, "file")
+	plan := serving(t, d.other, "6443", d.mallory)
+	plan.Answers[infoPath] = shows(t, d.truth)
+	plan.Answers["/file"] = attacker.Answer{Status: http.StatusOK, Body: d.truth["kubeconfig"]}
+	impostor := impose(t, d.other, plan)
+	server := "https://" + plan.Listen
+	leads := func(to string, ca []byte) {
+		text, err := pki.Access{Server: to, Cluster: "c", User: "u", CA: ca}.WithToken(d.token).Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, d.victim, discoveryFile, string(text))
+	}
+	for _, a := range []struct {
+		name, file string
+		lay        func()
+		want       []string
+	}{
+		{"another CA", discoveryFile, func() { leads(server, d.ca) }, []string{server, "somebody else answers"}},
+		{"no CA", discoveryFile, func() { leads(server, nil) }, []string{server, "trust store"}},
+		{"plain http", discoveryFile, func() { leads("http://"+plan.Listen, d.ca) }, []string{discoveryFile, "not an https URL"}},
+		{"self-signed", server + "/file", func() {}, []string{server + "/file", "failed to verify certificate", "update-ca-certificates"}},
+		{"http", "http://" + plan.Listen + "/file", func() {}, []string{"--discovery-file", "https URL"}},
+	} {
+		t.Run(a.name, func(t *testing.T) {
+			a.lay()
+			d.withstands(t, a.want, ours, "join", "--discovery-file", a.file, "--tls-bootstrap-token", d.token, "--ignore-preflight-errors", nodes.IgnoredPreflight)
+		})
+	}
+	impostor.learnedNothing(t, d.secret)
+	t.Run("redirected to plain http", func(t *testing.T) {
+		// This one is trusted by the machine, and sends it on all the same.
+		trust(t, d.victim, d.mallory)
+		plan.Answers["/file"] = attacker.Answer{Status: http.StatusFound, Location: "http://" + plan.Listen + "/other"}
+		impostor := impose(t, d.other, plan)
+		d.withstands(t, []string{"redirected from https to http://" + plan.Listen}, ours, "join", "--discovery-file", server+"/file", "--token", d.token,
+			"--ignore-preflight-errors", nodes.IgnoredPreflight)
+		impostor.learnedNothing(t, d.secret)
+	})
+}
+
+// TestS047_TokensThatAreNoGood names what is wrong with a token, and changes nothing.
+func TestS047_TokensThatAreNoGood(t *testing.T) {
+	d := newDuel(t, "token")
+	create := func(flags ...string) string {
+		return run(t, d.s.cp, append([]string{ours, "token", "create"}, flags...)...)
+	}
+	deleted := create()
+	run(t, d.s.cp, ours, "token", "delete", deleted)
+	speechless := create("--usages=authentication")
+	powerless := create()
+	kubectl(t, d.s.cp, "patch", "secret", "--namespace=kube-system", "bootstrap-token-"+powerless[:6], "--patch", `{"stringData":{"usage-bootstrap-authentication":"false"}}`)
+	for _, a := range []struct {
+		name, token string
+		want        []string
+	}{
+		{"deleted", deleted, []string{"does not know token " + deleted[:6]}},
+		{"without signing", speechless, []string{"does not know token " + speechless[:6], `without usage "signing"`}},
+		{"without authentication", powerless, []string{"does not accept the bootstrap token", `without usage "authentication"`}},
+	} {
+		t.Run(a.name, func(t *testing.T) {
+			d.withstands(t, append(a.want, "kubeadm token create --print-join-command"), d.command(d.s.command[2], a.token)...)
+		})
+	}
+}
+
+// TestS197_TheErrorSaysHowToGetAToken follows the advice that an expired token gives, on the control plane and then here.
+func TestS197_TheErrorSaysHowToGetAToken(t *testing.T) {
+	d := newDuel(t, "advice")
+	expired := run(t, d.s.cp, ours, "token", "create", "--ttl=1s")
+	forgotten(t, d.s, expired)
+	const mint = "kubeadm token create --print-join-command"
+	command := d.command(d.s.command[2], expired)
+	result := refused(t, d.victim, []string{"does not know token " + expired[:6], "expired", mint}, command...)
+	advice := ""
+	for line := range strings.Lines(result.Stderr) {
+		if _, after, ok := strings.Cut(line, "on a control plane: "); ok && strings.HasPrefix(after, mint) {
+			advice = strings.TrimSpace(after)
+		}
+	}
+	if advice == "" {
+		t.Fatalf("no line of the error ends in the command:\n%s", result.Stderr)
+	}
+	fresh := strings.Fields(run(t, d.s.cp, strings.Fields(advice)...))
+	run(t, d.victim, append(fresh, "--ignore-preflight-errors", nodes.IgnoredPreflight)...)
+	awaitMember(t, d.s, d.victim)
+}
+
+// forgotten waits until the cluster signs for a token no more.
+func forgotten(t *testing.T, s *site, token string) {
+	t.Helper()
+	// It may not have begun yet.
+	time.Sleep(2 * time.Second)
+	await(t, "the end of token "+token[:6], 30*time.Second, func() error {
+		if _, ok := clusterInfo(t, s).Data["jws-kubeconfig-"+token[:6]]; ok {
+			return errors.New("cluster-info is still signed for it")
+		}
+		return nil
+	})
+}
+
+// trust lets a machine trust a CA as its administrator would.
+func trust(t *testing.T, n *nodes.Node, ca pki.CA) {
+	t.Helper()
+	write(t, n, fmt.Sprintf("/usr/local/share/ca-certificates/%s.crt", ca.Certificate.Subject.CommonName), string(pki.EncodeCertificates(ca.Certificate)))
+	run(t, n, "update-ca-certificates")
+}

@@ -1,0 +1,188 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+	"k8s.io/cluster-bootstrap/token/jws"
+
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/pki"
+	"kubeadm/test/attacker"
+	"kubeadm/test/nodes"
+)
+
+const infoPath = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
+
+// impostor is an attacker that runs on a node.
+type impostor struct {
+	process *nodes.Process
+	told    []attacker.Request // once it was stopped
+}
+
+// impose starts an attacker on a node and waits until it answers.
+func impose(t *testing.T, n *nodes.Node, plan attacker.Plan) *impostor {
+	t.Helper()
+	const program = "/root/attack"
+	if _, err := n.ReadFile(program); err != nil {
+		built := filepath.Join(t.TempDir(), "attack")
+		build := exec.CommandContext(t.Context(), "go", "build", "-o", built, "kubeadm/test/attacker/attack")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		if err := n.Copy(built, program, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := json.Marshal(plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := n.Command(program)
+	command.Stdin = bytes.NewReader(text)
+	process, err := command.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := &impostor{process: process}
+	t.Cleanup(func() { i.stop(t) })
+	await(t, "the attacker at "+plan.Listen, 10*time.Second, func() error {
+		c, err := n.Cluster().Dial(t.Context(), "tcp", plan.Listen)
+		if err == nil {
+			err = c.Close()
+		}
+		return err
+	})
+	return i
+}
+
+// stop ends the attacker and reads what it was told.
+func (i *impostor) stop(t *testing.T) {
+	t.Helper()
+	if i.process == nil {
+		return
+	}
+	if err := i.process.Kill(); err != nil {
+		t.Error(err)
+	}
+	result, _ := i.process.Wait() // by a signal, as was to be
+	i.process = nil
+	for d := json.NewDecoder(strings.NewReader(result.Stdout)); ; {
+		var r attacker.Request
+		if err := d.Decode(&r); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			t.Fatalf("reading what the attacker was told: %v\n%s%s", err, result.Stdout, result.Stderr)
+		}
+		i.told = append(i.told, r)
+	}
+}
+
+// learnedNothing checks that no credential and none of the secrets was among what the attacker was told.
+func (i *impostor) learnedNothing(t *testing.T, secrets ...string) {
+	t.Helper()
+	i.stop(t)
+	for _, r := range i.told {
+		if r.Header.Get("Authorization") != "" || r.Header.Get("Cookie") != "" || len(r.Certificates) > 0 {
+			t.Errorf("the attacker was shown credentials: %+v", r)
+		}
+		text := fmt.Sprint(r)
+		for _, secret := range secrets {
+			if strings.Contains(text, secret) {
+				t.Errorf("the attacker was told a secret: %+v", r)
+			}
+		}
+	}
+}
+
+// authority is a CA that no cluster has.
+func authority(t *testing.T, name string) pki.CA {
+	t.Helper()
+	key, err := pki.NewKey(rand.Reader, pki.ECDSAP256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca, err := pki.NewCA(rand.Reader, key, pki.Spec{CommonName: name, Validity: today()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ca
+}
+
+func today() pki.Validity {
+	return pki.Validity{NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
+}
+
+// issue makes a certificate and its key, both PEM.
+func issue(t *testing.T, ca pki.CA, spec pki.Spec) (cert, key string) {
+	t.Helper()
+	private, err := pki.NewKey(rand.Reader, pki.ECDSAP256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Validity = today()
+	signed, err := ca.Issue(rand.Reader, spec, private.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := pki.EncodeKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pki.EncodeCertificates(signed)), string(text)
+}
+
+// serving is a plan to listen on the node with a certificate by that CA.
+func serving(t *testing.T, n *nodes.Node, port string, ca pki.CA) attacker.Plan {
+	t.Helper()
+	cert, key := issue(t, ca, pki.Spec{CommonName: "kube-apiserver", Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		SANs: pki.SANs{IPs: []net.IP{net.ParseIP(n.Address())}}})
+	return attacker.Plan{Listen: net.JoinHostPort(n.Address(), port), Cert: cert, Key: key, Answers: map[string]attacker.Answer{}}
+}
+
+// shows is a cluster-info as the API server would show it.
+func shows(t *testing.T, data map[string]string) attacker.Answer {
+	t.Helper()
+	m := corev1.ConfigMap{Data: data}
+	m.Name, m.Namespace = bootstrapapi.ConfigMapClusterInfo, "kube-public"
+	m.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+	text, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return attacker.Answer{Status: http.StatusOK, Body: string(text)}
+}
+
+// signpost is a cluster-info that leads to a server, signed by a token.
+func signpost(t *testing.T, server string, ca []byte, token string) map[string]string {
+	t.Helper()
+	info, err := manifest.ClusterInfo(pki.Access{Server: server, Cluster: "kubernetes", User: "nobody", CA: ca}.WithToken(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, secret, _ := strings.Cut(token, ".")
+	signature, err := jws.ComputeDetachedSignature(info.Data[bootstrapapi.KubeConfigKey], id, secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info.Data[bootstrapapi.JWSSignatureKeyPrefix+id] = signature
+	return info.Data
+}
