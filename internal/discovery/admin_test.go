@@ -24,6 +24,9 @@ func TestAnAdministratorsFileFindsTheCluster(t *testing.T) {
 	if user := introduced(t, a); user.Token != token || user.ClientKeyData != nil || strings.Contains(string(a.node.Bootstrap), "client-key") {
 		t.Errorf("with a token the kubelet is given %+v", user)
 	}
+	c.users = nil
+	m.refused(t, flags, "the credentials in "+adminConf+" may not read", "move "+adminConf+" away")
+	c.users = []string{"kubernetes-admin"}
 	flags.Endpoint, flags.Token, flags.CACertHashes = "", "", nil
 	a = m.join(t, flags)
 	if a.node == nil {

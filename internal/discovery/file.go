@@ -48,6 +48,10 @@ func (d *document) found(l node.Local) (found, error) {
 	}
 	own := visitor{as: as, name: "the credentials in " + d.source,
 		remedy: "give a token besides, which takes their place: --tls-bootstrap-token; on a control plane, `kubeadm token create` makes one"}
+	ownAdmin := d.names && d.source == l.Paths.Kubeconfig("admin.conf")
+	if ownAdmin {
+		own.remedy = "move " + d.source + " away and join by token; if it is left over from another cluster, clean up with `kubeadm reset`"
+	}
 	if l.Join.TLSToken == "" {
 		_, err := pki.ParseCertificates(d.cluster.CertificateAuthorityData)
 		return found{d.config, own}, err
@@ -56,7 +60,7 @@ func (d *document) found(l node.Local) (found, error) {
 	if err != nil {
 		return found{}, err
 	}
-	if d.names && d.source == l.Paths.Kubeconfig("admin.conf") {
+	if ownAdmin {
 		return found{bootstrap, own}, nil
 	}
 	v, err := bearer(bootstrap, l)

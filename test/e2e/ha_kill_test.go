@@ -34,6 +34,7 @@ func TestS165_KillAtEveryPhaseOfControlPlaneJoin(t *testing.T) {
 		}
 		before = after
 		once(t, s, n)
+		tokenAlone(t, n)
 	}
 	becomesPlane(t, s, n, before)
 }
@@ -65,6 +66,16 @@ func once(t *testing.T, s *trio, n *nodes.Node) {
 	}
 	if count > 1 {
 		t.Errorf("%s is a member of etcd %d times", n.Name(), count)
+	}
+}
+
+// tokenAlone checks that the kubelet of a control plane is never given the administrator's key to introduce itself with, though the
+// machine finds the cluster by his file from the moment that it has it.
+func tokenAlone(t *testing.T, n *nodes.Node) {
+	t.Helper()
+	text, err := n.ReadFile("/etc/kubernetes/bootstrap-kubelet.conf")
+	if err == nil && (!strings.Contains(string(text), "token: ") || strings.Contains(string(text), "client-key")) {
+		t.Errorf("the kubelet is to introduce itself with\n%s", text)
 	}
 }
 
