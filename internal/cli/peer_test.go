@@ -55,7 +55,11 @@ const more = "kubeadm init phase etcd all"
 
 // besides are flags that the peer does not have.
 func besides() map[string][]string {
-	return map[string][]string{"kubeadm token create": {"upload-certs"}}
+	return map[string][]string{
+		"kubeadm join":                 {"replace-member"},
+		"kubeadm join phase etcd-join": {"replace-member"},
+		"kubeadm token create":         {"upload-certs"},
+	}
 }
 
 // notYet are the commands of the peer that are still to come.
@@ -65,7 +69,6 @@ func notYet() map[string][]string {
 		"kubeadm certs":         {"check-expiration", "generate-csr", "renew"},
 		"kubeadm config":        {"migrate", "print", "validate"},
 		"kubeadm config images": {"pull"},
-		"kubeadm join phase":    {"control-plane-join", "control-plane-prepare", "etcd-join", "wait-control-plane"},
 	}
 }
 

@@ -40,7 +40,7 @@ func (t tree) below(parent *cobra.Command, prefix string, phases []flow.Phase) {
 		case p.Name == "":
 			t.below(parent, prefix, p.Phases)
 		case p.Hidden:
-		case len(p.Phases) == 0:
+		case len(children(p.Phases)) == 0: // others may be part of it
 			parent.AddCommand(t.leaf(prefix+p.Name, p))
 		default:
 			parent.AddCommand(t.group(prefix+p.Name, p))
