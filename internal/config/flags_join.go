@@ -1,10 +1,11 @@
 package config
 
 import (
-	"errors"
+	"fmt"
 	"slices"
 
 	"kubeadm/internal/config/v1beta4"
+	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
 )
 
@@ -42,9 +43,9 @@ func (f JoinFlags) document(adminKubeconfig string) (c v1beta4.JoinConfiguration
 		Patches:          &v1beta4.Patches{Directory: f.Patches},
 	}
 	if f.Inside && adminKubeconfig == "" {
-		return c, nil, problem.New("", errors.New("this phase is for a machine that knows its cluster already, by an admin.conf that is not there"),
-			"make it first: kubeadm join phase control-plane-prepare kubeconfig",
-			"or name a file that says how to find the cluster, if the phase has --config")
+		return c, nil, problem.New("", fmt.Errorf("this phase finds the cluster by %s, which does not exist", node.DefaultPaths().Kubeconfig("admin.conf")),
+			"on a machine that becomes a control plane this makes it: kubeadm join phase control-plane-prepare kubeconfig",
+			"or name a configuration file that says how to find the cluster, if the phase has --config")
 	}
 	if f.ControlPlane {
 		c.ControlPlane = &v1beta4.JoinControlPlane{

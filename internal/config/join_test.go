@@ -94,7 +94,7 @@ func TestAnAdministratorsFileTakesThePlaceOfDiscovery(t *testing.T) {
 		})
 	}
 	_, _, err := Join(File{}, JoinFlags{Inside: true}, aMachine(t))
-	if err == nil || !strings.Contains(err.Error(), "admin.conf that is not there") {
+	if err == nil || !strings.Contains(err.Error(), "/etc/kubernetes/admin.conf, which does not exist") {
 		t.Errorf("%v", err)
 	}
 }

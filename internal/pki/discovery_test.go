@@ -104,6 +104,10 @@ func TestTheWayToTheClusterIsKept(t *testing.T) {
 			t.Error(diff)
 		}
 	}
+	bootstrap.Redirect("https://10.0.0.5:6443")
+	if got, err := bootstrap.CurrentCluster(); err != nil || got.TLSServerName != "" || got.ProxyURL != "" {
+		t.Errorf("the way to another server is that to the first: %+v, %v", got, err)
+	}
 	if Anonymous(to).HasCredentials() {
 		t.Error("nobody has credentials")
 	}

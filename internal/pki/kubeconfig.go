@@ -127,10 +127,10 @@ func (k *Kubeconfig) Trusted() ([]*x509.Certificate, error) {
 	return certs, nil
 }
 
-// Redirect points every cluster to another API server URL.
+// Redirect points every cluster to another API server URL, without the detours that led to the one before.
 func (k *Kubeconfig) Redirect(server string) {
 	for _, cluster := range k.Clusters {
-		cluster.Server = server
+		cluster.Server, cluster.TLSServerName, cluster.ProxyURL = server, "", ""
 	}
 }
 
