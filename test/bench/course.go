@@ -21,7 +21,13 @@ type course struct {
 	untilKubelet    time.Duration
 }
 
-// stage is one command in a cluster's life.
+// life is what a Kubernetes cluster goes through on nodes of its own.
+type life interface {
+	boot(context.Context, *nodes.Cluster) error
+	stages() []stage
+}
+
+// stage is one command in a cluster's life. Its group may be one that is not among the figures: it is needed by others.
 type stage struct {
 	group string
 	do    func(context.Context) (nodes.Result, error)
@@ -34,19 +40,17 @@ func (c *course) stages() []stage {
 }
 
 // wanted are the stages up to the last one to be measured: each needs those before it.
-func (c *course) wanted(only selection) []stage {
-	all := c.stages()
+func wanted(all []stage, only selection) []stage {
 	for len(all) > 0 && !only.wants(all[len(all)-1].group) {
 		all = all[:len(all)-1]
 	}
 	return all
 }
 
-// course lets a program go through its turn on fresh nodes. These have the same names and addresses in each turn, and
+// live lets a program go through its turn on fresh nodes. These have the same names and addresses in each turn, and
 // the program is in the same place.
-func (b *bench) course(ctx context.Context, round int, p program) (err error) {
-	c := &course{}
-	stages := c.wanted(b.only)
+func (b *bench) live(ctx context.Context, round int, p program, c life) (err error) {
+	stages := wanted(c.stages(), b.only)
 	if len(stages) == 0 {
 		return nil
 	}
@@ -76,7 +80,7 @@ func (c *course) boot(ctx context.Context, cluster *nodes.Cluster) error {
 }
 
 // measure takes the stages one after the other until one fails: what follows would not be what it is called.
-func (b *bench) measure(ctx context.Context, t turn, c *course, stages []stage) error {
+func (b *bench) measure(ctx context.Context, t turn, c life, stages []stage) error {
 	for _, s := range stages {
 		r, err := s.do(ctx)
 		if ctx.Err() != nil {
@@ -88,7 +92,7 @@ func (b *bench) measure(ctx context.Context, t turn, c *course, stages []stage) 
 			return nil
 		}
 		b.log("  %s: %.2f s", s.group, r.Duration.Seconds())
-		if s.group == initialise {
+		if c, ok := c.(*course); ok && s.group == initialise {
 			b.ledger.add(initialise+kubelet, t.Program, c.untilKubelet.Seconds())
 		}
 	}
@@ -129,12 +133,12 @@ func (c *course) join(ctx context.Context) (nodes.Result, error) {
 	if err != nil {
 		return r, err
 	}
-	return r, c.ready(ctx, c.cp, c.early, c.late)
+	return r, ready(ctx, c.cp, c.early, c.late)
 }
 
 // settle waits until the cluster of the first two nodes is complete and at rest.
 func (c *course) settle(ctx context.Context) error {
-	if err := c.ready(ctx, c.cp, c.early); err != nil {
+	if err := ready(ctx, c.cp, c.early); err != nil {
 		return err
 	}
 	if err := c.cp.AwaitDNS(ctx); err != nil {
@@ -143,18 +147,19 @@ func (c *course) settle(ctx context.Context) error {
 	return sleep(ctx, time.Until(c.formed.Add(settled)))
 }
 
-// ready gives Pods a network and waits until the members, which have joined, are Ready.
-func (c *course) ready(ctx context.Context, members ...*nodes.Node) error {
+// ready gives Pods a network and waits until the members, which have joined, are Ready. The first one is a control plane.
+func ready(ctx context.Context, members ...*nodes.Node) error {
+	cp := members[0]
 	for _, n := range members {
 		// Join may return before the kubelet has registered its node, which the network would then pass over.
-		if _, err := c.cp.Kubectl(ctx, "wait", "--for=create", "--timeout=60s", "node/"+n.Name()); err != nil {
+		if _, err := cp.Kubectl(ctx, "wait", "--for=create", "--timeout=60s", "node/"+n.Name()); err != nil {
 			return err
 		}
 	}
-	if err := c.cp.Cluster().PodNetwork(ctx, c.cp); err != nil {
+	if err := cp.Cluster().PodNetwork(ctx, cp); err != nil {
 		return err
 	}
-	return c.cp.AwaitReady(ctx, len(members))
+	return cp.AwaitReady(ctx, len(members))
 }
 
 func (c *course) resetWorker(ctx context.Context) (nodes.Result, error) { return undo(ctx, c.late) }

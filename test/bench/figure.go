@@ -28,6 +28,9 @@ const (
 	join        = "join"
 	resetWorker = "reset-worker"
 	reset       = "reset"
+	joinPlane   = "join-plane"
+	resetPlane  = "reset-plane"
+	joinPlanes  = "join-planes"
 	certs       = "certs"
 	version     = "version"
 	size        = "size"
@@ -51,7 +54,10 @@ func figures() []figure {
 		{joinEarly, joinEarly, "join, worker, right after init", seconds},
 		{join, join, "join, worker, settled cluster", seconds},
 		{resetWorker, resetWorker, "reset, worker", seconds},
-		{reset, reset, "reset, control plane", seconds},
+		{reset, reset, "reset, only control plane", seconds},
+		{joinPlane, joinPlane, "join, second control plane", seconds},
+		{resetPlane, resetPlane, "reset, second control plane", seconds},
+		{joinPlanes, joinPlanes, "join, two control planes at once", seconds},
 		{certs, certs, "init phase certs all, empty directory", seconds},
 		{certs + peak, certs, "  peak memory", megabytes},
 		{version, version, "version", seconds},

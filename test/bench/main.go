@@ -114,8 +114,10 @@ func (b *bench) run(ctx context.Context) error {
 	}
 	for round := range b.rounds {
 		for _, p := range alternate(b.programs, round) {
-			if err := b.course(ctx, round+1, p); err != nil {
-				return err
+			for _, c := range []life{&course{}, &planes{}} {
+				if err := b.live(ctx, round+1, p, c); err != nil {
+					return err
+				}
 			}
 		}
 	}

@@ -104,12 +104,16 @@ func TestOnlyLeavesWhatItNames(t *testing.T) {
 }
 
 func TestStagesBeforeAWantedOneAreTaken(t *testing.T) {
-	for only, want := range map[string]int{"": 5, "init": 1, "join-early": 2, "join": 3, "init,reset-worker": 4, "reset": 5, "version": 0, "scale": 0} {
+	for only, want := range map[string][2]int{
+		"": {5, 4}, "init": {1, 0}, "join-early": {2, 0}, "join": {3, 0}, "init,reset-worker": {4, 0}, "reset": {5, 0}, "version": {0, 0},
+		"join-plane": {0, 2}, "join-planes": {0, 4}, "scale": {0, 0},
+	} {
 		chosen, err := choose(only)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := len((&course{}).wanted(chosen)); got != want {
+		got := [2]int{len(wanted((&course{}).stages(), chosen)), len(wanted((&planes{}).stages(), chosen))}
+		if got != want {
 			t.Errorf("--only %q: got %d stages, want %d", only, got, want)
 		}
 	}
