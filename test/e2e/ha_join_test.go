@@ -175,9 +175,7 @@ func TestS151_AControlPlaneLeavesAndComesBack(t *testing.T) {
 // TestS173_TwoControlPlanesJoinAtOnce looks at how the shared cluster came to be. A full run makes further ones.
 func TestS173_TwoControlPlanesJoinAtOnce(t *testing.T) {
 	s := high(t)
-	for _, n := range s.planes[1:] {
-		t.Logf("%s joined in %s", n.Name(), s.entered[n.Name()].Duration.Round(100*time.Millisecond))
-	}
+	s.times(t)
 	vote(t, s.planes...)
 	if !lab.full {
 		return
@@ -192,7 +190,7 @@ func TestS173_TwoControlPlanesJoinAtOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			vote(t, s.planes...)
-			t.Logf("%s and %s", s.entered["cp2"].Duration.Round(100*time.Millisecond), s.entered["cp3"].Duration.Round(100*time.Millisecond))
+			s.times(t)
 		})
 	}
 }
@@ -221,6 +219,7 @@ func TestS174_NodesJoinWhileEtcdRestarts(t *testing.T) {
 			if err := <-killed; err != nil {
 				t.Error(err)
 			}
+			s.times(t)
 			vote(t, s.planes...)
 			if err := settle(t.Context(), s.cp, 4); err != nil {
 				t.Error(err)

@@ -142,6 +142,14 @@ func (s *trio) enter(ctx context.Context, all ...*nodes.Node) error {
 	return err
 }
 
+// times logs how long the joins took.
+func (s *trio) times(t *testing.T) {
+	t.Helper()
+	for name, result := range s.entered {
+		t.Logf("%s joined in %s", name, result.Duration.Round(100*time.Millisecond))
+	}
+}
+
 // atOnce starts a join on each node at the same instant and waits for all of them.
 func atOnce(ctx context.Context, joins map[*nodes.Node][]string) (map[*nodes.Node]nodes.Result, error) {
 	var mu sync.Mutex
@@ -251,6 +259,10 @@ func vote(t *testing.T, all ...*nodes.Node) {
 	for _, n := range all {
 		want = append(want, n.Name()+" votes at https://"+n.Address()+":2380")
 	}
+	await(t, "etcd to answer", time.Minute, func() error {
+		_, err := all[0].Run(t.Context(), asEtcd("endpoint", "health")...)
+		return err
+	})
 	for _, m := range membersOf(t, all[0]) {
 		does := " votes at "
 		if m.IsLearner {
