@@ -41,8 +41,12 @@ func whole(t *testing.T, s *trio, n *nodes.Node) {
 	if n != s.cp {
 		inherited(t, s.cp, n)
 	}
-	kubectl(t, n, "--namespace=kube-system", "wait", "--for=condition=Ready", "--timeout=90s", "pod",
-		"--selector=tier=control-plane", "--field-selector=spec.nodeName="+n.Name())
+	// A kubelet tells of its static Pods a moment after its node is Ready.
+	await(t, "the control plane of "+n.Name(), 90*time.Second, func() error {
+		_, err := n.Kubectl(t.Context(), "--namespace=kube-system", "wait", "--for=condition=Ready", "--timeout=10s", "pod",
+			"--selector=tier=control-plane", "--field-selector=spec.nodeName="+n.Name())
+		return err
+	})
 	own := "https://" + n.Address() + ":6443"
 	if said := kubectl(t, n, "--server="+own, "get", "--raw", "/readyz"); said != "ok" {
 		t.Errorf("the API server of %s says %q", n.Name(), said)
