@@ -47,6 +47,7 @@ func testBalancer(t *testing.T, c *Cluster, a, b *Node) {
 	if err := second.Kill(); err != nil {
 		t.Fatal(err)
 	}
+	second.Wait() // Only then does nobody listen any longer. That it was killed is known.
 	if count(); seen[a.Name()] != 10 {
 		t.Errorf("of ten answers when only one is there, these by each: %v", seen)
 	}
