@@ -20,6 +20,11 @@ func (p *program) configImagesList() *cobra.Command {
 		Short: "List the images that a control plane needs",
 		Long: `List the images that a control plane needs, one a line, as init would pull them.
 With --config the other flags do not count.`,
+		Example: `  # the images of one release
+  kubeadm config images list --kubernetes-version v1.37.1
+
+  # for programs
+  kubeadm config images list --output json`,
 		Args: known,
 		RunE: func(c *cobra.Command, _ []string) error { return p.listImages(c, o, &out) },
 	}
@@ -41,6 +46,9 @@ func (p *program) listImages(c *cobra.Command, o *initOptions, out *output) erro
 		return err
 	}
 	file, err := readConfig(ctx, real, o.file)
+	if err == nil && file.Given() {
+		err = p.outranked(given(c))
+	}
 	if err != nil {
 		return err
 	}
@@ -63,6 +71,17 @@ func (p *program) listImages(c *cobra.Command, o *initOptions, out *output) erro
 	for _, image := range images.All() {
 		if _, err := fmt.Fprintln(p.Out, image); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// outranked warns of flags that do not count beside a configuration file. It never fails: scripts give both.
+func (p *program) outranked(given []string) error {
+	for _, name := range given {
+		switch f := flag.Name(name); f {
+		case flag.CRISocket, flag.FeatureGates, flag.ImageRepository, flag.KubernetesVersion:
+			warn(p.text(false), []string{fmt.Sprintf("--%s does not count beside --%s: the file says it", f, flag.Config)})
 		}
 	}
 	return nil

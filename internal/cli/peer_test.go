@@ -65,10 +65,9 @@ func besides() map[string][]string {
 // notYet are the commands of the peer that are still to come.
 func notYet() map[string][]string {
 	return map[string][]string{
-		"kubeadm":               {"kubeconfig", "upgrade"},
-		"kubeadm certs":         {"check-expiration", "generate-csr", "renew"},
-		"kubeadm config":        {"migrate", "print", "validate"},
-		"kubeadm config images": {"pull"},
+		"kubeadm":        {"kubeconfig", "upgrade"},
+		"kubeadm certs":  {"check-expiration", "generate-csr", "renew"},
+		"kubeadm config": {"migrate", "print", "validate"},
 	}
 }
 

@@ -43,25 +43,6 @@ func Init(file File, flags InitFlags, facts Facts) (*node.Node, Run, error) {
 	return &node.Node{Local: local, Cluster: cluster}, run, err
 }
 
-// Cluster is the cluster that init would begin, without its component
-// configurations and without a look at the machine.
-func Cluster(file File, flags InitFlags, facts Facts) (node.Cluster, Run, error) {
-	in, run, err := readInit(file, flags)
-	if err != nil {
-		return node.Cluster{}, run, err
-	}
-	run.choose(in.init.DryRun, in.init.SkipPhases, flags.Common)
-	coupleAddons(&in.cluster, &run)
-	fillCluster(&in.cluster, in.init.LocalAPIEndpoint.BindPort)
-	in.fields(v1beta4.KindCluster, checkCluster(&in.cluster))
-	target, err := in.resolve(facts, &run)
-	if err != nil {
-		return node.Cluster{}, run, err
-	}
-	cluster, err := clusterOf(&in.cluster, target)
-	return cluster, run, err
-}
-
 // Tokens is what "token create" goes by: a node.Local that says which tokens are to be made, whether
 // certificates are lent with them and under which key, where those lie, and the time limits.
 func Tokens(file File, flags TokenFlags, facts Facts) (node.Local, Run, error) {

@@ -115,6 +115,8 @@ func alter(ts *testscript.TestScript, _ bool, args []string) {
 		delete(w.Taken, value)
 	case "socket":
 		w.Sockets = append(w.Sockets, value)
+	case "unpullable":
+		w.Unpullable = append(w.Unpullable, value)
 	case "with", "without":
 		part(ts, w, value, what == "with")
 	default:

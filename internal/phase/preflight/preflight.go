@@ -134,7 +134,7 @@ func pull(ctx context.Context, e *flow.Env, n *node.Node) error {
 	}
 	sayMissing(ctx, e, pulls)
 	rep := checks.NewReport(checks.ImagePull)
-	err = pullAll(ctx, e, n, pulls)
+	err = Pull(ctx, e, pulls, n.PullSerially)
 	if stopped := context.Cause(ctx); stopped != nil {
 		return fmt.Errorf("stopped while pulling images: %w", stopped)
 	}
@@ -153,14 +153,16 @@ func pull(ctx context.Context, e *flow.Env, n *node.Node) error {
 func sayMissing(ctx context.Context, e *flow.Env, pulls []change.Change) {
 	for _, p := range pulls {
 		if done, err := p.Done(ctx, e.World); err == nil && !done {
-			e.Say("pulling images; this takes a minute or two on an ordinary connection (`crictl pull` does it ahead of time)")
+			e.Say("pulling images; this takes a minute or two on an ordinary connection (`kubeadm config images pull` does it ahead of time)")
 			return
 		}
 	}
 }
 
-func pullAll(ctx context.Context, e *flow.Env, n *node.Node, pulls []change.Change) error {
-	if !n.PullSerially {
+// Pull makes the changes that bring images, one after the other or side by side. It goes on to the
+// next where one fails, and tells of all that failed.
+func Pull(ctx context.Context, e *flow.Env, pulls []change.Change, serially bool) error {
+	if !serially {
 		return e.DoAll(ctx, pulls...)
 	}
 	var errs []error

@@ -3,6 +3,7 @@
 package fake
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,7 @@ type World struct {
 	Taken        map[string]string   // listening ports, "host:port" or ":port", and who holds them
 	CRI          change.Runtime
 	Sockets      []string // container runtimes that answer
+	Unpullable   []string // images that no registry has
 	Findings     []error  // of Verify
 	Discovery    map[string]string
 	Elsewhere    bool // the cluster's API server runs on another machine and admits everybody
@@ -79,7 +81,7 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 			return err
 		}
 	}
-	if err := w.promotable(ctx, c); err != nil {
+	if err := cmp.Or(w.promotable(ctx, c), w.pullable(c)); err != nil {
 		return err
 	}
 	if err := w.World.Do(ctx, c); err != nil {
@@ -90,6 +92,15 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 	}
 	if s, ok := c.(change.SetService); ok && s.Name == "kubelet" && s.Active {
 		return w.kubelet(ctx)
+	}
+	return nil
+}
+
+// pullable refuses images that no registry has.
+func (w *World) pullable(c change.Change) error {
+	p, ok := c.(change.PullImage)
+	if ok && slices.Contains(w.Unpullable, p.Ref) {
+		return fmt.Errorf("pulling image %s: not found", p.Ref)
 	}
 	return nil
 }

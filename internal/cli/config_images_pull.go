@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/config"
+	"kubeadm/internal/flag"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+	"kubeadm/internal/phase/preflight"
+	"kubeadm/internal/problem"
+)
+
+func (p *program) configImagesPull() *cobra.Command {
+	o := newInitOptions()
+	c := &cobra.Command{
+		Use:   "pull",
+		Short: "Pull the images that a control plane needs",
+		Long: `Pull the images that a control plane needs, so that init need not wait for them. The registry is
+asked for each, also where the container runtime holds it already.
+With --config the other flags do not count.`,
+		Example: `  # the images of the newest release
+  kubeadm config images pull
+
+  # those that this file's init would pull, by the runtime that it names
+  kubeadm config images pull --config kubeadm.yaml`,
+		Args: known,
+		RunE: func(c *cobra.Command, _ []string) error { return p.pullImages(c, o) },
+	}
+	o.values().bind(c.Flags(), flag.Config, flag.CRISocket, flag.FeatureGates, flag.ImageRepository, flag.KubernetesVersion)
+	return c
+}
+
+func (p *program) pullImages(c *cobra.Command, o *initOptions) error {
+	ctx, real := c.Context(), p.World()
+	n, err := p.imagesToPull(c, real, o)
+	if err != nil {
+		return err
+	}
+	if _, err := real.Runtime(ctx, n.CRISocket); err != nil { // else each image would fail, and say the same
+		return problem.New("", err, "name another container runtime with --cri-socket")
+	}
+	images, err := manifest.Images(n)
+	if err != nil {
+		return err
+	}
+	var pulls []change.Change
+	for _, ref := range images.All() {
+		pulls = append(pulls, change.PullImage{Socket: n.CRISocket, Ref: ref, Always: true})
+	}
+	text := p.text(false)
+	defer text.Close()
+	e := flow.New(flow.Env{World: real, Local: n.Local, Emit: func(e flow.Event) { text.Emit(pulled(e)) }})
+	if err := preflight.Pull(ctx, e.Named("config/images"), pulls, n.PullSerially); err != nil {
+		return problem.New("", err, "check the image names and the registry, or name another with --image-repository")
+	}
+	return nil
+}
+
+// imagesToPull is the cluster whose images are wanted, and the runtime that is to pull them.
+func (p *program) imagesToPull(c *cobra.Command, r change.Reader, o *initOptions) (*node.Node, error) {
+	file, facts, err := p.inputs(c, r, o.file, p.outranked)
+	if err != nil {
+		return nil, err
+	}
+	n, how, err := config.Images(file, o.InitFlags, facts)
+	warn(p.text(false), how.Warnings)
+	return n, err
+}
+
+// pulled is the event as scripts know it.
+func pulled(e flow.Event) flow.Event {
+	if image, ok := e.Change.(change.PullImage); ok && e.Kind == flow.Did {
+		e.Kind, e.Text = flow.Printed, fmt.Sprintf("[%s] Pulled %s\n", e.Phase, image.Ref)
+	}
+	return e
+}
