@@ -126,7 +126,8 @@ func (in *initial) resolve(facts Facts, run *Run) (release.Target, error) {
 		return release.Target{}, in.err(in.source)
 	}
 	in.cluster.KubernetesVersion = target.Stored()
-	return target, nil
+	in.fields(v1beta4.KindCluster, checkFlags(&in.cluster, target))
+	return target, in.err(in.source)
 }
 
 func (in *initial) fillComponents(run *Run) {

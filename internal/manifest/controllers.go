@@ -4,19 +4,24 @@ import (
 	"path"
 
 	"kubeadm/internal/node"
+	"kubeadm/internal/release"
 )
 
 const loopback = "127.0.0.1" // where controller manager and scheduler listen, on IPv6 machines too
 
-func controllerManager(n *node.Node, h Host) static {
+func controllerManager(n *node.Node, h Host, target release.Target) static {
 	c := &n.Cluster.ControllerManager
 	config := path.Join(n.Paths.Kubernetes, "controller-manager.conf")
 	p := https(bindAddress(c.Args), 10257)
 	p.live, p.ready, p.start = "/healthz", "", "/healthz"
+	volumes := append(certificateVolumes(n, h), kubeconfig(config))
+	if target.FlexVolumes() {
+		volumes = append(volumes, flexVolumes(c.Args))
+	}
 	return static{
 		command: command("kube-controller-manager", controllerManagerArgs(n, h, config), c.Args),
 		env:     mergeEnv(h.proxyEnv(), c.Envs),
-		volumes: mergeVolumes(certificateVolumes(n, h), []node.Volume{kubeconfig(config)}, c.Volumes),
+		volumes: mergeVolumes(volumes, c.Volumes),
 		probes:  p,
 		cpu:     "200m",
 	}
@@ -57,6 +62,15 @@ func podNetworkArgs(c *node.Cluster) []node.Arg {
 		args = append(args, node.Arg{Name: "service-cluster-ip-range", Value: c.ServiceSubnet})
 	}
 	return args
+}
+
+// flexVolumes is the folder of the host in which the controller manager looks for volume plugins.
+func flexVolumes(users []node.Arg) node.Volume {
+	dir, ok := node.LastArg(users, "flex-volume-plugin-dir")
+	if !ok {
+		dir = "/usr/libexec/kubernetes/kubelet-plugins/volume/exec"
+	}
+	return sameDir("flexvolume-dir", dir, false)
 }
 
 func scheduler(n *node.Node, h Host) static {

@@ -8,15 +8,18 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/node"
+	"kubeadm/internal/release"
 )
 
 // EtcdURLAnnotation tells, on the Pod of an etcd member, where clients reach the member.
 const EtcdURLAnnotation = "kubeadm.kubernetes.io/etcd.advertise-client-urls"
 
-func etcd(n *node.Node, h Host) static {
+func etcd(n *node.Node, h Host, images release.Images) static {
 	e := &n.Cluster.Etcd
+	args := append(etcdArgs(n, h.Members), etcdChecks(images)...)
 	return static{
-		command:     command("etcd", etcdArgs(n, h.Members), e.Args),
+		image:       images.EtcdImage(),
+		command:     command(Etcd, args, e.Args),
 		annotations: map[string]string{EtcdURLAnnotation: n.ClientURL()},
 		env:         mergeEnv(e.Envs),
 		volumes: []node.Volume{
@@ -36,7 +39,6 @@ func etcdArgs(n *node.Node, members []change.Member) []node.Arg {
 		{Name: "cert-file", Value: p.Cert("etcd/server")},
 		{Name: "client-cert-auth", Value: "true"},
 		{Name: "data-dir", Value: n.Cluster.Etcd.DataDir},
-		{Name: "feature-gates", Value: "InitialCorruptCheck=true"},
 		{Name: "initial-advertise-peer-urls", Value: n.PeerURL()},
 		{Name: "initial-cluster", Value: initialCluster(n, members)},
 		{Name: "key-file", Value: p.Key("etcd/server")},
@@ -50,12 +52,26 @@ func etcdArgs(n *node.Node, members []change.Member) []node.Arg {
 		{Name: "peer-trusted-ca-file", Value: p.Cert("etcd/ca")},
 		{Name: "snapshot-count", Value: "10000"},
 		{Name: "trusted-ca-file", Value: p.Cert("etcd/ca")},
-		{Name: "watch-progress-notify-interval", Value: "5s"},
 	}
 	if len(members) > 0 {
 		args = append(args, node.Arg{Name: "initial-cluster-state", Value: "existing"})
 	}
 	return args
+}
+
+// etcdChecks turn on what etcd does not do by itself: a look at its data before it serves them, and frequent news
+// of progress to watchers. The arguments had other names once.
+func etcdChecks(images release.Images) []node.Arg {
+	if images.EtcdVersion().Minor() < 6 {
+		return []node.Arg{
+			{Name: "experimental-initial-corrupt-check", Value: "true"},
+			{Name: "experimental-watch-progress-notify-interval", Value: "5s"},
+		}
+	}
+	return []node.Arg{
+		{Name: "feature-gates", Value: "InitialCorruptCheck=true"},
+		{Name: "watch-progress-notify-interval", Value: "5s"},
+	}
 }
 
 // initialCluster is "name=peerURL" of this member alone, or of all members when it

@@ -13,7 +13,7 @@ import (
 )
 
 // Etcd is the component that keeps the cluster's state. The others are named in package release.
-const Etcd = "etcd"
+const Etcd = release.Etcd
 
 // Components lists what a control plane runs besides etcd, in the order in which manifests are written.
 func Components() []string {
@@ -43,12 +43,11 @@ func StaticPod(component string, n *node.Node, h Host) (*corev1.Pod, error) {
 		if n.Cluster.Etcd.External != nil {
 			return nil, fmt.Errorf("the cluster uses an external etcd: there is no static Pod for it")
 		}
-		s = etcd(n, h)
-		s.image = images.EtcdImage()
+		s = etcd(n, h, images)
 	case release.APIServer:
 		s = apiServer(n, h)
 	case release.ControllerManager:
-		s = controllerManager(n, h)
+		s = controllerManager(n, h, images.Target)
 	case release.Scheduler:
 		s = scheduler(n, h)
 	default:

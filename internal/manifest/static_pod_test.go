@@ -131,3 +131,50 @@ func TestBuildingLeavesTheIntentAlone(t *testing.T) {
 		}
 	}
 }
+
+func TestOlderControllerManagersSeeVolumePluginsOfTheHost(t *testing.T) {
+	const usual, own = "/usr/libexec/kubernetes/kubelet-plugins/volume/exec", "/opt/plugins"
+	for _, c := range []struct {
+		version string
+		args    []node.Arg
+		want    string
+	}{
+		{"v1.34.4", nil, usual},
+		{"v1.35.4", []node.Arg{{Name: "flex-volume-plugin-dir", Value: own}}, own},
+		{"v1.36.3", []node.Arg{{Name: "flex-volume-plugin-dir", Value: own}}, ""},
+		{"v1.37.1", nil, ""},
+	} {
+		n := ordinary()
+		n.Cluster.Version, n.Cluster.ControllerManager.Args = c.version, c.args
+		var got string
+		for _, v := range pod(t, release.ControllerManager, n, manifest.Host{}).Spec.Volumes {
+			if v.Name == "flexvolume-dir" && *v.HostPath.Type == corev1.HostPathDirectoryOrCreate {
+				got = v.HostPath.Path
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s %v: %q is mounted, want %q", c.version, c.args, got, c.want)
+		}
+	}
+}
+
+func TestEtcdIsToldInItsOwnWords(t *testing.T) {
+	for tag, want := range map[string][]string{
+		"":         {"--feature-gates=InitialCorruptCheck=true", "--watch-progress-notify-interval=5s"},
+		"3.6.5-0":  {"--feature-gates=InitialCorruptCheck=true", "--watch-progress-notify-interval=5s"},
+		"3.5.24-0": {"--experimental-initial-corrupt-check=true", "--experimental-watch-progress-notify-interval=5s"},
+	} {
+		n := ordinary()
+		n.Cluster.Etcd.ImageTag = tag
+		args := pod(t, manifest.Etcd, n, manifest.Host{}).Spec.Containers[0].Command
+		var got []string
+		for _, a := range args {
+			if strings.Contains(a, "corrupt-check") || strings.Contains(a, "CorruptCheck") || strings.Contains(a, "watch-progress") {
+				got = append(got, a)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("tag %q (-want +got):\n%s", tag, diff)
+		}
+	}
+}

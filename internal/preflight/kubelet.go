@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
 )
@@ -30,7 +31,7 @@ func kubeletVersion(ctx context.Context, r change.Reader) (*version.Version, err
 	return v, nil
 }
 
-func kubeletSkew(tool release.Tool, kubelet fact[*version.Version], controlPlane *version.Version) Check {
+func kubeletSkew(l *node.Local, tool release.Tool, kubelet fact[*version.Version], controlPlane *version.Version) Check {
 	return Check{Name: "KubeletVersion", Run: func(ctx context.Context, r change.Reader, rep *Report) {
 		v, err := kubelet(ctx, r)
 		if err == nil {
@@ -38,6 +39,12 @@ func kubeletSkew(tool release.Tool, kubelet fact[*version.Version], controlPlane
 		}
 		if err != nil {
 			rep.fail(err)
+			return
+		}
+		for _, a := range l.KubeletArgs {
+			if err := release.LacksFlag(release.Kubelet, v, a.Name); err != nil {
+				rep.Fail("delete it from nodeRegistration.kubeletExtraArgs", "%v", err)
+			}
 		}
 	}}
 }

@@ -79,7 +79,7 @@ func common(l *node.Local, tool release.Tool, controlPlane *version.Version) []C
 		fileExisting("cp"),
 		systemVerification(kubelet),
 		hostname(l.Name),
-		kubeletSkew(tool, kubelet, controlPlane),
+		kubeletSkew(l, tool, kubelet, controlPlane),
 		kubeletService(),
 		kubeletPort(l.Paths),
 	}

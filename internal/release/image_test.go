@@ -67,26 +67,3 @@ func TestImages(t *testing.T) {
 		})
 	}
 }
-
-func TestLinesAreSortedWithoutGaps(t *testing.T) {
-	all := lines()
-	for i, l := range all {
-		if l.minor != all[0].minor+uint(i) {
-			t.Errorf("entry %d is of minor %d", i, l.minor)
-		}
-	}
-	for asked, want := range map[uint]uint{0: 34, 34: 34, 36: 36, 37: 37, 99: 37} {
-		if got := lineOf(asked).minor; got != want {
-			t.Errorf("minor %d is served by the entry of %d, want %d", asked, got, want)
-		}
-	}
-}
-
-func TestEveryDeployableMinorHasALine(t *testing.T) {
-	tool := tool(t, DefaultTool)
-	for m := tool.OldestControlPlane().Minor(); m <= tool.Version().Minor(); m++ {
-		if lineOf(m).minor != m {
-			t.Errorf("minor %d can be deployed but is not in the table", m)
-		}
-	}
-}

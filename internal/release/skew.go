@@ -7,31 +7,26 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// OldestControlPlane is the oldest Kubernetes version the tool deploys.
-func (t Tool) OldestControlPlane() *version.Version { return t.back(reach) }
+// kubeletReach is how many minors a kubelet may lag behind the tool.
+const kubeletReach = 3
 
 // OldestKubelet is the oldest kubelet the tool accepts on a node.
-func (t Tool) OldestKubelet() *version.Version { return t.back(kubeletReach) }
-
-func (t Tool) back(minors uint) *version.Version {
+func (t Tool) OldestKubelet() *version.Version {
 	minor := t.number.Minor()
 	// Parsed as semantic, for only then does a pre-release count as older.
-	return version.MustParseSemantic(fmt.Sprintf("%d.%d.0", t.number.Major(), minor-min(minors, minor)))
+	return version.MustParseSemantic(fmt.Sprintf("%d.%d.0", t.number.Major(), minor-min(kubeletReach, minor)))
 }
 
-// CheckTarget refuses a release that is too old for the tool. One that is too
-// new is a matter of Ahead.
+// CheckTarget refuses a release of which nothing is known, since it is too old or too new.
 func (t Tool) CheckTarget(target Target) error {
-	oldest := t.OldestControlPlane()
-	if target.Version().LessThan(oldest) {
-		return fmt.Errorf("kubeadm %s does not deploy Kubernetes %s: the oldest it deploys is v%s; choose a newer version or an older kubeadm",
-			t, target, oldest)
+	if known(target.Version()) {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("kubeadm %s does not deploy Kubernetes %s: it knows %s to %s; choose one of those, or use the kubeadm of that release",
+		t, target, oldest(), newest())
 }
 
-// Ahead reports whether the release is of a minor that came after the tool,
-// which may work but is not vouched for. A build without a version of its own
+// Ahead reports whether the release is of a minor that came after the tool. A build without a version of its own
 // (v0.0.0) is never behind.
 func (t Tool) Ahead(target Target) bool {
 	if t.number.Major() == 0 && t.number.Minor() == 0 && t.number.Patch() == 0 {

@@ -14,12 +14,16 @@ func TestSkewOfTarget(t *testing.T) {
 	}{
 		{tool: "v1.37.1", target: "v1.37.1"},
 		{tool: "v1.37.1", target: "v1.37.9"},
-		{tool: "v1.37.1", target: "v1.36.0"},
-		{tool: "v1.37.1", target: "v1.36.0-rc.1", errs: []string{"v1.36.0-rc.1", "v1.36.0"}},
-		{tool: "v1.37.1", target: "v1.35.9", errs: []string{"v1.35.9", "v1.37.1"}},
-		{tool: "v1.37.1", target: "v1.38.0-alpha.1", ahead: true},
-		{tool: "v1.37.1", target: "v2.0.0", ahead: true},
-		{tool: "v0.0.0-master", target: "v1.38.0"},
+		{tool: "v1.37.1", target: "v1.34.0"},
+		{tool: "v1.37.1", target: "v1.35.0-rc.1"},
+		{tool: "v1.37.1", target: "ci/v1.37.2-rc.0.4+abc"},
+		{tool: "v1.37.1", target: "v1.34.0-rc.1", errs: []string{"v1.34.0-rc.1", "kubeadm v1.37.1 does not deploy Kubernetes v1.34.0-rc.1: it knows 1.34 to 1.37"}},
+		{tool: "v1.37.1", target: "v1.33.13", errs: []string{"v1.33.13", "1.34 to 1.37"}},
+		{tool: "v1.37.1", target: "v0.37.0", errs: []string{"v0.37.0"}},
+		{tool: "v1.37.1", target: "v1.38.0-alpha.1", ahead: true, errs: []string{"v1.38.0-alpha.1", "1.34 to 1.37"}},
+		{tool: "v1.37.1", target: "v2.35.0", ahead: true, errs: []string{"v2.35.0"}},
+		{tool: "v1.36.0", target: "v1.37.0", ahead: true},
+		{tool: "v0.0.0-master", target: "v1.37.0"},
 	} {
 		t.Run(c.tool+" "+c.target, func(t *testing.T) {
 			tool, target := tool(t, c.tool), target(t, c.target)
