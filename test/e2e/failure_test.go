@@ -188,7 +188,7 @@ func joinConfig(server, token, pin string) string {
 kind: JoinConfiguration
 discovery:
   bootstrapToken:
-    apiServerEndpoint: %s
+    apiServerEndpoint: %q
     token: %s
     caCertHashes: [%q]
 nodeRegistration:

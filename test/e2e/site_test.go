@@ -35,9 +35,18 @@ type site struct {
 // newCluster makes a cluster of nodes for one test. The nodes come as they are wanted.
 func newCluster(t *testing.T) *nodes.Cluster {
 	t.Helper()
-	c, err := nodes.NewCluster(t.Context(), nodes.Options{
-		Bundle: lab.bundle, Kubeadm: lab.kubeadm, Log: t.Logf, Keep: nodes.KeepFailed(t),
-	})
+	return newClusterOf(t, testOptions(t))
+}
+
+// testOptions are those of clusters that end with their test.
+func testOptions(t *testing.T) nodes.Options {
+	return nodes.Options{Bundle: lab.bundle, Kubeadm: lab.kubeadm, Log: t.Logf, Keep: nodes.KeepFailed(t)}
+}
+
+// newClusterOf makes a cluster of nodes that differs from others.
+func newClusterOf(t *testing.T, o nodes.Options) *nodes.Cluster {
+	t.Helper()
+	c, err := nodes.NewCluster(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"regexp"
 	"slices"
@@ -48,14 +49,17 @@ metadata:
   name: web
 spec:
   type: NodePort
+  ipFamilyPolicy: PreferDualStack
   selector: {app: web}
   ports:
   - port: 80
     targetPort: 9376
 `
 
-func TestS054_PodsRunAndReachEachOther(t *testing.T) {
-	s := home(t)
+func TestS054_PodsRunAndReachEachOther(t *testing.T) { serves(t, home(t)) }
+
+// serves checks that Pods run on a cluster's worker and can be reached in all ways, by each family of addresses it has.
+func serves(t *testing.T, s *site) {
 	if err := s.cp.WriteFile("/root/web.yaml", []byte(workload), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -86,18 +90,29 @@ func TestS054_PodsRunAndReachEachOther(t *testing.T) {
 	})
 }
 
-// testService asks the Service by its name, from within a Pod, until each of its Pods has answered.
+// testService asks the Service by its name and each of its addresses, from within a Pod.
 func testService(t *testing.T, s *site, names []string) {
+	addresses := get[corev1.Service](t, s.cp, "service", "web").Spec.ClusterIPs
+	if len(addresses) != len(s.cp.Addresses()) {
+		t.Errorf("the Service has the addresses %q, the nodes %q", addresses, s.cp.Addresses())
+	}
+	for _, host := range append([]string{"web.default"}, addresses...) {
+		testAnswers(t, s, names, "http://"+net.JoinHostPort(host, "80"))
+	}
+}
+
+// testAnswers asks until each of the Service's Pods has answered.
+func testAnswers(t *testing.T, s *site, names []string, url string) {
 	seen := make(map[string]bool)
-	await(t, "an answer from each Pod", 30*time.Second, func() error {
+	await(t, "an answer from each Pod at "+url, time.Minute, func() error {
 		// A node's proxy hears of a Service a moment after the Pods are ready, and picks one of them at random.
-		result, err := s.cp.Kubectl(t.Context(), "exec", names[0], "--", "agnhost", "get", "http://web.default")
+		result, err := s.cp.Kubectl(t.Context(), "exec", names[0], "--", "agnhost", "get", url)
 		if err != nil {
 			return err
 		}
 		answer := strings.TrimSpace(result.Stdout)
 		if !slices.Contains(names, answer) {
-			t.Fatalf("the Service answered %q, not the name of one of %q", answer, names)
+			t.Fatalf("%s answered %q, not the name of one of %q", url, answer, names)
 		}
 		if seen[answer] = true; len(seen) < len(names) {
 			return fmt.Errorf("so far answered %v", seen)
@@ -106,14 +121,14 @@ func testService(t *testing.T, s *site, names []string) {
 	})
 }
 
-// testNodePort asks each node from outside.
+// testNodePort asks each node at each of its addresses from outside.
 func testNodePort(t *testing.T, s *site, names []string) {
 	service := get[corev1.Service](t, s.cp, "service", "web")
 	port := strconv.Itoa(int(service.Spec.Ports[0].NodePort))
 	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, DialContext: s.Dial}}
-	for _, n := range []*nodes.Node{s.cp, s.worker} {
-		await(t, "an answer from "+n.Name(), 15*time.Second, func() error {
-			response, err := client.Get("http://" + n.Address() + ":" + port)
+	for _, address := range slices.Concat(s.cp.Addresses(), s.worker.Addresses()) {
+		await(t, "an answer from "+address, time.Minute, func() error {
+			response, err := client.Get("http://" + net.JoinHostPort(address, port))
 			if err != nil {
 				return err
 			}
@@ -127,11 +142,17 @@ func testNodePort(t *testing.T, s *site, names []string) {
 	}
 }
 
+// testNames resolves names of Services that have one address, of the first family, and of one that has as many as its node.
 func testNames(t *testing.T, s *site, pod string) {
+	api, dns := "10.96.0.1", "10.96.0.10"
+	if strings.Contains(s.cp.Address(), ":") {
+		api, dns = "fd00:96::1", "fd00:96::a"
+	}
 	for name, want := range map[string]string{
-		"kubernetes.default":                     "10.96.0.1",
-		"kube-dns.kube-system.svc.cluster.local": "10.96.0.10",
-		"kubernetes.default.svc.cluster.local":   "10.96.0.1",
+		"kubernetes.default":                     api,
+		"kube-dns.kube-system.svc.cluster.local": dns,
+		"kubernetes.default.svc.cluster.local":   api,
+		"web":                                    strings.Join(get[corev1.Service](t, s.cp, "service", "web").Spec.ClusterIPs, "\n"),
 	} {
 		if got := kubectl(t, s.cp, "exec", pod, "--", "agnhost", "resolve", name); got != want {
 			t.Errorf("%s is %s, want %s", name, got, want)

@@ -14,11 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The load balancer is at an address between the gateway's and the first node's.
-const (
-	balancerHost = "10.77.0.2"
-	serverPort   = "6443"
-)
+const serverPort = "6443"
 
 // Balancer is a load balancer for TCP with an address of its own in the cluster's network. It passes each connection to
 // the next of its backends that takes it, and is as bad to its clients as it is told to be.
@@ -43,7 +39,7 @@ func (c *Cluster) Balance(ctx context.Context) (*Balancer, error) {
 	if c.balancer != nil {
 		return c.balancer, nil
 	}
-	if err := links(ctx, c.switchFile(), "address replace "+balancerHost+"/24 dev br0"); err != nil {
+	if err := links(ctx, c.switchFile(), own("br0", c.record.Families.all()[0].balancer)...); err != nil {
 		return nil, err
 	}
 	b := &Balancer{
@@ -64,13 +60,15 @@ func (c *Cluster) Balanced() bool {
 }
 
 // Endpoint is the balancer's address and port, as clients are to be told.
-func (b *Balancer) Endpoint() string { return net.JoinHostPort(balancerHost, serverPort) }
+func (b *Balancer) Endpoint() string {
+	return net.JoinHostPort(b.cluster.record.Families.all()[0].balancer, serverPort)
+}
 
 // Serve makes these nodes the only backends, each at the port of an API server. Connections that are there go on.
 func (b *Balancer) Serve(backends ...*Node) error {
 	var all []string
 	for _, n := range backends {
-		all = append(all, net.JoinHostPort(n.address, serverPort))
+		all = append(all, net.JoinHostPort(n.Address(), serverPort))
 	}
 	b.mu.Lock()
 	b.backends = all

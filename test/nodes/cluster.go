@@ -22,6 +22,8 @@ type Options struct {
 	Kubeadm string      // program to install as /usr/bin/kubeadm on every node; empty: none
 	Keep    func() bool // asked by Close: leave the nodes for inspection? nil: never
 
+	Families Families // of the nodes' addresses
+
 	// Log hears of slow steps and of nodes that were kept; nil: nobody does.
 	Log func(format string, args ...any)
 }
@@ -73,7 +75,7 @@ func NewCluster(ctx context.Context, o Options) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{name: o.Name, dir: dir, log: o.Log, keep: o.Keep, release: release}
-	c.record = record{Bundle: bundle, Layers: append([]string{c.layer()}, image.layers...), Store: image.containerd}
+	c.record = record{Bundle: bundle, Families: o.Families, Layers: append([]string{c.layer()}, image.layers...), Store: image.containerd}
 	if err := c.furnish(ctx, o.Kubeadm); err != nil {
 		return nil, errors.Join(fmt.Errorf("making cluster %s: %w", o.Name, err), c.remove(context.WithoutCancel(ctx)))
 	}
@@ -123,7 +125,7 @@ func Open(name string) (*Cluster, error) {
 	}
 	c := &Cluster{name: name, dir: dir, log: func(string, ...any) {}, record: r}
 	for _, n := range r.Nodes {
-		c.nodes = append(c.nodes, c.node(n.Name, n.Address))
+		c.nodes = append(c.nodes, c.node(n.Name, n.Addresses))
 	}
 	return c, nil
 }
@@ -154,8 +156,8 @@ func (c *Cluster) Nodes() []*Node {
 	return slices.Clone(c.nodes)
 }
 
-func (c *Cluster) node(name, address string) *Node {
-	return &Node{cluster: c, name: name, address: address, dir: filepath.Join(c.dir, "nodes", name)}
+func (c *Cluster) node(name string, addresses []string) *Node {
+	return &Node{cluster: c, name: name, addresses: addresses, dir: filepath.Join(c.dir, "nodes", name)}
 }
 
 // Keep lets the cluster outlive this process: it stays until someone removes it.

@@ -5,7 +5,7 @@ import (
 	"text/template"
 )
 
-// PodSubnet is where a cluster's Pods get their addresses from.
+// PodSubnet is where the Pods of a cluster without IPv6 get their addresses from.
 const PodSubnet = "10.244.0.0/16"
 
 // IgnoredPreflight are the preflight checks that a sandboxed node fails and a real host passes, as
@@ -18,6 +18,9 @@ type Config struct {
 	Address  string // where the first API server listens
 	Endpoint string // of all API servers together (controlPlaneEndpoint); empty: none
 	Version  string // of Kubernetes; empty: v1.37.1
+
+	// NodeIPs are the addresses of a node that has one of each family: Pods and Services then have both too.
+	NodeIPs []string
 
 	// Further fields, as indented YAML: below InitConfiguration, its nodeRegistration, ClusterConfiguration, KubeletConfiguration.
 	Init, Registration, Cluster, Kubelet string
@@ -36,8 +39,9 @@ kind: ClusterConfiguration
 kubernetesVersion: {{.Version}}
 {{with .Endpoint}}controlPlaneEndpoint: {{.}}
 {{end}}networking:
-  podSubnet: {{.PodSubnet}}
-{{.Cluster}}---
+  podSubnet: {{.Pods}}
+{{with .Services}}  serviceSubnet: {{.}}
+{{end}}{{.Cluster}}---
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 cgroupDriver: cgroupfs
@@ -61,17 +65,29 @@ func InitConfig(c Config) string {
 	if c.Version == "" {
 		c.Version = "v1.37.1"
 	}
-	c.Init, c.Registration = line(c.Init), line(c.Registration)
+	families := familiesOf(append([]string{c.Address}, c.NodeIPs...))
+	c.Init, c.Registration = line(c.Init), NodeIPArgument(c.NodeIPs)+line(c.Registration)
 	c.Cluster, c.Kubelet = line(c.Cluster), line(c.Kubelet)
 	var b strings.Builder
 	values := struct {
 		Config
-		Ignored, PodSubnet string
-	}{c, IgnoredPreflight, PodSubnet}
+		Ignored, Pods, Services string
+	}{c, IgnoredPreflight, families.PodSubnets(), ""}
+	if families != IPv4Only {
+		values.Services = families.ServiceSubnets()
+	}
 	if err := initConfig.Execute(&b, values); err != nil {
 		panic(err) // Only a wrong template can fail: its values are strings.
 	}
 	return b.String()
+}
+
+// NodeIPArgument is the field of nodeRegistration that a node with an address of each family needs; empty for others.
+func NodeIPArgument(addresses []string) string {
+	if len(addresses) < 2 {
+		return ""
+	}
+	return "  kubeletExtraArgs:\n  - {name: node-ip, value: \"" + strings.Join(addresses, ",") + "\"}\n"
 }
 
 // line ends a text that is not empty with a line break.

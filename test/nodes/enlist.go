@@ -60,11 +60,12 @@ func (c *Cluster) registerAt(name, address string) (*Node, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for host := firstHost; host <= lastHost; host++ {
-		if fmt.Sprintf(addresses, host) == address {
+		if c.record.Families.numbered(host)[0] == address {
 			return c.enlist(name, host)
 		}
 	}
-	return nil, fmt.Errorf("adding node %s: want an address from "+addresses+" to "+addresses+", not %q", name, firstHost, lastHost, address)
+	first, last := c.record.Families.numbered(firstHost)[0], c.record.Families.numbered(lastHost)[0]
+	return nil, fmt.Errorf("adding node %s: want an address from %s to %s, not %q", name, first, last, address)
 }
 
 // enlist makes a node of a name and a number in the network that both are free. The caller holds the lock.
@@ -72,13 +73,13 @@ func (c *Cluster) enlist(name string, host int) (*Node, error) {
 	if !nodeName.MatchString(name) {
 		return nil, fmt.Errorf("node name %q: want a host name without dots (RFC 1123)", name)
 	}
-	n := c.node(name, fmt.Sprintf(addresses, host))
+	n := c.node(name, c.record.Families.numbered(host))
 	for _, other := range c.record.Nodes {
-		if strings.EqualFold(other.Name, name) || other.Address == n.address {
-			return nil, fmt.Errorf("adding node %s with address %s: there is %s with address %s", name, n.address, other.Name, other.Address)
+		if strings.EqualFold(other.Name, name) || other.Addresses[0] == n.Address() {
+			return nil, fmt.Errorf("adding node %s with address %s: there is %s with address %s", name, n.Address(), other.Name, other.Addresses[0])
 		}
 	}
-	c.record.Nodes = append(c.record.Nodes, nodeRecord{Name: name, Address: n.address})
+	c.record.Nodes = append(c.record.Nodes, nodeRecord{Name: name, Addresses: n.addresses})
 	c.record.Last = max(c.record.Last, host)
 	c.nodes = append(c.nodes, n)
 	if err := c.writeHosts(); err != nil {
@@ -110,7 +111,9 @@ func (c *Cluster) writeHosts() error {
 	var b strings.Builder
 	b.WriteString("127.0.0.1 localhost\n::1 localhost ip6-localhost\n")
 	for _, n := range c.record.Nodes {
-		fmt.Fprintf(&b, "%s %s\n", n.Address, n.Name)
+		for _, address := range n.Addresses {
+			fmt.Fprintf(&b, "%s %s\n", address, n.Name)
+		}
 	}
 	return os.WriteFile(c.hostsFile(), []byte(b.String()), 0o644)
 }

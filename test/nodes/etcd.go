@@ -3,6 +3,7 @@ package nodes
 import (
 	"context"
 	"fmt"
+	"net"
 	"strings"
 	"text/template"
 
@@ -23,8 +24,8 @@ After=network.target
 [Service]
 Type=notify
 ExecStart=/usr/bin/etcd --name={{.Name}} --data-dir=/var/lib/etcd \
-	--listen-client-urls=https://127.0.0.1:2379,https://{{.Address}}:2379 --advertise-client-urls=https://{{.Address}}:2379 \
-	--listen-peer-urls=https://{{.Address}}:2380 --initial-advertise-peer-urls=https://{{.Address}}:2380 \
+	--listen-client-urls=https://127.0.0.1:2379,{{.Clients}} --advertise-client-urls={{.Clients}} \
+	--listen-peer-urls={{.Peers}} --initial-advertise-peer-urls={{.Peers}} \
 	--initial-cluster={{.All}} --initial-cluster-state=new \
 	--client-cert-auth --trusted-ca-file={{.PKI}}ca.crt --cert-file={{.PKI}}server.crt --key-file={{.PKI}}server.key \
 	--peer-client-cert-auth --peer-trusted-ca-file={{.PKI}}ca.crt --peer-cert-file={{.PKI}}peer.crt --peer-key-file={{.PKI}}peer.key
@@ -61,7 +62,7 @@ func StartEtcd(ctx context.Context, members ...*Node) (*Etcd, error) {
 }
 
 func (n *Node) etcdCertificates(ctx context.Context) error {
-	if err := n.WriteFile(initConfigFile, []byte(InitConfig(Config{Address: n.address})), 0o600); err != nil {
+	if err := n.WriteFile(initConfigFile, []byte(InitConfig(Config{Address: n.Address()})), 0o600); err != nil {
 		return err
 	}
 	for _, phase := range []string{"etcd-ca", "etcd-server", "etcd-peer", "apiserver-etcd-client"} {
@@ -75,10 +76,12 @@ func (n *Node) etcdCertificates(ctx context.Context) error {
 func (e *Etcd) start(ctx context.Context, n *Node) error {
 	var all []string
 	for _, m := range e.members {
-		all = append(all, m.name+"=https://"+m.address+":2380")
+		all = append(all, m.name+"="+m.etcd("2380"))
 	}
 	var unit strings.Builder
-	values := map[string]string{"Name": n.name, "Address": n.address, "All": strings.Join(all, ","), "PKI": etcdPKI}
+	values := map[string]string{
+		"Name": n.name, "Clients": n.etcd("2379"), "Peers": n.etcd("2380"), "All": strings.Join(all, ","), "PKI": etcdPKI,
+	}
 	if err := etcdUnit.Execute(&unit, values); err != nil {
 		return err
 	}
@@ -91,6 +94,9 @@ func (e *Etcd) start(ctx context.Context, n *Node) error {
 	}
 	return nil
 }
+
+// etcd is where the member on a node is found.
+func (n *Node) etcd(port string) string { return "https://" + net.JoinHostPort(n.Address(), port) }
 
 // etcdClient are the files by which an API server is let in.
 var etcdClient = []string{etcdPKI + "ca.crt", "/etc/kubernetes/pki/apiserver-etcd-client.crt", "/etc/kubernetes/pki/apiserver-etcd-client.key"}
@@ -108,7 +114,7 @@ func (e *Etcd) Admit(n *Node) error {
 func (e *Etcd) Config() string {
 	var endpoints []string
 	for _, n := range e.members {
-		endpoints = append(endpoints, "https://"+n.address+":2379")
+		endpoints = append(endpoints, n.etcd("2379"))
 	}
 	return fmt.Sprintf("etcd:\n  external:\n    endpoints: [%s]\n    caFile: %s\n    certFile: %s\n    keyFile: %s\n",
 		strings.Join(endpoints, ", "), etcdClient[0], etcdClient[1], etcdClient[2])

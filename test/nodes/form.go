@@ -64,7 +64,7 @@ func (c *Cluster) Form(ctx context.Context, shape Shape) error {
 }
 
 func (c *Cluster) initialise(ctx context.Context, n *Node, shape Shape) (worker, controlPlane []string, err error) {
-	config := Config{Address: n.address}
+	config := Config{Address: n.Address()}
 	var flags []string
 	if shape.ControlPlanes > 1 {
 		balancer, err := c.Balance(ctx)

@@ -13,11 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Every cluster has a switch, a network namespace with one bridge in it, and no link to this machine's network or to
-// another cluster's. So all clusters use the same addresses, and nothing of the host's is touched.
+// Numbers of nodes, the ends of their addresses.
 const (
-	gateway   = "10.77.0.1"
-	addresses = "10.77.0.%d"
 	firstHost = 11
 	lastHost  = 250
 )
@@ -52,36 +49,44 @@ func links(ctx context.Context, namespace string, lines ...string) error {
 
 func (c *Cluster) switchFile() string { return filepath.Join(c.dir, "switch") }
 
-// makeSwitch makes the bridge. It is also everyone's gateway, and refuses at once what it has no route for: a packet that
+// makeSwitch makes the switch, a network namespace with one bridge in it, and no link to this machine's network or to
+// another cluster's. So all clusters use the same addresses, and nothing of the host's is touched. The bridge is also everyone's gateway, and refuses at once what it has no route for: a packet that
 // vanished, say to a Service before kube-proxy knows it, would leave a connection waiting for half a minute.
 func (c *Cluster) makeSwitch(ctx context.Context) error {
 	if err := newNamespace(ctx, c.switchFile()); err != nil {
 		return err
 	}
-	refuse := "echo 1 >/proc/sys/net/ipv4/ip_forward; echo 0 >/proc/sys/net/ipv4/icmp_ratelimit"
-	if _, err := host(ctx, "nsenter", "--net="+c.switchFile(), "sh", "-ec", refuse); err != nil {
-		return err
+	lines := []string{"link set lo up", "link add br0 type bridge forward_delay 0", "link set br0 up"}
+	for _, f := range c.record.Families.all() {
+		if err := sysctl(ctx, c.switchFile(), f.forward+"; "+f.refuse); err != nil {
+			return err
+		}
+		lines = append(append(lines, own("br0", f.gateway)...), "route add unreachable "+f.anywhere)
 	}
-	return links(ctx, c.switchFile(),
-		"link set lo up",
-		"link add br0 type bridge forward_delay 0",
-		"address add "+gateway+"/24 dev br0",
-		"link set br0 up",
-		"route add unreachable default",
-	)
+	return links(ctx, c.switchFile(), lines...)
+}
+
+// sysctl runs a script that writes to /proc/sys/net, where everybody finds his own network namespace.
+func sysctl(ctx context.Context, namespace, script string) error {
+	_, err := host(ctx, "nsenter", "--net="+namespace, "sh", "-ec", script)
+	return err
 }
 
 func (n *Node) netFile() string { return filepath.Join(n.dir, "net") }
 
 // port is the node's link at the switch.
-func (n *Node) port() string { return "port-" + n.address[strings.LastIndexByte(n.address, '.')+1:] }
+func (n *Node) port() string { return fmt.Sprintf("port-%d", n.number()) }
+
+// number is the end of each of the node's addresses.
+func (n *Node) number() (host int) {
+	fmt.Sscanf(n.Address(), familyOf(n.Address()).node, &host)
+	return host
+}
 
 // hardware is the address of the node's network card. It goes with the address, so that nobody on the switch is misled by
 // what he remembers of a node that has booted, or that took another one's place.
 func (n *Node) hardware() string {
-	var host byte
-	fmt.Sscanf(n.address, addresses, &host)
-	return fmt.Sprintf("02:00:0a:4d:00:%02x", host)
+	return fmt.Sprintf("02:00:0a:4d:00:%02x", n.number())
 }
 
 // plugIn gives the node a new, empty network namespace with eth0, its address and the routes it knows.
@@ -100,13 +105,14 @@ func (n *Node) plugIn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = links(ctx, n.netFile(),
-		"link set lo up",
-		"address add "+n.address+"/24 dev eth0",
-		"link set eth0 up",
-		"route add default via "+gateway,
-	)
-	if err != nil {
+	lines := append([]string{"link set lo up", "link set eth0 up"}, own("eth0", n.addresses...)...)
+	for _, f := range n.cluster.record.Families.all() {
+		if err := sysctl(ctx, n.netFile(), f.forward); err != nil {
+			return err
+		}
+		lines = append(lines, "route add "+f.anywhere+" via "+f.gateway)
+	}
+	if err := links(ctx, n.netFile(), lines...); err != nil {
 		return err
 	}
 	return n.addRoutes(ctx)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -24,17 +25,20 @@ import (
 //
 // The disk and the address stay; links, routes, rules, processes and /run do not, as on any host.
 type Node struct {
-	cluster *Cluster
-	name    string
-	address string
-	dir     string
+	cluster   *Cluster
+	name      string
+	addresses []string
+	dir       string
 }
 
 // Name is the node's host name.
 func (n *Node) Name() string { return n.name }
 
-// Address is the node's IPv4 address on eth0.
-func (n *Node) Address() string { return n.address }
+// Address is the address on eth0 by which the node is known; it is IPv4 if the cluster has IPv4.
+func (n *Node) Address() string { return n.addresses[0] }
+
+// Addresses are all of the node's addresses on eth0: one of each family that the cluster has.
+func (n *Node) Addresses() []string { return slices.Clone(n.addresses) }
 
 // Cluster is where the node belongs.
 func (n *Node) Cluster() *Cluster { return n.cluster }
@@ -48,7 +52,7 @@ func (n *Node) begin(ctx context.Context) error {
 	if err := n.Boot(ctx); err != nil {
 		return err
 	}
-	n.cluster.log("%s: booted in %.1f s, address %s", n.name, time.Since(start).Seconds(), n.address)
+	n.cluster.log("%s: booted in %.1f s, address %s", n.name, time.Since(start).Seconds(), strings.Join(n.addresses, " and "))
 	return nil
 }
 

@@ -143,3 +143,53 @@ func TestOwnMountsAreRead(t *testing.T) {
 		t.Errorf("unescaped to %q", got)
 	}
 }
+
+func TestNodesHaveAnAddressOfEachFamily(t *testing.T) {
+	for families, want := range map[Families][]string{
+		IPv4Only: {"10.77.0.11"}, IPv6Only: {"fd00:77::11"}, DualStack: {"10.77.0.11", "fd00:77::11"},
+	} {
+		c := &Cluster{name: "x", dir: t.TempDir(), record: record{Families: families}}
+		n, err := c.register("n1")
+		if err != nil || !slices.Equal(n.Addresses(), want) || n.port() != "port-11" || n.hardware() != "02:00:0a:4d:00:0b" {
+			t.Errorf("%q: addresses %q, want %q, port %s, card %s: %v", families, n.Addresses(), want, n.port(), n.hardware(), err)
+		}
+		if got := familiesOf(n.Addresses()); got != families {
+			t.Errorf("%q are of the families %q, want %q", n.Addresses(), got, families)
+		}
+	}
+}
+
+func TestEachFamilyOfPodsHasItsRoute(t *testing.T) {
+	c := &Cluster{record: record{Nodes: []nodeRecord{
+		{Addresses: []string{"10.77.0.11", "fd00:77::11"}, PodCIDRs: []string{"10.244.0.0/24", "fd00:244::/64"}},
+		{Addresses: []string{"10.77.0.12", "fd00:77::12"}, PodCIDRs: []string{"10.244.1.0/24", "fd00:244:0:1::/64"}},
+	}}}
+	want := []string{"route replace 10.244.1.0/24 via 10.77.0.12", "route replace fd00:244:0:1::/64 via fd00:77::12"}
+	if got := c.routes("10.77.0.11"); !slices.Equal(got, want) {
+		t.Errorf("routes %q, want %q", got, want)
+	}
+}
+
+func TestConfigurationFollowsTheAddresses(t *testing.T) {
+	for _, c := range []struct {
+		config Config
+		want   []string
+		lacks  string
+	}{
+		{Config{Address: "10.77.0.11"}, []string{"podSubnet: 10.244.0.0/16\n"}, "serviceSubnet"},
+		{Config{Address: "fd00:77::11"}, []string{"podSubnet: fd00:244::/48\n", "serviceSubnet: fd00:96::/112\n"}, "node-ip"},
+		{Config{Address: "10.77.0.11", NodeIPs: []string{"10.77.0.11", "fd00:77::11"}}, []string{
+			"podSubnet: 10.244.0.0/16,fd00:244::/48\n", "serviceSubnet: 10.96.0.0/12,fd00:96::/112\n",
+			`{name: node-ip, value: "10.77.0.11,fd00:77::11"}`}, "\n\n"},
+	} {
+		text := InitConfig(c.config)
+		for _, want := range c.want {
+			if !strings.Contains(text, want) {
+				t.Errorf("%q is not in:\n%s", want, text)
+			}
+		}
+		if strings.Contains(text, c.lacks) {
+			t.Errorf("%q is in:\n%s", c.lacks, text)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -18,8 +19,8 @@ const networkConfig = `{
       "type": "ptp",
       "ipam": {
         "type": "host-local",
-        "ranges": [[{"subnet": %q}]],
-        "routes": [{"dst": "0.0.0.0/0"}]
+        "ranges": [%s],
+        "routes": [%s]
       }
     },
     {"type": "portmap", "capabilities": {"portMappings": true}}
@@ -31,7 +32,7 @@ const networkConfig = `{
 // node that holds admin.conf, which addresses each node's Pods have, tells containerd, and routes between the nodes.
 // Nodes that join later need another call.
 func (c *Cluster) PodNetwork(ctx context.Context, controlPlane *Node) error {
-	var ranges map[string]string
+	var ranges map[string][]string
 	err := poll(ctx, "addresses for the Pods of every node", time.Minute, func(ctx context.Context) error {
 		var err error
 		ranges, err = podRanges(ctx, controlPlane)
@@ -42,8 +43,8 @@ func (c *Cluster) PodNetwork(ctx context.Context, controlPlane *Node) error {
 	}
 	c.mu.Lock()
 	for i, n := range c.record.Nodes {
-		if cidr, ok := ranges[n.Address]; ok {
-			c.record.Nodes[i].PodCIDR = cidr
+		if cidrs, ok := ranges[n.Addresses[0]]; ok {
+			c.record.Nodes[i].PodCIDRs = cidrs
 		}
 	}
 	err = c.save()
@@ -59,19 +60,24 @@ func (c *Cluster) PodNetwork(ctx context.Context, controlPlane *Node) error {
 		if pid, err := firstProcess(c.name, n.name); err != nil || pid == 0 {
 			continue // It gets its routes when it boots.
 		}
-		if err := n.joinPodNetwork(ctx, ranges[n.address]); err != nil {
+		if err := n.joinPodNetwork(ctx, ranges[n.Address()]); err != nil {
 			return fmt.Errorf("connecting the Pods of %s: %w", n.name, err)
 		}
 	}
 	return nil
 }
 
-func (n *Node) joinPodNetwork(ctx context.Context, cidr string) error {
-	if err := n.addRoutes(ctx); err != nil || cidr == "" {
+func (n *Node) joinPodNetwork(ctx context.Context, cidrs []string) error {
+	if err := n.addRoutes(ctx); err != nil || len(cidrs) == 0 {
 		return err
 	}
 	const file = "/etc/cni/net.d/10-pods.conflist"
-	config := fmt.Appendf(nil, networkConfig, cidr)
+	var ranges, routes []string
+	for _, cidr := range cidrs {
+		ranges = append(ranges, fmt.Sprintf(`[{"subnet": %q}]`, cidr))
+		routes = append(routes, fmt.Sprintf(`{"dst": %q}`, familyOf(cidr).anywhere))
+	}
+	config := fmt.Appendf(nil, networkConfig, strings.Join(ranges, ", "), strings.Join(routes, ", "))
 	if have, err := n.ReadFile(file); err == nil && bytes.Equal(have, config) {
 		return nil
 	}
@@ -79,7 +85,7 @@ func (n *Node) joinPodNetwork(ctx context.Context, cidr string) error {
 }
 
 func (n *Node) addRoutes(ctx context.Context) error {
-	return links(ctx, n.netFile(), n.cluster.routes(n.address)...)
+	return links(ctx, n.netFile(), n.cluster.routes(n.Address())...)
 }
 
 // routes are commands that tell whoever has the address behind which node which Pods are.
@@ -88,28 +94,41 @@ func (c *Cluster) routes(address string) []string {
 	defer c.mu.Unlock()
 	var lines []string
 	for _, n := range c.record.Nodes {
-		if n.PodCIDR != "" && n.Address != address {
-			lines = append(lines, "route replace "+n.PodCIDR+" via "+n.Address)
+		if n.Addresses[0] == address {
+			continue
+		}
+		for _, cidr := range n.PodCIDRs {
+			lines = append(lines, "route replace "+cidr+" via "+n.sibling(cidr))
 		}
 	}
 	return lines
 }
 
+// sibling is the node's address of the same family.
+func (n nodeRecord) sibling(cidr string) string {
+	for _, address := range n.Addresses {
+		if familyOf(address) == familyOf(cidr) {
+			return address
+		}
+	}
+	return n.Addresses[0] // The kernel will refuse it by name.
+}
+
 // podRanges maps the addresses of nodes to the ranges of their Pods. It fails while a node lacks one or the other.
-func podRanges(ctx context.Context, controlPlane *Node) (map[string]string, error) {
+func podRanges(ctx context.Context, controlPlane *Node) (map[string][]string, error) {
 	list, err := listNodes(ctx, controlPlane)
 	if err != nil {
 		return nil, err
 	}
-	ranges := make(map[string]string)
+	ranges := make(map[string][]string)
 	for _, item := range list.Items {
-		if item.Spec.PodCIDR == "" {
+		if len(item.Spec.PodCIDRs) == 0 {
 			return nil, fmt.Errorf("node %s has no podCIDR", item.Metadata.Name)
 		}
 		known := len(ranges)
 		for _, address := range item.Status.Addresses {
 			if address.Type == "InternalIP" {
-				ranges[address.Address] = item.Spec.PodCIDR
+				ranges[address.Address] = item.Spec.PodCIDRs
 			}
 		}
 		// A kubelet reports its addresses a moment after it has registered.
@@ -124,7 +143,7 @@ func podRanges(ctx context.Context, controlPlane *Node) (map[string]string, erro
 type nodeList struct {
 	Items []struct {
 		Metadata struct{ Name string }
-		Spec     struct{ PodCIDR string }
+		Spec     struct{ PodCIDRs []string }
 		Status   struct {
 			Addresses  []struct{ Type, Address string }
 			Conditions []struct{ Type, Status, Message string }

@@ -24,8 +24,11 @@ const registryLock = "/run/lock/kubeadm-nodes.lock"
 
 // record is what the next process needs to know of a cluster, kept in its directory.
 type record struct {
-	Bundle string       `json:"bundle"`
-	Kept   bool         `json:"kept"` // stays when its creator is gone
+	Bundle string `json:"bundle"`
+	Kept   bool   `json:"kept"` // stays when its creator is gone
+
+	Families Families `json:"families,omitempty"`
+
 	Layers []string     `json:"layers"`
 	Store  string       `json:"store"`
 	Nodes  []nodeRecord `json:"nodes"`
@@ -35,9 +38,9 @@ type record struct {
 }
 
 type nodeRecord struct {
-	Name    string `json:"name"`
-	Address string `json:"address"`
-	PodCIDR string `json:"podCIDR,omitempty"`
+	Name      string   `json:"name"`
+	Addresses []string `json:"addresses"`
+	PodCIDRs  []string `json:"podCIDRs,omitempty"`
 }
 
 func (c *Cluster) save() error {
