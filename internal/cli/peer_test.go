@@ -66,7 +66,7 @@ func besides() map[string][]string {
 func notYet() map[string][]string {
 	return map[string][]string{
 		"kubeadm":        {"kubeconfig", "upgrade"},
-		"kubeadm certs":  {"check-expiration", "generate-csr", "renew"},
+		"kubeadm certs":  {"generate-csr"},
 		"kubeadm config": {"migrate", "print", "validate"},
 	}
 }

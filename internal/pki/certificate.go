@@ -22,6 +22,15 @@ type Validity struct {
 	NotBefore, NotAfter time.Time
 }
 
+// early is how long before it is made a certificate begins, for clocks that run behind.
+const early = 5 * time.Minute
+
+// Lasting is the validity of a certificate made now that is to hold for d.
+func Lasting(now time.Time, d time.Duration) Validity {
+	now = now.UTC()
+	return Validity{NotBefore: now.Add(-early), NotAfter: now.Add(d)}
+}
+
 // Spec is what a certificate or a request for one says of its owner.
 type Spec struct {
 	CommonName   string
@@ -42,9 +51,12 @@ type CA struct {
 func (c CA) CanIssue() bool { return c.Key != nil }
 
 // Owns reports whether the key is that of the certificate.
-func (c CA) Owns() bool {
-	public, ok := c.Certificate.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
-	return ok && c.Key != nil && public.Equal(c.Key.Public())
+func (c CA) Owns() bool { return c.Key != nil && Owns(c.Key, c.Certificate) }
+
+// Owns reports whether the key is that of the certificate.
+func Owns(key crypto.Signer, cert *x509.Certificate) bool {
+	public, ok := cert.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
+	return ok && public.Equal(key.Public())
 }
 
 // NewCA returns a certificate authority signed by its own key. Its common name

@@ -43,6 +43,17 @@ func CheckPeriod(cert *x509.Certificate, at time.Time) error {
 	return nil
 }
 
+// Begun is when the last of the certificates began: if they ever held together, they did then.
+func Begun(certs ...*x509.Certificate) time.Time {
+	var begun time.Time
+	for _, c := range certs {
+		if c.NotBefore.After(begun) {
+			begun = c.NotBefore
+		}
+	}
+	return begun
+}
+
 // Stored is what the two files of a certificate hold. Nil stands for a file
 // that does not exist, which is not the same as an empty one.
 type Stored struct {
@@ -80,15 +91,20 @@ func (s Stored) Leaf(ca *x509.Certificate, at time.Time) (*x509.Certificate, err
 	return certs[0], nil
 }
 
-// Pair is Leaf where the private key must be readable as well.
+// Pair is Leaf where the private key must be there as well, and be that of the certificate.
 func (s Stored) Pair(ca *x509.Certificate, at time.Time) (*x509.Certificate, error) {
 	if s.Key == nil {
 		return nil, errors.New("the private key file does not exist")
 	}
-	if _, err := ParseKey(s.Key); err != nil {
+	key, err := ParseKey(s.Key)
+	if err != nil {
 		return nil, err
 	}
-	return s.Leaf(ca, at)
+	leaf, err := s.Leaf(ca, at)
+	if err == nil && !Owns(key, leaf) {
+		err = errors.New("the private key beside it is that of another certificate")
+	}
+	return leaf, err
 }
 
 func (s Stored) certificates() ([]*x509.Certificate, error) {

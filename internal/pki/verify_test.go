@@ -105,3 +105,22 @@ func TestAStoredLeaf(t *testing.T) {
 		})
 	}
 }
+
+func TestAPairMustFit(t *testing.T) {
+	ca := newCA(t, "ca", day)
+	one, two := newLeaf(t, ca, clientOf("client")).stored(t), newLeaf(t, ca, clientOf("client")).stored(t)
+	_, err := Stored{one.Certificate, two.Key}.Pair(ca.Certificate, now)
+	wantError(t, err, "that of another certificate")
+}
+
+func TestCertificatesHoldTogetherOnceTheLastHasBegun(t *testing.T) {
+	late := Validity{NotBefore: now.Add(time.Hour), NotAfter: now.Add(2 * time.Hour)}
+	ca := newCA(t, "ca", late)
+	l := newLeaf(t, ca, clientOf("client"))
+	if got := Begun(l.cert, ca.Certificate); !got.Equal(late.NotBefore) {
+		t.Errorf("got %s, want %s", got, late.NotBefore)
+	}
+	if err := VerifyChain([]*x509.Certificate{l.cert}, ca.Certificate, Begun(l.cert, ca.Certificate)); err != nil {
+		t.Error(err)
+	}
+}

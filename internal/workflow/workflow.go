@@ -16,6 +16,7 @@ import (
 	"kubeadm/internal/phase/kubelet"
 	"kubeadm/internal/phase/markcontrolplane"
 	"kubeadm/internal/phase/preflight"
+	"kubeadm/internal/phase/renew"
 	"kubeadm/internal/phase/reset"
 	"kubeadm/internal/phase/uploadcerts"
 	"kubeadm/internal/phase/uploadconfig"
@@ -75,3 +76,6 @@ var Reset = []flow.Phase{
 	reset.Etcd,
 	reset.Cleanup,
 }
+
+// Renew makes certificates of this control plane anew that come to an end.
+var Renew = []flow.Phase{renew.Phase}

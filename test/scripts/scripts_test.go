@@ -65,6 +65,7 @@ func commands() map[string]command {
 		"answer":  answer,  // what the next kubeadm reads from its standard input
 		"machine": alter,   // what is special about the machine
 		"file":    file,    // the machine has a file; ! if not
+		"lose":    lose,    // the machine loses files
 	}
 }
 
@@ -157,6 +158,12 @@ func file(ts *testscript.TestScript, neg bool, args []string) {
 		if _, there := of(ts).world.Files[name]; there == neg {
 			ts.Fatalf("file %s: there is %v; %v", name, there, slices.Collect(files(of(ts).world)))
 		}
+	}
+}
+
+func lose(ts *testscript.TestScript, _ bool, args []string) {
+	for _, name := range args {
+		delete(of(ts).world.Files, name)
 	}
 }
 

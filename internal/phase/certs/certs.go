@@ -119,7 +119,7 @@ func authority(ctx context.Context, e *flow.Env, p pki.Profile) error {
 	if err != nil {
 		return err
 	}
-	spec, _, err := p.Spec(n.Site(), validity(e, n.Cluster.CAValidity))
+	spec, _, err := p.Spec(n.Site(), pki.Lasting(e.World.Now(), n.Cluster.CAValidity))
 	if err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ func leaf(ctx context.Context, e *flow.Env, p pki.Profile) error {
 	if err != nil {
 		return err
 	}
-	spec, ignored, err := p.Spec(n.Site(), validity(e, n.Cluster.CertValidity))
+	spec, ignored, err := p.Spec(n.Site(), pki.Lasting(e.World.Now(), n.Cluster.CertValidity))
 	if err != nil {
 		return err
 	}
@@ -202,7 +202,7 @@ func keepLeaf(ctx context.Context, e *flow.Env, p pki.Profile, found pki.Stored,
 	if err := pki.CheckPeriod(cert, e.World.Now()); err != nil {
 		e.Warn("%v", err)
 	}
-	spec, _, err := p.Spec(n.Site(), validity(e, n.Cluster.CertValidity))
+	spec, _, err := p.Spec(n.Site(), pki.Lasting(e.World.Now(), n.Cluster.CertValidity))
 	if err != nil {
 		return err
 	}

@@ -2,21 +2,12 @@ package certs
 
 import (
 	"context"
-	"time"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/survey"
 )
-
-// early is how long before now a certificate begins, for clocks that run behind.
-const early = 5 * time.Minute
-
-func validity(e *flow.Env, d time.Duration) pki.Validity {
-	now := e.World.Now().UTC()
-	return pki.Validity{NotBefore: now.Add(-early), NotAfter: now.Add(d)}
-}
 
 // serviceAccount makes the key pair that signs service account tokens.
 var serviceAccount = flow.Phase{

@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+
+	"github.com/spf13/cobra"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/config"
+	"kubeadm/internal/discovery"
+	"kubeadm/internal/flag"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/node"
+)
+
+// certsOptions are the flags by which commands find the certificates of a control plane.
+type certsOptions struct{ certDir, file, kubeconfig string }
+
+func newCertsOptions() *certsOptions {
+	paths := node.DefaultPaths()
+	return &certsOptions{certDir: paths.Certificates, kubeconfig: paths.Kubeconfig("admin.conf")}
+}
+
+func (o *certsOptions) values() values {
+	return values{flag.CertDir: &o.certDir, flag.Config: &o.file, flag.Kubeconfig: &o.kubeconfig}
+}
+
+// known is what is known of the certificates of this control plane: from the file that the user names, or
+// else from the cluster. A machine whose cluster gives no answer has them where they usually are; which kind of keys
+// it wants is not known then.
+func (p *program) known(c *cobra.Command, o *certsOptions, r change.Reader) (*node.Node, []string, error) {
+	ctx := c.Context()
+	file, err := readConfig(ctx, r, o.file)
+	if err != nil {
+		return nil, nil, err
+	}
+	tool, err := p.tool()
+	if err != nil {
+		return nil, nil, err
+	}
+	planned, how, err := config.Certificates(file, config.Facts{Tool: tool})
+	if err != nil || file.Given() {
+		return planned, how.Warnings, err
+	}
+	n, warnings := p.member(ctx, o, planned)
+	if c.Flags().Changed(string(flag.CertDir)) {
+		n.Paths.Certificates = o.certDir
+	}
+	return n, warnings, nil
+}
+
+// member asks the cluster of which this control plane is part; where it cannot be asked, the usual is taken.
+func (p *program) member(ctx context.Context, o *certsOptions, usual *node.Node) (*node.Node, []string) {
+	usual.Cluster.Algorithm = ""
+	w := p.World()
+	if _, err := w.Stat(ctx, o.kubeconfig); errors.Is(err, fs.ErrNotExist) {
+		return usual, nil
+	}
+	var warnings []string
+	e := flow.Env{World: w, Local: usual.Local, Emit: func(e flow.Event) { warnings = append(warnings, e.Text) }}
+	e.Tool, _ = p.tool() // was good enough before
+	n, err := discovery.Member(ctx, flow.New(e), change.Identity{Kubeconfig: o.kubeconfig})
+	if err != nil {
+		return usual, []string{"the usual configuration of certificates is taken, since the cluster's is not to be had: " + err.Error()}
+	}
+	return n, warnings
+}

@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"kubeadm/internal/pki"
+	"kubeadm/internal/world/memory"
+)
+
+// beside is upstream's kubeadm at work in a folder, and ours on a machine in memory that has the same files.
+type beside struct {
+	*station
+	program, dir string
+}
+
+// newBeside skips the test unless KUBEADM_PEER names upstream's kubeadm.
+func newBeside(t *testing.T) beside {
+	t.Helper()
+	b := beside{station: newStation(t), program: os.Getenv("KUBEADM_PEER"), dir: t.TempDir()}
+	if b.program == "" {
+		t.Skip("KUBEADM_PEER names no upstream kubeadm to compare with")
+	}
+	if _, err := os.Stat("/etc/kubernetes/admin.conf"); err == nil {
+		t.Skip("this machine has a cluster that the peer would look at")
+	}
+	config := strings.NewReplacer("DIR", b.dir).Replace(besideConfig)
+	if err := os.WriteFile(b.config(), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.peer(t, "init", "phase", "certs", "all", "--config", b.config())
+	b.world.Clock = memory.Ticking(time.Now())
+	b.share(t)
+	return b
+}
+
+const besideConfig = `
+apiVersion: kubeadm.k8s.io/v1beta4
+kind: InitConfiguration
+localAPIEndpoint: {advertiseAddress: 10.0.0.4, bindPort: 6443}
+nodeRegistration: {name: cp1, criSocket: unix:///x.sock}
+---
+apiVersion: kubeadm.k8s.io/v1beta4
+kind: ClusterConfiguration
+kubernetesVersion: v1.37.1
+encryptionAlgorithm: ECDSA-P384
+certificatesDir: DIR/pki
+controlPlaneEndpoint: api.example.com:8443
+apiServer: {certSANs: [z.example.com, 192.0.2.7]}
+`
+
+func (b beside) config() string { return filepath.Join(b.dir, "config.yaml") }
+
+// share gives our machine the files of the peer's folder.
+func (b beside) share(t *testing.T) {
+	t.Helper()
+	err := filepath.WalkDir(b.dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		b.world.Files[path] = memory.File{Data: data, Mode: 0o600}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b beside) lose(t *testing.T, file string) {
+	t.Helper()
+	if err := os.Remove(filepath.Join(b.dir, file)); err != nil {
+		t.Fatal(err)
+	}
+	delete(b.world.Files, filepath.Join(b.dir, file))
+}
+
+func (b beside) peer(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(b.program, args...).Output()
+	if err != nil {
+		t.Fatalf("the peer's %v: %v", args, err)
+	}
+	return string(out)
+}
+
+func (b beside) ours(t *testing.T, args ...string) string {
+	t.Helper()
+	if err := b.run(t.Context(), args...); err != nil {
+		t.Fatalf("our %v: %v", args, err)
+	}
+	return b.out.String()
+}
+
+// seconds that pass between the two programs are none of theirs.
+var passing = regexp.MustCompile(`(residualTime"?: *)\d+`)
+
+func TestExpirationsAreToldAsByThePeer(t *testing.T) {
+	b := newBeside(t)
+	for _, lost := range []string{"", "pki/ca.key", "pki/etcd/ca.key", "pki/front-proxy-client.crt"} {
+		if lost != "" {
+			b.lose(t, lost)
+		}
+		for _, format := range []string{"text", "json", "yaml", "kyaml", "jsonpath={.certificates[*].caName}", "go-template={{range .certificates}}{{.name}} {{.missing}}{{end}}"} {
+			args := []string{"certs", "check-expiration", "--config", b.config(), "-o", format}
+			theirs, ours := b.peer(t, args...), b.ours(t, args...)
+			if diff := cmp.Diff(passing.ReplaceAllString(theirs, "$1"), passing.ReplaceAllString(ours, "$1")); diff != "" {
+				t.Errorf("without %q as %s: the peer (-) and we (+):\n%s", lost, format, diff)
+			}
+		}
+	}
+}
+
+func TestRenewedCertificatesAreThePeers(t *testing.T) {
+	b := newBeside(t)
+	args := []string{"certs", "renew", "all", "--config", b.config()}
+	b.ours(t, args...)
+	b.peer(t, args...)
+	for _, r := range pki.Renewables() {
+		if r.File != "" {
+			continue
+		}
+		path := filepath.Join(b.dir, "pki", r.Base+".crt")
+		theirs, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(renewedAs(t, r, theirs), renewedAs(t, r, b.world.Files[path].Data)); diff != "" {
+			t.Errorf("%s: the peer's (-) and ours (+):\n%s", r.Name, diff)
+		}
+	}
+}
+
+// renewedAs is all that a certificate says but for what is new each time.
+func renewedAs(t *testing.T, r pki.Renewable, file []byte) string {
+	t.Helper()
+	c, err := r.Certificate(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var extensions []string
+	for _, x := range c.Extensions {
+		extensions = append(extensions, fmt.Sprintf("%v %v %x", x.Id, x.Critical, x.Value))
+	}
+	return fmt.Sprintf("%s by %s\n%s\n%s\n%+v\n%s", c.Subject, c.Issuer, c.SignatureAlgorithm, c.NotAfter.Sub(c.NotBefore), keptOf(c), strings.Join(extensions, "\n"))
+}

@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"bytes"
+	"crypto/x509"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/world/memory"
+)
+
+// certificate reads one that can be renewed.
+func (s *station) certificate(t *testing.T, name string) *x509.Certificate {
+	t.Helper()
+	for _, r := range pki.Renewables() {
+		if r.Name != name {
+			continue
+		}
+		path := "/etc/kubernetes/" + r.File
+		if r.File == "" {
+			path = node.DefaultPaths().Cert(r.Base)
+		}
+		cert, err := r.Certificate(s.world.Files[path].Data)
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		return cert
+	}
+	t.Fatalf("nothing is named %s", name)
+	return nil
+}
+
+// kept is what a renewal keeps.
+type kept struct {
+	Name, Groups, Names, Addresses string
+	Usages                         []x509.ExtKeyUsage
+	Key                            pki.Algorithm
+}
+
+func keptOf(c *x509.Certificate) kept {
+	kind, _ := pki.AlgorithmOf(c.PublicKey)
+	var addresses []string
+	for _, ip := range c.IPAddresses {
+		addresses = append(addresses, ip.String())
+	}
+	return kept{c.Subject.CommonName, strings.Join(c.Subject.Organization, ","), strings.Join(c.DNSNames, ","),
+		strings.Join(addresses, ","), c.ExtKeyUsage, kind}
+}
+
+func TestRenewalKeepsWhatCertificatesSay(t *testing.T) {
+	s := newStation(t)
+	s.initialised(t)
+	before := map[string]*x509.Certificate{}
+	for _, r := range pki.Renewables() {
+		before[r.Name] = s.certificate(t, r.Name)
+	}
+	s.world.Clock = memory.Ticking(s.world.Now().Add(100 * 24 * time.Hour))
+	if err := s.run(t.Context(), "certs", "renew", "all"); err != nil {
+		t.Fatal(err)
+	}
+	for name, old := range before {
+		renewed := s.certificate(t, name)
+		if diff := cmp.Diff(keptOf(old), keptOf(renewed)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		if renewed.SerialNumber.Cmp(old.SerialNumber) == 0 || !renewed.NotAfter.After(old.NotAfter.Add(99*24*time.Hour)) {
+			t.Errorf("%s ends at %s, after %s", name, renewed.NotAfter, old.NotAfter)
+		}
+		if bytes.Equal(renewed.RawSubjectPublicKeyInfo, old.RawSubjectPublicKeyInfo) {
+			t.Errorf("%s has the same key as before", name)
+		}
+	}
+}
+
+// Which kind of key a renewed certificate has is for the cluster to say; where that cannot be asked it stays.
+func TestTheKindOfKeyOfARenewal(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare func(s *station)
+		args    []string
+		want    pki.Algorithm
+	}{
+		"the cluster says": {want: pki.ECDSAP256},
+		"a file says": {args: []string{"--config", "/p384.yaml"}, prepare: func(s *station) {
+			s.world.Files["/p384.yaml"] = memory.File{Data: []byte(strings.ReplaceAll(string(quick), "P256", "P384")), Mode: 0o644}
+		}, want: pki.ECDSAP384},
+		"nobody can be asked": {want: pki.ECDSAP256, prepare: func(s *station) { clear(s.world.Objects) }},
+		"there is no cluster": {args: []string{"--kubeconfig", "/none"}, want: pki.ECDSAP256},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStation(t)
+			s.initialised(t)
+			if c.prepare != nil {
+				c.prepare(s)
+			}
+			if err := s.run(t.Context(), append([]string{"certs", "renew", "apiserver"}, c.args...)...); err != nil {
+				t.Fatal(err)
+			}
+			if got, _ := pki.AlgorithmOf(s.certificate(t, "apiserver").PublicKey); got != c.want {
+				t.Errorf("the new key is %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestACertificateThatCannotBeRenewedIsNamed(t *testing.T) {
+	for name, c := range map[string]struct {
+		file, data string
+		args, want string
+	}{
+		"no certificate":     {"/etc/kubernetes/pki/apiserver.crt", "x", "apiserver", "reading /etc/kubernetes/pki/apiserver.crt: no certificate in PEM form"},
+		"no kubeconfig":      {"/etc/kubernetes/scheduler.conf", "{", "scheduler.conf", "reading /etc/kubernetes/scheduler.conf: parsing a kubeconfig"},
+		"a token inside":     {"/etc/kubernetes/scheduler.conf", withToken, "scheduler.conf", "embeds no client certificate"},
+		"a damaged CA":       {"/etc/kubernetes/pki/ca.crt", "x", "apiserver", "/etc/kubernetes/pki/ca.crt: no certificate in PEM form"},
+		"a damaged CA's key": {"/etc/kubernetes/pki/ca.key", "x", "apiserver", "/etc/kubernetes/pki/ca.key is not the key of /etc/kubernetes/pki/ca.crt"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStation(t)
+			s.initialised(t)
+			s.world.Files[c.file] = memory.File{Data: []byte(c.data), Mode: 0o600}
+			before := s.world.Snapshot()
+			err := s.run(t.Context(), "certs", "renew", c.args)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %s", err, c.want)
+			}
+			if s.world.Snapshot() != before {
+				t.Error("something was changed")
+			}
+		})
+	}
+}
+
+const withToken = `{"apiVersion": "v1", "kind": "Config", "current-context": "c",
+"contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+"clusters": [{"name": "c", "cluster": {"server": "https://x", "certificate-authority-data": "eA=="}}],
+"users": [{"name": "u", "user": {"token": "secret"}}]}`

@@ -1,0 +1,94 @@
+package laws
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/survey"
+	"kubeadm/internal/workflow"
+	"kubeadm/internal/world/fake"
+	"kubeadm/internal/world/fault"
+)
+
+// renewal is a command that does all anew each time it is given, so that not every law is one for it.
+var renewal = subject{name: "renew", phases: workflow.Renew, machine: begun, equip: equipInit, node: "cp1"}
+
+// Wherever a renewal is killed, all that was renewed before is whole, and the same command makes the rest so.
+func TestEveryCrashPointOfARenewalIsMended(t *testing.T) {
+	whole := renewal.on(renewal.machine(t))
+	out := whole.succeed(t)
+	if got := broken(t, whole.machine); len(got) > 0 {
+		t.Fatalf("keys and certificates that do not fit: %v", got)
+	}
+	if len(out.did) != 18 { // seven pairs and four kubeconfigs
+		t.Fatalf("did %v", of(out.did))
+	}
+	breaks(len(out.did), func(at *fault.World) {
+		t.Run(name(at), func(t *testing.T) {
+			t.Parallel()
+			at.Crash = true
+			r := renewal.on(renewal.machine(t))
+			r.fault = at
+			if first := r.do(t); !first.crashed {
+				t.Fatalf("the run did not get that far: %v", first.err)
+			}
+			if got := broken(t, r.machine); len(got) > 1 {
+				t.Errorf("more is broken than what was in hand: %v", got)
+			}
+			r.again().succeed(t)
+			if got := broken(t, r.machine); len(got) > 0 {
+				t.Errorf("still broken after the same command: %v", got)
+			}
+		})
+	})
+}
+
+// A user who interrupts a renewal has no certificate without its key.
+func TestAnInterruptedRenewalLeavesWholePairs(t *testing.T) {
+	n := len(renewal.on(renewal.machine(t)).succeed(t).did)
+	for at := 1; at < n; at++ {
+		r := renewal.on(renewal.machine(t))
+		r.stop = at
+		if out := r.do(t); !errors.Is(out.err, errInterrupted) {
+			t.Errorf("stopped at change %d the run says: %v", at, out.err)
+		}
+		if got := broken(t, r.machine); len(got) > 0 {
+			t.Errorf("stopped at change %d: %v", at, got)
+		}
+	}
+}
+
+// broken are the certificates whose key is not theirs.
+func broken(t *testing.T, w *fake.World) (names []string) {
+	t.Helper()
+	ctx, paths := context.Background(), node.DefaultPaths()
+	for _, c := range pki.Renewables() {
+		cert, err := survey.Renewable(ctx, w, paths, c)
+		if err != nil || cert == nil {
+			t.Fatalf("%s: %v", c.Name, err)
+		}
+		text := w.Files[paths.Key(c.Base)].Data
+		if c.File != "" {
+			config, err := pki.ParseKubeconfig(w.Files[paths.Kubeconfig(c.File)].Data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			user, err := config.CurrentUser()
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = user.ClientKeyData
+		}
+		key, err := pki.ParseKey(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !pki.Owns(key, cert) {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
