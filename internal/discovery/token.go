@@ -32,7 +32,7 @@ func byToken(ctx context.Context, e *flow.Env, j node.Join, timeout time.Duratio
 	if !ok {
 		return nil, errors.New("the discovery token has no dot between its two halves")
 	}
-	s := &signpost{server: "https://" + j.Endpoint, id: id, secret: secret, remedy: mint(e.Local)}
+	s := &signpost{server: "https://" + j.Endpoint, id: id, secret: secret, remedy: mint(e.Local), say: e.Say}
 	err := e.Await(ctx, world.Condition{
 		Name:    fmt.Sprintf("the cluster at %s to answer and to vouch for token %s", j.Endpoint, id),
 		Timeout: timeout,
@@ -62,6 +62,8 @@ type signpost struct {
 	server, id, secret string
 	remedy             string // what to do about a token that is no good
 
+	say   func(f string, a ...any)
+	told  bool      // whether the user knows that the cluster is without etcd
 	text  string    // the kubeconfig in it, once its signature was found good
 	since time.Time // when it was first seen without our signature
 }
@@ -71,6 +73,10 @@ func (s *signpost) read(ctx context.Context, r change.Reader) error {
 	info, err := r.ClusterInfo(ctx, s.server, nil)
 	if lasting(err) {
 		return world.GiveUp(problem.New("", err, "see what listens at "+s.server+": it is no API server"))
+	}
+	if errors.Is(err, world.ErrWithoutEtcd) && !s.told {
+		s.told = true
+		s.say("%s: %v", s.server, err)
 	}
 	if err != nil {
 		return err

@@ -64,7 +64,7 @@ func notMeant(where string, err error) error {
 
 // reachable adds what to look at where a server was waited for in vain.
 func reachable(server string, err error) error {
-	if world.Hopeless(err) {
+	if world.Hopeless(err) || errors.Is(err, world.ErrWithoutEtcd) {
 		return err
 	}
 	return problem.New("", err, "see whether the API server can be reached from here: curl -k "+server+"/livez")

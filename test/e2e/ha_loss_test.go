@@ -197,7 +197,10 @@ func TestS176_WithoutAQuorumNothingIsReplaced(t *testing.T) {
 	write(t, n, joinFile, strings.Replace(config, "discovery: 3s", "discovery: 20s", 1)+"  kubernetesAPICall: 20s\n  etcdAPICall: 20s\n"+
 		"controlPlane:\n  certificateKey: "+flagOf(t, s.invitation, "--certificate-key")+"\n")
 	for _, more := range []string{"-v=0", "--replace-member=cp2"} {
-		result := refused(t, n, []string{s.balancer.Endpoint()}, ours, "join", "--config", joinFile, more)
+		result := refused(t, n, []string{s.balancer.Endpoint(), "etcd has lost its quorum", "more than half"}, ours, "join", "--config", joinFile, more)
+		if !strings.Contains(result.Stdout, "etcd has lost its quorum") {
+			t.Errorf("while it waited it only said:\n%s", result.Stdout)
+		}
 		t.Logf("%s: %s", result.Duration.Round(time.Millisecond), strings.Join(tail(result.Stderr, 6), "\n"))
 	}
 	if err := s.planes[1].Boot(t.Context()); err != nil {

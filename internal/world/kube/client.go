@@ -130,35 +130,35 @@ func (t impatient) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func (c *client) livez(ctx context.Context) error {
-	ask, err := http.NewRequestWithContext(ctx, http.MethodGet, c.server+"/livez", nil)
-	if err != nil {
+	status, report, err := c.health(ctx, "/livez")
+	if err != nil || status == http.StatusOK {
 		return err
+	}
+	text := fmt.Sprintf("it answered %d %s", status, http.StatusText(status))
+	if failed := world.FailedChecks(report); len(failed) > 0 {
+		text += "; these of its checks fail: " + strings.Join(failed, ", ")
+	}
+	return errors.New(text)
+}
+
+// report is what the API server says of its health; empty if it says nothing.
+func (c *client) report(ctx context.Context) string {
+	_, report, _ := c.health(ctx, "/readyz")
+	return report
+}
+
+func (c *client) health(ctx context.Context, path string) (status int, report string, err error) {
+	ask, err := http.NewRequestWithContext(ctx, http.MethodGet, c.server+path, nil)
+	if err != nil {
+		return 0, "", err
 	}
 	answer, err := c.http.Do(ask)
 	if err != nil {
-		return err
+		return 0, "", err
 	}
 	defer answer.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(answer.Body, 64<<10))
-	if err != nil || answer.StatusCode == http.StatusOK {
-		return err
-	}
-	return fmt.Errorf("it answered %s%s", answer.Status, failing(string(body)))
-}
-
-// failing picks the failed checks from the report of a health endpoint.
-func failing(report string) string {
-	var names []string
-	for line := range strings.Lines(report) {
-		if rest, ok := strings.CutPrefix(line, "[-]"); ok {
-			name, _, _ := strings.Cut(rest, " ")
-			names = append(names, strings.TrimSpace(name))
-		}
-	}
-	if len(names) == 0 {
-		return ""
-	}
-	return "; these of its checks fail: " + strings.Join(names, ", ")
+	return answer.StatusCode, string(body), err
 }
 
 // source names an identity for people.

@@ -52,7 +52,7 @@ func (k *Cluster) once(ctx context.Context, a attempt) error {
 	if err != nil {
 		return explain(a, "", err)
 	}
-	return explain(a, c.server, a.do(ctx, c))
+	return explain(a, c.server, world.Ask(ctx, c.report, func(ctx context.Context) error { return a.do(ctx, c) }))
 }
 
 func never(error) bool { return false }

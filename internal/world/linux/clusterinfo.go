@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/world"
 )
 
 const clusterInfo = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
@@ -39,7 +40,15 @@ func (m Machine) ClusterInfo(ctx context.Context, server string, ca []byte) (map
 		Transport:     &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment, TLSClientConfig: config},
 		CheckRedirect: stay,
 	}
-	answer, err := get(ctx, client, base.JoinPath(clusterInfo).String())
+	var answer change.Response
+	health := func(ctx context.Context) string {
+		report, _ := get(ctx, client, base.JoinPath("/readyz").String())
+		return string(report.Body)
+	}
+	err = world.Ask(ctx, health, func(ctx context.Context) (err error) {
+		answer, err = get(ctx, client, base.JoinPath(clusterInfo).String())
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
