@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"kubeadm/internal/change"
 	"kubeadm/internal/node"
 )
@@ -33,7 +35,7 @@ func TestInitNamesCulpritAndRemedy(t *testing.T) {
 
 func initCases() map[string]initCase {
 	all := map[string]initCase{}
-	for _, some := range []map[string]initCase{hostCases(), kernelCases(), fileCases(), portCases(), runtimeCases(), versionCases(), proxyCases()} {
+	for _, some := range []map[string]initCase{hostCases(), kernelCases(), fileCases(), portCases(), runtimeCases(), versionCases(), proxyCases(), componentCases()} {
 		for name, c := range some {
 			all[name] = c
 		}
@@ -172,6 +174,33 @@ func versionCases() map[string]initCase {
 			`[WARNING KubernetesVersion]: Kubernetes v1.38.0-alpha.0 is newer than kubeadm v1.37.1, which cannot vouch for it; use kubeadm of the cluster's release`},
 		"no version": {func(_ *machine, n *node.Node) { n.Cluster.Version = "new" },
 			`[ERROR KubernetesVersion]: "new" is not a Kubernetes version: write it like v1.37.1; give --kubernetes-version`},
+	}
+}
+
+func componentCases() map[string]initCase {
+	abac := node.Component{Args: []node.Arg{{Name: "authorization-mode", Value: "Node,RBAC,ABAC"}, {Name: "authorization-policy-file", Value: "/etc/abac/policy.jsonl"}}}
+	mounted := func(t corev1.HostPathType) node.Component {
+		c := abac
+		c.Volumes = []node.Volume{{Name: "abac", HostPath: "/srv/abac/", MountPath: "/etc/abac", PathType: t}}
+		return c
+	}
+	return map[string]initCase{
+		"a policy that is not mounted": {func(_ *machine, n *node.Node) { n.Cluster.APIServer = abac },
+			`[ERROR ComponentFile]: kube-apiserver is given --authorization-policy-file=/etc/abac/policy.jsonl, but apiServer.extraVolumes shows it no such path; mount the file, or its folder, there`},
+		"a policy that a patch may mount": {func(_ *machine, n *node.Node) { n.Cluster.APIServer, n.Patches = abac, "/patches" },
+			`[WARNING ComponentFile]: kube-apiserver is given --authorization-policy-file=/etc/abac/policy.jsonl, but apiServer.extraVolumes shows it no such path; see that a patch does`},
+		"a policy that is not there": {func(_ *machine, n *node.Node) { n.Cluster.APIServer = mounted("") },
+			`[ERROR ComponentFile]: kube-apiserver needs /srv/abac/policy.jsonl, which does not exist (--authorization-policy-file=/etc/abac/policy.jsonl); put it there, on every control plane`},
+		"a policy that is there": {func(m *machine, n *node.Node) {
+			n.Cluster.APIServer, m.files["/srv/abac/policy.jsonl"] = mounted("DirectoryOrCreate"), "{}"
+		}, ""},
+		"a folder that must be there": {func(m *machine, n *node.Node) {
+			n.Cluster.Scheduler.Volumes = mounted("Directory").Volumes
+		}, `[ERROR ComponentFile]: kube-scheduler needs /srv/abac/, which does not exist (scheduler.extraVolumes, volume abac of type Directory); put it there, on every control plane`},
+		"tokens beside the certificates": {func(m *machine, n *node.Node) {
+			n.Cluster.APIServer.Args = []node.Arg{{Name: "token-auth-file", Value: "/etc/kubernetes/pki/tokens.csv"}}
+			m.broken["/etc/kubernetes/pki/tokens.csv"] = errOops
+		}, `[ERROR ComponentFile]: kube-apiserver needs /etc/kubernetes/pki/tokens.csv (--token-auth-file=/etc/kubernetes/pki/tokens.csv): oops; see that it can be read`},
 	}
 }
 

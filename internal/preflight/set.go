@@ -28,6 +28,7 @@ func Init(n *node.Node, tool release.Tool) []Check {
 		externalEtcdVersion(n.Cluster.Etcd.External),
 		localEtcd(n),
 		externalEtcdFiles(n.Cluster.Etcd.External),
+		componentFiles(n),
 	)
 }
 
@@ -55,6 +56,7 @@ func JoinControlPlane(n *node.Node, tool release.Tool) []Check {
 		[]Check{proxy(n.Address)},
 		proxiesOf(cidrs(n)),
 		localEtcd(n),
+		componentFiles(n),
 	)
 	if n.CertificateKey != "" { // the files are yet to come
 		return list
