@@ -9,7 +9,7 @@ import (
 )
 
 func (p *program) certsCommand() *cobra.Command {
-	c := group("certs", "Work with certificates", p.certificateKey(), p.certsCheck(), p.certsRenew())
+	c := group("certs", "Work with certificates", p.certificateKey(), p.certsCheck(), p.certsRequest(), p.certsRenew())
 	c.Aliases = []string{"certificates"}
 	return c
 }

@@ -153,3 +153,77 @@ func renewedAs(t *testing.T, r pki.Renewable, file []byte) string {
 	}
 	return fmt.Sprintf("%s by %s\n%s\n%s\n%+v\n%s", c.Subject, c.Issuer, c.SignatureAlgorithm, c.NotAfter.Sub(c.NotBefore), keptOf(c), strings.Join(extensions, "\n"))
 }
+
+func TestRequestsAreThePeers(t *testing.T) {
+	b := newBeside(t)
+	args := func(who string) []string {
+		return []string{"certs", "generate-csr", "--config", b.config(), "--cert-dir", filepath.Join(b.dir, who, "pki"), "--kubeconfig-dir", filepath.Join(b.dir, who)}
+	}
+	b.peer(t, args("theirs")...)
+	b.ours(t, args("ours")...)
+	seen := 0
+	err := filepath.WalkDir(filepath.Join(b.dir, "theirs"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		seen++
+		theirs, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		ours, there := b.world.Files[strings.Replace(path, "/theirs/", "/ours/", 1)]
+		if !there || ours.Mode != 0o600 {
+			t.Errorf("ours is lacking %s, or has the mode %v", path, ours.Mode)
+			return nil
+		}
+		if diff := cmp.Diff(asked(t, path, theirs), asked(t, path, ours.Data)); diff != "" {
+			t.Errorf("%s: the peer's (-) and ours (+):\n%s", path, diff)
+		}
+		return nil
+	})
+	if err != nil || seen != 24 {
+		t.Errorf("compared %d files: %v", seen, err)
+	}
+}
+
+// asked is what a request asks for, or where a kubeconfig leads.
+func asked(t *testing.T, path string, data []byte) string {
+	t.Helper()
+	switch filepath.Ext(path) {
+	case ".csr":
+		r, err := pki.ParseRequest(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind, _ := pki.AlgorithmOf(r.PublicKey)
+		return fmt.Sprintf("%s %v %v %v %s", r.Subject, r.DNSNames, r.IPAddresses, r.SignatureAlgorithm, kind)
+	case ".key":
+		key, err := pki.ParseKey(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind, _ := pki.AlgorithmOf(key.Public())
+		return string(kind)
+	}
+	return withoutSecrets.ReplaceAllString(string(data), "$1")
+}
+
+var withoutSecrets = regexp.MustCompile(`(client-certificate-data: |client-key-data: ).+`)
+
+func TestKubeconfigsOfUsersAreThePeers(t *testing.T) {
+	b := newBeside(t)
+	for _, args := range [][]string{{"--org", "a,b", "--org", "c"}, {"--validity-period", "1h"}, {"--token", "secret"}} {
+		args = append([]string{"kubeconfig", "user", "--client-name", "somebody", "--config", b.config()}, args...)
+		theirs, ours := b.peer(t, args...), b.ours(t, args...)
+		if diff := cmp.Diff(withoutSecrets.ReplaceAllString(theirs, "$1"), withoutSecrets.ReplaceAllString(ours, "$1")); diff != "" {
+			t.Errorf("%v: the peer (-) and we (+):\n%s", args, diff)
+		}
+		inside := pki.Renewable{Name: "user", File: "user.conf"}
+		if strings.Contains(ours, "token") {
+			continue
+		}
+		if diff := cmp.Diff(renewedAs(t, inside, []byte(theirs)), renewedAs(t, inside, []byte(ours))); diff != "" {
+			t.Errorf("%v: the peer's certificate (-) and ours (+):\n%s", args, diff)
+		}
+	}
+}

@@ -79,7 +79,7 @@ back what it did to a machine, and --dry-run shows what a command would do.`,
 	})
 	values{flag.Verbosity: &p.verbosity, flag.VModule: &p.vmodule, flag.RootFS: &p.rootfs}.bind(root.PersistentFlags())
 	root.AddCommand(p.initCommand(), p.joinCommand(), p.resetCommand(), p.tokenCommand(), p.configCommand(),
-		p.certsCommand(), p.versionCommand(), p.completionCommand())
+		p.certsCommand(), p.kubeconfigCommand(), p.versionCommand(), p.completionCommand())
 	return root
 }
 

@@ -11,6 +11,7 @@ func helps() map[Name]string {
 		CertDir:                  "Folder of the cluster's certificates and keys",
 		CertificateKey:           "Key that seals the certificates lent to joining control planes, 64 hex digits",
 		CleanupTmpDir:            "Empty /etc/kubernetes/tmp as well",
+		ClientName:               "Name of the user",
 		Config:                   "Path of a kubeadm configuration file",
 		ControllerManagerArgs:    "Further name=value arguments of kube-controller-manager",
 		ControlPlane:             "Make this machine one more control plane",
@@ -31,6 +32,7 @@ func helps() map[Name]string {
 		KubeconfigDir:            "Folder that the kubeconfig files are written to",
 		KubernetesVersion:        "Kubernetes version of the control plane, or a label such as stable-1",
 		NodeName:                 "Name of this node; empty for the host name",
+		Org:                      "Groups of the user; may be given again",
 		Output:                   "Output format",
 		Patches:                  `Folder of patches for what is generated, in files named "target[suffix][+type].extension" such as etcd0+merge.yaml`,
 		PodNetworkCIDR:           "IP range of Pods; given, each node gets a part of it",
@@ -51,6 +53,7 @@ func helps() map[Name]string {
 		TTL:                      "How long the token lives; 0 for ever",
 		UploadCerts:              "Lend the shared certificates to joining control planes, sealed by the certificate key, for two hours",
 		Usages:                   "What the token may be used for: signing, authentication or both",
+		ValidityPeriod:           "How long the user's certificate lasts",
 		Verbosity:                "How much to tell: 1 adds every change, 4 and more what libraries log",
 		VModule:                  "Verbosity of single source files for what libraries log, \"pattern=N,...\"",
 	}

@@ -15,6 +15,7 @@ const (
 	CertDir                  Name = "cert-dir"
 	CertificateKey           Name = "certificate-key"
 	CleanupTmpDir            Name = "cleanup-tmp-dir"
+	ClientName               Name = "client-name"
 	Config                   Name = "config"
 	ControllerManagerArgs    Name = "controller-manager-extra-args"
 	ControlPlane             Name = "control-plane"
@@ -35,6 +36,7 @@ const (
 	KubeconfigDir            Name = "kubeconfig-dir"
 	KubernetesVersion        Name = "kubernetes-version"
 	NodeName                 Name = "node-name"
+	Org                      Name = "org"
 	Output                   Name = "output"
 	Patches                  Name = "patches"
 	PodNetworkCIDR           Name = "pod-network-cidr"
@@ -55,6 +57,7 @@ const (
 	TTL                      Name = "ttl"
 	UploadCerts              Name = "upload-certs"
 	Usages                   Name = "usages"
+	ValidityPeriod           Name = "validity-period"
 	Verbosity                Name = "v"
 	VModule                  Name = "vmodule"
 )

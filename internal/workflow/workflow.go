@@ -17,6 +17,7 @@ import (
 	"kubeadm/internal/phase/markcontrolplane"
 	"kubeadm/internal/phase/preflight"
 	"kubeadm/internal/phase/renew"
+	"kubeadm/internal/phase/request"
 	"kubeadm/internal/phase/reset"
 	"kubeadm/internal/phase/uploadcerts"
 	"kubeadm/internal/phase/uploadconfig"
@@ -79,3 +80,6 @@ var Reset = []flow.Phase{
 
 // Renew makes certificates of this control plane anew that come to an end.
 var Renew = []flow.Phase{renew.Phase}
+
+// Request makes keys whose certificates somebody else is to sign.
+var Request = []flow.Phase{request.Phase}

@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kubeadm/internal/config"
+	"kubeadm/internal/config/v1beta4"
+	"kubeadm/internal/flag"
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/survey"
+)
+
+func (p *program) kubeconfigCommand() *cobra.Command {
+	c := group("kubeconfig", "Work with kubeconfig files", p.kubeconfigUser())
+	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	return c
+}
+
+// userOptions are the flags of "kubeconfig user".
+type userOptions struct {
+	file, name, token string
+	groups            []string
+	validity          time.Duration
+}
+
+func (p *program) kubeconfigUser() *cobra.Command {
+	o := &userOptions{validity: v1beta4.DefaultCertValidity}
+	c := &cobra.Command{
+		Use:   "user",
+		Short: "Print a kubeconfig for one more user",
+		Long: `Print a kubeconfig for one more user of the cluster, with a client certificate that the cluster's CA on this
+machine signs, or with a token. Its user has no rights until somebody grants them to the name or to one of the groups.
+Nobody can take the certificate back before it ends.`,
+		Example: `  # for a user named foo
+  kubeadm kubeconfig user --client-name foo
+
+  # with the cluster's configuration, in a group, for a day
+  kubeadm kubeconfig user --client-name foo --org viewers --validity-period 24h --config cluster.yaml`,
+		Args: known,
+		RunE: func(c *cobra.Command, _ []string) error { return p.printKubeconfig(c.Context(), o) },
+	}
+	values{flag.ClientName: &o.name, flag.Config: &o.file, flag.Org: &o.groups, flag.Token: &o.token, flag.ValidityPeriod: &o.validity}.bind(c.Flags())
+	c.Flags().Lookup(string(flag.Token)).Usage = "Token to put into the kubeconfig instead of a client certificate"
+	return c
+}
+
+// check refuses what makes no kubeconfig.
+func (o *userOptions) check() error {
+	switch {
+	case o.name == "":
+		return problem.New("", errors.New("nobody is named"), "name the user with --"+string(flag.ClientName))
+	case o.validity <= 0:
+		return fmt.Errorf("--%s: %s: it must be more than nothing, such as 24h", flag.ValidityPeriod, o.validity)
+	}
+	return nil
+}
+
+func (p *program) printKubeconfig(ctx context.Context, o *userOptions) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	n, how, err := p.offline(ctx, o.file, config.NewInitFlags())
+	warnings := how.Warnings
+	if o.token == "" && o.validity > v1beta4.DefaultCertValidity {
+		warnings = append(warnings, fmt.Sprintf("--%s %s is longer than %s: a stolen key stays useful all that time", flag.ValidityPeriod, o.validity, v1beta4.DefaultCertValidity))
+	}
+	warn(p.text(false), warnings)
+	if err != nil {
+		return err
+	}
+	ca, err := p.userAuthority(ctx, n)
+	if err != nil {
+		return err
+	}
+	config, err := p.userConfig(n, ca, o)
+	if err != nil {
+		return err
+	}
+	text, err := config.Encode()
+	if err == nil {
+		_, err = fmt.Fprintln(p.Out, string(text))
+	}
+	return err
+}
+
+// userAuthority is the CA that vouches for the user.
+func (p *program) userAuthority(ctx context.Context, n *node.Node) (pki.CA, error) {
+	real := p.World()
+	profile, _ := pki.ProfileOf(pki.ClusterCA)
+	found, err := survey.Stored(ctx, real, n.Paths, profile.Base)
+	if err != nil {
+		return pki.CA{}, err
+	}
+	cert, key := n.Paths.Cert(profile.Base), n.Paths.Key(profile.Base)
+	remedy := "give the command on a control plane that has the cluster's CA with its key, or name certificatesDir in a file for --config"
+	switch {
+	case found.Certificate == nil:
+		return pki.CA{}, problem.New("", fmt.Errorf("the certificate authority %s does not exist", cert), remedy)
+	case found.Key == nil:
+		return pki.CA{}, problem.New("", fmt.Errorf("%s does not exist", key), remedy)
+	}
+	ca, err := survey.Authority(ctx, real, n, profile)
+	if err == nil && !ca.Owns() {
+		err = problem.New("", fmt.Errorf("%s is not the key of %s", key, cert), remedy)
+	}
+	return ca, err
+}
+
+func (p *program) userConfig(n *node.Node, ca pki.CA, o *userOptions) (*pki.Kubeconfig, error) {
+	access := pki.Access{Server: n.Server(), Cluster: n.Cluster.Name, User: o.name, CA: pki.EncodeCertificates(ca.Certificate)}
+	if o.token != "" {
+		return access.WithToken(o.token), nil
+	}
+	key, err := pki.NewKey(p.Random("keys"), n.Cluster.Algorithm)
+	if err != nil {
+		return nil, err
+	}
+	validity := pki.Validity{NotBefore: ca.Certificate.NotBefore, NotAfter: p.World().Now().UTC().Add(o.validity)}
+	cert, err := ca.Issue(p.Random("kubeconfig/user"), pki.ClientSpec(o.name, o.groups, validity), key.Public())
+	if err != nil {
+		return nil, err
+	}
+	text, err := pki.EncodeKey(key)
+	return access.WithCertificate(pki.EncodeCertificates(cert), text), err
+}

@@ -1,0 +1,144 @@
+// Package request makes keys for a control plane, and requests for the certificates that somebody else is to sign.
+package request
+
+import (
+	"context"
+	"crypto"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
+)
+
+// Phase writes a key and a request for each certificate, and for each kubeconfig one that lacks its certificates.
+// It writes nothing if any of the files is there already.
+var Phase = flow.Phase{
+	Name:  "generate-csr",
+	Short: "Make keys and certificate requests",
+	Run: func(ctx context.Context, e *flow.Env) error {
+		n, err := e.Node(ctx)
+		if err != nil {
+			return err
+		}
+		files, err := all(e, n)
+		if err != nil {
+			return err
+		}
+		if err := absent(ctx, e, files); err != nil {
+			return err
+		}
+		e.Say("keeping keys and requests for certificates in %q", n.Paths.Certificates)
+		e.Say("keeping kubeconfig files that lack certificates, and requests for these, in %q", n.Paths.Kubeconfigs)
+		folders := []change.Change{change.MakeDir{Path: n.Paths.Certificates, Mode: 0o700}}
+		for _, f := range files {
+			folders = append(folders, change.MakeDir{Path: path.Dir(f.Path), Mode: 0o700})
+		}
+		if err := e.Do(ctx, folders...); err != nil {
+			return err
+		}
+		for _, f := range files {
+			if err := e.Do(ctx, f); err != nil {
+				return problem.New("", err, "what is written so far is of no use by itself: remove it before you give the command again")
+			}
+		}
+		return nil
+	},
+}
+
+func all(e *flow.Env, n *node.Node) ([]change.WriteFile, error) {
+	var files []change.WriteFile
+	for _, p := range pki.Profiles() {
+		if p.IsCA() {
+			continue
+		}
+		made, err := pair(e, n, p)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, made...)
+	}
+	for _, p := range pki.KubeconfigProfiles() {
+		made, err := kubeconfig(e, n, p)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, made...)
+	}
+	return files, nil
+}
+
+// pair is a key and the request that goes with it.
+func pair(e *flow.Env, n *node.Node, p pki.Profile) ([]change.WriteFile, error) {
+	spec, ignored, err := p.Spec(n.Site(), pki.Validity{})
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range ignored {
+		e.Warn("%q is neither an IP address nor a DNS name and is left out of the request for %s", name, p.Name)
+	}
+	key, request, err := ask(e, p.Name, spec)
+	if err != nil {
+		return nil, err
+	}
+	text, err := pki.EncodeKey(key)
+	return []change.WriteFile{
+		secret(n.Paths.Key(p.Base), text), secret(n.Paths.Certificate(p.RequestFile()), request),
+	}, err
+}
+
+// kubeconfig is a kubeconfig without certificates, and the request for that of its user.
+func kubeconfig(e *flow.Env, n *node.Node, p pki.KubeconfigProfile) ([]change.WriteFile, error) {
+	key, request, err := ask(e, p.File, pki.ClientSpec(p.UserOn(n.Name), p.Organization, pki.Validity{}))
+	if err != nil {
+		return nil, err
+	}
+	text, err := pki.EncodeKey(key)
+	if err != nil {
+		return nil, err
+	}
+	access := pki.Access{Server: n.Server(), Cluster: n.Cluster.Name, User: p.UserOn(n.Name)}
+	if p.Local && !p.PerNode { // a kubelet that another machine signs for may join as well as begin
+		access.Server = n.LocalServer()
+	}
+	config, err := access.WithCertificate(nil, text).Encode()
+	file := n.Paths.Kubeconfig(p.File)
+	return []change.WriteFile{secret(file, config), secret(file+".csr", request)}, err
+}
+
+// ask makes a key and the request of its owner.
+func ask(e *flow.Env, name string, s pki.Spec) (crypto.Signer, []byte, error) {
+	key, err := e.Keys()
+	if err != nil {
+		return nil, nil, err
+	}
+	request, err := s.Request(e.Rand("request/"+name), key)
+	return key, request, err
+}
+
+func secret(path string, data []byte) change.WriteFile {
+	return change.WriteFile{Path: path, Data: data, Mode: 0o600, Secret: true}
+}
+
+// absent wants none of the files to be there: a key may be in use.
+func absent(ctx context.Context, e *flow.Env, files []change.WriteFile) error {
+	var errs []error
+	for _, f := range files {
+		_, err := e.World.Stat(ctx, f.Path)
+		switch {
+		case err == nil:
+			errs = append(errs, fmt.Errorf("%s exists already", f.Path))
+		case !errors.Is(err, fs.ErrNotExist):
+			errs = append(errs, err)
+		}
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return problem.New("", errors.Join(errs...), "move these files away, or name other folders with --cert-dir and --kubeconfig-dir")
+}
