@@ -80,6 +80,14 @@ func formHigh(ctx context.Context) (*trio, error) {
 
 // begin makes the nodes and the load balancer, and the first control plane of a cluster that lends its certificates.
 func (s *trio) begin(ctx context.Context, planes, workers int, config nodes.Config) error {
+	if err := s.raise(ctx, planes, workers); err != nil {
+		return err
+	}
+	return s.start(ctx, config)
+}
+
+// raise makes the nodes and the load balancer.
+func (s *trio) raise(ctx context.Context, planes, workers int) error {
 	var names []string
 	for i := range planes {
 		names = append(names, fmt.Sprintf("cp%d", i+1))
@@ -98,9 +106,11 @@ func (s *trio) begin(ctx context.Context, planes, workers int, config nodes.Conf
 	if s.balancer, err = s.Balance(ctx); err != nil {
 		return err
 	}
-	if err := s.balancer.Serve(s.planes...); err != nil {
-		return err
-	}
+	return s.balancer.Serve(s.planes...)
+}
+
+// start makes the first control plane of a cluster that lends its certificates.
+func (s *trio) start(ctx context.Context, config nodes.Config) (err error) {
 	if s.outside != nil {
 		if err := s.outside.Admit(s.cp); err != nil {
 			return err
