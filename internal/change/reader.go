@@ -173,6 +173,7 @@ type Runtime struct {
 	Reason        string // why it is not ready
 	CgroupDriver  string // "systemd" or "cgroupfs"; empty if the runtime cannot tell (ReportsDriver false)
 	ReportsDriver bool
+	DriverFault   string // why it failed to tell its cgroup driver, though it knows the question; empty if it did not fail
 	SandboxImage  string // image of Pod sandboxes; empty if the runtime does not tell
 }
 

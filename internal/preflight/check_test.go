@@ -85,6 +85,8 @@ func kernelCases() map[string]initCase {
 			`[WARNING SystemVerification]: kernel 4.9 is not known`},
 		"bad kernel": {func(m *machine, _ *node.Node) { m.kernelBad = []error{errors.New("no memory cgroup")} },
 			`[ERROR SystemVerification]: no memory cgroup; boot a kernel, or with cgroups, that kubelet v1.37.1 can work with`},
+		"old cgroups": {func(m *machine, _ *node.Node) { m.kernelBad = []error{errors.New("cgroups v1 support is over")} },
+			`[ERROR SystemVerification]: cgroups v1 support is over; boot with cgroups v2 (systemd.unified_cgroup_hierarchy=1 among the kernel's arguments)`},
 		"no forwarding": {func(m *machine, _ *node.Node) { m.files["/proc/sys/net/ipv4/ip_forward"] = "0\n" },
 			`[ERROR FileContent--proc-sys-net-ipv4-ip_forward]: /proc/sys/net/ipv4/ip_forward is "0" and must be 1, else this machine forwards no packets of Pods; run "sysctl -w net.ipv4.ip_forward=1" and write net.ipv4.ip_forward=1 into a file of /etc/sysctl.d`},
 		"no forwarding of IPv6": {func(_ *machine, n *node.Node) { n.Cluster.PodSubnet = "fd00:10::/56" },
@@ -145,6 +147,10 @@ func runtimeCases() map[string]initCase {
 [ERROR ContainerRuntimeVersion]: the container runtime did not tell its cgroup driver, as it does not answer; mend what CRI names`},
 		"runtime not ready": {func(m *machine, _ *node.Node) { m.runtime.Ready, m.runtime.Reason = false, "shim missing" },
 			`[ERROR CRI]: container runtime containerd v2.4.2 at unix:///run/containerd/containerd.sock is not ready: shim missing; see the log of containerd and start it again`},
+		"runtime that fails to tell": {func(m *machine, _ *node.Node) {
+			m.runtime.ReportsDriver, m.runtime.DriverFault = false, "no such cgroup"
+		},
+			`[ERROR ContainerRuntimeVersion]: containerd v2.4.2 failed to tell its cgroup driver: no such cgroup; see the log of containerd, mend its configuration and start it again`},
 		"old runtime": {func(m *machine, _ *node.Node) { m.runtime.ReportsDriver = false },
 			`[WARNING ContainerRuntimeVersion]: containerd v2.4.2 cannot tell its cgroup driver (RuntimeConfig), without which kubelets from 1.38 on do not run; upgrade the container runtime`},
 	}

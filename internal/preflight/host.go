@@ -94,9 +94,17 @@ func systemVerification(kubelet fact[*version.Version]) Check {
 			rep.Warn("", "%v", w)
 		}
 		for _, e := range errs {
-			rep.Fail("boot a kernel, or with cgroups, that kubelet v"+v.String()+" can work with", "%v", e)
+			rep.Fail(otherKernel(v, e), "%v", e)
 		}
 	}}
+}
+
+// otherKernel is what helps where a kubelet of that version cannot work.
+func otherKernel(kubelet *version.Version, err error) string {
+	if strings.Contains(err.Error(), "cgroups v1") {
+		return "boot with cgroups v2 (systemd.unified_cgroup_hierarchy=1 among the kernel's arguments)"
+	}
+	return "boot a kernel, or with cgroups, that kubelet v" + kubelet.String() + " can work with"
 }
 
 func hostname(name string) Check {

@@ -43,7 +43,11 @@ func containerRuntimeVersion(runtime fact[change.Runtime]) Check {
 			rep.Fail("mend what CRI names", "the container runtime did not tell its cgroup driver, as it does not answer")
 			return
 		}
-		if !rt.ReportsDriver {
+		switch {
+		case rt.DriverFault != "":
+			rep.Fail("see the log of "+rt.Name+", mend its configuration and start it again",
+				"%s %s failed to tell its cgroup driver: %s", rt.Name, rt.Version, rt.DriverFault)
+		case !rt.ReportsDriver:
 			rep.Warn("upgrade the container runtime",
 				"%s %s cannot tell its cgroup driver (RuntimeConfig), without which kubelets from 1.38 on do not run", rt.Name, rt.Version)
 		}

@@ -87,9 +87,11 @@ func (r Runtimes) Runtime(ctx context.Context, socket string) (change.Runtime, e
 	}
 	state := change.Runtime{Name: c.version.RuntimeName, Version: c.version.RuntimeVersion, SandboxImage: sandboxImage(s.Info)}
 	state.Ready, state.Reason = ready(s.Status)
-	state.CgroupDriver, err = c.cgroupDriver(ctx)
+	if state.CgroupDriver, err = c.cgroupDriver(ctx); err != nil {
+		state.DriverFault = err.Error()
+	}
 	state.ReportsDriver = state.CgroupDriver != ""
-	return state, err
+	return state, nil
 }
 
 // cgroupDriver is empty for a runtime that cannot tell, as those older than the call RuntimeConfig.
@@ -99,7 +101,7 @@ func (c *client) cgroupDriver(ctx context.Context) (string, error) {
 		return "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("asking the container runtime for its cgroup driver: %w", plain(err))
+		return "", plain(err)
 	}
 	if config.Linux == nil {
 		return "", nil

@@ -28,6 +28,7 @@ type server struct {
 	runtimeapi.UnimplementedImageServiceServer
 	condition  []*runtimeapi.RuntimeCondition
 	driver     *runtimeapi.RuntimeConfigResponse
+	driverErr  error
 	info       map[string]string
 	pull, stop func() error
 
@@ -70,6 +71,9 @@ func (s *server) Status(_ context.Context, r *runtimeapi.StatusRequest) (*runtim
 }
 
 func (s *server) RuntimeConfig(context.Context, *runtimeapi.RuntimeConfigRequest) (*runtimeapi.RuntimeConfigResponse, error) {
+	if s.driverErr != nil {
+		return nil, s.driverErr
+	}
 	if s.driver == nil {
 		return nil, status.Error(codes.Unimplemented, "unknown method RuntimeConfig")
 	}
@@ -156,6 +160,10 @@ func TestConditionOfARuntime(t *testing.T) {
 			change.Runtime{Ready: true},
 		},
 		"tells nothing of Linux": {&server{condition: well, driver: &runtimeapi.RuntimeConfigResponse{}}, change.Runtime{Ready: true}},
+		"fails to tell its driver": {
+			&server{condition: well, driverErr: status.Error(codes.Internal, "no such cgroup")},
+			change.Runtime{Ready: true, DriverFault: "no such cgroup"},
+		},
 		"not ready": {
 			&server{condition: []*runtimeapi.RuntimeCondition{{Type: "RuntimeReady", Reason: "Broken", Message: "no disk"}}},
 			change.Runtime{Reason: "Broken: no disk"},

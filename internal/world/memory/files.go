@@ -50,8 +50,12 @@ func (w *World) ReadDir(_ context.Context, name string) ([]change.FileInfo, erro
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	name = path.Clean(name)
-	if f, ok := w.Files[name]; !ok || !f.Mode.IsDir() {
+	f, ok := w.Files[name]
+	if !ok {
 		return nil, notExist("open", name)
+	}
+	if !f.Mode.IsDir() {
+		return nil, fmt.Errorf("open %s: not a directory", name)
 	}
 	var inside []change.FileInfo
 	for _, p := range slices.Sorted(maps.Keys(w.Files)) {

@@ -134,8 +134,8 @@ func (w *World) ReadDir(ctx context.Context, name string) ([]change.FileInfo, er
 	all := map[string]change.FileInfo{}
 	if !w.isGone(name) {
 		real, rerr := w.World.ReadDir(ctx, name)
-		if rerr == nil {
-			err = nil
+		if errors.Is(err, fs.ErrNotExist) || !errors.Is(rerr, fs.ErrNotExist) {
+			err = rerr
 		}
 		for _, f := range real {
 			if !w.isGone(f.Path) {

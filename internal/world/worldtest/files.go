@@ -2,6 +2,7 @@ package worldtest
 
 import (
 	"bytes"
+	"errors"
 	"io/fs"
 	"path"
 	"slices"
@@ -93,6 +94,9 @@ func (f files) write(t *testing.T) {
 	got, _ := f.w.ReadFile(limited(t), name)
 	copy(got, "XXX")
 	f.reads(t, name, "one")
+	if _, err := f.w.ReadDir(limited(t), name); err == nil || errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("reading a file as a folder: %v", err)
+	}
 }
 
 func (f files) overwrite(t *testing.T) {

@@ -1,6 +1,8 @@
 package worldtest_test
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -9,6 +11,7 @@ import (
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/journal"
+	"kubeadm/internal/world/memory"
 	"kubeadm/internal/world/preview"
 	"kubeadm/internal/world/real"
 	"kubeadm/internal/world/worldtest"
@@ -39,6 +42,14 @@ func TestPreviewTellsTheTruth(t *testing.T) {
 	changes(t, preview.New(below, "", preview.Paths{}))
 	if below.Snapshot() != before {
 		t.Error("the preview changed the world")
+	}
+}
+
+func TestPreviewSeesThatAFileIsNoFolder(t *testing.T) {
+	below := machine()
+	below.Files["/contract"] = memory.File{Mode: 0o644}
+	if _, err := preview.New(below, "", preview.Paths{}).ReadDir(t.Context(), "/contract"); err == nil || errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v", err)
 	}
 }
 
