@@ -15,11 +15,13 @@ ldflags = -s -w -X main.gitVersion=$(VERSION) \
 	-X main.gitTreeState=$(if $(call git,status --porcelain --untracked-files=no),dirty,clean) \
 	-X main.buildDate=$(call git,log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd)
 
-# In a recipe, $(bundle) puts the directory of the components into the shell's variable "bundle", building what is missing.
+# In a recipe, $(bundle) puts the directory of the components into the shell's variable "bundle", building what is missing;
+# $(older) does so with those of the release before, for tests of nodes that are behind.
 bundle = bundle=$$(go -C components run ./build)
+older = older=$$(go -C components run ./build -kubernetes v1.36)
 nodes = go run ./test/nodes/cluster
 staticcheck = $$(go -C tools tool -n staticcheck)
-e2e = KUBEADM_BUNDLE="$$bundle" KUBEADM=$(CURDIR)/bin/kubeadm go test -tags e2e -count=1 -v
+e2e = KUBEADM_BUNDLE="$$bundle" KUBEADM_BUNDLE_OLDER="$$older" KUBEADM=$(CURDIR)/bin/kubeadm go test -tags e2e -count=1 -v
 
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
@@ -48,10 +50,10 @@ test: lint deps ## everything that must hold, on real nodes too
 	@$(MAKE) --no-print-directory e2e
 
 e2e: build ## end-to-end tests on real nodes: make e2e RUN=S054; KEEP=failure leaves a failed test's nodes
-	@$(bundle) && $(e2e) -timeout 30m -run '$(RUN)' ./test/e2e
+	@$(bundle) && $(older) && $(e2e) -timeout 30m -run '$(RUN)' ./test/e2e
 
 e2e-full: build ## the same with the long matrices: a kill at every change, reboots
-	@$(bundle) && KUBEADM_E2E=full $(e2e) -timeout 3h -run '$(RUN)' ./test/e2e
+	@$(bundle) && $(older) && KUBEADM_E2E=full $(e2e) -timeout 3h -run '$(RUN)' ./test/e2e
 
 bench: build ## time kubeadm and upstream's in turn on the same node
 	@$(bundle) && go run ./test/bench --bundle "$$bundle" --kubeadm bin/kubeadm

@@ -15,6 +15,7 @@ import (
 // bench is what all tests have in common: the programs under test and the cluster that tests share which leave it as it is.
 type laboratory struct {
 	bundle  string // directory of the components
+	older   string // the same of a release a minor behind
 	kubeadm string // the program under test
 	full    bool   // run the long matrices too
 	failed  bool   // some test failed
@@ -26,10 +27,10 @@ var lab laboratory
 
 func TestMain(m *testing.M) {
 	lab = laboratory{
-		bundle: os.Getenv("KUBEADM_BUNDLE"), kubeadm: os.Getenv("KUBEADM"), full: os.Getenv("KUBEADM_E2E") == "full",
+		bundle: os.Getenv("KUBEADM_BUNDLE"), older: os.Getenv("KUBEADM_BUNDLE_OLDER"), kubeadm: os.Getenv("KUBEADM"), full: os.Getenv("KUBEADM_E2E") == "full",
 	}
-	if lab.bundle == "" || lab.kubeadm == "" {
-		fmt.Fprintln(os.Stderr, "error: KUBEADM_BUNDLE and KUBEADM must name the components' bundle and the kubeadm to test; make e2e sets both")
+	if lab.bundle == "" || lab.older == "" || lab.kubeadm == "" {
+		fmt.Fprintln(os.Stderr, "error: KUBEADM_BUNDLE, KUBEADM_BUNDLE_OLDER and KUBEADM must name the components' bundles and the kubeadm to test; make e2e sets them")
 		os.Exit(1)
 	}
 	code := m.Run()

@@ -19,6 +19,7 @@ import (
 type Options struct {
 	Name    string      // of the cluster, unique on this machine; empty: one is made up
 	Bundle  string      // directory of the components bundle
+	Older   string      // directory of an older release's bundle, see UseOlder; empty: none
 	Kubeadm string      // program to install as /usr/bin/kubeadm on every node; empty: none
 	Keep    func() bool // asked by Close: leave the nodes for inspection? nil: never
 
@@ -67,6 +68,9 @@ func NewCluster(ctx context.Context, o Options) (*Cluster, error) {
 		return nil, err
 	}
 	image, err := nodeImage(ctx, bundle, o.Log)
+	if err == nil && o.Older != "" {
+		image, err = withOlder(ctx, image, o.Older, o.Log)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("making the image of a node: %w", err)
 	}

@@ -1,0 +1,127 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"kubeadm/test/nodes"
+)
+
+// askerDir is where the API server of authorizers finds its files.
+const askerDir = "/etc/kubernetes/authorization"
+
+// authorizers lets the API server ask a file, then a program, about whom it does not let in by itself, and know users by
+// tokens of a file.
+const authorizers = `apiServer:
+  extraArgs:
+  - {name: authorization-mode, value: "Node,RBAC,ABAC,Webhook"}
+  - {name: authorization-policy-file, value: ` + askerDir + `/policy.jsonl}
+  - {name: authorization-webhook-config-file, value: ` + askerDir + `/webhook.conf}
+  - {name: authorization-webhook-version, value: v1}
+  - {name: token-auth-file, value: ` + askerDir + `/tokens.csv}
+  extraVolumes:
+  - {name: authorization, hostPath: ` + askerDir + `, mountPath: ` + askerDir + `, readOnly: true, pathType: Directory}
+`
+
+// askerFiles are what the arguments name. The last user is in the group whose members may ask for a kubelet's certificate.
+func askerFiles() map[string]string {
+	return map[string]string{
+		"policy.jsonl": `{"apiVersion": "abac.authorization.kubernetes.io/v1beta1", "kind": "Policy", "spec": {"user": "abel", "namespace": "kube-system", "resource": "pods", "readonly": true}}` + "\n",
+		"webhook.conf": `{"apiVersion": "v1", "kind": "Config", "clusters": [{"name": "asker", "cluster": {"server": "http://127.0.0.1:8099/"}}],
+"contexts": [{"name": "asker", "context": {"cluster": "asker", "user": ""}}], "current-context": "asker"}` + "\n",
+		"tokens.csv": "token-of-abel,abel,1\ntoken-of-wilma,wilma,2\ntoken-of-kubelets,kubelets,3,\"system:bootstrappers:kubeadm:default-node-token\"\n",
+	}
+}
+
+// asker answers one review of a subject on standard input and output: wilma may do what nobody else decided about.
+const asker = `#!/bin/sh
+while IFS= read -r line; do
+	line=$(printf %s "$line" | tr -d '\r')
+	case $line in
+	'') break ;;
+	[Cc]ontent-[Ll]ength:*) length=${line#*: } ;;
+	esac
+done
+case $(head -c "$length") in *'"user":"wilma"'*) allowed=true ;; *) allowed=false ;; esac
+answer='{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","status":{"allowed":'$allowed'}}'
+printf 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %s\r\nConnection: close\r\n\r\n%s' ${#answer} "$answer"
+`
+
+// TestS202_TheAPIServersFilesAreThereBeforeItStarts gives the API server further authorizers and users by files, and lets a
+// kubelet in by a token of a file, which an administrator approves.
+func TestS202_TheAPIServersFilesAreThereBeforeItStarts(t *testing.T) {
+	s := &site{Cluster: newCluster(t)}
+	if err := s.add(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	write(t, s.cp, goodFile, nodes.InitConfig(nodes.Config{Address: s.cp.Address(), Cluster: authorizers}))
+	command := []string{ours, "init", "--config", goodFile}
+	refused(t, s.cp, []string{"ComponentFile", askerDir + "/policy.jsonl", "does not exist", "apiServer.extraVolumes"}, command...)
+	shell(t, s.cp, "mkdir -p "+askerDir)
+	for name, text := range askerFiles() {
+		if err := s.cp.WriteFile(askerDir+"/"+name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.cp.WriteFile("/usr/local/bin/asker", []byte(asker), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	shell(t, s.cp, "systemd-run --quiet --unit=asker socat TCP-LISTEN:8099,bind=127.0.0.1,reuseaddr,fork EXEC:/usr/local/bin/asker")
+	run(t, s.cp, command...)
+	t.Run("authorizers", func(t *testing.T) { authorized(t, s.cp) })
+	t.Run("kubelet", func(t *testing.T) { enters(t, s) })
+}
+
+// authorized asks the API server for what only the file, only the program, and nobody allows.
+func authorized(t *testing.T, cp *nodes.Node) {
+	for _, c := range []struct {
+		user, verb, what string
+		allowed          bool
+	}{
+		{"abel", "list", "pods", true},
+		{"abel", "delete", "pods", false},
+		{"wilma", "delete", "pods", true},
+		{"kubelets", "list", "pods", false},
+	} {
+		result, err := cp.Run(t.Context(), "kubectl", "--kubeconfig=/dev/null", "--server=https://"+cp.Address()+":6443",
+			"--certificate-authority=/etc/kubernetes/pki/ca.crt", "--token=token-of-"+c.user,
+			"auth", "can-i", c.verb, c.what, "--namespace=kube-system")
+		if said := strings.TrimSpace(result.Stdout); said == "yes" != c.allowed {
+			t.Errorf("may %s %s %s? The API server says %q (%v), want %v", c.user, c.verb, c.what, said, err, c.allowed)
+		}
+	}
+}
+
+// enters makes the worker a node without kubeadm: files by hand, a token of the file, and an approval by hand since
+// nobody else approves any more.
+func enters(t *testing.T, s *site) {
+	kubectl(t, s.cp, "delete", "clusterrolebinding", "kubeadm:node-autoapprove-bootstrap")
+	for _, name := range []string{"/etc/kubernetes/pki/ca.crt", "/var/lib/kubelet/config.yaml", "/var/lib/kubelet/instance-config.yaml"} {
+		data, err := s.cp.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shell(t, s.worker, "mkdir -p $(dirname "+name+")")
+		write(t, s.worker, name, string(data))
+	}
+	shell(t, s.worker, fmt.Sprintf(`export KUBECONFIG=/etc/kubernetes/bootstrap-kubelet.conf
+		kubectl config set-cluster c --server=https://%s:6443 --certificate-authority=/etc/kubernetes/pki/ca.crt --embed-certs
+		kubectl config set-credentials u --token=token-of-kubelets
+		kubectl config set-context x --cluster=c --user=u
+		kubectl config use-context x
+		systemctl restart kubelet`, s.cp.Address()))
+	const wanting = `{{range .items}}{{if and (not .status.conditions) (eq .spec.username "kubelets")}}{{.metadata.name}} {{end}}{{end}}`
+	var request string
+	await(t, "the kubelet's request", time.Minute, func() error {
+		if request = kubectl(t, s.cp, "get", "csr", "--output=go-template="+wanting); request == "" {
+			return fmt.Errorf("there is none")
+		}
+		return nil
+	})
+	run(t, s.cp, append([]string{"env", "KUBECONFIG=/etc/kubernetes/admin.conf", "kubectl", "certificate", "approve"}, strings.Fields(request)...)...)
+	awaitMember(t, s, s.worker)
+}

@@ -1,0 +1,100 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kubeadm/test/nodes"
+)
+
+// olderVersion is the Kubernetes of the older bundle.
+func olderVersion(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(lab.older, "bundle.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bundle struct{ Kubernetes string }
+	if err := json.Unmarshal(text, &bundle); err != nil {
+		t.Fatal(err)
+	}
+	return bundle.Kubernetes
+}
+
+// olderCluster is newCluster of nodes that have the older release too.
+func olderCluster(t *testing.T) *nodes.Cluster {
+	t.Helper()
+	o := testOptions(t)
+	o.Older = lab.older
+	return newClusterOf(t, o)
+}
+
+// TestS041_TheMinorBeforeIsDeployed makes a cluster of the minor before this kubeadm's own, control plane and kubelets.
+func TestS041_TheMinorBeforeIsDeployed(t *testing.T) {
+	s := &site{Cluster: olderCluster(t)}
+	if err := s.add(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	older := olderVersion(t)
+	// A kubelet newer than the API server is refused before anything is changed.
+	write(t, s.cp, goodFile, nodes.InitConfig(nodes.Config{Address: s.cp.Address(), Version: older}))
+	refused(t, s.cp, []string{"KubeletVersion", strings.TrimPrefix(older, "v")}, ours, "init", "--config", goodFile)
+	for _, n := range []*nodes.Node{s.cp, s.worker} {
+		if err := n.UseOlder(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	initial, err := s.cp.Init(t.Context(), nodes.InitConfig(nodes.Config{Address: s.cp.Address(), Version: older}), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.command, _, err = nodes.JoinCommands(initial.Stdout); err != nil {
+		t.Fatal(err)
+	}
+	run(t, s.worker, joinCommand(ours, s)...)
+	if err := settle(t.Context(), s.cp, 2); err != nil {
+		t.Fatal(err)
+	}
+	marked(t, s.cp)
+	if got := kubectl(t, s.cp, "version", "--output=json"); strings.Count(got, `"gitVersion": "`+older+`"`) != 2 {
+		t.Errorf("want kubectl and the API server at %s, got:\n%s", older, got)
+	}
+	for _, n := range get[corev1.NodeList](t, s.cp, "nodes").Items {
+		if got := n.Status.NodeInfo.KubeletVersion; got != older {
+			t.Errorf("the kubelet of %s is %s, want %s", n.Name, got, older)
+		}
+	}
+	images := kubectl(t, s.cp, "--namespace=kube-system", "get", "pods", "--output=jsonpath={.items[*].spec.containers[*].image}")
+	for _, want := range []string{"kube-apiserver:" + older, "kube-controller-manager:" + older, "kube-scheduler:" + older, "kube-proxy:" + older} {
+		if !strings.Contains(images, want) {
+			t.Errorf("no Pod runs %s: %s", want, images)
+		}
+	}
+	run(t, s.worker, ours, "reset", "--force")
+	run(t, s.cp, ours, "reset", "--force")
+}
+
+// TestS042_AnOlderKubeletJoins joins a node whose kubelet is a minor behind the control plane.
+func TestS042_AnOlderKubeletJoins(t *testing.T) {
+	s := &site{Cluster: olderCluster(t)}
+	if err := s.add(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.worker.UseOlder(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.form(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := kubectl(t, s.cp, "get", "node", "worker1", "--output=jsonpath={.status.nodeInfo.kubeletVersion}"), olderVersion(t); got != want {
+		t.Errorf("the worker's kubelet is %s, want %s", got, want)
+	}
+}

@@ -1,0 +1,56 @@
+package nodes
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+)
+
+// OlderPrograms is where a node has the kubelet and kubectl of Options.Older.
+const OlderPrograms = "/opt/older/bin"
+
+// withOlder adds an older release to an image: its programs in a layer of their own, its container images beside the
+// ones that are there.
+func withOlder(ctx context.Context, newest image, older string, log func(string, ...any)) (image, error) {
+	programs, err := listing(filepath.Join(older, "bin"))
+	if err != nil {
+		return image{}, err
+	}
+	archives, err := listing(filepath.Join(older, "images"))
+	if err != nil {
+		return image{}, err
+	}
+	layer, err := cached(ctx, "older-"+key(append(programs, "1")...), func(dir string) error {
+		to := filepath.Join(dir, OlderPrograms)
+		for _, name := range []string{"kubelet", "kubectl"} {
+			if err := copyFile(filepath.Join(older, "bin", name), filepath.Join(to, name)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return image{}, err
+	}
+	name := "images-" + key(append(archives, filepath.Base(newest.containerd))...)
+	store, err := cached(ctx, name, func(dir string) error {
+		if err := copyStore(ctx, newest.containerd, dir); err != nil {
+			return err
+		}
+		return importImages(ctx, dir, older, newest.layers, log)
+	})
+	return image{layers: append([]string{layer}, newest.layers...), containerd: store}, err
+}
+
+// UseOlder gives the node the kubelet and kubectl of Options.Older in place of the newest, as the packages of that release
+// would. A kubelet that runs is started anew.
+func (n *Node) UseOlder(ctx context.Context) error {
+	var script strings.Builder
+	script.WriteString("set -e\n")
+	for _, name := range []string{"kubelet", "kubectl"} {
+		script.WriteString("ln -sf " + OlderPrograms + "/" + name + " /usr/bin/" + name + "\n")
+	}
+	script.WriteString("systemctl restart kubelet\n")
+	_, err := n.Run(ctx, "sh", "-c", script.String())
+	return err
+}
