@@ -25,7 +25,7 @@ e2e = KUBEADM_BUNDLE="$$bundle" KUBEADM_BUNDLE_OLDER="$$older" KUBEADM=$(CURDIR)
 
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help build cluster cluster-down shell check test e2e e2e-full bench lint unit laws scripts deps golden
+.PHONY: help build cluster cluster-down shell check test parity e2e e2e-full bench lint unit laws scripts deps golden
 
 help: ## list all of this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,7 +47,12 @@ check: lint unit laws scripts ## what to run before a commit: no root, no nodes,
 test: lint deps ## everything that must hold, on real nodes too
 	@$(bundle) && echo "go test ./..." && KUBEADM_BUNDLE="$$bundle" KUBEADM_PEER="$$bundle/bin/kubeadm-upstream" go test ./...
 	go -C components test ./...
+	@$(MAKE) --no-print-directory parity
 	@$(MAKE) --no-print-directory e2e
+
+parity: build ## compare what kubeadm and upstream's make of the same input: make parity RUN=config; needs root
+	@$(bundle) && KUBEADM_PEER="$$bundle/bin/kubeadm-upstream" KUBEADM=$(CURDIR)/bin/kubeadm \
+		CGO_ENABLED=0 go test -count=1 $(if $(RUN),-run 'TestParity/case/.*($(RUN))') ./test/parity
 
 e2e: build ## end-to-end tests on real nodes: make e2e RUN=S054; KEEP=failure leaves a failed test's nodes
 	@$(bundle) && $(older) && $(e2e) -timeout 30m -run '$(RUN)' ./test/e2e

@@ -1,0 +1,119 @@
+package parity
+
+import (
+	"regexp"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// asDryRun understands what a dry run would write, to the cluster and to this machine. Upstream says verb and resource
+// on one line, the name on another and shows the object below a third; ours says kind and name at once, and
+// indents what is shown.
+func asDryRun(r reading, at string, s said) {
+	var verb, resource, name string
+	for _, p := range paragraphs(s.Out) {
+		switch m := announcement.FindStringSubmatch(p.head); {
+		case m == nil:
+		case m[1] != "":
+			verb, resource, name = m[1], m[2], ""
+		case m[3] != "":
+			name = m[4] + "/" + m[3]
+			if verb == "DELETE" {
+				r.add(at+"/object/delete "+resource+" "+name, "deleted")
+			}
+		case m[5] != "":
+			r.change(at, verb, resource+" "+name, p.body)
+		case m[6] != "":
+			r.object(at, p.body)
+		case m[7] != "":
+			r.add(at+"/object/Node "+m[7], "patched")
+		case m[8] != "":
+			r.announced(at, m[8], p.body)
+		}
+	}
+}
+
+// announcement is the line before what is shown: an action, a name, or an object of the peer's; an object, a Node or a file.
+var announcement = regexp.MustCompile(`^\[dryrun\] Would perform action (\S+) on resource "([^"]+)"` +
+	`|^\[dryrun\] Resource name "([^"]*)", namespace "([^"]*)"` +
+	`|^\[dryrun\] (Attached object):` +
+	`|^\[[a-z-]+\] would apply (\S+)` +
+	`|^\[[a-z-]+\] would label (?:and taint )?Node ([^:\s]+)` +
+	`|^\[[a-z-]+\] [Ww]ould write file "([^"]+)"`)
+
+// paragraph is a line that begins with a bracket and what follows it.
+type paragraph struct{ head, body string }
+
+func paragraphs(text string) []paragraph {
+	var all []paragraph
+	for line := range strings.Lines(text) {
+		switch {
+		case strings.HasPrefix(line, "["):
+			all = append(all, paragraph{head: line})
+		case len(all) > 0:
+			all[len(all)-1].body += strings.TrimPrefix(line, "\t")
+		}
+	}
+	return all
+}
+
+// change is what the peer shows of an action; a read shows what was read and changes nothing.
+func (r reading) change(at, verb, what, body string) {
+	body, _, _ = strings.Cut(body, "\n\n")
+	switch {
+	case verb == "PATCH" && strings.HasPrefix(what, "nodes "):
+		r.add(at+"/object/Node "+what[len("nodes /"):], "patched")
+	case verb == "CREATE" || verb == "UPDATE":
+		r.object(at, body)
+	case verb == "PATCH":
+		r.add(at+"/object/patch "+what, body)
+	}
+}
+
+func (r reading) object(at, text string) {
+	text, _, _ = strings.Cut(text, "\n\n")
+	var v map[string]any
+	if err := yaml.Unmarshal([]byte(text), &v); err != nil || v == nil {
+		r.add(at+"/object/unreadable", text)
+		return
+	}
+	delete(v, "status")
+	meta, _ := v["metadata"].(map[string]any)
+	delete(meta, "resourceVersion")
+	name, _ := meta["name"].(string)
+	if space, ok := meta["namespace"].(string); ok {
+		name = space + "/" + name
+	}
+	r.data(at+"/object/"+title(v)+" "+plain(name), prune(v))
+}
+
+// announced is a file that would be written: shown, or only named.
+func (r reading) announced(at, name, content string) {
+	at += "/written" + plain(name)
+	r.add(at, "announced")
+	switch {
+	case strings.TrimSpace(content) == "":
+	case strings.HasSuffix(name, ".yaml"):
+		r.documents(at, content)
+	default:
+		r.add(at+"/text", strings.TrimSpace(content))
+	}
+}
+
+// prune drops what means nothing in an object of the API: null, and maps with nothing in them.
+func prune(v any) any {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return v
+	}
+	for key, item := range m {
+		item = prune(item)
+		if inner, isMap := item.(map[string]any); item == nil || isMap && len(inner) == 0 {
+			delete(m, key)
+			continue
+		}
+		m[key] = item
+	}
+	return m
+}

@@ -1,0 +1,183 @@
+package parity
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+)
+
+// facts are what an outcome means: an address such as "file/etc/kubernetes/admin.conf/mode" to a value.
+type facts map[string]string
+
+// absent is the value of a fact that one of the two does not have.
+const absent = "<absent>"
+
+// difference is a fact about which the two do not agree.
+type difference struct{ Fact, Peer, Ours string }
+
+// differences are the facts that are not the same. What one lacks altogether is told once, not with all that is in it.
+func differences(peer, ours facts) []difference {
+	all := maps.Clone(peer)
+	maps.Copy(all, ours)
+	var found []difference
+	lacking := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		d := difference{name, value(peer, name), value(ours, name)}
+		if d.Peer == d.Ours || within(name, lacking) {
+			continue
+		}
+		if d.Peer == absent || d.Ours == absent {
+			lacking[name] = true
+		}
+		found = append(found, d)
+	}
+	return found
+}
+
+// within tells whether an address lies in one of the others.
+func within(name string, others map[string]bool) bool {
+	for i := strings.LastIndex(name, "/"); i > 0; i = strings.LastIndex(name[:i], "/") {
+		if others[name[:i]] {
+			return true
+		}
+	}
+	return false
+}
+
+func value(f facts, name string) string {
+	if v, ok := f[name]; ok {
+		return v
+	}
+	return absent
+}
+
+// reading is what facts are taken from values relative to.
+type reading struct {
+	facts facts
+	began time.Time
+}
+
+func (r reading) add(name, value string) { r.facts[name] = value }
+
+// documents reads YAML or JSON, one document after another; each is addressed by its kind and name.
+func (r reading) documents(at, text string) {
+	for _, doc := range regexp.MustCompile(`(?m)^---\s*$`).Split(text, -1) {
+		if strings.TrimSpace(doc) == "" {
+			continue
+		}
+		var v any
+		if err := yaml.Unmarshal([]byte(doc), &v); err != nil {
+			r.add(at+"/unreadable", text)
+			return
+		}
+		r.data(at+"/"+title(v), v)
+	}
+}
+
+// title names a document by its kind.
+func title(v any) string {
+	m, _ := v.(map[string]any)
+	kind, _ := m["kind"].(string)
+	if kind == "" {
+		return "document"
+	}
+	return kind
+}
+
+// data takes a value apart, and what is written in its texts too: certificates, keys, YAML.
+func (r reading) data(at string, v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		r.add(at, "{}")
+		for key, item := range v {
+			r.data(at+"/"+key, item)
+		}
+	case []any:
+		r.add(at, fmt.Sprintf("%d items", len(v)))
+		for i, item := range v {
+			r.data(at+"/"+strconv.Itoa(i), item)
+		}
+	case string:
+		r.text(at, v)
+	default:
+		r.add(at, literal(v))
+	}
+}
+
+var moment = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$`)
+
+// text is a text by itself, or what is inside of it.
+func (r reading) text(at, s string) {
+	if strings.HasPrefix(s, "-----BEGIN ") {
+		r.pem(at, s)
+		return
+	}
+	if decoded, err := base64.StdEncoding.DecodeString(s); err == nil && strings.HasPrefix(string(decoded), "-----BEGIN ") {
+		r.pem(at, string(decoded))
+		return
+	}
+	if moment.MatchString(s) {
+		if when, err := time.Parse(time.RFC3339, s); err == nil {
+			r.add(at, r.since(when))
+			return
+		}
+	}
+	var inner any
+	if strings.Contains(s, "\n") && yaml.Unmarshal([]byte(s), &inner) == nil {
+		if m, ok := inner.(map[string]any); ok {
+			r.data(at+"/inside", m)
+			return
+		}
+	}
+	r.add(at, literal(plain(s)))
+}
+
+// literal is a value as JSON, which tells a number from a text.
+func literal(v any) string {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return fmt.Sprint(v)
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// since is a moment as the hours between it and the start of the case, so that two runs say the same.
+func (r reading) since(when time.Time) string {
+	return fmt.Sprintf("start%+dh", int(when.Sub(r.began).Round(time.Hour).Hours()))
+}
+
+var madeUp = []struct {
+	pattern *regexp.Regexp
+	as      string
+}{
+	{regexp.MustCompile(`(dryrun)\d+`), "${1}N"},
+	{regexp.MustCompile(`sha256:[0-9a-f]{64}`), "sha256:HASH"},
+}
+
+// given are the ids of tokens that cases give; all others are made up.
+var given = []string{"abcdef", "ghijkl"}
+
+var tokenSecret = regexp.MustCompile(`bootstrap-token-[a-z0-9]{6}`)
+
+// plain is a text without what is made up anew in each run.
+func plain(s string) string {
+	for _, m := range madeUp {
+		s = m.pattern.ReplaceAllString(s, m.as)
+	}
+	return tokenSecret.ReplaceAllStringFunc(s, func(name string) string {
+		if slices.Contains(given, name[len(name)-6:]) {
+			return name
+		}
+		return "bootstrap-token-MADEUP"
+	})
+}

@@ -1,0 +1,123 @@
+package parity
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// programs are what else there is on a machine: this program answers in their stead.
+func programs() map[string]func(args []string) int {
+	quiet := func([]string) int { return 0 }
+	return map[string]func([]string) int{
+		"kubelet": func([]string) int { fmt.Println("Kubernetes v1.37.1"); return 0 },
+		"mount":   quiet, "cp": quiet, "losetup": quiet, "iptables": quiet, "ip": quiet, "ethtool": quiet, "tc": quiet,
+		"ebtables": quiet, "nsenter": quiet, "socat": quiet, "touch": quiet, "crictl": quiet, "conntrack": quiet,
+	}
+}
+
+// inside carries out an order from inside of the machine's namespaces and prints what the commands said.
+func inside(file string) int {
+	steps, err := obey(file)
+	if err == nil {
+		err = json.NewEncoder(os.Stdout).Encode(steps)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func obey(file string) ([]said, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var o order
+	if err := json.Unmarshal(data, &o); err != nil {
+		return nil, err
+	}
+	if err := furnish(o); err != nil {
+		return nil, err
+	}
+	var all []said
+	for _, args := range o.Steps {
+		s, err := o.give(args)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+type mount struct {
+	from, to, kind string
+	flags          uintptr
+}
+
+// furnish mounts what the kernel shows and the program, and makes the network.
+func furnish(o order) error {
+	in := func(name string) string { return filepath.Join(o.Root, name) }
+	mounts := []mount{
+		{"", "/", "", syscall.MS_REC | syscall.MS_PRIVATE},
+		{"proc", in("proc"), "proc", 0},
+		{"/sys", in("sys"), "", syscall.MS_BIND | syscall.MS_REC},
+		{"/dev", in("dev"), "", syscall.MS_BIND | syscall.MS_REC},
+		{o.Program, in("usr/bin/kubeadm"), "", syscall.MS_BIND},
+	}
+	for _, tool := range o.Tools {
+		mounts = append(mounts, mount{"/proc/self/exe", in("usr/bin/" + tool), "", syscall.MS_BIND})
+	}
+	for _, m := range mounts {
+		if err := syscall.Mount(m.from, m.to, m.kind, m.flags, ""); err != nil {
+			return fmt.Errorf("mounting %s: %w", m.to, err)
+		}
+	}
+	if err := syscall.Sethostname([]byte(hostname)); err != nil {
+		return err
+	}
+	return network(o.Offline)
+}
+
+// network gives the machine an interface with two addresses and a default route that leads nowhere.
+func network(offline bool) error {
+	lines := []string{"link set lo up"}
+	if !offline {
+		lines = append(lines, "link add eth0 type veth peer name nowhere", "link set nowhere up", "link set eth0 up",
+			"addr add 10.0.0.10/24 dev eth0", "addr add fd00:10::10/64 dev eth0 nodad",
+			"route add default via 10.0.0.1", "route add default via fd00:10::1")
+	}
+	cmd := exec.Command("ip", "-batch", "-")
+	cmd.Stdin = strings.NewReader(strings.Join(lines, "\n") + "\n")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("making an interface: %w: %s", err, out)
+	}
+	return nil
+}
+
+// give runs one command on the machine.
+func (o order) give(args []string) (said, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "/usr/bin/kubeadm", args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: o.Root}
+	cmd.Dir = "/root"
+	cmd.Env = append([]string{"PATH=/usr/bin", "HOME=/root", "KUBEADM_INIT_DRYRUN_DIR=/dry", "KUBEADM_JOIN_DRYRUN_DIR=/dry"}, o.Env...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return said{}, err
+	}
+	return said{Exit: cmd.ProcessState.ExitCode(), Out: out.String(), Err: errs.String()}, nil
+}

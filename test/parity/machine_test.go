@@ -1,0 +1,192 @@
+package parity
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// orders is the variable of the environment that names the file with what is to be done inside.
+const orders = "PARITY_ORDERS"
+
+// limit is how long one command may take; none waits for anything that could come.
+const limit = 5 * time.Minute
+
+// machine is what both programs find: an empty root with a few files, one network interface and no way out.
+type machine struct {
+	files   map[string]string // path to content; of those ending in a slash folders
+	tools   []string          // programs in the PATH beside kubeadm
+	env     []string
+	runtime bool // a container runtime answers at containerd's socket
+	offline bool // there is no interface but the loopback
+}
+
+// order is what is done inside of the namespaces.
+type order struct {
+	Root, Program string
+	Env, Tools    []string
+	Steps         [][]string
+	Offline       bool
+}
+
+// said is what one command came to.
+type said struct {
+	Exit     int
+	Out, Err string
+}
+
+// left is a file or folder on the machine afterwards.
+type left struct {
+	mode fs.FileMode
+	data string
+}
+
+// outcome is what can be seen of a program after a case.
+type outcome struct {
+	began time.Time
+	steps []said
+	tree  map[string]left
+}
+
+// hostname is that of every machine; capitals and dots are for cases that give a name.
+const hostname = "cp1"
+
+// outside is on every machine and made by no program under test.
+func outside() map[string]string {
+	return map[string]string{
+		"/etc/hosts": "127.0.0.1 localhost\n", "/proc/": "", "/sys/": "", "/dev/": "", "/root/": "", "/run/": "", "/var/lib/": "", "/tmp/": "", "/dry/": "", "/usr/bin/kubeadm": "",
+	}
+}
+
+// run makes a new machine, gives the commands one after the other and looks at what is there afterwards.
+func (m machine) run(t *testing.T, program string, steps [][]string) outcome {
+	root, err := os.MkdirTemp("", "parity")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(root) })
+	given := outside()
+	for name, content := range m.files {
+		given[name] = content
+	}
+	for name, content := range given {
+		place(t, root+name, content)
+	}
+	for _, tool := range m.tools {
+		place(t, root+"/usr/bin/"+tool, "")
+	}
+	if m.runtime {
+		serveRuntime(t, filepath.Join(root, "run/containerd/containerd.sock"))
+		if err := os.Symlink("/run", filepath.Join(root, "var/run")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := outcome{began: time.Now()}
+	o.steps = enter(t, order{Root: root, Program: program, Env: m.env, Tools: m.tools, Steps: steps, Offline: m.offline})
+	o.tree = walk(t, root)
+	for name, content := range given {
+		if f, ok := o.tree[strings.TrimSuffix(name, "/")]; ok && (f.data == content || f.mode.IsDir()) {
+			delete(o.tree, strings.TrimSuffix(name, "/"))
+		}
+	}
+	return o
+}
+
+// place writes a file, or makes a folder if its name ends in a slash.
+func place(t *testing.T, name, content string) {
+	t.Helper()
+	mode := fs.FileMode(0o644)
+	if strings.HasSuffix(name, ".key") {
+		mode = 0o600
+	}
+	err := os.MkdirAll(name[:strings.LastIndex(name, "/")], 0o755)
+	if err == nil && !strings.HasSuffix(name, "/") {
+		err = os.WriteFile(name, []byte(content), mode)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// enter carries out the order in new namespaces.
+func enter(t *testing.T, o order) []said {
+	data, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := o.Root + ".orders"
+	t.Cleanup(func() { os.Remove(file) })
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self)
+	cmd.Env = []string{orders + "=" + file, "PATH=" + os.Getenv("PATH")}
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC,
+		Pdeathsig:  syscall.SIGKILL,
+	}
+	var problems strings.Builder
+	cmd.Stderr = &problems
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("inside of the machine: %v\n%s", err, problems.String())
+	}
+	var steps []said
+	if err := json.Unmarshal(out, &steps); err != nil {
+		t.Fatal(err)
+	}
+	return steps
+}
+
+// walk lists what is on the machine; sockets and other special files come without data.
+func walk(t *testing.T, root string) map[string]left {
+	tree := map[string]left{}
+	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		inside := path.Join("/", strings.TrimPrefix(name, root))
+		if path.Dir(inside) == "/usr/bin" {
+			return nil
+		}
+		f := left{mode: info.Mode()}
+		if f.mode.IsRegular() {
+			data, err := os.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			f.data = string(data)
+		}
+		tree[inside] = f
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tree
+}
+
+// tell is for whoever has to find out about a difference.
+func (o outcome) tell(who string) string {
+	var b strings.Builder
+	for i, s := range o.steps {
+		fmt.Fprintf(&b, "=== %s, step %d: exit %d\n%s--- stderr\n%s", who, i+1, s.Exit, s.Out, s.Err)
+	}
+	return b.String()
+}

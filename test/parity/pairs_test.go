@@ -1,0 +1,175 @@
+package parity
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// documents are configuration documents by their kind.
+type documents map[string]map[string]any
+
+// factor is something that can be given in several ways, its levels.
+type factor struct {
+	name   string
+	levels []documents
+}
+
+// factors reads a file of testdata, in the order of names.
+func factors(name string) []factor {
+	data, err := os.ReadFile("testdata/" + name)
+	if err != nil {
+		panic(err)
+	}
+	var in map[string][]documents
+	if err := yaml.UnmarshalStrict(data, &in); err != nil {
+		panic(fmt.Errorf("%s: %w", name, err))
+	}
+	var all []factor
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		all = append(all, factor{name, in[name]})
+	}
+	return all
+}
+
+// choice is a level of a factor, both by index.
+type choice struct{ factor, level int }
+
+// pairwise returns rows of levels, one for each factor, such that any two levels of different factors are together in one
+// row at least. It is greedy: a row begins with a pair that is missing and takes for each other factor
+// the level that adds most.
+func pairwise(sizes []int) [][]int {
+	missing := missingPairs(sizes)
+	var rows [][]int
+	for len(missing) > 0 {
+		row := slices.Repeat([]int{-1}, len(sizes))
+		first := slices.MinFunc(slices.Collect(maps.Keys(missing)), func(a, b [2]choice) int {
+			return strings.Compare(fmt.Sprint(a), fmt.Sprint(b))
+		})
+		row[first[0].factor], row[first[1].factor] = first[0].level, first[1].level
+		for f, size := range sizes {
+			if row[f] < 0 {
+				row[f] = best(row, f, size, missing)
+			}
+		}
+		for a := range sizes {
+			for b := a + 1; b < len(sizes); b++ {
+				delete(missing, [2]choice{{a, row[a]}, {b, row[b]}})
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func missingPairs(sizes []int) map[[2]choice]bool {
+	missing := map[[2]choice]bool{}
+	for a, na := range sizes {
+		for b := a + 1; b < len(sizes); b++ {
+			for i := range na {
+				for j := range sizes[b] {
+					missing[[2]choice{{a, i}, {b, j}}] = true
+				}
+			}
+		}
+	}
+	return missing
+}
+
+// best is the level of a factor that makes the most missing pairs with what the row has.
+func best(row []int, f, size int, missing map[[2]choice]bool) int {
+	top, found := -1, 0
+	for level := range size {
+		gain := 0
+		for g, other := range row {
+			pair := [2]choice{{min(f, g), level}, {max(f, g), other}}
+			if g < f {
+				pair[0].level, pair[1].level = other, level
+			}
+			if other >= 0 && missing[pair] {
+				gain++
+			}
+		}
+		if gain > top {
+			top, found = gain, level
+		}
+	}
+	return found
+}
+
+// combined lays the levels of a row over each other.
+func combined(all []factor, row []int) documents {
+	docs := documents{}
+	for f, level := range row {
+		for kind, content := range all[f].levels[level] {
+			docs[kind] = overlay(docs[kind], content)
+		}
+	}
+	return docs
+}
+
+// overlay adds fields to a map; what both have is merged if it is a map and else replaced.
+func overlay(under, over map[string]any) map[string]any {
+	result := maps.Clone(under)
+	if result == nil {
+		result = map[string]any{}
+	}
+	for key, v := range over {
+		inner, isMap := v.(map[string]any)
+		below, wasMap := result[key].(map[string]any)
+		if isMap && wasMap {
+			v = overlay(below, inner)
+		}
+		result[key] = v
+	}
+	return result
+}
+
+// text is the documents as a file.
+func (d documents) text() string {
+	var b strings.Builder
+	for _, kind := range slices.Sorted(maps.Keys(d)) {
+		doc := overlay(map[string]any{"apiVersion": version(kind), "kind": kind}, d[kind])
+		data, err := yaml.Marshal(doc)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Fprintf(&b, "---\n%s", data)
+	}
+	return b.String()
+}
+
+// version is the newest version of a kind's API group.
+func version(kind string) string {
+	switch kind {
+	case "KubeletConfiguration":
+		return "kubelet.config.k8s.io/v1beta1"
+	case "KubeProxyConfiguration":
+		return "kubeproxy.config.k8s.io/v1alpha1"
+	}
+	return "kubeadm.k8s.io/v1beta4"
+}
+
+func TestPairwiseCoversAllPairs(t *testing.T) {
+	sizes := []int{2, 5, 3, 3, 4}
+	missing := missingPairs(sizes)
+	rows := pairwise(sizes)
+	for _, row := range rows {
+		for a := range sizes {
+			for b := a + 1; b < len(sizes); b++ {
+				delete(missing, [2]choice{{a, row[a]}, {b, row[b]}})
+			}
+		}
+	}
+	if len(missing) > 0 {
+		t.Errorf("not in any row: %v", missing)
+	}
+	if len(rows) > 30 {
+		t.Errorf("%d rows, where 20 would do", len(rows))
+	}
+}

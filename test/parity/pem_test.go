@@ -1,0 +1,132 @@
+package parity
+
+import (
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// pem reads certificates, keys and requests, one block after another.
+func (r reading) pem(at, text string) {
+	rest := []byte(text)
+	for i := 0; ; i++ {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			return
+		}
+		at := at + "/pem" + strconv.Itoa(i)
+		r.add(at, block.Type)
+		r.block(at, block)
+	}
+}
+
+func (r reading) block(at string, b *pem.Block) {
+	switch b.Type {
+	case "CERTIFICATE":
+		c, err := x509.ParseCertificate(b.Bytes)
+		if err != nil {
+			r.add(at, err.Error())
+			return
+		}
+		r.certificate(at, c)
+	case "CERTIFICATE REQUEST":
+		c, err := x509.ParseCertificateRequest(b.Bytes)
+		if err != nil {
+			r.add(at, err.Error())
+			return
+		}
+		r.add(at+"/subject", subject(c.Subject))
+		r.add(at+"/signature", c.SignatureAlgorithm.String())
+		r.add(at+"/key", keyKind(c.PublicKey))
+		r.names(at, c.DNSNames, texts(c.IPAddresses))
+		r.extensions(at, c.Extensions)
+	default:
+		r.add(at+"/key", keyIn(b))
+	}
+}
+
+// certificate is every field of a certificate but those made up anew for each.
+func (r reading) certificate(at string, c *x509.Certificate) {
+	r.add(at+"/subject", subject(c.Subject))
+	r.add(at+"/issuer", subject(c.Issuer))
+	r.add(at+"/version", strconv.Itoa(c.Version))
+	r.add(at+"/signature", c.SignatureAlgorithm.String())
+	r.add(at+"/key", keyKind(c.PublicKey))
+	r.add(at+"/ca", fmt.Sprintf("%v %v %d", c.BasicConstraintsValid, c.IsCA, c.MaxPathLen))
+	r.add(at+"/usage", fmt.Sprintf("%09b", c.KeyUsage))
+	r.add(at+"/extended-usage", fmt.Sprint(c.ExtKeyUsage))
+	r.add(at+"/valid", c.NotAfter.Sub(c.NotBefore).Round(time.Hour).String())
+	r.add(at+"/until", r.since(c.NotAfter))
+	r.add(at+"/key-id", fmt.Sprintf("%d bytes, authority's %d bytes", len(c.SubjectKeyId), len(c.AuthorityKeyId)))
+	r.names(at, c.DNSNames, texts(c.IPAddresses))
+	r.extensions(at, c.Extensions)
+}
+
+// names adds those that a certificate is good for; their order means nothing.
+func (r reading) names(at string, dns, ips []string) {
+	for _, name := range dns {
+		r.add(at+"/dns/"+name, "yes")
+	}
+	for _, ip := range ips {
+		r.add(at+"/ip/"+ip, "yes")
+	}
+}
+
+func (r reading) extensions(at string, all []pkix.Extension) {
+	for _, e := range all {
+		r.add(at+"/extension/"+e.Id.String(), fmt.Sprintf("critical %v", e.Critical))
+	}
+}
+
+func texts[T fmt.Stringer](all []T) []string {
+	var s []string
+	for _, v := range all {
+		s = append(s, v.String())
+	}
+	return s
+}
+
+func subject(n pkix.Name) string {
+	slices.Sort(n.Organization)
+	return fmt.Sprintf("CN=%s O=%s rest=%d", n.CommonName, strings.Join(n.Organization, ","), len(n.Names))
+}
+
+// keyIn is the kind of the key in a block, private or public.
+func keyIn(b *pem.Block) string {
+	parsers := []func([]byte) (any, error){
+		func(d []byte) (any, error) { return x509.ParsePKCS1PrivateKey(d) },
+		func(d []byte) (any, error) { return x509.ParseECPrivateKey(d) },
+		x509.ParsePKCS8PrivateKey,
+		x509.ParsePKIXPublicKey,
+	}
+	for _, parse := range parsers {
+		if key, err := parse(b.Bytes); err == nil {
+			return keyKind(key)
+		}
+	}
+	return "unreadable"
+}
+
+func keyKind(key any) string {
+	switch k := key.(type) {
+	case *rsa.PrivateKey:
+		return keyKind(&k.PublicKey)
+	case *ecdsa.PrivateKey:
+		return keyKind(&k.PublicKey)
+	case *rsa.PublicKey:
+		return fmt.Sprintf("RSA-%d", k.Size()*8)
+	case *ecdsa.PublicKey:
+		return "ECDSA-" + k.Curve.Params().Name
+	case ed25519.PublicKey:
+		return "Ed25519"
+	}
+	return fmt.Sprintf("%T", key)
+}
