@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"crypto/rand"
 	"crypto/x509"
 	"strings"
 	"testing"
@@ -116,7 +117,8 @@ func TestACertificateThatCannotBeRenewedIsNamed(t *testing.T) {
 		"no kubeconfig":      {"/etc/kubernetes/scheduler.conf", "{", "scheduler.conf", "reading /etc/kubernetes/scheduler.conf: parsing a kubeconfig"},
 		"a token inside":     {"/etc/kubernetes/scheduler.conf", withToken, "scheduler.conf", "embeds no client certificate"},
 		"a damaged CA":       {"/etc/kubernetes/pki/ca.crt", "x", "apiserver", "/etc/kubernetes/pki/ca.crt: no certificate in PEM form"},
-		"a damaged CA's key": {"/etc/kubernetes/pki/ca.key", "x", "apiserver", "/etc/kubernetes/pki/ca.key is not the key of /etc/kubernetes/pki/ca.crt"},
+		"a damaged CA's key": {"/etc/kubernetes/pki/ca.key", "x", "apiserver", "/etc/kubernetes/pki/ca.key holds no private key"},
+		"another CA's key":   {"/etc/kubernetes/pki/ca.key", anotherKey(t), "apiserver", "/etc/kubernetes/pki/ca.key is not the key of /etc/kubernetes/pki/ca.crt"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStation(t)
@@ -138,3 +140,16 @@ const withToken = `{"apiVersion": "v1", "kind": "Config", "current-context": "c"
 "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
 "clusters": [{"name": "c", "cluster": {"server": "https://x", "certificate-authority-data": "eA=="}}],
 "users": [{"name": "u", "user": {"token": "secret"}}]}`
+
+func anotherKey(t *testing.T) string {
+	t.Helper()
+	key, err := pki.NewKey(rand.Reader, pki.ECDSAP256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := pki.EncodeKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

@@ -114,12 +114,13 @@ func TestCertificatesAreLentWhereTheyAre(t *testing.T) {
 	s := newStation(t)
 	s.initialised(t)
 	s.world.Elsewhere = true // the cluster lives on
-	for _, file := range []string{"ca.crt", "sa.key", "etcd/ca.crt"} {
+	for file, remedy := range map[string]string{"ca.crt": "on a control plane", "sa.key": "on a control plane", "etcd/ca.crt": "on a control plane",
+		"ca.key": "leave out --upload-certs", "front-proxy-ca.key": "leave out --upload-certs"} {
 		kept := s.world.Files["/etc/kubernetes/pki/"+file]
 		delete(s.world.Files, "/etc/kubernetes/pki/"+file)
 		before := s.world.Snapshot()
 		err := s.run(t.Context(), "token", "create", "--print-join-command", "--upload-certs")
-		if err == nil || !strings.Contains(err.Error(), "/etc/kubernetes/pki/"+file) || !strings.Contains(problem.Hints(err)[0], "on a control plane") {
+		if err == nil || !strings.Contains(err.Error(), "/etc/kubernetes/pki/"+file) || !strings.Contains(problem.Hints(err)[0], remedy) {
 			t.Errorf("without %s: %v", file, err)
 		}
 		if s.out.Len() > 0 || s.world.Snapshot() != before {
@@ -127,7 +128,7 @@ func TestCertificatesAreLentWhereTheyAre(t *testing.T) {
 		}
 		s.world.Files["/etc/kubernetes/pki/"+file] = kept
 	}
-	delete(s.world.Files, "/etc/kubernetes/pki/ca.key") // it may be kept elsewhere
+	delete(s.world.Files, "/etc/kubernetes/pki/etcd/ca.key") // it may be kept elsewhere
 	if err := s.run(t.Context(), "token", "create", "--print-join-command", "--upload-certs"); err != nil {
 		t.Error(err)
 	}

@@ -48,7 +48,7 @@ const dryRunDir = "/dry-run"
 
 // subjects are all commands that change a machine.
 func subjects() []subject {
-	return []subject{
+	return append([]subject{
 		{name: "init", phases: workflow.Init, machine: first, equip: equipInit, node: "cp1", kubelets: []string{rotated}},
 		{name: "join", phases: workflow.Join, machine: second, equip: equipJoin, node: "worker1", kubelets: []string{rotated, "/etc/kubernetes/kubelet.conf"}},
 		{name: "join a control plane", phases: workflow.Join, machine: another, equip: equipControlPlane, node: "cp2",
@@ -57,7 +57,7 @@ func subjects() []subject {
 		{name: "reset a worker", phases: workflow.Reset, machine: worker, equip: equipReset, node: "worker1"},
 		{name: "reset one of three control planes", phases: workflow.Reset, machine: oneOfThree, equip: equipReset, node: "cp2"},
 		{name: "join by a file", phases: workflow.Join, machine: withFile, equip: equipByFile, node: "worker1", kubelets: []string{rotated, "/etc/kubernetes/kubelet.conf"}},
-	}
+	}, elsewhere()...)
 }
 
 // each tries a law on every subject.
@@ -211,9 +211,13 @@ networking:
 `
 
 func equipInit(t testing.TB, e *flow.Env) error {
-	ctx := t.Context()
 	flags := config.NewInitFlags()
 	flags.UploadCerts = true
+	return equipFirst(t, e, flags)
+}
+
+func equipFirst(t testing.TB, e *flow.Env, flags config.InitFlags) error {
+	ctx := t.Context()
 	n, _, err := config.Init(config.File{Name: "laws.yaml", Data: []byte(initConfig)}, flags, facts(ctx, e))
 	if err == nil {
 		err = settle(ctx, e, n)

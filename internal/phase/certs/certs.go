@@ -143,6 +143,9 @@ func keepAuthority(e *flow.Env, p pki.Profile, path string, found pki.Stored) er
 		e.Say("using the existing %q certificate; its key is kept elsewhere", p.Base)
 		return nil
 	}
+	if !ca.Owns() {
+		return broken(path, errors.New("the key beside it is that of another certificate"))
+	}
 	e.Say("using the existing %q certificate authority", p.Base)
 	return nil
 }

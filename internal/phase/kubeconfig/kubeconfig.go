@@ -96,11 +96,14 @@ func file(ctx context.Context, e *flow.Env, p pki.KubeconfigProfile) error {
 		return err
 	}
 	if old != nil {
-		f := existing{path: path, data: old}
+		f := existing{path: path, data: old, server: server(n, p)}
 		if p.PerNode {
 			f.owner = p.UserOn(n.Name)
 		}
-		return keep(ctx, e, f, ca.Certificate, server(n, p))
+		if p.PerNode && !ca.CanIssue() { // as "certs generate-csr" makes it
+			f.server = n.Server()
+		}
+		return keep(ctx, e, f)
 	}
 	if !ca.CanIssue() {
 		return problem.New("", fmt.Errorf("%s does not exist and the CA's key is not on this machine", path),
@@ -142,18 +145,23 @@ func issue(e *flow.Env, n *node.Node, p pki.KubeconfigProfile, ca pki.CA) ([]byt
 
 // existing is a kubeconfig file that is there already.
 type existing struct {
-	path  string
-	data  []byte
-	owner string // whose certificate it is to hold; empty if that is all one
+	path   string
+	data   []byte
+	server string // where it is expected to lead
+	owner  string // whose certificate it is to hold; empty if that is all one
 }
 
-// keep checks that the file trusts this cluster's CA.
-func keep(ctx context.Context, e *flow.Env, f existing, ca *x509.Certificate, server string) error {
+// keep checks that the file trusts this cluster's CA, or one of those above it where it is not the topmost.
+func keep(ctx context.Context, e *flow.Env, f existing) error {
+	chain, err := authorities(ctx, e)
+	if err != nil {
+		return err
+	}
 	config, err := pki.ParseKubeconfig(f.data)
 	if err == nil {
 		read := func(path string) ([]byte, error) { return e.World.ReadFile(ctx, path) }
 		var warnings []string
-		warnings, err = config.CheckReuse([]*x509.Certificate{ca}, server, read)
+		warnings, err = config.CheckReuse(chain, f.server, read)
 		for _, w := range warnings {
 			e.Warn("%s: %s", f.path, w)
 		}
@@ -167,4 +175,17 @@ func keep(ctx context.Context, e *flow.Env, f existing, ca *x509.Certificate, se
 	}
 	e.Say("using the existing kubeconfig file %q", f.path)
 	return nil
+}
+
+// authorities are the cluster's CA and those that stand in its file after it.
+func authorities(ctx context.Context, e *flow.Env) ([]*x509.Certificate, error) {
+	n, err := e.Node(ctx)
+	if err != nil {
+		return nil, err
+	}
+	data, err := survey.Needed(ctx, e.World, n.Paths.Cert("ca"))
+	if err != nil {
+		return nil, err
+	}
+	return pki.ParseCertificates(data)
 }

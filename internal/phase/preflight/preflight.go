@@ -34,6 +34,9 @@ var Init = flow.Phase{
 		if err := ask(ctx, e, checks.Init(n, e.Tool)); err != nil {
 			return err
 		}
+		if err := certificates(ctx, e, n); err != nil {
+			return err
+		}
 		if err := patches(ctx, e); err != nil {
 			return err
 		}
@@ -72,7 +75,7 @@ func controlPlane(ctx context.Context, e *flow.Env, n *node.Node) error {
 		return err
 	}
 	if n.CertificateKey == "" {
-		if err := shared(ctx, e, n); err != nil {
+		if err := errors.Join(shared(ctx, e, n), supplied(ctx, e, n)); err != nil {
 			return err
 		}
 	}

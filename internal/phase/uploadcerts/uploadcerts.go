@@ -21,6 +21,7 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/survey"
 )
 
 // Phase uploads the certificates if it is asked to.
@@ -55,6 +56,9 @@ var Phase = flow.Phase{
 func Upload(ctx context.Context, e *flow.Env, n *node.Node, as change.Identity) error {
 	key, err := pki.ParseCertificateKey(n.CertificateKey)
 	if err != nil {
+		return err
+	}
+	if err := survey.Lendable(ctx, e.World, n); err != nil {
 		return err
 	}
 	plain, err := files(ctx, e, n)
@@ -114,7 +118,7 @@ func opensNone(key pki.CertificateKey, sealed map[string][]byte) bool {
 	return len(sealed) > 0
 }
 
-// files reads what is to be shared, by the names under which it travels. The key of an authority may be
+// files reads what is to be shared, by the names under which it travels. The key of etcd's authority may be
 // kept elsewhere; then what travels is empty.
 func files(ctx context.Context, e *flow.Env, n *node.Node) (map[string][]byte, error) {
 	plain := map[string][]byte{}

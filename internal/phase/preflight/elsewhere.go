@@ -1,0 +1,93 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"kubeadm/internal/flow"
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/survey"
+)
+
+// certificates are those that somebody brought before the first control plane begins.
+func certificates(ctx context.Context, e *flow.Env, n *node.Node) error {
+	err := supplied(ctx, e, n)
+	if n.UploadCerts {
+		err = errors.Join(err, survey.Lendable(ctx, e.World, n))
+	}
+	return err
+}
+
+// supplied wants what authorities have made for this machine to be here, where their keys are kept elsewhere. All
+// that is wrong is told before anything is done.
+func supplied(ctx context.Context, e *flow.Env, n *node.Node) error {
+	var errs []error
+	local, _ := node.LocalEtcd(n)
+	for _, p := range pki.Profiles() {
+		if !p.IsCA() || p.LocalEtcdOnly() && !local {
+			continue
+		}
+		found, err := survey.Stored(ctx, e.World, n.Paths, p.Base)
+		if err != nil {
+			return err
+		}
+		if found.Certificate == nil {
+			continue // it is made by a later phase, or missed there
+		}
+		elsewhere, err := survey.KeptElsewhere(ctx, e.World, n.Paths, p)
+		errs = append(errs, err)
+		if elsewhere && p.Name == pki.ClusterCA {
+			errs = append(errs, withoutCA(ctx, e, n, found))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// withoutCA wants the files that are made with the key of the cluster's CA, or not at all where that is kept elsewhere.
+func withoutCA(ctx context.Context, e *flow.Env, n *node.Node, ca pki.Stored) error {
+	var errs []error
+	for _, p := range pki.KubeconfigProfiles() {
+		if p.OnJoin || !n.Joins() {
+			errs = append(errs, usable(ctx, e, n.Paths.Kubeconfig(p.File), ca))
+		}
+	}
+	if !n.Joins() {
+		for _, half := range []string{pki.ServiceAccountKey, pki.ServiceAccountPublicKey} {
+			_, err := survey.Needed(ctx, e.World, n.Paths.Certificate(half))
+			errs = append(errs, err)
+		}
+	}
+	err := errors.Join(errs...)
+	if err == nil {
+		return nil
+	}
+	return problem.New("without the key of the cluster's CA these files must be here", err,
+		"make keys, kubeconfigs and requests for certificates: kubeadm certs generate-csr",
+		"put what the keeper of the CA signs, and the CA, into the kubeconfigs; make the service account key pair with openssl")
+}
+
+// usable wants a kubeconfig that trusts the CA and says who its user is. Where it leads is for a later phase to doubt.
+func usable(ctx context.Context, e *flow.Env, path string, ca pki.Stored) error {
+	data, err := survey.Needed(ctx, e.World, path)
+	if err != nil {
+		return err
+	}
+	expected, err := pki.ParseCertificates(ca.Certificate)
+	if err != nil {
+		return nil // told of already
+	}
+	config, err := pki.ParseKubeconfig(data)
+	if err == nil {
+		_, err = config.CheckReuse(expected, "", func(path string) ([]byte, error) { return e.World.ReadFile(ctx, path) })
+	}
+	if err == nil && !config.HasCredentials() {
+		err = errors.New("its current user has no credentials, such as client-certificate-data and client-key-data")
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package survey
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
+)
+
+// KeptElsewhere tells whether the key of an authority is not on this machine. Then what the authority has signed
+// for this machine must be here, each with its key: an error names every file with which something is wrong.
+func KeptElsewhere(ctx context.Context, r change.Reader, p node.Paths, ca pki.Profile) (bool, error) {
+	found, err := Stored(ctx, r, p, ca.Base)
+	if err != nil {
+		return false, err
+	}
+	path := p.Cert(ca.Base)
+	if found.Certificate == nil {
+		return false, problem.New("", fmt.Errorf("the certificate authority %s does not exist", path),
+			"put it there, or name another folder with --cert-dir")
+	}
+	own, err := found.CA()
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("%s: %w", path, err)
+	case !own.Certificate.IsCA:
+		return false, fmt.Errorf("%s: it is not a certificate authority", path)
+	case found.Key != nil && own.Key == nil:
+		return false, problem.New("", fmt.Errorf("%s holds no private key", p.Key(ca.Base)), "put back the key that belongs to "+path)
+	case found.Key != nil:
+		return false, nil
+	}
+	if err := (authority{ca, own.Certificate}).supplied(ctx, r, p); err != nil {
+		return true, problem.New("the key of "+path+" is not on this machine, so what it signs must be here", err,
+			"put the files there as the keeper of the authority makes them, or put "+p.Key(ca.Base)+" beside its certificate")
+	}
+	return true, nil
+}
+
+// authority is one of the authorities, with its certificate.
+type authority struct {
+	pki.Profile
+	certificate *x509.Certificate
+}
+
+// supplied wants all that the authority signs in files of their own to be here, each with its key. Whether they have
+// ended is not asked.
+func (a authority) supplied(ctx context.Context, r change.Reader, p node.Paths) error {
+	var errs []error
+	for _, w := range pki.Profiles() {
+		if w.Issuer != a.Name {
+			continue
+		}
+		found, err := Stored(ctx, r, p, w.Base)
+		if err != nil {
+			return err
+		}
+		errs = append(errs, a.signed(p, w, found))
+	}
+	return errors.Join(errs...)
+}
+
+// signed wants the authority to have signed the certificate, and its key to be beside it.
+func (a authority) signed(p node.Paths, w pki.Profile, found pki.Stored) error {
+	switch {
+	case found.Certificate == nil:
+		return fmt.Errorf("%s does not exist", p.Cert(w.Base))
+	case found.Key == nil:
+		return fmt.Errorf("%s does not exist", p.Key(w.Base))
+	}
+	certs, err := pki.ParseCertificates(found.Certificate)
+	if err == nil {
+		_, err = found.Pair(a.certificate, pki.Begun(append(certs, a.certificate)...))
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", p.Cert(w.Base), err)
+	}
+	return nil
+}
+
+// Lendable is an error if what control planes share may not be lent to others, as the key of an authority is not among
+// it: who borrows the rest could not make certificates of his own.
+func Lendable(ctx context.Context, r change.Reader, n *node.Node) error {
+	for _, name := range []string{pki.ClusterCA, pki.FrontProxyCA} {
+		p, _ := pki.ProfileOf(name)
+		found, err := Stored(ctx, r, n.Paths, p.Base)
+		if err != nil {
+			return err
+		}
+		if found.Certificate != nil && found.Key == nil {
+			return problem.New("", fmt.Errorf("the certificates cannot be lent to other control planes: %s is not on this machine", n.Paths.Key(p.Base)),
+				"leave out --upload-certs, and bring each control plane its own certificates and what all share by hand")
+		}
+	}
+	return nil
+}
