@@ -22,7 +22,8 @@ func (p *program) certificateKey() *cobra.Command {
 
 "kubeadm init --upload-certs" and "kubeadm token create --print-join-command --upload-certs" make one
 by themselves; with --certificate-key they take yours.`,
-		Args: known,
+		Example: `  kubeadm init --upload-certs --certificate-key $(kubeadm certs certificate-key)`,
+		Args:    known,
 		RunE: func(*cobra.Command, []string) error {
 			key, err := p.newCertificateKey()
 			if err != nil {

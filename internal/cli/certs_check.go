@@ -28,6 +28,10 @@ func (p *program) certsCheck() *cobra.Command {
 		Long: `Tell of each certificate of this control plane, and of each certificate authority, when it ends. One is managed
 externally if the key of its authority is not on this machine. Certificates of kubelets are not
 listed: they renew them themselves.`,
+		Example: `  kubeadm certs check-expiration
+
+  # for programs
+  kubeadm certs check-expiration --output json`,
 		Args: known,
 		RunE: func(c *cobra.Command, _ []string) error { return p.checkExpiration(c, o, &out) },
 	}

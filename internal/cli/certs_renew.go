@@ -40,8 +40,9 @@ the cluster's configuration names, or of the same kind as before where that is n
 authority on this machine; one whose key is kept elsewhere signs nothing here, and what it signed is left as it is.
 
 What uses the certificate goes on with the old one until it is restarted. Where the command is interrupted, give it again.`,
-		Args: known,
-		RunE: func(c *cobra.Command, _ []string) error { return p.renew(c, o, name) },
+		Example: "  kubeadm certs renew " + name,
+		Args:    known,
+		RunE:    func(c *cobra.Command, _ []string) error { return p.renew(c, o, name) },
 	}
 	o.values().bind(c.Flags())
 	return c

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 
 	"kubeadm/internal/flag"
-	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/journal"
@@ -74,13 +73,21 @@ back what it did to a machine, and --dry-run shows what a command would do.`,
 	root.SetIn(h.In)
 	root.SetOut(h.Out)
 	root.SetErr(h.Err)
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return problem.New("", err, c.CommandPath()+" --help lists the flags")
-	})
+	root.SetFlagErrorFunc(badFlag)
 	values{flag.Verbosity: &p.verbosity, flag.VModule: &p.vmodule, flag.RootFS: &p.rootfs}.bind(root.PersistentFlags())
-	root.AddCommand(p.initCommand(), p.joinCommand(), p.resetCommand(), p.tokenCommand(), p.configCommand(),
-		p.certsCommand(), p.kubeconfigCommand(), p.versionCommand(), p.completionCommand())
+	p.furnish(root)
+	p.complete(root)
 	return root
+}
+
+// furnish gives root its commands, as its help arranges them.
+func (p *program) furnish(root *cobra.Command) {
+	help := helpCommand()
+	root.SetHelpCommand(help)
+	adopt(root, "Make a cluster and take it apart:", p.initCommand(), p.joinCommand(), p.resetCommand())
+	adopt(root, "Look after a cluster:", p.certsCommand(), p.configCommand(), p.kubeconfigCommand(), p.tokenCommand())
+	adopt(root, "Get to know this program:", p.completionCommand(), help, p.versionCommand())
+	root.AddCommand(alphaCommand(), upgradeCommand())
 }
 
 // begin heeds the flags that every command has, and warns of those that none should have.

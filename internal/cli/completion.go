@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,30 +17,45 @@ func (p *program) completionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion SHELL",
 		Short: "Print the completion script of a shell",
-		Long: `Print the script with which a shell completes the commands and flags of kubeadm.
-SHELL is bash or zsh.`,
+		Long: `Print the script with which a shell completes the commands and flags of kubeadm, and the
+values of flags where they are known: phases, checks, tokens, container runtimes.
+SHELL is ` + strings.Join(shells(), ", ") + `.`,
 		Example: `  # for this bash session, which needs the bash-completion package
   source <(kubeadm completion bash)
 
   # for every zsh session
-  kubeadm completion zsh > "${fpath[1]}/_kubeadm"`,
-		ValidArgs: []string{"bash", "zsh"},
+  kubeadm completion zsh > "${fpath[1]}/_kubeadm"
+
+  # for every fish session
+  kubeadm completion fish > ~/.config/fish/completions/kubeadm.fish
+
+  # for this PowerShell session
+  kubeadm completion powershell | Out-String | Invoke-Expression`,
+		ValidArgs: shells(),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return problem.New("", errors.New("exactly one shell must be named"), "give bash or zsh")
+				return problem.New("", errors.New("exactly one shell must be named"), "give one of "+strings.Join(shells(), ", "))
 			}
 			return nil
 		},
-		RunE: func(c *cobra.Command, args []string) error { return completion(c.Root(), args[0], p.Out) },
+		RunE: func(c *cobra.Command, args []string) error {
+			write, ok := completions(c.Root())[args[0]]
+			if !ok {
+				return problem.New("", fmt.Errorf("there is no completion for the shell %q", args[0]), "give one of "+strings.Join(shells(), ", "))
+			}
+			return write(p.Out)
+		},
 	}
 }
 
-func completion(root *cobra.Command, shell string, out io.Writer) error {
-	switch shell {
-	case "bash":
-		return root.GenBashCompletionV2(out, true)
-	case "zsh":
-		return root.GenZshCompletion(out)
+func shells() []string { return slices.Sorted(maps.Keys(completions(nil))) }
+
+// completions write the scripts, by the name of the shell.
+func completions(root *cobra.Command) map[string]func(io.Writer) error {
+	return map[string]func(io.Writer) error{
+		"bash":       func(w io.Writer) error { return root.GenBashCompletionV2(w, true) },
+		"fish":       func(w io.Writer) error { return root.GenFishCompletion(w, true) },
+		"powershell": func(w io.Writer) error { return root.GenPowerShellCompletionWithDesc(w) },
+		"zsh":        func(w io.Writer) error { return root.GenZshCompletion(w) },
 	}
-	return problem.New("", fmt.Errorf("there is no completion for the shell %q", shell), "give bash or zsh")
 }

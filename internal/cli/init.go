@@ -21,6 +21,14 @@ func (p *program) initCommand() *cobra.Command {
 		Short: "Make this machine the first control plane of a new cluster",
 		Long: `Make this machine the first control plane of a new cluster. At the end it tells how
 to use the cluster and which command joins further machines to it.`,
+		Example: `  # a cluster whose Pods get addresses out of this range
+  kubeadm init --pod-network-cidr=10.244.0.0/16
+
+  # one that more control planes may join, under an address that leads to all of them
+  kubeadm init --control-plane-endpoint=cluster.example:6443 --upload-certs
+
+  # by a file; first only tell what would be done
+  kubeadm init --config kubeadm.yaml --dry-run`,
 	}, initFlags()...)
 }
 

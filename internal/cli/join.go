@@ -27,8 +27,16 @@ func (p *program) joinCommand() *cobra.Command {
 		Long: `Make this machine a node of a cluster. The command to give, with endpoint, token and
 hash, is what init tells at its end, or "kubeadm token create --print-join-command" on a
 control plane.`,
-		Example: `  kubeadm join 192.0.2.10:6443 --token abcdef.0123456789abcdef \
-    --discovery-token-ca-cert-hash sha256:...`,
+		Example: `  # as a worker
+  kubeadm join 192.0.2.10:6443 --token abcdef.0123456789abcdef \
+    --discovery-token-ca-cert-hash sha256:...
+
+  # as one more control plane, with the certificates that another one lends
+  kubeadm join cluster.example:6443 --token abcdef.0123456789abcdef \
+    --discovery-token-ca-cert-hash sha256:... --control-plane --certificate-key ...
+
+  # by a kubeconfig that tells where the cluster is
+  kubeadm join --discovery-file cluster-info.yaml --tls-bootstrap-token abcdef.0123456789abcdef`,
 	}, joinFlags()...)
 }
 

@@ -22,7 +22,7 @@ func TestCommandsAreThoseOfThePeer(t *testing.T) {
 		t.Skip("KUBEADM_PEER names no upstream kubeadm to compare with")
 	}
 	eachCommand(New(testHost(t)), func(c *cobra.Command) {
-		if c.CommandPath() == more {
+		if c.CommandPath() == more || c.Hidden {
 			return
 		}
 		path := strings.Fields(c.CommandPath())[1:]

@@ -27,6 +27,7 @@ func (t tree) command(c *cobra.Command, names ...flag.Name) *cobra.Command {
 	var v values
 	v, c.RunE = t.begin(flow.Selection{})
 	v.bind(c.Flags(), names...)
+	_ = c.RegisterFlagCompletionFunc(string(flag.SkipPhases), someOf(children(t.phases))) // every workflow has the flag
 	phase := group("phase", fmt.Sprintf("Run a single phase of %q", strings.Fields(t.name)[0]))
 	t.below(phase, "", t.phases)
 	c.AddCommand(phase)
@@ -52,7 +53,7 @@ func (t tree) below(parent *cobra.Command, prefix string, phases []flow.Phase) {
 func (t tree) group(address string, p flow.Phase) *cobra.Command {
 	c := group(p.Name, p.Short)
 	c.Long, c.Aliases = p.Long, p.Aliases
-	all := flow.Phase{Name: "all", Short: "Run all of these: " + strings.Join(children(p.Phases), ", "), Flags: allFlags(p)}
+	all := flow.Phase{Name: allName, Short: "Run all of these: " + strings.Join(children(p.Phases), ", "), Flags: allFlags(p)}
 	c.AddCommand(t.leaf(address, all))
 	t.below(c, address+"/", p.Phases)
 	return c
@@ -65,11 +66,32 @@ func (t tree) leaf(address string, p flow.Phase) *cobra.Command {
 	}
 	var v values
 	v, c.RunE = t.begin(flow.Selection{Only: address})
+	c.Example = t.example(address, p)
 	if len(p.Flags) > 0 {
 		v.bind(c.Flags(), p.Flags...)
 	}
 	return c
 }
+
+// example shows how to run a phase alone, unless it needs others before it, and how to leave it out.
+func (t tree) example(address string, p flow.Phase) string {
+	command := "kubeadm " + strings.Fields(t.name)[0]
+	text := "  # everything but this\n  " + command + " --skip-phases=" + address
+	if len(p.Needs) > 0 {
+		return text
+	}
+	alone := "  " + command + " phase " + strings.ReplaceAll(address, "/", " ")
+	if p.Name == allName {
+		alone += " " + allName
+	}
+	if slices.Contains(p.Flags, flag.Config) {
+		alone += " --config kubeadm.yaml"
+	}
+	return "  # this alone\n" + alone + "\n\n" + text
+}
+
+// allName is the phase of a group that stands for all others of it.
+const allName = "all"
 
 // allFlags are the flags of running a whole group: those it states itself, or those of any child.
 func allFlags(p flow.Phase) []flag.Name {

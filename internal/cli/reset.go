@@ -29,6 +29,11 @@ func (p *program) resetCommand() *cobra.Command {
 		Short: "Take back what init or join did to this machine",
 		Long: `Take back, as far as possible, what "kubeadm init" or "kubeadm join" did to this machine.
 It asks before it removes anything, unless --force is given.`,
+		Example: `  # see what would be removed
+  kubeadm reset --dry-run
+
+  # in a script
+  kubeadm reset --force`,
 	}, flag.CertDir, flag.CleanupTmpDir, flag.Config, flag.CRISocket, flag.DryRun, flag.Force,
 		flag.IgnorePreflightErrors, flag.Kubeconfig, flag.SkipPhases)
 }

@@ -24,7 +24,9 @@ func (p *program) tokenDelete(o *tokenOptions) *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(c *cobra.Command, args []string) error { return p.deleteTokens(c, o, args) },
+		Example:           `  kubeadm token delete abcdef`,
+		ValidArgsFunction: p.tokenIDs(o),
+		RunE:              func(c *cobra.Command, args []string) error { return p.deleteTokens(c, o, args) },
 	}
 }
 

@@ -14,7 +14,8 @@ func (p *program) tokenGenerate() *cobra.Command {
 		Short: "Print a new token without making it known to a cluster",
 		Long: `Print a new, random token. No cluster is asked: the token is good for nothing until
 "kubeadm token create" or "kubeadm init --token" makes it known to one.`,
-		Args: known,
+		Example: `  kubeadm token generate`,
+		Args:    known,
 		RunE: func(*cobra.Command, []string) error {
 			id, secret, err := node.NewToken(p.Random("bootstrap-token"))
 			if err != nil {

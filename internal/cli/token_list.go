@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -26,8 +27,13 @@ func (p *program) tokenList(o *tokenOptions) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the tokens that the cluster knows",
-		Args:  known,
-		RunE:  func(c *cobra.Command, _ []string) error { return p.listTokens(c, o, &out) },
+		Long:  "List the tokens that the cluster knows, with their secrets, until when they live and what they are for.",
+		Example: `  kubeadm token list
+
+  # the IDs alone
+  kubeadm token list --output go-template='{{slice .token 0 6}}{{"\n"}}'`,
+		Args: known,
+		RunE: func(c *cobra.Command, _ []string) error { return p.listTokens(c, o, &out) },
 	}
 	out.values().bind(c.Flags())
 	return c
@@ -49,22 +55,12 @@ func (p *program) listTokens(c *cobra.Command, o *tokenOptions, out *output) err
 	if err != nil {
 		return err
 	}
-	found, err := real.List(ctx, change.Query{
-		GVK: secretKind, Namespace: metav1.NamespaceSystem, As: p.as(ctx, c, o, real),
-		FieldSelector: "type=" + string(bootstrapapi.SecretTypeBootstrapToken),
-	})
+	tokens, warnings, err := knownTokens(ctx, real, p.as(ctx, c, o, real))
 	if err != nil {
 		return err
 	}
-	var tokens []node.BootstrapToken
-	for _, u := range found {
-		t, err := tokenOf(u.Object)
-		if err != nil {
-			text := fmt.Sprintf("Secret %s is not listed: %v", u.GetName(), err)
-			p.text(false).Emit(flow.Event{Phase: "token", Kind: flow.Warned, Text: text})
-			continue
-		}
-		tokens = append(tokens, t)
+	for _, text := range warnings {
+		p.text(false).Emit(flow.Event{Phase: "token", Kind: flow.Warned, Text: text})
 	}
 	if encode == nil {
 		return writeTokens(p.Out, tokens, real.Now())
@@ -74,6 +70,23 @@ func (p *program) listTokens(c *cobra.Command, o *tokenOptions, out *output) err
 		objects = append(objects, listed(t))
 	}
 	return encode(p.Out, objects)
+}
+
+// knownTokens are those that the cluster keeps, with a warning for each that cannot be read.
+func knownTokens(ctx context.Context, r change.Reader, as change.Identity) (tokens []node.BootstrapToken, warnings []string, err error) {
+	found, err := r.List(ctx, change.Query{
+		GVK: secretKind, Namespace: metav1.NamespaceSystem, As: as,
+		FieldSelector: "type=" + string(bootstrapapi.SecretTypeBootstrapToken),
+	})
+	for _, u := range found {
+		t, err := tokenOf(u.Object)
+		if err != nil {
+			warnings = append(warnings, fmt.Sprintf("Secret %s is not listed: %v", u.GetName(), err))
+			continue
+		}
+		tokens = append(tokens, t)
+	}
+	return tokens, warnings, err
 }
 
 // tokenOf reads the Secret of a token; its errors do not tell the secret.

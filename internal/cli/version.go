@@ -18,11 +18,15 @@ func (p *program) versionCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of kubeadm",
-		Args:  known,
-		RunE:  func(*cobra.Command, []string) error { return printVersion(p.Out, p.Version, output) },
+		Long:  "Print the version of kubeadm and what it was built from and by.",
+		Example: `  # the version alone
+  kubeadm version --output short`,
+		Args: known,
+		RunE: func(*cobra.Command, []string) error { return printVersion(p.Out, p.Version, output) },
 	}
 	values{flag.Output: &output}.bind(c.Flags())
 	c.Flags().Lookup(string(flag.Output)).Usage += ": short, json or yaml; empty for one line that says it all"
+	_ = c.RegisterFlagCompletionFunc(string(flag.Output), someOf([]string{"json", "short", "yaml"})) // the flag is there
 	return c
 }
 

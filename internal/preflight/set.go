@@ -64,6 +64,25 @@ func JoinControlPlane(n *node.Node, tool release.Tool) []Check {
 	return append(list, externalEtcdFiles(n.Cluster.Etcd.External)...)
 }
 
+// Names are those of all checks, and of pulling images, as they are called with default settings.
+func Names() []string {
+	local := node.Local{Paths: node.DefaultPaths(), BindPort: 6443, Role: node.Worker, Join: node.Join{Endpoint: "[::1]:6443"}}
+	local.CACertPath = local.Paths.Cert("ca")
+	one := &node.Node{Local: local, Cluster: node.Cluster{
+		ServiceSubnet: "10.96.0.0/12", PodSubnet: "fd00::/48", Etcd: node.Etcd{DataDir: "/var/lib/etcd"},
+	}}
+	other := &node.Node{Local: local, Cluster: node.Cluster{Etcd: node.Etcd{
+		External: &node.ExternalEtcd{Endpoints: []string{"https://etcd:2379"}, CAFile: "ca.crt"},
+	}}}
+	var names []string
+	for _, c := range slices.Concat(Root(), Init(one, release.Tool{}), Init(other, release.Tool{}), Join(&local, release.Tool{})) {
+		if !slices.Contains(names, c.Name) {
+			names = append(names, c.Name)
+		}
+	}
+	return append(names, ImagePull)
+}
+
 func cidrs(n *node.Node) []string {
 	return slices.Concat(strings.Split(n.Cluster.ServiceSubnet, ","), strings.Split(n.Cluster.PodSubnet, ","))
 }

@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+
+	"kubeadm/internal/flag"
+	"kubeadm/internal/preflight"
+	"kubeadm/internal/release"
+)
+
+// completeLimit bounds what a user waits for who only pressed the tabulator key.
+const completeLimit = 2 * time.Second
+
+// complete tells shells what the values of flags may be, for the command and all below it. Where
+// nothing is known nothing is offered: names of files would mislead.
+func (p *program) complete(c *cobra.Command) {
+	c.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
+	offers := p.offers()
+	for _, set := range []*pflag.FlagSet{c.LocalNonPersistentFlags(), c.PersistentFlags()} {
+		set.VisitAll(func(f *pflag.Flag) {
+			name := flag.Name(f.Name)
+			if _, taken := c.GetFlagCompletionFunc(f.Name); taken || offers[name] == nil {
+				return
+			}
+			_ = c.RegisterFlagCompletionFunc(f.Name, offers[name]) // fails only for one that was registered before
+		})
+	}
+	for _, child := range c.Commands() {
+		p.complete(child)
+	}
+}
+
+// offers are the values that flags may have.
+func (p *program) offers() map[flag.Name]cobra.CompletionFunc {
+	file, folder := only(cobra.ShellCompDirectiveDefault), only(cobra.ShellCompDirectiveFilterDirs)
+	return map[flag.Name]cobra.CompletionFunc{
+		flag.CertDir:               folder,
+		flag.Config:                file,
+		flag.CRISocket:             p.sockets,
+		flag.DiscoveryFile:         file,
+		flag.FeatureGates:          someOf(gates()),
+		flag.IgnorePreflightErrors: someOf(append([]string{"all"}, preflight.Names()...)),
+		flag.Kubeconfig:            file,
+		flag.KubeconfigDir:         folder,
+		flag.KubernetesVersion:     someOf(p.versions()),
+		flag.Output:                someOf(formats()),
+		flag.Patches:               folder,
+		flag.RootFS:                folder,
+		flag.Usages:                someOf(bootstrapapi.KnownTokenUsages),
+	}
+}
+
+// only leaves the names to the shell: those of files, or of folders.
+func only(d cobra.ShellCompDirective) cobra.CompletionFunc {
+	return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) { return nil, d }
+}
+
+// someOf completes a list of words with commas between them, each at most once.
+func someOf(words []string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		before := typed[:strings.LastIndex(typed, ",")+1]
+		var fit []cobra.Completion
+		for _, w := range words {
+			if strings.HasPrefix(before+w, typed) && !slices.Contains(strings.Split(before, ","), w) {
+				fit = append(fit, before+w)
+			}
+		}
+		return fit, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func gates() []string {
+	var all []string
+	for _, g := range release.KnownGates() {
+		all = append(all, g.Name+"=true", g.Name+"=false")
+	}
+	return all
+}
+
+// versions are those that this program deploys best: the newest of its own line, and its own.
+func (p *program) versions() []string {
+	all := []string{"stable-1"}
+	if tool, err := p.tool(); err == nil {
+		all = append(all, "stable-"+tool.Line(), tool.String())
+	}
+	return all
+}
+
+// sockets are those of the container runtimes that run here.
+func (p *program) sockets(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(c.Context(), completeLimit)
+	defer cancel()
+	found, err := p.World().Runtimes(ctx)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return found, cobra.ShellCompDirectiveNoFileComp
+}
+
+// tokenIDs are those of the tokens that the cluster knows. IDs are no secrets.
+func (p *program) tokenIDs(o *tokenOptions) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(c.Context(), completeLimit)
+		defer cancel()
+		real := p.World()
+		found, _, err := knownTokens(ctx, real, p.as(ctx, c, o, real))
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		var all []cobra.Completion
+		for _, t := range found {
+			if !slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, t.ID) }) {
+				all = append(all, cobra.CompletionWithDesc(t.ID, t.Description))
+			}
+		}
+		return all, cobra.ShellCompDirectiveNoFileComp
+	}
+}
