@@ -72,7 +72,7 @@ func layers() [][]string {
 		{"internal/change"},
 		{"internal/manifest", "internal/world"},
 		{"internal/survey", "internal/preflight", "internal/config", "internal/flow"},
-		{"internal/discovery", "internal/health", "internal/report"},
+		{"internal/discovery", "internal/health", "internal/report", "internal/staticpod"},
 		{"internal/phase"},
 		{"internal/workflow"},
 		{"internal/cli"},

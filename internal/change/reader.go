@@ -37,6 +37,8 @@ type FileInfo struct {
 	Path    string // absolute
 	Mode    fs.FileMode
 	ModTime time.Time
+	UID     int  // of the owner
+	GID     int  // of the group
 	Link    bool // a symbolic link; set by ReadDir, which does not follow links
 }
 

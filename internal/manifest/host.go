@@ -16,6 +16,7 @@ type Host struct {
 	Env        []string        // environment of this process, "NAME=value"
 	ExternalCA bool            // ca.crt is there and ca.key is not
 	Members    []change.Member // of the etcd cluster that is joined, this one included; nil for a new cluster
+	Accounts   change.Accounts // of this machine; empty unless the control plane is rootless
 	Resolved   bool            // the service systemd-resolved is active
 }
 

@@ -59,11 +59,17 @@ func StaticPod(component string, n *node.Node, h Host) (*corev1.Pod, error) {
 	return s.pod(component, n), nil
 }
 
-// StaticPodFile is the file of StaticPod, patched by the user, as the kubelet reads it.
+// StaticPodFile is the file of StaticPod as the kubelet reads it: run by its own user in a rootless control plane, and
+// patched by ours.
 func StaticPodFile(component string, n *node.Node, h Host, p Patches) ([]byte, error) {
 	pod, err := StaticPod(component, n, h)
 	if err != nil {
 		return nil, err
+	}
+	if Rootless(n) {
+		if err := demote(pod, h); err != nil {
+			return nil, err
+		}
 	}
 	if pod, err = p.Pod(pod); err != nil {
 		return nil, err

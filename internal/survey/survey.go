@@ -45,6 +45,11 @@ func Host(ctx context.Context, r change.Reader, n *node.Node) (h manifest.Host, 
 	if h.ExternalCA, err = ExternalCA(ctx, r, n.Paths); err != nil {
 		return h, err
 	}
+	if manifest.Rootless(n) {
+		if h.Accounts, err = change.ReadAccounts(ctx, r, manifest.SystemAccounts().Dir); err != nil {
+			return h, err
+		}
+	}
 	resolved, err := r.Service(ctx, "systemd-resolved")
 	if errors.Is(err, change.ErrNoInitSystem) {
 		err = nil

@@ -52,7 +52,9 @@ func withoutKeys(w *fake.World) {
 	maps.DeleteFunc(w.Files, func(path string, _ memory.File) bool { return strings.HasSuffix(path, "ca.key") })
 }
 
-func equipSupplied(t testing.TB, e *flow.Env) error { return equipFirst(t, e, config.NewInitFlags()) }
+func equipSupplied(t testing.TB, e *flow.Env) error {
+	return equipFirst(t, e, config.NewInitFlags(), initConfig)
+}
 
 func equipSuppliedPlane(t testing.TB, e *flow.Env) error {
 	flags := config.NewJoinFlags()

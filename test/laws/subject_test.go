@@ -56,6 +56,8 @@ func subjects() []subject {
 		{name: "reset a control plane", phases: workflow.Reset, machine: controlPlane, equip: equipReset, node: "cp1"},
 		{name: "reset a worker", phases: workflow.Reset, machine: worker, equip: equipReset, node: "worker1"},
 		{name: "reset one of three control planes", phases: workflow.Reset, machine: oneOfThree, equip: equipReset, node: "cp2"},
+		{name: "init without root", phases: workflow.Init, machine: unowned, equip: equipRootless, node: "cp1", kubelets: []string{rotated}},
+		{name: "reset without root", phases: workflow.Reset, machine: demoted, equip: equipReset, node: "cp1"},
 		{name: "join by a file", phases: workflow.Join, machine: withFile, equip: equipByFile, node: "worker1", kubelets: []string{rotated, "/etc/kubernetes/kubelet.conf"}},
 	}, elsewhere()...)
 }
@@ -213,12 +215,12 @@ networking:
 func equipInit(t testing.TB, e *flow.Env) error {
 	flags := config.NewInitFlags()
 	flags.UploadCerts = true
-	return equipFirst(t, e, flags)
+	return equipFirst(t, e, flags, initConfig)
 }
 
-func equipFirst(t testing.TB, e *flow.Env, flags config.InitFlags) error {
+func equipFirst(t testing.TB, e *flow.Env, flags config.InitFlags, text string) error {
 	ctx := t.Context()
-	n, _, err := config.Init(config.File{Name: "laws.yaml", Data: []byte(initConfig)}, flags, facts(ctx, e))
+	n, _, err := config.Init(config.File{Name: "laws.yaml", Data: []byte(text)}, flags, facts(ctx, e))
 	if err == nil {
 		err = settle(ctx, e, n)
 	}

@@ -4,13 +4,12 @@ package controlplane
 import (
 	"context"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/release"
-	"kubeadm/internal/survey"
+	"kubeadm/internal/staticpod"
 )
 
 // Phase writes the manifests of kube-apiserver, kube-controller-manager and kube-scheduler.
@@ -73,16 +72,6 @@ func component(name, program string, flags ...flag.Name) flow.Phase {
 }
 
 func write(ctx context.Context, e *flow.Env, n *node.Node, program string) error {
-	host, patches, err := survey.Inputs(ctx, e.World, n)
-	if err != nil {
-		return err
-	}
-	data, err := manifest.StaticPodFile(program, n, host, patches)
-	if err != nil {
-		return err
-	}
 	e.Say("creating the static Pod manifest for %q", program)
-	return e.Do(ctx,
-		change.MakeDir{Path: n.Paths.Manifests(), Mode: 0o700},
-		change.WriteFile{Path: n.Paths.Manifest(program), Data: data, Mode: 0o600})
+	return staticpod.Write(ctx, e, n, program, nil)
 }

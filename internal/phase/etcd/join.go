@@ -16,6 +16,7 @@ import (
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/staticpod"
 	"kubeadm/internal/survey"
 	"kubeadm/internal/world"
 )
@@ -227,19 +228,8 @@ func run(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) error 
 		e.Say("keeping the static Pod manifest of etcd: its member has started")
 		return nil
 	}
-	host, patches, err := survey.Inputs(ctx, e.World, n)
-	if err != nil {
-		return err
-	}
-	host.Members = roll.Members
-	data, err := manifest.StaticPodFile(manifest.Etcd, n, host, patches)
-	if err != nil {
-		return err
-	}
 	e.Say("creating the static Pod manifest for etcd in %q", n.Paths.Manifests())
-	return e.Do(ctx,
-		change.MakeDir{Path: n.Paths.Manifests(), Mode: 0o700},
-		change.WriteFile{Path: file, Data: data, Mode: 0o600})
+	return staticpod.Write(ctx, e, n, manifest.Etcd, roll.Members)
 }
 
 // hasData tells whether a member has ever run on this machine and its data are still here.

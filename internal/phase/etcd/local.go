@@ -9,7 +9,7 @@ import (
 	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
-	"kubeadm/internal/survey"
+	"kubeadm/internal/staticpod"
 )
 
 // Phase starts a new etcd cluster of one member.
@@ -31,17 +31,9 @@ func first(ctx context.Context, e *flow.Env) error {
 	if err != nil {
 		return err
 	}
-	host, patches, err := survey.Inputs(ctx, e.World, n)
-	if err != nil {
-		return err
-	}
-	data, err := manifest.StaticPodFile(manifest.Etcd, n, host, patches)
-	if err != nil {
-		return err
-	}
 	e.Say("creating the static Pod manifest for a local etcd in %q", n.Paths.Manifests())
-	return e.Do(ctx,
-		change.MakeDir{Path: n.Cluster.Etcd.DataDir, Mode: 0o700},
-		change.MakeDir{Path: n.Paths.Manifests(), Mode: 0o700},
-		change.WriteFile{Path: n.Paths.Manifest(manifest.Etcd), Data: data, Mode: 0o600})
+	if err := e.Do(ctx, change.MakeDir{Path: n.Cluster.Etcd.DataDir, Mode: 0o700}); err != nil {
+		return err
+	}
+	return staticpod.Write(ctx, e, n, manifest.Etcd, nil)
 }

@@ -10,6 +10,7 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/flow"
+	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 )
 
@@ -69,6 +70,9 @@ func files(ctx context.Context, e *flow.Env) error {
 	for _, f := range append(gone, halfWritten(ctx, e, gone)...) {
 		tell(e, e.Do(ctx, change.Remove{Path: f}), "remove it by hand")
 	}
+	accounts := manifest.SystemAccounts()
+	accounts.Absent = true
+	tell(e, e.Do(ctx, accounts), "remove them by hand: userdel, groupdel")
 	return e.Do(ctx, change.Remove{Path: p.Tmp(), OnlyEmpty: true})
 }
 

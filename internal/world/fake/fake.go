@@ -254,7 +254,8 @@ func (w *World) Clone() *World {
 func (w *World) Snapshot() string {
 	var b strings.Builder
 	for _, p := range slices.Sorted(maps.Keys(w.Files)) {
-		fmt.Fprintf(&b, "file %s %v\n%s\n", path.Clean(p), w.Files[p].Mode, w.Files[p].Data)
+		f := w.Files[p]
+		fmt.Fprintf(&b, "file %s %v %d:%d\n%s\n", path.Clean(p), f.Mode, f.UID, f.GID, f.Data)
 	}
 	for _, s := range slices.Sorted(maps.Keys(w.Services)) {
 		state := w.Services[s]

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"kubeadm/internal/change"
 )
@@ -49,10 +50,13 @@ func (m Machine) ReadDir(_ context.Context, path string) ([]change.FileInfo, err
 
 func infoOf(path string, info fs.FileInfo) (change.FileInfo, error) {
 	abs, err := filepath.Abs(path)
+	owner := info.Sys().(*syscall.Stat_t)
 	return change.FileInfo{
 		Path:    abs,
 		Mode:    info.Mode(),
 		ModTime: info.ModTime(),
+		UID:     int(owner.Uid),
+		GID:     int(owner.Gid),
 		Link:    info.Mode()&fs.ModeSymlink != 0,
 	}, err
 }

@@ -13,7 +13,7 @@ import (
 // Machine is the machine this process runs on. The zero value is ready for use.
 type Machine struct{}
 
-// Do carries out a change of files, services or mounts.
+// Do carries out a change of files, accounts, services or mounts.
 func (m Machine) Do(ctx context.Context, c change.Change) error {
 	switch c := c.(type) {
 	case change.WriteFile:
@@ -22,6 +22,10 @@ func (m Machine) Do(ctx context.Context, c change.Change) error {
 		return explain(c.Path, makeDirs(c.Path, c.Mode.Perm()))
 	case change.Remove:
 		return remove(c)
+	case change.SetOwner:
+		return setOwner(c)
+	case change.SetAccounts:
+		return setAccounts(ctx, c)
 	case change.SetService:
 		return setService(ctx, c)
 	case change.Unmount:

@@ -18,6 +18,12 @@ type File struct {
 	Data    []byte
 	Mode    fs.FileMode // with fs.ModeDir for a folder
 	ModTime time.Time
+	UID     int
+	GID     int
+}
+
+func (f File) info(name string) change.FileInfo {
+	return change.FileInfo{Path: name, Mode: f.Mode, ModTime: f.ModTime, UID: f.UID, GID: f.GID}
 }
 
 // ReadFile returns a file's bytes.
@@ -42,7 +48,7 @@ func (w *World) Stat(_ context.Context, name string) (change.FileInfo, error) {
 	if !ok {
 		return change.FileInfo{}, notExist("stat", name)
 	}
-	return change.FileInfo{Path: path.Clean(name), Mode: f.Mode, ModTime: f.ModTime}, nil
+	return f.info(path.Clean(name)), nil
 }
 
 // ReadDir lists what is directly in a folder, in order of names.
@@ -60,10 +66,22 @@ func (w *World) ReadDir(_ context.Context, name string) ([]change.FileInfo, erro
 	var inside []change.FileInfo
 	for _, p := range slices.Sorted(maps.Keys(w.Files)) {
 		if p != name && path.Dir(p) == name {
-			inside = append(inside, change.FileInfo{Path: p, Mode: w.Files[p].Mode, ModTime: w.Files[p].ModTime})
+			inside = append(inside, w.Files[p].info(p))
 		}
 	}
 	return inside, nil
+}
+
+// Put makes a file or folder be there as it is given, with the folders above it.
+func (w *World) Put(name string, f File) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	name = path.Clean(name)
+	err := w.makeDirs(path.Dir(name), 0o755)
+	if err == nil {
+		w.Files[name] = f
+	}
+	return err
 }
 
 func (w *World) writeFile(c change.WriteFile) error {
@@ -71,14 +89,15 @@ func (w *World) writeFile(c change.WriteFile) error {
 	if err := w.makeDirs(path.Dir(name), 0o755); err != nil {
 		return err
 	}
-	mode := c.Mode
+	f := File{Mode: c.Mode}
 	if old, ok := w.Files[name]; ok {
 		if old.Mode.IsDir() {
 			return fmt.Errorf("write %s: is a directory", name)
 		}
-		mode = old.Mode
+		f = old
 	}
-	w.Files[name] = File{Data: slices.Clone(c.Data), Mode: mode, ModTime: w.Now()}
+	f.Data, f.ModTime = slices.Clone(c.Data), w.Now()
+	w.Files[name] = f
 	return nil
 }
 

@@ -97,6 +97,10 @@ func (w *World) Do(_ context.Context, c change.Change) error {
 		return w.makeDirs(path.Clean(c.Path), c.Mode)
 	case change.Remove:
 		w.remove(c)
+	case change.SetOwner:
+		return w.setOwner(c)
+	case change.SetAccounts:
+		return w.setAccounts(c)
 	case change.SetService:
 		w.setService(c)
 	case change.Unmount:

@@ -2,12 +2,16 @@ package preview
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"path"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/world/memory"
 )
 
 // Object reads what this preview "wrote", or else the real object. A cluster that would only
@@ -66,6 +70,10 @@ func (w *World) bring(ctx context.Context, c change.Change) error {
 			w.mark(membersRead)
 		}
 		return nil
+	case change.SetAccounts:
+		return w.bringFiles(ctx, c.PasswdFile(), c.GroupFile(), path.Join(c.Dir, "login.defs"))
+	case change.SetOwner:
+		return w.bringFiles(ctx, c.Path)
 	default:
 		return nil
 	}
@@ -77,6 +85,29 @@ func (w *World) bring(ctx context.Context, c change.Change) error {
 		return err
 	}
 	return w.over.Do(ctx, change.ApplyObject{Object: now, As: ref.As})
+}
+
+// bringFiles copies files, or folders without what is in them, from below with their modes and owners.
+func (w *World) bringFiles(ctx context.Context, names ...string) error {
+	for _, name := range names {
+		info, err := w.Stat(ctx, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		f := memory.File{Mode: info.Mode, ModTime: info.ModTime, UID: info.UID, GID: info.GID}
+		if !info.Mode.IsDir() {
+			if f.Data, err = w.ReadFile(ctx, name); err != nil {
+				return err
+			}
+		}
+		if err := w.over.Put(name, f); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // unborn tells whether an administrator's cluster would only come to life by this run: his

@@ -118,7 +118,8 @@ func (w *World) ReadFile(ctx context.Context, name string) ([]byte, error) {
 // Stat looks at what this preview "wrote", or else at the real file.
 func (w *World) Stat(ctx context.Context, name string) (change.FileInfo, error) {
 	info, err := w.over.Stat(ctx, name)
-	if err == nil && !info.Mode.IsDir() || w.isGone(name) {
+	given := w.has(change.SetOwner{Path: name}.Target())
+	if err == nil && (!info.Mode.IsDir() || given) || w.isGone(name) {
 		return info, err
 	}
 	real, rerr := w.World.Stat(ctx, name)

@@ -24,6 +24,16 @@ func TestFiles(t *testing.T) {
 	worldtest.Files(t, real.New(), folder(t))
 }
 
+func TestAccounts(t *testing.T) { worldtest.Accounts(t, real.New(), folder(t)) }
+
+func TestOwners(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("giving files away needs root")
+	}
+	worldtest.Owners(t, real.New(), folder(t))
+	worldtest.Trees(t, real.New(), folder(t))
+}
+
 func TestWaits(t *testing.T) { worldtest.Waits(t, real.New()) }
 
 func TestClock(t *testing.T) { worldtest.Clock(t, real.New()) }
@@ -66,6 +76,8 @@ func TestEveryKindHasItsPart(t *testing.T) {
 		"write":     change.WriteFile{Path: filepath.Join(file, "below")},
 		"directory": change.MakeDir{Path: file},
 		"rmdir":     change.Remove{Path: file, OnlyEmpty: true},
+		"chown":     change.SetOwner{Path: filepath.Join(file, "below")},
+		"passwd":    change.SetAccounts{Dir: file},
 		"umount2":   change.Unmount{Below: file, Flags: []string{"NONE"}},
 		"pull":      change.PullImage{Socket: "unix:///nonexistent/crio.sock"},
 		"remove":    change.RemoveContainers{Socket: "unix:///nonexistent/crio.sock"},

@@ -10,6 +10,13 @@ import (
 
 func TestFakeFiles(t *testing.T) { worldtest.Files(t, fake.New(), "/contract") }
 
+func TestFakeAccounts(t *testing.T) { worldtest.Accounts(t, fake.New(), "/contract") }
+
+func TestFakeOwners(t *testing.T) {
+	worldtest.Owners(t, fake.New(), "/contract")
+	worldtest.Trees(t, fake.New(), "/contract")
+}
+
 func TestFakeWaits(t *testing.T) { worldtest.Waits(t, fake.New()) }
 
 func TestFakeClock(t *testing.T) { worldtest.Clock(t, fake.New()) }

@@ -28,6 +28,8 @@ func machine() *fake.World {
 func changes(t *testing.T, w world.World) {
 	t.Helper()
 	t.Run("files", func(t *testing.T) { worldtest.Files(t, w, "/contract") })
+	t.Run("accounts", func(t *testing.T) { worldtest.Accounts(t, w, "/accounts") })
+	t.Run("owners", func(t *testing.T) { worldtest.Owners(t, w, "/owners") })
 	t.Run("services", func(t *testing.T) {
 		worldtest.Services(t, w, worldtest.Service{Unit: "contract", File: "/etc/contract"})
 	})

@@ -1,0 +1,39 @@
+// Package staticpod puts a component of the control plane where the kubelet runs it from.
+package staticpod
+
+import (
+	"context"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+	"kubeadm/internal/survey"
+)
+
+// Write writes the manifest of a component, patched by the user. In a rootless control plane it first makes the
+// component's user and gives him his files. Members are those of the etcd cluster that is joined; nil for a new one.
+func Write(ctx context.Context, e *flow.Env, n *node.Node, component string, members []change.Member) error {
+	if err := e.Do(ctx, manifest.Accounts(n)...); err != nil {
+		return err
+	}
+	host, patches, err := survey.Inputs(ctx, e.World, n)
+	if err != nil {
+		return err
+	}
+	host.Members = members
+	data, err := manifest.StaticPodFile(component, n, host, patches)
+	if err != nil {
+		return err
+	}
+	owners, err := manifest.Owners(component, n, host)
+	if err != nil {
+		return err
+	}
+	if err := e.Do(ctx, owners...); err != nil {
+		return manifest.OwnersHelp(component, n, err)
+	}
+	return e.Do(ctx,
+		change.MakeDir{Path: n.Paths.Manifests(), Mode: 0o700},
+		change.WriteFile{Path: n.Paths.Manifest(component), Data: data, Mode: 0o600})
+}

@@ -1,0 +1,103 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"kubeadm/test/nodes"
+)
+
+// TestS029_TheControlPlaneIsNotRoot makes two control planes whose components are users of their own, and asks the kernel
+// who runs what and whom files belong to.
+func TestS029_TheControlPlaneIsNotRoot(t *testing.T) {
+	s := &trio{site: site{Cluster: newCluster(t)}}
+	if err := s.raise(t.Context(), 2, 0); err != nil {
+		t.Fatal(err)
+	}
+	before := fingerprint(t, s.planes[1])
+	if err := s.start(t.Context(), nodes.Config{Cluster: "featureGates:\n  RootlessControlPlane: true"}); err != nil {
+		t.Fatal(err)
+	}
+	run(t, s.planes[1], planeCommand(ours, s)...)
+	vote(t, s.planes...)
+	for _, n := range s.planes {
+		t.Run(n.Name(), func(t *testing.T) {
+			testUsers(t, n)
+			testOwners(t, n)
+		})
+	}
+	again := run(t, s.cp, ours, "init", "--config", goodFile, "--upload-certs", "-v=1")
+	if strings.Contains(again, "] done: ") {
+		t.Errorf("what was there was made again:\n%s", again)
+	}
+	run(t, s.planes[1], ours, "reset", "--force")
+	clean(t, s.planes[1], before)
+}
+
+// testUsers waits until each component runs, and looks at its rights.
+func testUsers(t *testing.T, n *nodes.Node) {
+	const bindLowPorts = "0000000000000400"
+	readers := shell(t, n, "getent group kubeadm-sa-key-readers | cut -d: -f3")
+	for component, want := range map[string]struct{ user, groups, bound string }{
+		"etcd":                    {"kubeadm-etcd", "", strings.Repeat("0", 16)},
+		"kube-apiserver":          {"kubeadm-kas", readers, bindLowPorts},
+		"kube-controller-manager": {"kubeadm-kcm", readers, strings.Repeat("0", 16)},
+		"kube-scheduler":          {"kubeadm-ks", "", strings.Repeat("0", 16)},
+	} {
+		var pid string
+		await(t, component+" to run on "+n.Name(), time.Minute, func() error {
+			result, err := n.Run(t.Context(), "sh", "-c", "ps -eo pid=,args= | awk '$2 == \""+component+"\" {print $1}'")
+			if pid = strings.TrimSpace(result.Stdout); err == nil && (pid == "" || strings.Contains(pid, "\n")) {
+				err = fmt.Errorf("of it there are the processes %q", pid)
+			}
+			return err
+		})
+		if got := shell(t, n, "ps -o user:20=,group:20= -p "+pid); strings.Join(strings.Fields(got), " ") != want.user+" "+want.user {
+			t.Errorf("%s runs as %q, want %s", component, got, want.user)
+		}
+		fact := func(name string) string { return shell(t, n, "sed -n 's/^"+name+":\\s*//p' /proc/"+pid+"/status") }
+		if got := strings.Fields(fact("Groups")); want.groups != "" && !slices.Contains(got, want.groups) {
+			t.Errorf("%s is in the groups %q, want %q", component, got, want.groups)
+		}
+		if got := fact("CapBnd"); got != want.bound {
+			t.Errorf("%s can get the capabilities %s, want %s", component, got, want.bound)
+		}
+	}
+}
+
+// testOwners looks at whom files belong to that not everybody may read.
+func testOwners(t *testing.T, n *nodes.Node) {
+	for file, want := range map[string]string{
+		"/etc/kubernetes/pki/sa.key":                       "root:kubeadm-sa-key-readers 640",
+		"/etc/kubernetes/pki/sa.pub":                       "kubeadm-kas:kubeadm-kas 600",
+		"/etc/kubernetes/pki/apiserver.key":                "kubeadm-kas:kubeadm-kas 600",
+		"/etc/kubernetes/pki/apiserver-kubelet-client.key": "kubeadm-kas:kubeadm-kas 600",
+		"/etc/kubernetes/pki/front-proxy-client.key":       "kubeadm-kas:kubeadm-kas 600",
+		"/etc/kubernetes/pki/apiserver-etcd-client.key":    "kubeadm-kas:kubeadm-kas 600",
+		"/etc/kubernetes/pki/ca.key":                       "kubeadm-kcm:kubeadm-kcm 600",
+		"/etc/kubernetes/controller-manager.conf":          "kubeadm-kcm:kubeadm-kcm 600",
+		"/etc/kubernetes/scheduler.conf":                   "kubeadm-ks:kubeadm-ks 600",
+		"/etc/kubernetes/pki/etcd/server.key":              "kubeadm-etcd:kubeadm-etcd 600",
+		"/etc/kubernetes/pki/etcd/peer.key":                "kubeadm-etcd:kubeadm-etcd 600",
+		"/var/lib/etcd":                                    "kubeadm-etcd:kubeadm-etcd 700",
+		"/var/lib/etcd/member":                             "kubeadm-etcd:kubeadm-etcd 700",
+		"/etc/kubernetes/admin.conf":                       "root:root 600",
+		"/etc/kubernetes/pki/etcd/ca.key":                  "root:root 600",
+		"/etc/kubernetes/pki/front-proxy-ca.key":           "root:root 600",
+	} {
+		if got := run(t, n, "stat", "-c", "%U:%G %a", file); got != want {
+			t.Errorf("%s is %s, want %s", file, got, want)
+		}
+	}
+	if members := shell(t, n, "getent group kubeadm-sa-key-readers | cut -d: -f4"); members != "kubeadm-kas,kubeadm-kcm" {
+		t.Errorf("the readers of sa.key are %q", members)
+	}
+	if shells := shell(t, n, "getent passwd kubeadm-etcd kubeadm-kas kubeadm-kcm kubeadm-ks | cut -d: -f7 | sort -u"); shells != "/bin/false" {
+		t.Errorf("users of the control plane have the shells %q", shells)
+	}
+}

@@ -1,0 +1,77 @@
+package laws
+
+import (
+	"strings"
+	"sync"
+	"testing"
+
+	"kubeadm/internal/config"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/world/fake"
+	"kubeadm/internal/world/memory"
+)
+
+// unowned is a fresh machine that has users, none of them for components of a control plane.
+func unowned(testing.TB) *fake.World {
+	w := fake.New()
+	w.Files["/etc/passwd"] = memory.File{Data: []byte("root:x:0:0:root:/root:/bin/bash\n"), Mode: 0o644}
+	w.Files["/etc/group"] = memory.File{Data: []byte("root:x:0:\n"), Mode: 0o644}
+	return w
+}
+
+// demoted is such a machine when it has become a rootless control plane.
+func demoted(t testing.TB) *fake.World {
+	rootless.Do(func() {
+		s := subjects()[0]
+		s.machine, s.equip = unowned, equipRootless
+		rootless.machine = s.machine(t)
+		s.on(rootless.machine).succeed(t)
+		inUse(rootless.machine)
+	})
+	return rootless.machine.Clone()
+}
+
+// rootless is made once for all tests.
+var rootless struct {
+	sync.Once
+	machine *fake.World
+}
+
+func equipRootless(t testing.TB, e *flow.Env) error {
+	text := strings.Replace(initConfig, "networking:", "featureGates:\n  RootlessControlPlane: true\nnetworking:", 1)
+	return equipFirst(t, e, config.NewInitFlags(), text)
+}
+
+// Nobody but root and the component that needs it reads a key, and reset leaves no account behind.
+func TestARootlessControlPlaneOwnsWhatItReads(t *testing.T) {
+	w := demoted(t)
+	passwd := string(w.Files["/etc/passwd"].Data)
+	uids := make(map[string]int)
+	for _, name := range []string{"kubeadm-etcd", "kubeadm-kas", "kubeadm-kcm", "kubeadm-ks"} {
+		if !strings.Contains(passwd, "\n"+name+":x:10") {
+			t.Errorf("there is no system user %s:\n%s", name, passwd)
+		}
+		uids[name] = 100 + len(uids)
+	}
+	for file, owner := range map[string]string{
+		"pki/etcd/server.key": "kubeadm-etcd", "pki/etcd/peer.key": "kubeadm-etcd", "pki/apiserver.key": "kubeadm-kas",
+		"pki/apiserver-kubelet-client.key": "kubeadm-kas", "pki/front-proxy-client.key": "kubeadm-kas", "pki/sa.pub": "kubeadm-kas",
+		"pki/apiserver-etcd-client.key": "kubeadm-kas", "pki/ca.key": "kubeadm-kcm", "controller-manager.conf": "kubeadm-kcm",
+		"scheduler.conf": "kubeadm-ks", "admin.conf": "", "pki/front-proxy-ca.key": "", "pki/etcd/ca.key": "",
+	} {
+		f := w.Files["/etc/kubernetes/"+file]
+		if f.UID != uids[owner] || f.Mode.Perm() != 0o600 {
+			t.Errorf("%s belongs to %d with %v, want %d (%s)", file, f.UID, f.Mode, uids[owner], owner)
+		}
+	}
+	if f := w.Files["/etc/kubernetes/pki/sa.key"]; f.UID != 0 || f.GID != 104 || f.Mode != 0o640 {
+		t.Errorf("sa.key belongs to %d:%d with %v", f.UID, f.GID, f.Mode)
+	}
+	s := subjects()[3]
+	s.on(w).succeed(t)
+	for _, file := range []string{"/etc/passwd", "/etc/group"} {
+		if text := string(w.Files[file].Data); strings.Contains(text, "kubeadm-") {
+			t.Errorf("after the reset %s has:\n%s", file, text)
+		}
+	}
+}
