@@ -135,8 +135,13 @@ func pull(ctx context.Context, e *flow.Env, n *node.Node) error {
 	if err != nil {
 		return err
 	}
-	sayMissing(ctx, e, pulls)
 	rep := checks.NewReport(checks.ImagePull)
+	rt, err := e.World.Runtime(ctx, n.CRISocket)
+	if err != nil { // else each image would fail, and say the same
+		rep.Fail("mend what CRI names", "no image can be pulled: %v", err)
+		return pass(e, rep.Result(n.Ignore))
+	}
+	sayMissing(ctx, e, pulls)
 	err = Pull(ctx, e, pulls, n.PullSerially)
 	if stopped := context.Cause(ctx); stopped != nil {
 		return fmt.Errorf("stopped while pulling images: %w", stopped)
@@ -144,10 +149,8 @@ func pull(ctx context.Context, e *flow.Env, n *node.Node) error {
 	if err != nil {
 		rep.Fail("check the image names and the registry, or load the images into the container runtime by hand", "%v", err)
 	}
-	if rt, err := e.World.Runtime(ctx, n.CRISocket); err == nil {
-		if note := checks.SandboxNote(rt, images.Pause()); note != "" {
-			e.Warn("%s", note)
-		}
+	if note := checks.SandboxNote(rt, images.Pause()); note != "" {
+		e.Warn("%s", note)
 	}
 	return pass(e, rep.Result(n.Ignore))
 }

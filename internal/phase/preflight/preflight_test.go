@@ -125,6 +125,16 @@ func TestAnImageThatFailsMayBeIgnored(t *testing.T) {
 	}
 }
 
+func TestARuntimeThatDoesNotAnswerIsToldOnce(t *testing.T) {
+	a := machine()
+	a.Sockets = nil
+	a.node.Ignore = node.Ignore{"cri", "containerruntimeversion"}
+	err := a.run(t, preflight.Init)
+	if err == nil || strings.Count(err.Error(), "does not answer") != 1 || !strings.Contains(err.Error(), "[ERROR ImagePull]: no image can be pulled") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestAFailedSetKeepsTheNextFromRunning(t *testing.T) {
 	a := machine()
 	a.Info.UserID, a.Info.CPUs = 1000, 1
