@@ -103,13 +103,18 @@ func reachable(ctx context.Context, r change.Reader, address string) error {
 
 // readConfig reads the configuration file, if the user names one.
 func readConfig(ctx context.Context, r change.Reader, name string) (config.File, error) {
+	return readConfigOf(ctx, r, flag.Config, name)
+}
+
+// readConfigOf reads the configuration file that a flag names, if it was given.
+func readConfigOf(ctx context.Context, r change.Reader, by flag.Name, name string) (config.File, error) {
 	if name == "" {
 		return config.File{}, nil
 	}
 	data, err := r.ReadFile(ctx, name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return config.File{}, problem.New("", fmt.Errorf("there is no configuration file %s", name), "check the path given with --config")
+		return config.File{}, problem.New("", fmt.Errorf("there is no configuration file %s", name), fmt.Sprintf("check the path given with --%s", by))
 	case err != nil:
 		return config.File{}, fmt.Errorf("reading the configuration file: %w", err)
 	}

@@ -108,7 +108,7 @@ func urls(at *field.Path, list []string, secure bool) (errs field.ErrorList) {
 
 // exclusive asks that "all" stands alone.
 func exclusive(at *field.Path, checks []string) field.ErrorList {
-	if len(checks) > 1 && slices.Contains(checks, "all") {
+	if len(checks) > 1 && slices.ContainsFunc(checks, func(name string) bool { return strings.EqualFold(name, "all") }) {
 		return one(at, strings.Join(checks, ","), `"all" already means every check: name either "all" or single checks`)
 	}
 	return nil

@@ -28,6 +28,13 @@ type Facts struct {
 	AdminKubeconfig string
 }
 
+// given is all that a configuration is read and filled in from.
+type given struct {
+	file   File
+	common Common
+	facts  Facts
+}
+
 // Run is how to go about a command, beside what the command is to bring about.
 type Run struct {
 	DryRun     bool

@@ -38,10 +38,16 @@ func TestInitRefusesDocuments(t *testing.T) {
 	}{
 		"nothing in it": {"", []string{"it has no InitConfiguration or ClusterConfiguration of kubeadm.k8s.io/v1beta4"}},
 		"only others":   {joinHead, []string{"it has no InitConfiguration or ClusterConfiguration of kubeadm.k8s.io/v1beta4, only JoinConfiguration"}},
-		"a removed version": {"apiVersion: kubeadm.k8s.io/v1beta3\nkind: InitConfiguration\n", []string{
-			`document 1 (InitConfiguration) has apiVersion kubeadm.k8s.io/v1beta3, which is no longer read: convert the file to v1beta4 with "kubeadm config migrate --old-config FILE --new-config FILE" of kubeadm v1.36`}},
+		"a removed version": {"apiVersion: kubeadm.k8s.io/v1beta2\nkind: InitConfiguration\n", []string{
+			`document 1 (InitConfiguration) has apiVersion kubeadm.k8s.io/v1beta2, which is no longer read: convert the file with "kubeadm config migrate --old-config FILE --new-config FILE" of kubeadm v1.22, and of later ones until it is v1beta4`}},
+		"a version that is not settled": {"apiVersion: kubeadm.k8s.io/v1\nkind: InitConfiguration\n", []string{
+			`document 1 (InitConfiguration) has apiVersion kubeadm.k8s.io/v1, which is experimental: only "kubeadm config validate" and "kubeadm config migrate" with --allow-experimental-api read it; use kubeadm.k8s.io/v1beta4`}},
+		"a kind that its version does not have": {"apiVersion: kubeadm.k8s.io/v1beta3\nkind: ResetConfiguration\n", []string{
+			"document 1 (ResetConfiguration) has apiVersion kubeadm.k8s.io/v1beta3, which has no such kind: it came with kubeadm.k8s.io/v1beta4"}},
+		"a field that its version does not have": {"apiVersion: kubeadm.k8s.io/v1beta3\nkind: InitConfiguration\ndryRun: true\n", []string{
+			"document 1 (InitConfiguration): unknown field dryRun: there are apiVersion, bootstrapTokens, certificateKey, kind, localAPIEndpoint, nodeRegistration, patches, skipPhases"}},
 		"an older version": {"apiVersion: kubeadm.k8s.io/v1alpha1\nkind: MasterConfiguration\n", []string{
-			`document 1 (MasterConfiguration) has apiVersion kubeadm.k8s.io/v1alpha1, which is no longer read: convert the file to v1beta4 with "kubeadm config migrate --old-config FILE --new-config FILE" of kubeadm v1.11`}},
+			`document 1 (MasterConfiguration) has apiVersion kubeadm.k8s.io/v1alpha1, which is no longer read: convert the file with "kubeadm config migrate --old-config FILE --new-config FILE" of kubeadm v1.11, and of later ones until it is v1beta4`}},
 		"an unknown version": {"apiVersion: kubeadm.k8s.io/v9\nkind: InitConfiguration\n", []string{
 			"document 1 (InitConfiguration) has the unknown apiVersion kubeadm.k8s.io/v9: this kubeadm reads kubeadm.k8s.io/v1beta4"}},
 		"a component's other version": {initHead + "---\napiVersion: kubelet.config.k8s.io/v1alpha1\nkind: KubeletConfiguration\n", []string{
@@ -130,7 +136,7 @@ func TestFaultsNameTheFlag(t *testing.T) {
 		"gate":     {func(f *InitFlags) { f.FeatureGates = "Nope=true" }, `--feature-gates: unknown feature gate "Nope"`},
 		"version":  {func(f *InitFlags) { f.KubernetesVersion = "v1.20.0" }, `--kubernetes-version: kubeadm v1.37.1 does not deploy Kubernetes v1.20.0`},
 		"registry": {func(f *InitFlags) { f.ImageRepository = "https://r.example" }, `--image-repository: Invalid value: "https://r.example": must be a registry and a path`},
-		"checks":   {func(f *InitFlags) { f.IgnorePreflightErrors = []string{"ALL", "swap"} }, `--ignore-preflight-errors: Invalid value: "all,swap": "all" already means every check`},
+		"checks":   {func(f *InitFlags) { f.IgnorePreflightErrors = []string{"ALL", "swap"} }, `--ignore-preflight-errors: Invalid value: "ALL,swap": "all" already means every check`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			flags := NewInitFlags()

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"kubeadm/internal/config/strict"
 )
 
@@ -12,6 +14,11 @@ import (
 type File struct {
 	Name string
 	Data []byte
+
+	Experimental bool // also read versions of the API that are not settled yet
+	Deprecated   bool // do not warn of versions of the API that are on their way out
+
+	whole bool // all documents are read, by one reader or another
 }
 
 // Given tells whether there is a file.
@@ -28,9 +35,13 @@ func (f File) source() string {
 // target is a kind that a command reads, and where to store it.
 type target struct {
 	kind   string
-	into   any  // pointer to the struct
+	into   any  // pointer to the struct of v1beta4, or of the component
 	needed bool // at least one of the needed kinds must be there
 	found  bool
+
+	// What the document says and its kind in v1beta4 does not:
+	controlPlane *metav1.Duration // the limit for the control plane to become healthy
+	lost         []string         // a sentence each
 }
 
 // read stores the documents of the kinds that a command reads, and returns
@@ -43,25 +54,44 @@ func (f File) read(targets ...*target) (warnings []string, err error) {
 	var wrong faults
 	wrong.list = repeatedKinds(documents)
 	for _, d := range documents {
-		if err := checkVersion(d); err != nil {
+		if err := checkVersion(d, f.Experimental); err != nil {
 			wrong.add("%v", err)
 			continue
 		}
 		t := choose(d, targets)
 		if t == nil {
-			warnings = append(warnings, notUsed(d))
+			warnings = append(warnings, f.unused(d)...)
 			continue
 		}
 		t.found = true
-		misfits := d.Decode(t.into, others(t, targets)...)
+		misfits := t.decode(d, others(t, targets)...)
 		for _, text := range slices.Concat(misfits.Unknown, misfits.Wrong) {
 			wrong.add("%s: %s", d, text)
 		}
+		warnings = append(warnings, f.outdated(d, t)...)
 	}
 	if len(wrong.list) == 0 {
 		wrong.list = missing(documents, targets)
 	}
 	return warnings, wrong.err(f.source())
+}
+
+func (f File) unused(d strict.Document) []string {
+	if f.whole {
+		return nil
+	}
+	return []string{notUsed(d)}
+}
+
+// outdated warns of what comes with the version of a document.
+func (f File) outdated(d strict.Document, t *target) (warnings []string) {
+	if !f.Deprecated {
+		warnings = deprecated(d)
+	}
+	for _, text := range t.lost {
+		warnings = append(warnings, d.String()+": "+text)
+	}
+	return warnings
 }
 
 // others are the structs among which a field may belong that t does not have.

@@ -45,14 +45,15 @@ func fillName(r *v1beta4.NodeRegistrationOptions, hostname, flag string, at *fie
 
 func tidyName(name string) string { return strings.ToLower(strings.TrimSpace(name)) }
 
-// ignored is the union of the names of checks, in lower case.
-func ignored(lists ...[]string) []string {
-	var all []string
+// ignored is the union of the names of checks, as the user spells them. Case does not make a name another.
+func ignored(lists ...[]string) (all []string) {
 	for _, name := range slices.Concat(lists...) {
-		all = append(all, strings.ToLower(strings.TrimSpace(name)))
+		name = strings.TrimSpace(name)
+		if !slices.ContainsFunc(all, func(n string) bool { return strings.EqualFold(n, name) }) {
+			all = append(all, name)
+		}
 	}
-	slices.Sort(all)
-	return slices.Compact(all)
+	return all
 }
 
 // fillSocket finds the socket of the container runtime.

@@ -14,18 +14,23 @@ func Join(file File, flags JoinFlags, facts Facts) (node.Local, Run, error) {
 		return node.Local{}, run, err
 	}
 	run.choose(c.DryRun, c.SkipPhases, flags.Common)
-	wrong := faults{spoken: speaker(file, flags.Common, joinFields())}
-	wrong.fields(v1beta4.KindJoin, fillNode(&c.NodeRegistration, facts, flags.Common, &run))
-	if c.ControlPlane != nil {
-		at := field.NewPath("controlPlane", "localAPIEndpoint")
-		wrong.fields(v1beta4.KindJoin, fillAddress(&c.ControlPlane.LocalAPIEndpoint, facts.Addresses, at))
-		c.NodeRegistration.Taints = controlPlaneTaints(c.NodeRegistration.Taints)
-	}
-	wrong.fields(v1beta4.KindJoin, checkJoin(c))
-	if err := wrong.err(file.source()); err != nil {
+	if err := completeJoin(c, given{file, flags.Common, facts}, &run); err != nil {
 		return node.Local{}, run, err
 	}
 	return joinLocal(c, flags, facts), run, nil
+}
+
+// completeJoin puts in what depends on the machine, and checks all.
+func completeJoin(c *v1beta4.JoinConfiguration, from given, run *Run) error {
+	wrong := faults{spoken: speaker(from.file, from.common, joinFields())}
+	wrong.fields(v1beta4.KindJoin, fillNode(&c.NodeRegistration, from.facts, from.common, run))
+	if c.ControlPlane != nil {
+		at := field.NewPath("controlPlane", "localAPIEndpoint")
+		wrong.fields(v1beta4.KindJoin, fillAddress(&c.ControlPlane.LocalAPIEndpoint, from.facts.Addresses, at))
+		c.NodeRegistration.Taints = controlPlaneTaints(c.NodeRegistration.Taints)
+	}
+	wrong.fields(v1beta4.KindJoin, checkJoin(c))
+	return wrong.err(from.file.source())
 }
 
 func readJoin(file File, flags JoinFlags, facts Facts) (*v1beta4.JoinConfiguration, Run, error) {

@@ -213,7 +213,7 @@ func TestJoinedRefuses(t *testing.T) {
 		want   string
 	}{
 		"nothing":      {func(s *Stored) { s.Cluster = "" }, "ConfigMap kube-system/kubeadm-config holds no ClusterConfiguration"},
-		"old":          {func(s *Stored) { s.Cluster = strings.ReplaceAll(s.Cluster, "v1beta4", "v1beta3") }, "which is no longer read"},
+		"old":          {func(s *Stored) { s.Cluster = strings.ReplaceAll(s.Cluster, "v1beta4", "v1beta2") }, "which is no longer read"},
 		"too old":      {func(s *Stored) { s.Cluster = strings.ReplaceAll(s.Cluster, "v1.37.1", "v1.30.0") }, "kubernetesVersion: kubeadm v1.37.1 does not deploy Kubernetes v1.30.0"},
 		"wrong type":   {func(s *Stored) { s.Cluster += "clusterName: [1]\n" }, "ConfigMap kube-system/kubeadm-config: clusterName: must be text, not a list"},
 		"no algorithm": {func(s *Stored) { s.Cluster = strings.ReplaceAll(s.Cluster, "ECDSA-P256", "DSA") }, `encryptionAlgorithm: unknown key algorithm "DSA"`},

@@ -111,10 +111,10 @@ func load(kept keptAs, into any, warnings *[]string) error {
 			continue
 		}
 		found = true
-		if err := checkVersion(d); err != nil {
+		if err := checkVersion(d, false); err != nil {
 			return fmt.Errorf("%s: %w", source, err)
 		}
-		misfits := d.Decode(into)
+		misfits := (&target{kind: kept.kind, into: into}).decode(d)
 		for _, text := range misfits.Unknown {
 			*warnings = append(*warnings, source+": "+text)
 		}

@@ -2,6 +2,8 @@ package config
 
 import (
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,7 +22,7 @@ func localOf(r *v1beta4.NodeRegistrationOptions, t *v1beta4.Timeouts, facts Fact
 		KubeletArgs:  args(r.KubeletExtraArgs),
 		PullPolicy:   r.ImagePullPolicy,
 		PullSerially: r.ImagePullSerial == nil || *r.ImagePullSerial,
-		Ignore:       node.Ignore(r.IgnorePreflightErrors),
+		Ignore:       ignore(r.IgnorePreflightErrors),
 		Paths:        node.DefaultPaths(),
 		Timeouts:     timeouts(t),
 	}
@@ -47,6 +49,15 @@ func length(d *metav1.Duration) time.Duration {
 		return 0
 	}
 	return d.Duration
+}
+
+func ignore(checks []string) node.Ignore {
+	var all node.Ignore
+	for _, name := range checks {
+		all = append(all, strings.ToLower(name))
+	}
+	slices.Sort(all)
+	return all
 }
 
 func directory(p *v1beta4.Patches) string {

@@ -9,26 +9,41 @@ import (
 
 // Reset is what of this machine is to be taken back, and how.
 func Reset(file File, flags ResetFlags, facts Facts) (node.Reset, Run, error) {
+	c, run, err := readReset(file, flags)
+	if err != nil {
+		return node.Reset{}, run, err
+	}
+	run.choose(c.DryRun, c.SkipPhases, flags.Common)
+	if err := completeReset(c, given{file, flags.Common, facts}, &run); err != nil {
+		return node.Reset{}, run, err
+	}
+	return resetOf(c, facts), run, nil
+}
+
+// readReset is the document with the defaults that need no look at the machine.
+func readReset(file File, flags ResetFlags) (*v1beta4.ResetConfiguration, Run, error) {
 	var run Run
 	c := flags.document()
 	if file.Given() {
 		c = v1beta4.ResetConfiguration{}
-		warnings, err := file.read(&target{kind: v1beta4.KindReset, into: &c, needed: true})
-		run.warn(warnings...)
+		file.Experimental = true // The kind is the same in all versions.
+		var err error
+		run.Warnings, err = file.read(&target{kind: v1beta4.KindReset, into: &c, needed: true})
 		if err != nil {
-			return node.Reset{}, run, err
+			return nil, run, err
 		}
 	}
 	c.Default()
-	run.choose(c.DryRun, c.SkipPhases, flags.Common)
-	c.IgnorePreflightErrors = ignored(c.IgnorePreflightErrors, flags.IgnorePreflightErrors)
-	wrong := faults{spoken: speaker(file, flags.Common, resetFields())}
-	wrong.fields(v1beta4.KindReset, fillSocket(&c.CRISocket, facts.Runtimes, field.NewPath("criSocket"), &run))
-	wrong.fields(v1beta4.KindReset, checkReset(&c))
-	if err := wrong.err(file.source()); err != nil {
-		return node.Reset{}, run, err
-	}
-	return resetOf(&c, facts), run, nil
+	return &c, run, nil
+}
+
+// completeReset puts in what depends on the machine, and checks all.
+func completeReset(c *v1beta4.ResetConfiguration, from given, run *Run) error {
+	c.IgnorePreflightErrors = ignored(c.IgnorePreflightErrors, from.common.IgnorePreflightErrors)
+	wrong := faults{spoken: speaker(from.file, from.common, resetFields())}
+	wrong.fields(v1beta4.KindReset, fillSocket(&c.CRISocket, from.facts.Runtimes, field.NewPath("criSocket"), run))
+	wrong.fields(v1beta4.KindReset, checkReset(c))
+	return wrong.err(from.file.source())
 }
 
 func resetOf(c *v1beta4.ResetConfiguration, facts Facts) node.Reset {
@@ -37,7 +52,7 @@ func resetOf(c *v1beta4.ResetConfiguration, facts Facts) node.Reset {
 			Name:      tidyName(facts.Hostname),
 			Hostname:  tidyName(facts.Hostname),
 			CRISocket: c.CRISocket,
-			Ignore:    node.Ignore(c.IgnorePreflightErrors),
+			Ignore:    ignore(c.IgnorePreflightErrors),
 			Paths:     node.DefaultPaths(),
 			Timeouts:  timeouts(c.Timeouts),
 		},

@@ -58,3 +58,14 @@ func helps() map[Name]string {
 		VModule:                  "Verbosity of single source files for what libraries log, \"pattern=N,...\"",
 	}
 }
+
+// fileHelps are those of the flags of commands that print or rewrite configuration files.
+func fileHelps() map[Name]string {
+	return map[Name]string{
+		AllowDeprecatedAPI:   "Do not warn of versions of the configuration API that are on their way out",
+		AllowExperimentalAPI: "Also read versions of the configuration API that are not settled yet",
+		ComponentConfigs:     "Kinds of component configurations to add: KubeletConfiguration, KubeProxyConfiguration",
+		NewConfig:            "File to write; standard output if it is left out",
+		OldConfig:            "File to convert",
+	}
+}

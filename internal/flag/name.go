@@ -60,4 +60,9 @@ const (
 	ValidityPeriod           Name = "validity-period"
 	Verbosity                Name = "v"
 	VModule                  Name = "vmodule"
+	AllowDeprecatedAPI       Name = "allow-deprecated-api"
+	AllowExperimentalAPI     Name = "allow-experimental-api"
+	ComponentConfigs         Name = "component-configs"
+	NewConfig                Name = "new-config"
+	OldConfig                Name = "old-config"
 )

@@ -14,6 +14,9 @@ type Spec struct {
 func Of(name Name) Spec {
 	help, ok := helps()[name]
 	if !ok {
+		help, ok = fileHelps()[name]
+	}
+	if !ok {
 		panic("flag: no help for --" + string(name))
 	}
 	return Spec{Name: name, Short: letters()[name], Help: strings.TrimSpace(help), Deprecated: replaced()[name]}

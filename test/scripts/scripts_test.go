@@ -66,6 +66,8 @@ func commands() map[string]command {
 		"machine": alter,   // what is special about the machine
 		"file":    file,    // the machine has a file; ! if not
 		"lose":    lose,    // the machine loses files
+		"keep":    keep,    // the machine gets a file with what was said last on standard output
+		"fetch":   fetch,   // the script gets a file of the machine, and says its mode
 	}
 }
 
@@ -165,6 +167,16 @@ func lose(ts *testscript.TestScript, _ bool, args []string) {
 	for _, name := range args {
 		delete(of(ts).world.Files, name)
 	}
+}
+
+func keep(ts *testscript.TestScript, _ bool, args []string) {
+	of(ts).world.Files[args[0]] = memory.File{Data: []byte(ts.ReadFile("stdout")), Mode: 0o644}
+}
+
+func fetch(ts *testscript.TestScript, _ bool, args []string) {
+	f := of(ts).world.Files[args[0]]
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), f.Data, 0o600))
+	fmt.Fprintf(ts.Stdout(), "mode %o\n", f.Mode.Perm())
 }
 
 func files(w *fake.World) func(func(string) bool) {

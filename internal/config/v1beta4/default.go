@@ -115,6 +115,20 @@ func (c *ResetConfiguration) Default() {
 	defaultTimeouts(&c.Timeouts)
 }
 
+// Default fills in what the user left out.
+func (c *UpgradeConfiguration) Default() {
+	c.TypeMeta = metav1.TypeMeta{APIVersion: APIVersion, Kind: KindUpgrade}
+	for _, checks := range []*UpgradeChecks{&c.Apply.UpgradeChecks, &c.Node.UpgradeChecks, &c.Plan.UpgradeChecks} {
+		orPointer(&checks.EtcdUpgrade, true)
+	}
+	for _, steps := range []*UpgradeSteps{&c.Apply.UpgradeSteps, &c.Node.UpgradeSteps} {
+		orPointer(&steps.CertificateRenewal, true)
+		or(&steps.ImagePullPolicy, corev1.PullIfNotPresent)
+		orPointer(&steps.ImagePullSerial, true)
+	}
+	defaultTimeouts(&c.Timeouts)
+}
+
 func (e *APIEndpoint) defaults() { or(&e.BindPort, DefaultBindPort) }
 
 func (n *NodeRegistrationOptions) defaults() {

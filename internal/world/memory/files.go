@@ -104,7 +104,7 @@ func (w *World) writeFile(c change.WriteFile) error {
 func (w *World) makeDirs(name string, mode fs.FileMode) error {
 	if f, ok := w.Files[name]; ok && !f.Mode.IsDir() {
 		return fmt.Errorf("%s is in the way: it is not a directory", name)
-	} else if ok || name == "/" {
+	} else if ok || name == "/" || name == "." {
 		return nil
 	}
 	if err := w.makeDirs(path.Dir(name), mode); err != nil {

@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/config"
+	"kubeadm/internal/flag"
+	"kubeadm/internal/problem"
+)
+
+func (p *program) configMigrate() *cobra.Command {
+	var from, to string
+	var experimental bool
+	c := &cobra.Command{
+		Use:   "migrate",
+		Short: "Rewrite a configuration file in the current version of the API",
+		Long: `Rewrite a configuration file in the current version of the API, kubeadm.k8s.io/v1beta4, which all commands read.
+Files of kubeadm.k8s.io/v1beta3 are read as well. What is written is what the commands would go by: with all
+defaults in it, and the name, the address and the container runtime of this machine where the file names none.
+
+Configurations of components are checked and not written: they keep their form.`,
+		Example: `  kubeadm config migrate --old-config old.yaml --new-config kubeadm.yaml`,
+		Args:    known,
+		RunE: func(c *cobra.Command, _ []string) error {
+			text, err := p.migrated(c, from, experimental)
+			if err != nil {
+				return err
+			}
+			if to == "" {
+				_, err := p.Out.Write(text)
+				return err
+			}
+			// A configuration can hold tokens and keys.
+			return p.World().Do(c.Context(), change.WriteFile{Path: to, Data: text, Mode: 0o600, Secret: true})
+		},
+	}
+	values{flag.OldConfig: &from, flag.NewConfig: &to, flag.AllowExperimentalAPI: &experimental}.bind(c.Flags())
+	return c
+}
+
+// migrated is the file's documents in the current version of the API.
+func (p *program) migrated(c *cobra.Command, name string, experimental bool) ([]byte, error) {
+	file, err := p.named(c, flag.OldConfig, name)
+	if err != nil {
+		return nil, err
+	}
+	file.Experimental, file.Deprecated = experimental, true
+	facts, err := p.facts(c.Context(), p.World(), true)
+	if err != nil {
+		return nil, err
+	}
+	documents, how, err := config.Migrate(file, facts)
+	warn(p.text(false), how.Warnings)
+	if err != nil {
+		return nil, err
+	}
+	var text bytes.Buffer
+	err = writeYAML(&text, documents)
+	return text.Bytes(), err
+}
+
+// named reads the configuration file that the flag must name.
+func (p *program) named(c *cobra.Command, by flag.Name, name string) (config.File, error) {
+	if name == "" {
+		return config.File{}, problem.New("", fmt.Errorf("--%s is missing", by), fmt.Sprintf("name a configuration file with --%s", by))
+	}
+	return readConfigOf(c.Context(), p.World(), by, name)
+}

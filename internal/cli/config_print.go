@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"kubeadm/internal/config"
+	"kubeadm/internal/flag"
+)
+
+func (p *program) configPrint() *cobra.Command {
+	return group("print", "Print configuration files to begin with",
+		p.printInit(),
+		p.printExample("join-defaults", "join", func(c *cobra.Command) ([]any, error) {
+			host, err := p.World().Host(c.Context())
+			return config.ExampleJoin(host.Hostname), err
+		}),
+		p.printExample("reset-defaults", "reset", func(*cobra.Command) ([]any, error) { return config.ExampleReset(), nil }),
+		p.printExample("upgrade-defaults", "upgrade", func(*cobra.Command) ([]any, error) { return config.ExampleUpgrade(), nil }))
+}
+
+func (p *program) printInit() *cobra.Command {
+	var components []string
+	c := p.printExample("init-defaults", "init", func(*cobra.Command) ([]any, error) {
+		tool, err := p.tool()
+		if err != nil {
+			return nil, err
+		}
+		return config.ExampleInit(tool, components)
+	})
+	values{flag.ComponentConfigs: &components}.bind(c.Flags())
+	return c
+}
+
+// printExample is a command that prints what a command can go by.
+func (p *program) printExample(use, command string, documents func(*cobra.Command) ([]any, error)) *cobra.Command {
+	return &cobra.Command{
+		Use:   use,
+		Short: "Print a configuration file for " + command + " with every default in it",
+		Long: "Print a configuration file for \"kubeadm " + command + `" with every default in it.
+Values that nobody can know ahead, such as a token or an address, are examples: put your own in their place,
+and leave out what is to stay at its default.`,
+		Example: "  kubeadm config print " + use + " >kubeadm.yaml",
+		Args:    known,
+		RunE: func(c *cobra.Command, _ []string) error {
+			all, err := documents(c)
+			if err != nil {
+				return err
+			}
+			return writeYAML(p.Out, all)
+		},
+	}
+}

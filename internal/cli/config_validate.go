@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"kubeadm/internal/config"
+	"kubeadm/internal/flag"
+)
+
+func (p *program) configValidate() *cobra.Command {
+	var name string
+	var deprecated, experimental bool
+	c := &cobra.Command{
+		Use:   "validate",
+		Short: "Check a configuration file",
+		Long: `Check a configuration file as the commands would that go by it, and say "ok" if all is well. Else every
+fault is told, by the field it is in.`,
+		Example: `  kubeadm config validate --config kubeadm.yaml`,
+		Args:    known,
+		RunE: func(c *cobra.Command, _ []string) error {
+			file, err := p.named(c, flag.Config, name)
+			if err != nil {
+				return err
+			}
+			file.Deprecated, file.Experimental = deprecated, experimental
+			return p.validate(c, file)
+		},
+	}
+	values{flag.Config: &name, flag.AllowDeprecatedAPI: &deprecated, flag.AllowExperimentalAPI: &experimental}.bind(c.Flags())
+	return c
+}
+
+func (p *program) validate(c *cobra.Command, file config.File) error {
+	facts, err := p.facts(c.Context(), p.World(), false)
+	if err != nil {
+		return err
+	}
+	_, how, err := config.Migrate(file, facts)
+	warn(p.text(false), how.Warnings)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(p.Out, "ok")
+	return err
+}

@@ -1,0 +1,67 @@
+package config
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubeadm/internal/config/strict"
+	v1 "kubeadm/internal/config/v1"
+	"kubeadm/internal/config/v1beta3"
+	"kubeadm/internal/config/v1beta4"
+)
+
+// decode stores the document as v1beta4 has it, whichever version it is of. The others are structs
+// among which a field may belong that this one does not have.
+func (t *target) decode(d strict.Document, others ...any) strict.Misfits {
+	if d.Group() == v1beta4.Group && d.Version() == v1beta3.Version {
+		return t.decodeOld(d)
+	}
+	if d.Group() == v1beta4.Group && d.Version() == v1.Version {
+		lowered, lost, wrong := v1.Lower(d)
+		if len(wrong) > 0 {
+			return strict.Misfits{Wrong: wrong}
+		}
+		d, t.lost = lowered, lost
+	}
+	return d.Decode(t.into, others...)
+}
+
+func (t *target) decodeOld(d strict.Document) strict.Misfits {
+	switch into := t.into.(type) {
+	case *v1beta4.InitConfiguration:
+		return convert(d, into, (*v1beta3.InitConfiguration).Convert)
+	case *v1beta4.JoinConfiguration:
+		return convert(d, into, (*v1beta3.JoinConfiguration).Convert)
+	case *v1beta4.ClusterConfiguration:
+		return convert(d, into, func(old *v1beta3.ClusterConfiguration) v1beta4.ClusterConfiguration {
+			t.controlPlane = old.APIServer.TimeoutForControlPlane
+			return old.Convert()
+		})
+	}
+	return strict.Misfits{Wrong: []string{fmt.Sprintf("%s has no %s", v1beta3.APIVersion, d.Kind)}}
+}
+
+// convert reads a document as it was written and stores what becomes of it.
+func convert[Old, New any](d strict.Document, into *New, to func(*Old) New) strict.Misfits {
+	old := new(Old)
+	misfits := d.Decode(old)
+	if len(misfits.Wrong) == 0 {
+		*into = to(old)
+	}
+	return misfits
+}
+
+// limit is the time limit for the control plane, which v1beta3 had in the ClusterConfiguration.
+// The InitConfiguration's own goes first.
+func limit(c *v1beta4.InitConfiguration, controlPlane *metav1.Duration) {
+	if controlPlane == nil {
+		return
+	}
+	if c.Timeouts == nil {
+		c.Timeouts = &v1beta4.Timeouts{}
+	}
+	if c.Timeouts.ControlPlaneComponentHealthCheck == nil {
+		c.Timeouts.ControlPlaneComponentHealthCheck = controlPlane
+	}
+}

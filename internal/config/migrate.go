@@ -1,0 +1,119 @@
+package config
+
+import (
+	"errors"
+	"slices"
+
+	proxyconfig "k8s.io/kube-proxy/config/v1alpha1"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+
+	"kubeadm/internal/config/strict"
+	"kubeadm/internal/config/v1beta4"
+)
+
+// Migrate reads all that is in a file, in whichever versions of the API, fills it in as the commands would
+// that go by it, and checks it. The results are pointers to documents of v1beta4 in the order in which they are
+// written; component configurations are checked but not among them. Documents that nothing reads are faults.
+func Migrate(file File, facts Facts) (documents []any, run Run, err error) {
+	file.whole = true
+	kinds, err := file.kinds()
+	if err != nil {
+		return nil, run, err
+	}
+	var errs []error
+	for _, r := range readers() {
+		if !r.concerns(kinds) {
+			continue
+		}
+		read, how, err := r.read(file, facts)
+		documents, errs = append(documents, read...), append(errs, err)
+		run.warn(how.Warnings...)
+	}
+	if !readers()[0].concerns(kinds) { // else init's has read them
+		errs = append(errs, file.checkComponents())
+	}
+	return documents, run, errors.Join(errs...)
+}
+
+// reader reads the documents that one command goes by.
+type reader struct {
+	kinds []string // any of these is enough
+	read  func(File, Facts) ([]any, Run, error)
+}
+
+// concerns tells whether one of its kinds is there.
+func (r reader) concerns(kinds []string) bool {
+	return slices.ContainsFunc(r.kinds, func(kind string) bool { return slices.Contains(kinds, kind) })
+}
+
+// readers are in the order in which documents are written. The first is init's.
+func readers() []reader {
+	return []reader{
+		{[]string{v1beta4.KindInit, v1beta4.KindCluster}, migrateInit},
+		{[]string{v1beta4.KindJoin}, migrateJoin},
+		{[]string{v1beta4.KindReset}, migrateReset},
+		{[]string{v1beta4.KindUpgrade}, func(file File, _ Facts) ([]any, Run, error) {
+			c, run, err := readUpgrade(file)
+			return []any{c}, run, err
+		}},
+	}
+}
+
+// checkComponents asks whether the configurations of components can be read.
+func (f File) checkComponents() error {
+	_, err := f.read(&target{kind: kindKubelet, into: &kubeletconfig.KubeletConfiguration{}}, &target{kind: kindProxy, into: &proxyconfig.KubeProxyConfiguration{}})
+	return err
+}
+
+// kinds lists what is in the file, and refuses what nothing reads.
+func (f File) kinds() (kinds []string, err error) {
+	documents, err := strict.Split(f.Data)
+	if err != nil {
+		return nil, errors.New(f.source() + ": " + err.Error())
+	}
+	var wrong faults
+	for _, d := range documents {
+		switch err := checkVersion(d, f.Experimental); {
+		case err != nil:
+			wrong.add("%v", err)
+		case !ours(d):
+			wrong.add("%s of %s is nothing that kubeadm reads%s", d, d.APIVersion, meant(d))
+		}
+		kinds = append(kinds, d.Kind)
+	}
+	return kinds, wrong.err(f.source())
+}
+
+func migrateInit(file File, facts Facts) ([]any, Run, error) {
+	in, run, err := readInit(file, NewInitFlags())
+	if err != nil {
+		return nil, run, err
+	}
+	in.fill(facts, Common{}, &run)
+	in.check()
+	if _, err := in.resolve(facts, &run); err != nil {
+		return nil, run, err
+	}
+	in.fillComponents(&run)
+	tokens, err := bootstrapTokens(in.init.BootstrapTokens, facts.Random)
+	for i, t := range tokens {
+		in.init.BootstrapTokens[i].Token = t.String()
+	}
+	return []any{&in.init, &in.cluster}, run, err
+}
+
+func migrateJoin(file File, facts Facts) ([]any, Run, error) {
+	c, run, err := readJoin(file, NewJoinFlags(), facts)
+	if err != nil {
+		return nil, run, err
+	}
+	return []any{c}, run, completeJoin(c, given{file: file, facts: facts}, &run)
+}
+
+func migrateReset(file File, facts Facts) ([]any, Run, error) {
+	c, run, err := readReset(file, NewResetFlags())
+	if err != nil {
+		return nil, run, err
+	}
+	return []any{c}, run, completeReset(c, given{file: file, facts: facts}, &run)
+}

@@ -1,0 +1,80 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	proxyconfig "k8s.io/kube-proxy/config/v1alpha1"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+
+	"kubeadm/internal/config/v1beta4"
+	"kubeadm/internal/release"
+)
+
+// What stands in examples where no default could: a reader is to put his own in its place.
+const (
+	exampleToken    = "abcdef.0123456789abcdef"
+	exampleAddress  = "1.2.3.4"
+	exampleName     = "node"
+	exampleEndpoint = "kube-apiserver:6443"
+)
+
+// ComponentKinds are the component configurations that examples can have.
+func ComponentKinds() []string { return []string{kindProxy, kindKubelet} }
+
+// ExampleInit are the documents that init goes by, with every default in them and with those of the components
+// that are asked for by their kinds. Like all examples, they are pointers to structs to be written as YAML.
+func ExampleInit(tool release.Tool, components []string) ([]any, error) {
+	init := &v1beta4.InitConfiguration{
+		BootstrapTokens:  []v1beta4.BootstrapToken{{Token: exampleToken}},
+		LocalAPIEndpoint: v1beta4.APIEndpoint{AdvertiseAddress: exampleAddress},
+		NodeRegistration: v1beta4.NodeRegistrationOptions{Name: exampleName, CRISocket: defaultSocket},
+	}
+	cluster := &v1beta4.ClusterConfiguration{KubernetesVersion: tool.Line() + ".0"}
+	init.Default()
+	cluster.Default()
+	documents := []any{init, cluster}
+	for _, kind := range components {
+		if !slices.Contains(ComponentKinds(), kind) {
+			return nil, fmt.Errorf("there is no component configuration of kind %q: name %s", kind, strings.Join(ComponentKinds(), " or "))
+		}
+	}
+	if slices.Contains(components, kindKubelet) {
+		k := &kubeletconfig.KubeletConfiguration{}
+		fillKubelet(k, cluster)
+		documents = append(documents, k)
+	}
+	if slices.Contains(components, kindProxy) {
+		p := &proxyconfig.KubeProxyConfiguration{}
+		fillProxy(p, cluster, exampleAddress)
+		documents = append(documents, p)
+	}
+	return documents, nil
+}
+
+// ExampleJoin is a document that join of this machine could go by.
+func ExampleJoin(hostname string) []any {
+	c := &v1beta4.JoinConfiguration{
+		Discovery: v1beta4.Discovery{BootstrapToken: &v1beta4.BootstrapTokenDiscovery{
+			APIServerEndpoint: exampleEndpoint, Token: exampleToken, UnsafeSkipCAVerification: true,
+		}},
+		NodeRegistration: v1beta4.NodeRegistrationOptions{Name: tidyName(hostname), CRISocket: defaultSocket},
+	}
+	c.Default()
+	return []any{c}
+}
+
+// ExampleReset is a document that reset could go by.
+func ExampleReset() []any {
+	c := &v1beta4.ResetConfiguration{CRISocket: defaultSocket}
+	c.Default()
+	return []any{c}
+}
+
+// ExampleUpgrade is a document that the commands below upgrade could go by.
+func ExampleUpgrade() []any {
+	c := &v1beta4.UpgradeConfiguration{}
+	c.Default()
+	return []any{c}
+}

@@ -1,0 +1,50 @@
+package config
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"kubeadm/internal/config/v1beta4"
+)
+
+// readUpgrade reads an UpgradeConfiguration, fills it in and checks it.
+func readUpgrade(file File) (*v1beta4.UpgradeConfiguration, Run, error) {
+	var run Run
+	c := &v1beta4.UpgradeConfiguration{}
+	var err error
+	run.Warnings, err = file.read(&target{kind: v1beta4.KindUpgrade, into: c, needed: true})
+	if err != nil {
+		return nil, run, err
+	}
+	c.Default()
+	for _, checks := range []*v1beta4.UpgradeChecks{&c.Apply.UpgradeChecks, &c.Node.UpgradeChecks, &c.Plan.UpgradeChecks} {
+		checks.IgnorePreflightErrors = ignored(checks.IgnorePreflightErrors)
+	}
+	wrong := faults{spoken: speaker(file, Common{}, nil)}
+	wrong.fields(v1beta4.KindUpgrade, checkUpgrade(c))
+	return c, run, wrong.err(file.source())
+}
+
+func checkUpgrade(c *v1beta4.UpgradeConfiguration) field.ErrorList {
+	apply, node, plan := field.NewPath("apply"), field.NewPath("node"), field.NewPath("plan")
+	return slices.Concat(
+		upgradeChecks(apply, &c.Apply.UpgradeChecks), upgradeSteps(apply, &c.Apply.UpgradeSteps),
+		upgradeChecks(node, &c.Node.UpgradeChecks), upgradeSteps(node, &c.Node.UpgradeSteps),
+		upgradeChecks(plan, &c.Plan.UpgradeChecks),
+	)
+}
+
+func upgradeChecks(at *field.Path, c *v1beta4.UpgradeChecks) field.ErrorList {
+	return exclusive(at.Child("ignorePreflightErrors"), c.IgnorePreflightErrors)
+}
+
+func upgradeSteps(at *field.Path, s *v1beta4.UpgradeSteps) field.ErrorList {
+	errs := among(at.Child("imagePullPolicy"), string(s.ImagePullPolicy),
+		string(corev1.PullAlways), string(corev1.PullIfNotPresent), string(corev1.PullNever))
+	if s.Patches != nil {
+		errs = append(errs, absolute(at.Child("patches", "directory"), s.Patches.Directory)...)
+	}
+	return errs
+}

@@ -1,0 +1,145 @@
+package v1beta3
+
+import (
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubeadm/internal/config/v1beta4"
+)
+
+// ClusterConfiguration is what all nodes agree on.
+type ClusterConfiguration struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// APIServer is what the user adds to kube-apiserver.
+	APIServer APIServer `json:"apiServer,omitempty"`
+	// CertificatesDir is the folder of keys and certificates.
+	CertificatesDir string `json:"certificatesDir,omitempty"`
+	// ClusterName labels the cluster in kubeconfigs.
+	ClusterName string `json:"clusterName,omitempty"`
+	// ControllerManager is what the user adds to kube-controller-manager.
+	ControllerManager ControlPlaneComponent `json:"controllerManager,omitempty"`
+	// ControlPlaneEndpoint is the host[:port] that all control planes share.
+	ControlPlaneEndpoint string `json:"controlPlaneEndpoint,omitempty"`
+	// DNS is the CoreDNS add-on.
+	DNS DNS `json:"dns,omitempty"`
+	// Etcd says where the state of the cluster lives.
+	Etcd Etcd `json:"etcd,omitempty"`
+	// FeatureGates switch kubeadm's own features.
+	FeatureGates map[string]bool `json:"featureGates,omitempty"`
+	// ImageRepository is the registry prefix of images.
+	ImageRepository string `json:"imageRepository,omitempty"`
+	// KubernetesVersion is a version or a label.
+	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
+	// Networking names the address ranges and the DNS domain.
+	Networking v1beta4.Networking `json:"networking,omitempty"`
+	// Scheduler is what the user adds to kube-scheduler.
+	Scheduler ControlPlaneComponent `json:"scheduler,omitempty"`
+}
+
+// ControlPlaneComponent is what a user adds to one component.
+type ControlPlaneComponent struct {
+	// ExtraArgs replace built-in arguments of the same name.
+	ExtraArgs map[string]string `json:"extraArgs,omitempty"`
+	// ExtraVolumes are paths of the host that the component may see.
+	ExtraVolumes []v1beta4.HostPathMount `json:"extraVolumes,omitempty"`
+}
+
+// APIServer is what a user adds to kube-apiserver.
+type APIServer struct {
+	ControlPlaneComponent `json:",inline"`
+
+	// CertSANs are further names and addresses in its certificate.
+	CertSANs []string `json:"certSANs,omitempty"`
+	// TimeoutForControlPlane bounds the wait for the control plane. v1beta4 has
+	// it in the documents of the commands that wait.
+	TimeoutForControlPlane *metav1.Duration `json:"timeoutForControlPlane,omitempty"`
+}
+
+// DNS is the CoreDNS add-on.
+type DNS struct {
+	v1beta4.ImageMeta `json:",inline"`
+}
+
+// Etcd has exactly one of its fields set.
+type Etcd struct {
+	// External is an etcd that somebody else runs.
+	External *ExternalEtcd `json:"external,omitempty"`
+	// Local is a member on each control plane.
+	Local *LocalEtcd `json:"local,omitempty"`
+}
+
+// LocalEtcd is an etcd member on each control plane.
+type LocalEtcd struct {
+	v1beta4.ImageMeta `json:",inline"`
+
+	// DataDir is the folder of its data.
+	DataDir string `json:"dataDir"`
+	// ExtraArgs replace built-in arguments of the same name.
+	ExtraArgs map[string]string `json:"extraArgs,omitempty"`
+	// PeerCertSANs are further names and addresses in its peer certificate.
+	PeerCertSANs []string `json:"peerCertSANs,omitempty"`
+	// ServerCertSANs are further names and addresses in its server certificate.
+	ServerCertSANs []string `json:"serverCertSANs,omitempty"`
+}
+
+// ExternalEtcd is how to reach an etcd that somebody else runs.
+type ExternalEtcd struct {
+	// CAFile is the CA that signed its certificate.
+	CAFile string `json:"caFile"`
+	// CertFile is the client certificate to show.
+	CertFile string `json:"certFile"`
+	// Endpoints are URLs of its members.
+	Endpoints []string `json:"endpoints"`
+	// KeyFile is the key of that certificate.
+	KeyFile string `json:"keyFile"`
+}
+
+// Convert is the document in v1beta4, without defaults and without TimeoutForControlPlane.
+func (c *ClusterConfiguration) Convert() v1beta4.ClusterConfiguration {
+	return v1beta4.ClusterConfiguration{
+		APIServer: v1beta4.APIServer{
+			ControlPlaneComponent: c.APIServer.convert(),
+			CertSANs:              c.APIServer.CertSANs,
+		},
+		CertificatesDir:      c.CertificatesDir,
+		ClusterName:          c.ClusterName,
+		ControllerManager:    c.ControllerManager.convert(),
+		ControlPlaneEndpoint: c.ControlPlaneEndpoint,
+		DNS:                  v1beta4.DNS{ImageMeta: c.DNS.ImageMeta},
+		Etcd:                 c.Etcd.convert(),
+		FeatureGates:         c.FeatureGates,
+		ImageRepository:      c.ImageRepository,
+		KubernetesVersion:    c.KubernetesVersion,
+		Networking:           c.Networking,
+		Scheduler:            c.Scheduler.convert(),
+	}
+}
+
+func (c *ControlPlaneComponent) convert() v1beta4.ControlPlaneComponent {
+	return v1beta4.ControlPlaneComponent{ExtraArgs: args(c.ExtraArgs), ExtraVolumes: c.ExtraVolumes}
+}
+
+func (e *Etcd) convert() (to v1beta4.Etcd) {
+	if x := e.External; x != nil {
+		to.External = &v1beta4.ExternalEtcd{CAFile: x.CAFile, CertFile: x.CertFile, Endpoints: x.Endpoints, KeyFile: x.KeyFile}
+	}
+	if l := e.Local; l != nil {
+		to.Local = &v1beta4.LocalEtcd{
+			ImageMeta: l.ImageMeta, DataDir: l.DataDir, ExtraArgs: args(l.ExtraArgs),
+			PeerCertSANs: l.PeerCertSANs, ServerCertSANs: l.ServerCertSANs,
+		}
+	}
+	return to
+}
+
+// args lists arguments in the order of their names, since a mapping has none.
+func args(values map[string]string) []v1beta4.Arg {
+	var list []v1beta4.Arg
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		list = append(list, v1beta4.Arg{Name: name, Value: values[name]})
+	}
+	return list
+}

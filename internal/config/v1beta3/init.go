@@ -1,0 +1,65 @@
+package v1beta3
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubeadm/internal/config/v1beta4"
+)
+
+// InitConfiguration is what only the run of init on this machine needs to know.
+type InitConfiguration struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// BootstrapTokens are created for nodes that will join.
+	BootstrapTokens []v1beta4.BootstrapToken `json:"bootstrapTokens,omitempty"`
+	// CertificateKey is the hex key that encrypts uploaded certificates.
+	CertificateKey string `json:"certificateKey,omitempty"`
+	// LocalAPIEndpoint is where the API server of this machine listens.
+	LocalAPIEndpoint v1beta4.APIEndpoint `json:"localAPIEndpoint,omitempty"`
+	// NodeRegistration describes this machine as a node.
+	NodeRegistration NodeRegistrationOptions `json:"nodeRegistration,omitempty"`
+	// Patches says where files are that change what is deployed.
+	Patches *v1beta4.Patches `json:"patches,omitempty"`
+	// SkipPhases are addresses of phases to leave out.
+	SkipPhases []string `json:"skipPhases,omitempty"`
+}
+
+// NodeRegistrationOptions describe a machine as a node.
+type NodeRegistrationOptions struct {
+	// CRISocket is the container runtime's socket.
+	CRISocket string `json:"criSocket,omitempty"`
+	// IgnorePreflightErrors names checks whose errors count as warnings.
+	IgnorePreflightErrors []string `json:"ignorePreflightErrors,omitempty"`
+	// ImagePullPolicy is Always, IfNotPresent or Never.
+	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
+	// KubeletExtraArgs are further flags of the kubelet, their values by their names.
+	KubeletExtraArgs map[string]string `json:"kubeletExtraArgs,omitempty"`
+	// Name is the name of the Node object.
+	Name string `json:"name,omitempty"`
+	// Taints for the Node. Null means the usual ones, an empty list none.
+	Taints []corev1.Taint `json:"taints"`
+}
+
+// Convert is the document in v1beta4, without defaults.
+func (c *InitConfiguration) Convert() v1beta4.InitConfiguration {
+	return v1beta4.InitConfiguration{
+		BootstrapTokens:  c.BootstrapTokens,
+		CertificateKey:   c.CertificateKey,
+		LocalAPIEndpoint: c.LocalAPIEndpoint,
+		NodeRegistration: c.NodeRegistration.convert(),
+		Patches:          c.Patches,
+		SkipPhases:       c.SkipPhases,
+	}
+}
+
+func (r *NodeRegistrationOptions) convert() v1beta4.NodeRegistrationOptions {
+	return v1beta4.NodeRegistrationOptions{
+		CRISocket:             r.CRISocket,
+		IgnorePreflightErrors: r.IgnorePreflightErrors,
+		ImagePullPolicy:       r.ImagePullPolicy,
+		KubeletExtraArgs:      args(r.KubeletExtraArgs),
+		Name:                  r.Name,
+		Taints:                r.Taints,
+	}
+}
