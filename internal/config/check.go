@@ -147,7 +147,8 @@ func splitEndpoint(text string) (host, number string, err error) {
 	if err != nil {
 		host, number, err = strings.TrimSuffix(strings.TrimPrefix(text, "["), "]"), "", nil
 	}
-	if _, badIP := netip.ParseAddr(host); badIP != nil && len(validation.IsDNS1123Subdomain(host)) > 0 {
+	ip, badIP := netip.ParseAddr(host)
+	if (badIP != nil || ip.Zone() != "") && len(validation.IsDNS1123Subdomain(host)) > 0 {
 		return "", "", fmt.Errorf("host %q must be an IP address or a DNS name in lower case", host)
 	}
 	if number == "" {

@@ -1,13 +1,19 @@
 package config
 
 import (
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// FuzzRead feeds files to every command: none may panic, and a cluster that was
-// accepted must be accepted again as it is stored.
+// FuzzRead feeds files to every command: none may panic, an error names the file and a place in
+// it and is the same each time, and a cluster that was accepted must be accepted again as it is stored.
 func FuzzRead(f *testing.F) {
 	seeds, err := filepath.Glob("testdata/peer/*")
 	if err != nil || len(seeds) == 0 {
@@ -27,19 +33,113 @@ func FuzzRead(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		file, facts := File{Name: "f", Data: data}, aMachine(t)
-		_, _, _ = Join(file, NewJoinFlags(), facts)
-		_, _, _ = Reset(file, NewResetFlags(), facts)
-		n, _, err := Init(file, NewInitFlags(), facts)
+		file := File{Name: "f", Data: data}
+		read := func(command string, err error, again func() error) {
+			told(t, command, err)
+			if second := again(); (err == nil) != (second == nil) || err != nil && second.Error() != err.Error() {
+				t.Errorf("%s: the second time it is %v, the first time %v", command, second, err)
+			}
+		}
+		join := func() error { _, _, err := Join(file, NewJoinFlags(), aMachine(t)); return err }
+		reset := func() error { _, _, err := Reset(file, NewResetFlags(), aMachine(t)); return err }
+		begin := func() error { _, _, err := Init(file, NewInitFlags(), aMachine(t)); return err }
+		read("join", join(), join)
+		read("reset", reset(), reset)
+		read("init", begin(), begin)
+		storesTheSame(t, file)
+	})
+}
+
+// place is what an error must name one of: a document, a line, a field, or the kinds that are missing.
+var place = regexp.MustCompile(`document \d+|line \d+|[a-z][A-Za-z0-9]*(\[[^\]]*\])?(\.[A-Za-z0-9]+(\[[^\]]*\])?)*: |it has no [A-Z]`)
+
+func told(t *testing.T, command string, err error) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	text, named := strings.CutPrefix(err.Error(), "configuration file f:")
+	if !named || !place.MatchString(text) {
+		t.Errorf("%s: the error names no file and place: %v", command, err)
+	}
+}
+
+// storesTheSame asks whether the document that the cluster keeps is read as what it was made from.
+func storesTheSame(t *testing.T, file File) {
+	t.Helper()
+	n, _, err := Init(file, NewInitFlags(), aMachine(t))
+	if err != nil {
+		return
+	}
+	again, _, err := Cluster(File{Name: "stored", Data: []byte(n.Cluster.Document)}, NewInitFlags(), aMachine(t))
+	if err != nil {
+		t.Fatalf("what would be stored is refused: %v\n%s", err, n.Cluster.Document)
+	}
+	if again.Document != n.Cluster.Document {
+		t.Errorf("storing again changes the document:\n%s\n%s", n.Cluster.Document, again.Document)
+	}
+}
+
+// FuzzEndpoint: what is accepted is put together again from its parts.
+func FuzzEndpoint(f *testing.F) {
+	for _, text := range []string{"api.example:6443", "api.example", "[fd00::1]:6443", "[fd00::1]", "fd00::1", "10.0.0.1:0", "a:b:c", "[a]:1", "[::1%eth0]:1", ":1", "x:+1", ""} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		host, number, err := splitEndpoint(text)
 		if err != nil {
 			return
 		}
-		again, _, err := Cluster(File{Name: "stored", Data: []byte(n.Cluster.Document)}, NewInitFlags(), facts)
-		if err != nil {
-			t.Fatalf("what would be stored is refused: %v\n%s", err, n.Cluster.Document)
+		whole := host
+		if number != "" {
+			whole = net.JoinHostPort(host, number)
 		}
-		if again.Document != n.Cluster.Document {
-			t.Errorf("storing again changes the document:\n%s\n%s", n.Cluster.Document, again.Document)
+		if again, same, err := splitEndpoint(whole); err != nil || again != host || same != number {
+			t.Errorf("%q is %q, %q; put together %q, it is %q, %q, %v", text, host, number, whole, again, same, err)
+		}
+		if strings.ContainsAny(host, " []/%@") {
+			t.Errorf("%q has the host %q", text, host)
 		}
 	})
+}
+
+// FuzzSubnets: what is accepted is one CIDR, or one of each family, and an error repeats what is wrong and names the field.
+func FuzzSubnets(f *testing.F) {
+	for _, text := range []string{"10.244.0.0/16", "10.96.0.0/12,fd00::/112", "10.0.0.0/8, fd00::/8", "10.1.2.3/16", "fd00::/64,fd01::/64", "::ffff:10.0.0.0/104", "fe80::%a/64", "/", ","} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		list, faults := subnets(field.NewPath("networking", "podSubnet"), text, podBitsMin)
+		if len(faults) > 0 {
+			if got := faults.ToAggregate().Error(); !strings.HasPrefix(got, "networking.podSubnet: ") {
+				t.Errorf("the error does not begin with the field: %s", got)
+			}
+			return
+		}
+		var parts []string
+		families := map[bool]int{}
+		for _, s := range list {
+			parts = append(parts, s.String())
+			families[s.Addr().Is4()]++
+		}
+		if families[true] > 1 || families[false] > 1 || len(list) == 0 {
+			t.Errorf("%q was accepted as %v", text, list)
+		}
+		again, faults := subnets(field.NewPath("x"), strings.Join(parts, ","), podBitsMin)
+		if len(faults) > 0 || !samePrefixes(again, list) {
+			t.Errorf("%q is %v, and that is %v, %v", text, list, again, faults)
+		}
+	})
+}
+
+func samePrefixes(a, b []netip.Prefix) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
 }
