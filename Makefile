@@ -25,7 +25,7 @@ e2e = KUBEADM_BUNDLE="$$bundle" KUBEADM_BUNDLE_OLDER="$$older" KUBEADM=$(CURDIR)
 
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help build cluster cluster-down shell check test parity e2e e2e-full bench lint unit laws scripts deps golden
+.PHONY: help build cluster cluster-down shell check test parity e2e e2e-full bench lint unit laws scripts broken deps golden
 
 help: ## list all of this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,7 +42,7 @@ cluster-down: ## remove that cluster and everything of it
 shell: ## open a shell on a node of that cluster: make shell NODE=worker1
 	@$(nodes) shell $(NODE)
 
-check: lint unit laws scripts ## what to run before a commit: no root, no nodes, under a minute
+check: lint unit laws scripts broken ## what to run before a commit: no root, no nodes, under a minute
 
 test: lint deps ## everything that must hold, on real nodes too
 	@$(bundle) && echo "go test ./..." && KUBEADM_BUNDLE="$$bundle" KUBEADM_PEER="$$bundle/bin/kubeadm-upstream" go test ./...
@@ -78,6 +78,9 @@ laws: ## what holds for every workflow at every point
 
 scripts: ## the command line, from arguments to exit code
 	go test -count=1 ./test/scripts
+
+broken: ## broken input of every kind, and the error that each must get: make broken RUN=pki
+	go test -count=1 $(if $(RUN),-v -run '.*/$(RUN)') ./test/broken
 
 deps: ## compare the modules linked into kubeadm with tools/linked.txt
 	@mkdir -p bin && go list -deps -f '{{with .Module}}{{.Path}}{{end}}' ./cmd/kubeadm | LC_ALL=C sort -u | grep -v '^kubeadm$$' >bin/linked

@@ -116,7 +116,7 @@ func readConfigOf(ctx context.Context, r change.Reader, by flag.Name, name strin
 	case errors.Is(err, fs.ErrNotExist):
 		return config.File{}, problem.New("", fmt.Errorf("there is no configuration file %s", name), fmt.Sprintf("check the path given with --%s", by))
 	case err != nil:
-		return config.File{}, fmt.Errorf("reading the configuration file: %w", err)
+		return config.File{}, problem.New("reading the configuration file", err, "name a file that can be read with --config")
 	}
 	return config.File{Name: name, Data: data}, nil
 }

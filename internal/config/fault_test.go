@@ -64,7 +64,7 @@ func TestInitRefusesDocuments(t *testing.T) {
 			"document 1 (ClusterConfiguration): apiServer.extraArgs: must be a list of mappings with name, value, not a mapping",
 			"document 1 (ClusterConfiguration): certificateValidityPeriod: must be a duration such as 1h30m0s",
 			"document 1 (ClusterConfiguration): kubernetesVersion: must be text, not a number: put it in quotes"}},
-		"no YAML": {initHead + "a: [\n", []string{"document 1: line 3: did not find expected node content"}},
+		"no YAML": {initHead + "a: [\n", []string{"document 1: line 3: did not find expected node content: close what a bracket before it opens"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := Init(fileOf(c.text), NewInitFlags(), aMachine(t))

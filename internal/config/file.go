@@ -140,7 +140,7 @@ func missing(documents []strict.Document, targets []*target) []string {
 		return nil
 	}
 	for _, d := range documents {
-		there = append(there, d.Kind)
+		there = append(there, named(d))
 	}
 	text := fmt.Sprintf("it has no %s of %s", strings.Join(needed, " or "), apiVersions()[needed[0]])
 	if len(there) > 0 {

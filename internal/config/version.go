@@ -99,6 +99,14 @@ func notUsed(d strict.Document) string {
 	return fmt.Sprintf("%s of %s is not used here", d, d.APIVersion) + meant(d)
 }
 
+// named is the document's kind, with what may have been meant where it is none of ours.
+func named(d strict.Document) string {
+	if _, known := apiVersions()[d.Kind]; known && !ours(d) {
+		return d.Kind + " of " + d.APIVersion
+	}
+	return d.Kind + meant(d)
+}
+
 // meant asks whether another kind was meant, if one is near.
 func meant(d strict.Document) string {
 	kinds := slices.Sorted(maps.Keys(apiVersions()))

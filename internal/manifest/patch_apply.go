@@ -3,6 +3,7 @@ package manifest
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	appsv1 "k8s.io/api/apps/v1"
@@ -65,6 +66,20 @@ func (d patch) apply(data []byte, schema any) ([]byte, error) {
 	case mergePatch:
 		return jsonpatch.MergePatch(data, d.json)
 	default:
-		return strategicpatch.StrategicMergePatch(data, d.json, schema)
+		return strategic(data, d.json, schema)
 	}
+}
+
+// strategic merges as the tags of the schema say.
+func strategic(data, patch []byte, schema any) (merged []byte, err error) {
+	// The library relies on the types of what it compares: a patch that does not fit can make it panic.
+	if err := json.Unmarshal(patch, reflect.New(reflect.TypeOf(schema)).Interface()); err != nil {
+		return nil, fmt.Errorf("it has a value of the wrong type: %w", err)
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("it is no strategic merge patch: %v", p)
+		}
+	}()
+	return strategicpatch.StrategicMergePatch(data, patch, schema)
 }

@@ -8,8 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
-	"strconv"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -120,36 +118,29 @@ func parse(c chunk) (*Document, error) {
 }
 
 func (d *Document) identify() error {
-	d.APIVersion, _ = d.tree["apiVersion"].(string)
-	d.Kind, _ = d.tree["kind"].(string)
+	const likeVersion, likeKind = "group/version, such as kubeadm.k8s.io/v1beta4", "the name of a kind, such as ClusterConfiguration"
+	var err error
+	if d.APIVersion, err = d.text("apiVersion", likeVersion); err != nil {
+		return err
+	}
 	if group, version, found := strings.Cut(d.APIVersion, "/"); !found || group == "" || version == "" {
-		return fmt.Errorf("apiVersion is %q: it must be group/version, such as kubeadm.k8s.io/v1beta4", d.APIVersion)
+		return fmt.Errorf("apiVersion is %q: it must be %s", d.APIVersion, likeVersion)
 	}
-	if d.Kind == "" {
-		return errors.New("kind is missing")
-	}
-	return nil
+	d.Kind, err = d.text("kind", likeKind)
+	return err
 }
 
-var (
-	lineNumber  = regexp.MustCompile(`\bline (\d+)`)
-	repetition  = regexp.MustCompile(`(line \d+): key (".*") already set in map`)
-	parserWords = regexp.MustCompile(`error converting YAML to JSON: |yaml: (unmarshal errors:\s*)?`)
-)
-
-// readable is a parser's error with line numbers of the file.
-func readable(err error, first int) string {
-	text := parserWords.ReplaceAllString(err.Error(), "")
-	return lineNumber.ReplaceAllStringFunc(text, func(s string) string {
-		n, _ := strconv.Atoi(strings.TrimPrefix(s, "line "))
-		return fmt.Sprintf("line %d", first+n-1)
-	})
-}
-
-func repeated(err error, first int) []string {
-	var all []string
-	for _, m := range repetition.FindAllStringSubmatch(readable(err, first), -1) {
-		all = append(all, fmt.Sprintf("%s: field %s is given twice", m[1], m[2]))
+// text is a field that every document must have.
+func (d *Document) text(field, like string) (string, error) {
+	switch value := d.tree[field].(type) {
+	case nil:
+		return "", fmt.Errorf("%s is missing: it must be %s", field, like)
+	case string:
+		if value == "" {
+			return "", fmt.Errorf("%s is empty: it must be %s", field, like)
+		}
+		return value, nil
+	default:
+		return "", fmt.Errorf("%s is %s: it must be %s", field, describe(value), like)
 	}
-	return all
 }

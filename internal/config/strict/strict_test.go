@@ -140,16 +140,16 @@ func TestSplit(t *testing.T) {
 func TestSplitSaysWhereTheFaultIs(t *testing.T) {
 	good := "apiVersion: x/v1\nkind: A\n"
 	for name, c := range map[string]struct{ text, want string }{
-		"form":           {good + "---\n" + good + "b: [1\n", "document 2: line 6: did not find expected ',' or ']'"},
-		"tab":            {good + "b:\n\t- 1\n", "document 1: line 4: found character that cannot start any token"},
+		"form":           {good + "---\n" + good + "b: [1\n", "document 2: line 6: did not find expected ',' or ']': close what a bracket before it opens"},
+		"tab":            {good + "b:\n\t- 1\n", "document 1: line 4: found character that cannot start any token: indent by spaces, not by tabs, and put text that begins with a special character in quotes"},
 		"list":           {"- a\n", "document 1: it is a list, not a mapping with apiVersion and kind"},
 		"text":           {"hello\n", "document 1: it is text, not a mapping with apiVersion and kind"},
-		"no version":     {"kind: A\n", `document 1: apiVersion is "": it must be group/version, such as kubeadm.k8s.io/v1beta4`},
+		"no version":     {"kind: A\n", `document 1: apiVersion is missing: it must be group/version, such as kubeadm.k8s.io/v1beta4`},
 		"core group":     {"apiVersion: v1\nkind: Pod\n", `document 1: apiVersion is "v1": it must be group/version, such as kubeadm.k8s.io/v1beta4`},
-		"number":         {"apiVersion: 1\nkind: Pod\n", `document 1: apiVersion is "": it must be group/version, such as kubeadm.k8s.io/v1beta4`},
+		"number":         {"apiVersion: 1\nkind: Pod\n", `document 1: apiVersion is a number: it must be group/version, such as kubeadm.k8s.io/v1beta4`},
 		"empty group":    {"apiVersion: /v1\nkind: Pod\n", `document 1: apiVersion is "/v1": it must be group/version, such as kubeadm.k8s.io/v1beta4`},
-		"no kind":        {"apiVersion: x/v1\n", "document 1: kind is missing"},
-		"control letter": {good + "b: \x01\n", "document 1: control characters are not allowed"},
+		"no kind":        {"apiVersion: x/v1\n", "document 1: kind is missing: it must be the name of a kind, such as ClusterConfiguration"},
+		"control letter": {good + "b: \x01\n", "document 1: control characters are not allowed: the file must be text in UTF-8"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Split([]byte(c.text))
