@@ -230,6 +230,19 @@ func proxyCases() map[string]initCase {
 	}
 }
 
+func TestAKubeletNewerThanTheClusterIsDoubted(t *testing.T) {
+	for version, want := range map[string]string{
+		"v1.37.9": "", "v1.38.0": "",
+		"v1.36.3": "[WARNING KubeletVersion]: kubelet v1.37.1 is newer than the cluster's control plane, v1.36.3, which Kubernetes does not support; install a kubelet of that minor or an older one",
+	} {
+		n := controlPlane()
+		n.Cluster.Version = version
+		if got := lines(Run(t.Context(), fit(), Joined(n), nil).Findings); got != want {
+			t.Errorf("%s: found %q, want %q", version, got, want)
+		}
+	}
+}
+
 func TestJoinLooksAtTheNodeNameAndTheKubeletAlone(t *testing.T) {
 	m, l := fit(), worker()
 	l.Name = "Not_a name"

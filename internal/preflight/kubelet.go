@@ -31,6 +31,18 @@ func kubeletVersion(ctx context.Context, r change.Reader) (*version.Version, err
 	return v, nil
 }
 
+// kubeletAhead warns of a kubelet that is newer than the control plane of the cluster it joins. It may well work, and where
+// a cluster is being upgraded it may be meant.
+func kubeletAhead(controlPlane *version.Version) Check {
+	return Check{Name: "KubeletVersion", Run: func(ctx context.Context, r change.Reader, rep *Report) {
+		v, err := kubeletVersion(ctx, r)
+		if err == nil && controlPlane != nil && release.KubeletAhead(v, controlPlane) {
+			rep.Warn("install a kubelet of that minor or an older one",
+				"kubelet v%s is newer than the cluster's control plane, v%s, which Kubernetes does not support", v, controlPlane)
+		}
+	}}
+}
+
 func kubeletSkew(l *node.Local, tool release.Tool, kubelet fact[*version.Version], controlPlane *version.Version) Check {
 	return Check{Name: "KubeletVersion", Run: func(ctx context.Context, r change.Reader, rep *Report) {
 		v, err := kubelet(ctx, r)

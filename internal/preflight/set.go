@@ -46,6 +46,9 @@ func Join(l *node.Local, tool release.Tool) []Check {
 	return slices.Concat(list, []Check{proxy(host)}, forwarding([]string{host}))
 }
 
+// Joined asks whether this machine suits the cluster that was found, whatever it becomes there.
+func Joined(n *node.Node) []Check { return []Check{kubeletAhead(versionOrNil(n.Cluster.Version))} }
+
 // JoinControlPlane asks what a machine must offer, besides what Join asks, to become one more control
 // plane of the cluster that was found.
 func JoinControlPlane(n *node.Node, tool release.Tool) []Check {

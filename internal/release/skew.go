@@ -42,14 +42,16 @@ func (t Tool) CheckKubelet(kubelet, controlPlane *version.Version) error {
 	if oldest := t.OldestKubelet(); kubelet.LessThan(oldest) {
 		return fmt.Errorf("kubelet v%s is too old for kubeadm %s: install v%s or newer", kubelet, t, oldest)
 	}
-	if controlPlane == nil {
-		return nil
-	}
-	if kubelet.Major() > controlPlane.Major() || kubelet.Minor() > controlPlane.Minor() {
+	if controlPlane != nil && KubeletAhead(kubelet, controlPlane) {
 		return fmt.Errorf("kubelet v%s is newer than the control plane, v%s: install a kubelet of that minor or an older one",
 			kubelet, controlPlane)
 	}
 	return nil
+}
+
+// KubeletAhead reports whether the kubelet is newer, by minor, than the control plane, which Kubernetes does not support.
+func KubeletAhead(kubelet, controlPlane *version.Version) bool {
+	return kubelet.Major() > controlPlane.Major() || kubelet.Minor() > controlPlane.Minor()
 }
 
 // ParseKubelet reads what "kubelet --version" prints: "Kubernetes v1.37.1".

@@ -62,6 +62,9 @@ var Join = flow.Phase{
 			return err
 		}
 		n, err := e.Node(ctx)
+		if err == nil {
+			err = ask(ctx, e, checks.Joined(n))
+		}
 		if err != nil || n.Role == node.Worker {
 			return err
 		}
