@@ -12,26 +12,36 @@ type Spec struct {
 
 // Of describes a flag. A name that no flag has is a mistake of the program, so it panics.
 func Of(name Name) Spec {
-	help, ok := helps()[name]
-	if !ok {
-		help, ok = fileHelps()[name]
+	for _, help := range helps {
+		if help.of == name {
+			return Spec{Name: name, Short: letter(name), Help: strings.TrimSpace(help.text), Deprecated: replaced(name)}
+		}
 	}
-	if !ok {
-		panic("flag: no help for --" + string(name))
-	}
-	return Spec{Name: name, Short: letters()[name], Help: strings.TrimSpace(help), Deprecated: replaced()[name]}
+	panic("flag: no help for --" + string(name))
 }
 
-// letters are the flags that have a short form.
-func letters() map[Name]string {
-	return map[Name]string{Force: "f", Output: "o", Verbosity: "v"}
+// letter is the short form of a flag, if it has one.
+func letter(name Name) string {
+	switch name {
+	case Force:
+		return "f"
+	case Output:
+		return "o"
+	case Verbosity:
+		return "v"
+	}
+	return ""
 }
 
-// replaced are the flags that are still accepted, and what took their place.
-func replaced() map[Name]string {
-	return map[Name]string{
-		APIServerExtraArgs:    "use apiServer.extraArgs of a ClusterConfiguration with --config",
-		ControllerManagerArgs: "use controllerManager.extraArgs of a ClusterConfiguration with --config",
-		SchedulerExtraArgs:    "use scheduler.extraArgs of a ClusterConfiguration with --config",
+// replaced tells of a flag that is still accepted what took its place.
+func replaced(name Name) string {
+	switch name {
+	case APIServerExtraArgs:
+		return "use apiServer.extraArgs of a ClusterConfiguration with --config"
+	case ControllerManagerArgs:
+		return "use controllerManager.extraArgs of a ClusterConfiguration with --config"
+	case SchedulerExtraArgs:
+		return "use scheduler.extraArgs of a ClusterConfiguration with --config"
 	}
+	return ""
 }
