@@ -76,7 +76,6 @@ back what it did to a machine, and --dry-run shows what a command would do.`,
 	root.SetFlagErrorFunc(badFlag)
 	values{flag.Verbosity: &p.verbosity, flag.VModule: &p.vmodule, flag.RootFS: &p.rootfs}.bind(root.PersistentFlags())
 	p.furnish(root)
-	p.complete(root)
 	return root
 }
 
@@ -108,6 +107,9 @@ func (p *program) tool() (release.Tool, error) { return release.ParseTool(p.Vers
 // Run runs one command line, without the program's name.
 func Run(ctx context.Context, h Host, args []string) error {
 	root := New(h)
+	if completes(args) {
+		(&program{Host: h}).complete(root)
+	}
 	root.SetArgs(args)
 	return root.ExecuteContext(ctx)
 }

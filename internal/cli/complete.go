@@ -18,6 +18,12 @@ import (
 // completeLimit bounds what a user waits for who only pressed the tabulator key.
 const completeLimit = 2 * time.Second
 
+// completes tells whether a shell asks what may come next on a command line. Nobody else needs to know which values flags
+// may have, and to find out takes as long as all the rest that comes before a command.
+func completes(args []string) bool {
+	return len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd)
+}
+
 // complete tells shells what the values of flags may be, for the command and all below it. Where
 // nothing is known nothing is offered: names of files would mislead.
 func (p *program) complete(c *cobra.Command) {
