@@ -110,6 +110,7 @@ func (p *program) runInit(c *cobra.Command, o *initOptions, sel flow.Selection) 
 	if o.printManifest {
 		return p.printManifest(ctx, real, n, sel.Only)
 	}
+	keys := p.keys(ctx, s, n)
 	return p.within(ctx, s, n, func(e *flow.Env) error {
 		settled, err := p.settle(ctx, e, n)
 		if err != nil {
@@ -118,7 +119,7 @@ func (p *program) runInit(c *cobra.Command, o *initOptions, sel flow.Selection) 
 		e.Local, e.Withhold = settled.Local, o.withhold
 		e.Node = func(context.Context) (*node.Node, error) { return settled, nil }
 		e.Admin = workflow.Admin(e, o.kubeconfig)
-		e.Keys = p.keys(ctx, s, settled)
+		e.Keys = keys
 		if s.whole() {
 			s.say(flow.Said, "using Kubernetes version "+n.Cluster.Version)
 		}

@@ -151,8 +151,8 @@ func (k *keysOnceKnown) known(ctx context.Context, n *node.Node) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	ahead := 0
-	if k.session.whole() && n.Role == node.ControlPlane {
-		ahead = missingKeys(ctx, k.session.world, n)
+	if n.Role == node.ControlPlane {
+		ahead = k.session.missingKeys(ctx, n)
 	}
 	k.make = pki.NewStock(k.program.Random("keys"), n.Cluster.Algorithm, ahead).Key
 }

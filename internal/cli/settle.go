@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
@@ -57,42 +56,50 @@ func settleToken(ctx context.Context, e *flow.Env, t *node.BootstrapToken, name 
 	return nil
 }
 
-// keys gives private keys of the cluster's algorithm. For a whole init they are made at once, beside whatever else goes on.
+// keys gives private keys of the cluster's algorithm. Those that the run needs are made at once, beside whatever else goes on.
 func (p *program) keys(ctx context.Context, s *session, n *node.Node) func() (crypto.Signer, error) {
-	ahead := 0
-	if s.whole() {
-		ahead = missingKeys(ctx, s.world, n)
-	}
-	return pki.NewStock(p.Random("keys"), n.Cluster.Algorithm, ahead).Key
+	return pki.NewStock(p.Random("keys"), n.Cluster.Algorithm, s.missingKeys(ctx, n)).Key
 }
 
-// missingKeys counts the keys that a control plane needs and this machine lacks.
-func missingKeys(ctx context.Context, r change.Reader, n *node.Node) int {
+// missingKeys counts the keys that the run is to make: those that a control plane needs and this machine lacks.
+func (s *session) missingKeys(ctx context.Context, n *node.Node) int {
 	missing := 0
 	for _, f := range keyFiles(n) {
-		if _, err := r.Stat(ctx, f); err != nil {
+		if !s.sel.Runs(f.phase) {
+			continue
+		}
+		if _, err := s.real.Stat(ctx, f.path); err != nil {
 			missing++
 		}
 	}
 	return missing
 }
 
-// keyFiles are the files with a key of their own that are made here: those that all control planes share
-// come from elsewhere where this one joins others.
-func keyFiles(n *node.Node) []string {
-	var files []string
+// keyFile is a file with a key of its own, and the phase that makes it.
+type keyFile struct{ phase, path string }
+
+// keyFiles are those that are made here: what all control planes share comes from elsewhere where this one joins others.
+func keyFiles(n *node.Node) []keyFile {
+	var files []keyFile
+	add := func(group, name, path string) {
+		address := group + "/" + name
+		if n.Joins() { // where these phases are one
+			address = "control-plane-prepare/" + group
+		}
+		files = append(files, keyFile{address, path})
+	}
 	if !n.Joins() {
-		files = append(files, n.Paths.Certificate(pki.ServiceAccountKey))
+		add("certs", "sa", n.Paths.Certificate(pki.ServiceAccountKey))
 	}
 	local, _ := node.LocalEtcd(n)
 	for _, c := range pki.Profiles() {
 		if (local || !c.LocalEtcdOnly()) && !(n.Joins() && c.IsCA()) {
-			files = append(files, n.Paths.Key(c.Base))
+			add("certs", c.Name, n.Paths.Key(c.Base))
 		}
 	}
 	for _, k := range pki.KubeconfigProfiles() {
 		if k.OnJoin || !n.Joins() {
-			files = append(files, n.Paths.Kubeconfig(k.File))
+			add("kubeconfig", k.Name, n.Paths.Kubeconfig(k.File))
 		}
 	}
 	return files

@@ -63,7 +63,8 @@ type Selection struct {
 	Only string   // one address: it and its children run; empty for all
 }
 
-func (s Selection) runs(address string) bool {
+// Runs tells whether the phase with that address is to run.
+func (s Selection) Runs(address string) bool {
 	return s.chosen(address) && !s.skipped(address)
 }
 

@@ -28,7 +28,7 @@ func Check(phases []Phase, sel Selection) error {
 	var errs []error
 	Walk(phases, func(address string, p Phase) {
 		known = append(known, address)
-		if !sel.runs(address) {
+		if !sel.Runs(address) {
 			return
 		}
 		for _, need := range p.Needs {
@@ -100,7 +100,7 @@ func (r *runner) one(ctx context.Context, e *Env, prefix string, p Phase) error 
 // invisible runs what is part of the phase around it and has no name of its own.
 func (r *runner) invisible(ctx context.Context, e *Env, prefix string, p Phase) error {
 	around := strings.TrimSuffix(prefix, "/")
-	if p.Run == nil || !r.sel.runs(around) {
+	if p.Run == nil || !r.sel.Runs(around) {
 		return r.children(ctx, e, prefix, p)
 	}
 	why, err := r.pointless(ctx, e, p)
