@@ -116,7 +116,7 @@ func exclusive(at *field.Path, checks []string) field.ErrorList {
 
 func socket(at *field.Path, value string) field.ErrorList {
 	u, err := url.Parse(value)
-	if err == nil && u.Scheme == "unix" && path.IsAbs(u.Path) {
+	if err == nil && u.Scheme == "unix" && u.Host == "" && path.IsAbs(u.Path) {
 		return nil
 	}
 	return one(at, value, "must be the URL of a Unix socket, such as "+defaultSocket)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -63,7 +64,7 @@ func fillSocket(socket *string, runtimes []string, at *field.Path, run *Run) fie
 		return field.ErrorList{field.Required(at, "there are several container runtimes, choose one: "+strings.Join(runtimes, ", "))}
 	case *socket == "":
 		*socket = first(append(slices.Clone(runtimes), defaultSocket)...)
-	case !strings.Contains(*socket, "://"):
+	case path.IsAbs(*socket):
 		run.warn(fmt.Sprintf("container runtime socket %q is a path: write it as the URL unix://%s", *socket, *socket))
 		*socket = "unix://" + *socket
 	}

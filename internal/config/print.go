@@ -35,22 +35,32 @@ func ExampleInit(tool release.Tool, components []string) ([]any, error) {
 	init.Default()
 	cluster.Default()
 	documents := []any{init, cluster}
-	for _, kind := range components {
-		if !slices.Contains(ComponentKinds(), kind) {
+	for i, kind := range components {
+		example, ok := exampleComponents()[kind]
+		switch {
+		case !ok:
 			return nil, fmt.Errorf("there is no component configuration of kind %q: name %s", kind, strings.Join(ComponentKinds(), " or "))
+		case !slices.Contains(components[:i], kind):
+			documents = append(documents, example(cluster))
 		}
 	}
-	if slices.Contains(components, kindKubelet) {
-		k := &kubeletconfig.KubeletConfiguration{}
-		fillKubelet(k, cluster)
-		documents = append(documents, k)
-	}
-	if slices.Contains(components, kindProxy) {
-		p := &proxyconfig.KubeProxyConfiguration{}
-		fillProxy(p, cluster, exampleAddress)
-		documents = append(documents, p)
-	}
 	return documents, nil
+}
+
+// exampleComponents make the configuration of a component that goes with a cluster.
+func exampleComponents() map[string]func(*v1beta4.ClusterConfiguration) any {
+	return map[string]func(*v1beta4.ClusterConfiguration) any{
+		kindKubelet: func(c *v1beta4.ClusterConfiguration) any {
+			k := &kubeletconfig.KubeletConfiguration{}
+			fillKubelet(k, c)
+			return k
+		},
+		kindProxy: func(c *v1beta4.ClusterConfiguration) any {
+			p := &proxyconfig.KubeProxyConfiguration{}
+			fillProxy(p, c, exampleAddress)
+			return p
+		},
+	}
 }
 
 // ExampleJoin is a document that join of this machine could go by.

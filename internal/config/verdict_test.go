@@ -1,0 +1,145 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/config/v1beta4"
+)
+
+// verdict is a document's body, or a whole file without a kind, and what is to be made of it.
+type verdict struct {
+	Kind, Text string
+	Fault      string // what the error must name; empty if the document is taken
+	Peer       string // why upstream's kubeadm decides otherwise
+	Migrated   string // why it makes something else of the document
+}
+
+func (v verdict) document() string {
+	if v.Kind == "" {
+		return v.Text
+	}
+	text := "apiVersion: " + v1beta4.APIVersion + "\nkind: " + v.Kind + "\n"
+	if v.Text != "{}" {
+		text += v.Text + "\n"
+	}
+	return text
+}
+
+func verdicts(t *testing.T) (list []verdict) {
+	t.Helper()
+	data, err := os.ReadFile("testdata/verdicts.yaml")
+	if err == nil {
+		err = yaml.UnmarshalStrict(data, &list)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func TestVerdicts(t *testing.T) {
+	for _, v := range verdicts(t) {
+		_, _, err := Migrate(fileOf(v.document()), aMachine(t))
+		switch {
+		case err == nil && v.Fault != "":
+			t.Errorf("%s\nis taken, but has a fault at %s", v.document(), v.Fault)
+		case err != nil && v.Fault == "":
+			t.Errorf("%s\nis refused: %v", v.document(), err)
+		case err != nil && !strings.Contains(err.Error(), v.Fault):
+			t.Errorf("%s\nhas a fault at %s, which the error does not name: %v", v.document(), v.Fault, err)
+		}
+	}
+}
+
+// TestVerdictsAreThePeers is skipped unless KUBEADM_PEER names upstream's kubeadm.
+func TestVerdictsAreThePeers(t *testing.T) {
+	p := newPeer(t)
+	for _, v := range verdicts(t) {
+		said, err := p.ask(t, "config", "validate", "--config", p.write(t, v.document()))
+		if agreed := (err == nil) == (v.Fault == ""); agreed != (v.Peer == "") {
+			t.Errorf("%s\nours finds a fault at %q, which the peer is said to see otherwise for %q; it says %s, %v", v.document(), v.Fault, v.Peer, said, err)
+		}
+	}
+}
+
+// What both take becomes the same in both. TestMigratedAreThePeers is skipped as above.
+func TestMigratedAreThePeers(t *testing.T) {
+	p := newPeer(t)
+	facts := p.facts(t)
+	for _, v := range verdicts(t) {
+		if v.Fault != "" || v.Peer != "" || v.Migrated != "" {
+			continue
+		}
+		theirs, err := p.ask(t, "config", "migrate", "--old-config", p.write(t, v.document()))
+		if err != nil {
+			t.Errorf("%s\nthe peer refuses it: %v", v.document(), err)
+			continue
+		}
+		facts.Random = aMachine(t).Random
+		ours, _ := migrated(t, fileOf(v.document()), facts)
+		if diff := cmp.Diff(anyToken.ReplaceAllString(theirs, "token: SOME"), anyToken.ReplaceAllString(ours, "token: SOME")); diff != "" {
+			t.Errorf("%s\nmigrated (-peer +ours):\n%s", v.document(), diff)
+		}
+	}
+}
+
+var anyToken = regexp.MustCompile(`token: [a-z0-9]{6}\.[a-z0-9]{16}`)
+
+// peer is upstream's kubeadm, with a folder for its files.
+type peer struct{ program, dir string }
+
+func newPeer(t *testing.T) peer {
+	t.Helper()
+	p := peer{os.Getenv("KUBEADM_PEER"), t.TempDir()}
+	if p.program == "" {
+		t.Skip("KUBEADM_PEER names no upstream kubeadm to compare with")
+	}
+	return p
+}
+
+func (p peer) write(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(p.dir, "kubeadm.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// ask is what the program writes to standard output; the error has what it says besides.
+func (p peer) ask(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	said, err := exec.CommandContext(t.Context(), p.program, args...).Output()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		err = errors.New(string(exit.Stderr))
+	}
+	return string(said), err
+}
+
+// facts are what the peer goes by on this machine.
+func (p peer) facts(t *testing.T) Facts {
+	t.Helper()
+	said, err := p.ask(t, "config", "migrate", "--old-config", p.write(t, initHead))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := &initial{}
+	if _, err := fileOf(said).read(&target{kind: v1beta4.KindInit, into: &in.init}, &target{kind: v1beta4.KindCluster, into: &in.cluster}); err != nil {
+		t.Fatal(err)
+	}
+	f := aMachine(t)
+	f.Hostname, f.Runtimes = in.init.NodeRegistration.Name, []string{in.init.NodeRegistration.CRISocket}
+	f.Addresses = []change.Address{{IP: in.init.LocalAPIEndpoint.AdvertiseAddress, DefaultRoute: true}}
+	f.Fetch = func(string) (string, error) { return in.cluster.KubernetesVersion, nil }
+	return f
+}
