@@ -13,7 +13,7 @@ import (
 
 // tree is a command that runs a workflow, with a command below it for each phase.
 type tree struct {
-	name   string // "init"
+	name   string // "init"; with its argument, which a phase that looks for the cluster takes too
 	phases []flow.Phase
 	args   cobra.PositionalArgs
 	// begin gives a run of the selected phases its flags; run is called once they were read.
@@ -63,6 +63,9 @@ func (t tree) leaf(address string, p flow.Phase) *cobra.Command {
 	c := &cobra.Command{Use: p.Name, Short: p.Short, Long: p.Long, Aliases: p.Aliases, Args: t.args}
 	if p.NoArgs {
 		c.Args = known
+	}
+	if _, argument, ok := strings.Cut(t.name, " "); ok && slices.Contains(p.Flags, flag.DiscoveryToken) {
+		c.Use += " " + argument
 	}
 	var v values
 	v, c.RunE = t.begin(flow.Selection{Only: address})

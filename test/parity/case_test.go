@@ -64,6 +64,10 @@ var finding = regexp.MustCompile(`\[(WARNING|ERROR) ([A-Za-z0-9_-]+)\]`)
 // file adds the mode and what the contents mean.
 func (r reading) file(name string, f left) {
 	at := "file" + name
+	if f.data == gone {
+		r.add(at, gone)
+		return
+	}
 	r.add(at, f.mode.String())
 	switch {
 	case !f.mode.IsRegular():
@@ -78,6 +82,13 @@ func (r reading) file(name string, f left) {
 
 // asDocuments understands YAML, or JSON of one object.
 func asDocuments(r reading, at string, s said) { r.documents(at+"/out", s.Out) }
+
+// asObjects understands JSON objects one after another, or YAML.
+func asObjects(r reading, at string, s said) {
+	for i, text := range strings.Split(strings.ReplaceAll(s.Out, "}\n{", "}\n\x00{"), "\x00") {
+		r.documents(fmt.Sprintf("%s/out%d", at, i+1), text)
+	}
+}
 
 // asLines takes every line by itself, in order.
 func asLines(r reading, at string, s said) {

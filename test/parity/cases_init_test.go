@@ -18,17 +18,11 @@ func (d documents) onto(under documents) documents {
 	return under
 }
 
-// initCases combine the fields of a control plane pairwise.
+// initCases combine the fields of a control plane pairwise, and its flags.
 func initCases() []testCase {
-	all := factors("init.yaml")
-	var sizes []int
-	for _, f := range all {
-		sizes = append(sizes, len(f.levels))
-	}
 	var list []testCase
-	for i, row := range pairwise(sizes) {
-		file := combined(all, row).onto(basis()).text()
-		m := machine{files: withFiles("/kubeadm.yaml", file)}
+	for i, row := range combinations("init.yaml") {
+		m := machine{files: withFiles("/kubeadm.yaml", row.onto(basis()).text())}
 		add := func(what string, steps ...step) {
 			list = append(list, testCase{fmt.Sprintf("config %02d %s", i+1, what), m, steps})
 		}
@@ -36,6 +30,19 @@ func initCases() []testCase {
 		add("phases", do("init phase certs all --config=/kubeadm.yaml"), do("init phase kubeconfig all --config=/kubeadm.yaml"),
 			do("init phase etcd local --config=/kubeadm.yaml"), do("init phase control-plane all --config=/kubeadm.yaml"))
 		add("images", read("config images list --config=/kubeadm.yaml", asLines))
+	}
+	for i, row := range combinations("flags.yaml") {
+		m := machine{stage: "pki", lacks: []string{"/etc/kubernetes/pki/apiserver.crt", "/etc/kubernetes/pki/apiserver.key", "/etc/kubernetes/admin.conf"}}
+		chosen := func(names string) string { return row.only(names).flags() }
+		list = append(list, testCase{fmt.Sprintf("flags %02d", i+1), m, []step{
+			do("init phase certs apiserver" + chosen("apiserver-advertise-address apiserver-cert-extra-sans control-plane-endpoint kubernetes-version service-cidr service-dns-domain")),
+			do("init phase kubeconfig admin" + chosen("apiserver-advertise-address apiserver-bind-port control-plane-endpoint kubernetes-version")),
+			do("init phase etcd local" + chosen("image-repository")),
+			do("init phase control-plane apiserver" + chosen("apiserver-advertise-address apiserver-bind-port control-plane-endpoint image-repository kubernetes-version service-cidr feature-gates")),
+			do("init phase control-plane controller-manager" + chosen("image-repository kubernetes-version pod-network-cidr")),
+			do("init phase control-plane scheduler" + chosen("image-repository kubernetes-version")),
+			read("config images list"+chosen("image-repository kubernetes-version feature-gates"), asLines),
+		}})
 	}
 	return list
 }

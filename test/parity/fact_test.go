@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -107,6 +108,11 @@ func (r reading) data(at string, v any) {
 		}
 	case string:
 		r.text(at, v)
+	case float64:
+		if strings.HasSuffix(at, "/residualTime") {
+			v = math.Round(v / 3600)
+		}
+		r.add(at, literal(v))
 	default:
 		r.add(at, literal(v))
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -85,7 +86,20 @@ func furnish(o order) error {
 	if err := syscall.Sethostname([]byte(hostname)); err != nil {
 		return err
 	}
-	return network(o.Offline)
+	if err := network(o.Offline); err != nil {
+		return err
+	}
+	if !o.Still {
+		if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1\n"), 0); err != nil {
+			return err
+		}
+	}
+	for _, address := range o.Ports {
+		if _, err := net.Listen("tcp", address); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // network gives the machine an interface with two addresses and a default route that leads nowhere.

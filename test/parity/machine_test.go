@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
@@ -22,19 +23,25 @@ const limit = 5 * time.Minute
 
 // machine is what both programs find: an empty root with a few files, one network interface and no way out.
 type machine struct {
+	stage   string            // what was done on it before: see stages
+	lacks   []string          // files of the stage that are not there after all
 	files   map[string]string // path to content; of those ending in a slash folders
 	tools   []string          // programs in the PATH beside kubeadm
+	ports   []string          // addresses that somebody listens on
 	env     []string
 	runtime bool // a container runtime answers at containerd's socket
 	offline bool // there is no interface but the loopback
+	still   bool // packets are not forwarded
 }
 
 // order is what is done inside of the namespaces.
 type order struct {
 	Root, Program string
 	Env, Tools    []string
+	Ports         []string
 	Steps         [][]string
 	Offline       bool
+	Still         bool
 }
 
 // said is what one command came to.
@@ -73,15 +80,12 @@ func (m machine) run(t *testing.T, program string, steps [][]string) outcome {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(root) })
-	given := outside()
-	for name, content := range m.files {
-		given[name] = content
-	}
-	for name, content := range given {
-		place(t, root+name, content)
+	given := m.before(t)
+	for name, f := range given {
+		place(t, root+name, f)
 	}
 	for _, tool := range m.tools {
-		place(t, root+"/usr/bin/"+tool, "")
+		place(t, root+"/usr/bin/"+tool, left{mode: 0o755})
 	}
 	if m.runtime {
 		serveRuntime(t, filepath.Join(root, "run/containerd/containerd.sock"))
@@ -90,26 +94,49 @@ func (m machine) run(t *testing.T, program string, steps [][]string) outcome {
 		}
 	}
 	o := outcome{began: time.Now()}
-	o.steps = enter(t, order{Root: root, Program: program, Env: m.env, Tools: m.tools, Steps: steps, Offline: m.offline})
+	o.steps = enter(t, order{Root: root, Program: program, Env: m.env, Tools: m.tools, Ports: m.ports, Steps: steps, Offline: m.offline, Still: m.still})
 	o.tree = walk(t, root)
-	for name, content := range given {
-		if f, ok := o.tree[strings.TrimSuffix(name, "/")]; ok && (f.data == content || f.mode.IsDir()) {
-			delete(o.tree, strings.TrimSuffix(name, "/"))
+	for name, f := range given {
+		name = strings.TrimSuffix(name, "/")
+		if now, ok := o.tree[name]; !ok {
+			o.tree[name] = left{data: gone}
+		} else if now.mode.IsDir() || now == f {
+			delete(o.tree, name)
 		}
 	}
 	return o
 }
 
-// place writes a file, or makes a folder if its name ends in a slash.
-func place(t *testing.T, name, content string) {
-	t.Helper()
-	mode := fs.FileMode(0o644)
-	if strings.HasSuffix(name, ".key") {
-		mode = 0o600
+// gone is the data of what was there before.
+const gone = "<gone>"
+
+// before is what is on the machine when the case begins; folders end in a slash.
+func (m machine) before(t *testing.T) map[string]left {
+	given := map[string]left{}
+	for name, content := range outside() {
+		given[name] = left{mode: 0o644, data: content}
 	}
+	if m.stage != "" {
+		maps.Copy(given, staged(t, m.stage))
+	}
+	for _, name := range m.lacks {
+		if _, ok := given[name]; !ok {
+			t.Fatalf("the stage %s has no %s that could be lacking", m.stage, name)
+		}
+		delete(given, name)
+	}
+	for name, content := range m.files {
+		given[name] = left{mode: 0o644, data: content}
+	}
+	return given
+}
+
+// place writes a file, or makes a folder if its name ends in a slash.
+func place(t *testing.T, name string, f left) {
+	t.Helper()
 	err := os.MkdirAll(name[:strings.LastIndex(name, "/")], 0o755)
 	if err == nil && !strings.HasSuffix(name, "/") {
-		err = os.WriteFile(name, []byte(content), mode)
+		err = os.WriteFile(name, []byte(f.data), f.mode.Perm())
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -162,7 +189,7 @@ func walk(t *testing.T, root string) map[string]left {
 			return err
 		}
 		inside := path.Join("/", strings.TrimPrefix(name, root))
-		if path.Dir(inside) == "/usr/bin" {
+		if path.Dir(inside) == "/usr/bin" || info.Mode()&fs.ModeSocket != 0 {
 			return nil
 		}
 		f := left{mode: info.Mode()}

@@ -37,6 +37,40 @@ func factors(name string) []factor {
 	return all
 }
 
+// combinations are the rows of a file's factors, laid over each other.
+func combinations(file string) []documents {
+	all := factors(file)
+	var sizes []int
+	for _, f := range all {
+		sizes = append(sizes, len(f.levels))
+	}
+	var list []documents
+	for _, row := range pairwise(sizes) {
+		list = append(list, combined(all, row))
+	}
+	return list
+}
+
+// flags are those that the document of that kind names, as arguments.
+func (d documents) flags() string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(d["flags"])) {
+		fmt.Fprintf(&b, " --%s=%v", name, d["flags"][name])
+	}
+	return b.String()
+}
+
+// only keeps the flags whose names are in the list.
+func (d documents) only(names string) documents {
+	kept := map[string]any{}
+	for _, name := range strings.Fields(names) {
+		if v, ok := d["flags"][name]; ok {
+			kept[name] = v
+		}
+	}
+	return documents{"flags": kept}
+}
+
 // choice is a level of a factor, both by index.
 type choice struct{ factor, level int }
 

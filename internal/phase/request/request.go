@@ -35,9 +35,9 @@ var Phase = flow.Phase{
 		}
 		e.Say("keeping keys and requests for certificates in %q", n.Paths.Certificates)
 		e.Say("keeping kubeconfig files that lack certificates, and requests for these, in %q", n.Paths.Kubeconfigs)
-		folders := []change.Change{change.MakeDir{Path: n.Paths.Certificates, Mode: 0o700}}
+		folders := []change.Change{change.MakeDir{Path: n.Paths.Certificates, Mode: 0o755}}
 		for _, f := range files {
-			folders = append(folders, change.MakeDir{Path: path.Dir(f.Path), Mode: 0o700})
+			folders = append(folders, change.MakeDir{Path: path.Dir(f.Path), Mode: 0o755})
 		}
 		if err := e.Do(ctx, folders...); err != nil {
 			return err

@@ -1,0 +1,111 @@
+package parity
+
+import "strings"
+
+// renewable are the names below "certs renew".
+var renewable = strings.Fields("admin.conf all apiserver apiserver-etcd-client apiserver-kubelet-client controller-manager.conf " +
+	"etcd-healthcheck-client etcd-peer etcd-server front-proxy-client scheduler.conf super-admin.conf")
+
+// certsCases start from certificates that exist, wholly or in part.
+func certsCases() []testCase {
+	var list []testCase
+	add := func(name string, m machine, steps ...step) { list = append(list, testCase{name, m, steps}) }
+	const config = " --config=/base.yaml"
+	pki := machine{stage: "pki"}
+	lacking := func(files ...string) machine { return machine{stage: "pki", lacks: files} }
+
+	add("expiration table", pki, read("certs check-expiration"+config, asLines))
+	add("expiration json", pki, read("certs check-expiration -o json"+config, asObjects))
+	add("expiration yaml", pki, read("certs check-expiration -o yaml"+config, asObjects))
+	add("expiration without a file", pki, read("certs check-expiration -o json", asObjects))
+	add("expiration of a folder", pki, read("certs check-expiration -o json --cert-dir=/etc/kubernetes/pki", asObjects))
+	add("expiration of nothing", machine{}, read("certs check-expiration -o json", asObjects))
+	add("expiration of nothing as a table", machine{}, read("certs check-expiration", asLines))
+	some := lacking("/etc/kubernetes/pki/apiserver.crt", "/etc/kubernetes/admin.conf", "/etc/kubernetes/pki/front-proxy-ca.crt")
+	add("expiration where some are missing", some, read("certs check-expiration -o json"+config, asObjects))
+	external := lacking("/etc/kubernetes/pki/ca.key", "/etc/kubernetes/pki/etcd/ca.key", "/etc/kubernetes/pki/front-proxy-ca.key")
+	add("expiration with an external CA", external, read("certs check-expiration -o json"+config, asObjects))
+
+	for _, name := range renewable {
+		add("renew "+name, pki, do("certs renew "+name+config))
+	}
+	add("renew with an external CA", external, do("certs renew all"+config))
+	add("renew with an external front proxy CA", lacking("/etc/kubernetes/pki/front-proxy-ca.key"), do("certs renew all"+config))
+	add("renew what is missing", some, do("certs renew apiserver"+config), do("certs renew admin.conf"+config), do("certs renew front-proxy-client"+config))
+	add("renew nothing", machine{}, do("certs renew all"))
+	add("renew of no such name", pki, do("certs renew ca"+config))
+
+	add("requests", machine{files: withFiles("/base.yaml", basis().text())}, do("certs generate-csr"+config))
+	add("requests into folders", machine{files: withFiles("/base.yaml", basis().text())},
+		do("certs generate-csr --cert-dir=/srv/pki --kubeconfig-dir=/srv/conf"+config))
+	add("requests a second time", machine{stage: "requests"}, do("certs generate-csr"+config))
+
+	list = append(list, reuseCases(lacking)...)
+	return append(list, kubeconfigCases(pki, external)...)
+}
+
+// reuseCases make the missing part of what an earlier run has made.
+func reuseCases(lacking func(...string) machine) []testCase {
+	var list []testCase
+	for name, files := range map[string][]string{
+		"all there": nil, "no leaf": {"apiserver.crt", "apiserver.key"}, "no key of a leaf": {"apiserver.key"}, "no certificate of a leaf": {"front-proxy-client.crt"},
+		"external CA": {"ca.key"}, "external CA with a leaf missing": {"ca.key", "apiserver.crt"},
+		"external front proxy CA": {"front-proxy-ca.key"}, "external etcd CA": {"etcd/ca.key"},
+		"external CAs":      {"ca.key", "etcd/ca.key", "front-proxy-ca.key"},
+		"no CA certificate": {"ca.crt"}, "no sa.pub": {"sa.pub"}, "no sa.key": {"sa.key"},
+	} {
+		m := lacking()
+		for _, f := range files {
+			m.lacks = append(m.lacks, "/etc/kubernetes/pki/"+f)
+		}
+		list = append(list, testCase{"certificates kept: " + name, m, []step{do("init phase certs all --config=/base.yaml")}})
+	}
+	for name, files := range map[string][]string{
+		"all there": nil, "one missing": {"scheduler.conf"}, "all missing but one": {"admin.conf", "super-admin.conf", "kubelet.conf", "controller-manager.conf"},
+	} {
+		m, n := lacking(), lacking("/etc/kubernetes/pki/ca.key")
+		for _, f := range files {
+			m.lacks, n.lacks = append(m.lacks, "/etc/kubernetes/"+f), append(n.lacks, "/etc/kubernetes/"+f)
+		}
+		phase := do("init phase kubeconfig all --config=/base.yaml")
+		list = append(list, testCase{"kubeconfigs kept: " + name, m, []step{phase}}, testCase{"kubeconfigs kept, external CA: " + name, n, []step{phase}})
+	}
+	return list
+}
+
+// kubeconfigCases print kubeconfigs for users.
+func kubeconfigCases(pki, external machine) []testCase {
+	var list []testCase
+	for name, c := range map[string]struct {
+		m    machine
+		args string
+	}{
+		"":                        {pki, "--client-name=jane"},
+		" with groups":            {pki, "--client-name=jane --org=devs --org=ops,admins"},
+		" with a token":           {pki, "--client-name=jane --token=abcdef.0123456789abcdef"},
+		" for an hour":            {pki, "--client-name=jane --validity-period=1h"},
+		" for ten years":          {pki, "--client-name=jane --validity-period=87600h"},
+		" without a name":         {pki, "--org=devs"},
+		" without a CA key":       {external, "--client-name=jane"},
+		" token without a CA key": {external, "--client-name=jane --token=x"},
+		" without a CA":           {machine{files: withFiles("/base.yaml", basis().text())}, "--client-name=jane"},
+	} {
+		line := "kubeconfig user --config=/base.yaml " + c.args
+		list = append(list, testCase{"kubeconfig user" + name, c.m, []step{read(line, asDocuments)}})
+	}
+	return list
+}
+
+// leaves are the files of a control plane that are not shared.
+func leaves() []string {
+	var all []string
+	for _, name := range []string{
+		"apiserver", "apiserver-kubelet-client", "apiserver-etcd-client", "front-proxy-client", "etcd/server", "etcd/peer", "etcd/healthcheck-client",
+	} {
+		all = append(all, "/etc/kubernetes/pki/"+name+".crt", "/etc/kubernetes/pki/"+name+".key")
+	}
+	for _, name := range []string{"admin", "super-admin", "kubelet", "controller-manager", "scheduler"} {
+		all = append(all, "/etc/kubernetes/"+name+".conf")
+	}
+	return all
+}

@@ -1,0 +1,90 @@
+package parity
+
+import (
+	"io"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"kubeadm/internal/cli"
+)
+
+// treeCases compare the help of every command: its commands, aliases, arguments and flags. The commands are those of
+// ours; what only the peer has is seen in the help of the command above.
+func treeCases() []testCase {
+	var list []testCase
+	root := cli.New(cli.Host{Out: io.Discard, Err: io.Discard, Getenv: func(string) (string, bool) { return "", false }})
+	for _, c := range append([]*cobra.Command{root}, root.Commands()...) {
+		name := "help " + c.Name()
+		if c == root {
+			name = "help"
+		}
+		test := testCase{name: name}
+		add := func(c *cobra.Command) {
+			path := strings.Fields(c.CommandPath())[1:]
+			test.steps = append(test.steps, step{append(path, "--help"), asHelp(strings.Join(path, " "))})
+		}
+		if add(c); c != root {
+			below(c, add)
+		}
+		list = append(list, test)
+	}
+	return list
+}
+
+func below(c *cobra.Command, visit func(*cobra.Command)) {
+	for _, child := range c.Commands() {
+		if !child.Hidden {
+			visit(child)
+			below(child, visit)
+		}
+	}
+}
+
+// A flag in a help text: letter, name and type, and at the end the default.
+var (
+	flagLine    = regexp.MustCompile(`^ +(?:-(\w), )?--([\w-]+)(?: ([\w=]+))?(?:  +\S|$)`)
+	flagDefault = regexp.MustCompile(`\(default (.*)\)$`)
+	usageLine   = regexp.MustCompile(`(?m)^Usage:\n  kubeadm(.*)$`)
+	aliasLine   = regexp.MustCompile(`(?m)^Aliases:\n  (.*)$`)
+	commandLine = regexp.MustCompile(`(?m)^  ([a-z][\w.-]*)  +\S`)
+)
+
+// told is what a usage line says that is seen elsewhere too.
+var told = strings.NewReplacer("[flags]", "", "[command]", "")
+
+// asHelp understands the help of a command, but not the words in it. Global flags are those of the root.
+func asHelp(command string) reader {
+	return func(r reading, _ string, s said) {
+		at := "help of " + command
+		r.add(at, "help")
+		for name, line := range map[string]*regexp.Regexp{"usage": usageLine, "aliases": aliasLine} {
+			if m := line.FindStringSubmatch(s.Out); m != nil {
+				r.add(at+"/"+name, strings.TrimSpace(told.Replace(m[1])))
+			}
+		}
+		_, commands, _ := strings.Cut(s.Out, "Available Commands:\n")
+		commands, _, _ = strings.Cut(commands, "\n\n")
+		for _, m := range commandLine.FindAllStringSubmatch(commands, -1) {
+			r.add(at+"/command/"+m[1], "yes")
+		}
+		own, _, _ := strings.Cut(s.Out, "Global Flags:")
+		r.flags(at, own)
+	}
+}
+
+func (r reading) flags(at, text string) {
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
+		m := flagLine.FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		value := ""
+		if d := flagDefault.FindStringSubmatch(line); d != nil && m[2] != "feature-gates" {
+			value = " default " + strings.Trim(d[1], `"`)
+		}
+		r.add(at+"/flag/"+m[2], strings.TrimSpace(m[1]+" "+m[3]+value))
+	}
+}
