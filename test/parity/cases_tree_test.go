@@ -64,8 +64,9 @@ func asHelp(command string) reader {
 				r.add(at+"/"+name, strings.TrimSpace(told.Replace(m[1])))
 			}
 		}
-		_, commands, _ := strings.Cut(s.Out, "Available Commands:\n")
-		commands, _, _ = strings.Cut(commands, "\n\n")
+		_, commands, _ := strings.Cut(s.Out, "\nUsage:\n")
+		commands, _, _ = strings.Cut(commands, "\nFlags:\n")
+		_, commands, _ = strings.Cut(commands, ":\n") // one heading or several
 		for _, m := range commandLine.FindAllStringSubmatch(commands, -1) {
 			r.add(at+"/command/"+m[1], "yes")
 		}

@@ -173,17 +173,23 @@ var madeUp = []struct {
 // given are the ids of tokens that cases give; all others are made up.
 var given = []string{"abcdef", "ghijkl"}
 
-var tokenSecret = regexp.MustCompile(`bootstrap-token-[a-z0-9]{6}`)
+var (
+	tokenSecret = regexp.MustCompile(`\bbootstrap-token-([a-z0-9]{6})\b`)
+	token       = regexp.MustCompile(`\b([a-z0-9]{6})\.[a-z0-9]{16}\b`)
+)
 
 // plain is a text without what is made up anew in each run.
 func plain(s string) string {
 	for _, m := range madeUp {
 		s = m.pattern.ReplaceAllString(s, m.as)
 	}
-	return tokenSecret.ReplaceAllStringFunc(s, func(name string) string {
-		if slices.Contains(given, name[len(name)-6:]) {
-			return name
-		}
-		return "bootstrap-token-MADEUP"
-	})
+	for pattern, as := range map[*regexp.Regexp]string{tokenSecret: "bootstrap-token-MADEUP", token: "MADEUP"} {
+		s = pattern.ReplaceAllStringFunc(s, func(found string) string {
+			if slices.Contains(given, pattern.FindStringSubmatch(found)[1]) {
+				return found
+			}
+			return as
+		})
+	}
+	return s
 }
