@@ -225,9 +225,11 @@ func TestS197_TheErrorSaysHowToGetAToken(t *testing.T) {
 // forgotten waits until the cluster signs for a token no more.
 func forgotten(t *testing.T, s *site, token string) {
 	t.Helper()
-	// It may not have begun yet.
-	time.Sleep(2 * time.Second)
-	await(t, "the end of token "+token[:6], 30*time.Second, func() error {
+	await(t, "the end of token "+token[:6], time.Minute, func() error {
+		// The signature may not be there yet; the token is from the first.
+		if _, err := s.cp.Kubectl(t.Context(), "--namespace=kube-system", "get", "secret", "bootstrap-token-"+token[:6]); err == nil {
+			return errors.New("its Secret is there")
+		}
 		if _, ok := clusterInfo(t, s).Data["jws-kubeconfig-"+token[:6]]; ok {
 			return errors.New("cluster-info is still signed for it")
 		}

@@ -91,6 +91,12 @@ func explained(t *testing.T, result nodes.Result, words []string) {
 	}
 }
 
+// squatter is a script that lets somebody else listen at a port, and ends when he does.
+func squatter(port string) string {
+	return "systemd-run --quiet --unit=squatter socat TCP-LISTEN:" + port + ",reuseaddr,fork PIPE; " +
+		"until ss --no-header --listening --tcp --numeric 'sport = :" + port + "' | grep -q .; do sleep 0.05; done"
+}
+
 const goodFile = "/etc/kubeadm.yaml"
 
 // TestS072_InitNamesWhatIsWrong makes one machine wrong in many ways, one after the other, and asks for the same init each
@@ -107,7 +113,7 @@ func TestS072_InitNamesWhatIsWrong(t *testing.T) {
 			want: []string{"kubelet", "PATH"}},
 		{name: "container runtime stopped", cause: "systemctl stop containerd", mend: "systemctl start containerd",
 			want: []string{"container runtime", "containerd.sock", "systemctl"}},
-		{name: "port in use", cause: "systemd-run --quiet --unit=squatter socat TCP-LISTEN:6443,reuseaddr,fork PIPE; sleep 0.5",
+		{name: "port in use", cause: squatter("6443"),
 			mend: "systemctl stop squatter", want: []string{"6443", "socat"}},
 		{name: "missing image", cause: "ctr -n k8s.io images tag registry.k8s.io/coredns/coredns:v1.14.6 kept; ctr -n k8s.io images rm --sync registry.k8s.io/coredns/coredns:v1.14.6",
 			mend: "ctr -n k8s.io images tag kept registry.k8s.io/coredns/coredns:v1.14.6; ctr -n k8s.io images rm kept", want: []string{"registry.k8s.io/coredns/coredns:v1.14.6"}},
@@ -167,7 +173,7 @@ func TestS167_ABadFlagOfTheAPIServerIsNamed(t *testing.T) {
 	write(t, n, goodFile, nodes.InitConfig(bad))
 	command := []string{ours, "init", "--config", goodFile}
 	// The time allowed for the control plane is four minutes: a command that waited for it has not understood.
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	result, err := n.Run(ctx, command...)
 	if result.Code != 1 {
@@ -216,7 +222,7 @@ func TestS072_JoinNamesWhatIsWrong(t *testing.T) {
 		{name: "malformed token", config: joinConfig(server, "nonsense", pin), want: []string{"token", joinFile}},
 		{name: "unreachable API server", config: joinConfig("10.77.0.99:6443", token, pin), want: []string{"10.77.0.99:6443"}},
 		{name: "nobody at the port", config: joinConfig(s.worker.Address()+":6443", token, pin), want: []string{s.worker.Address() + ":6443"}},
-		{name: "port in use", cause: "systemctl stop kubelet; systemd-run --quiet --unit=squatter socat TCP-LISTEN:10250,reuseaddr,fork PIPE; sleep 0.5",
+		{name: "port in use", cause: "systemctl stop kubelet; " + squatter("10250"),
 			mend: "systemctl stop squatter", want: []string{"10250", "socat"}},
 		{name: "container runtime stopped", cause: "systemctl stop containerd", mend: "systemctl start containerd",
 			want: []string{"container runtime", "containerd.sock"}},

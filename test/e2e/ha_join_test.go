@@ -42,7 +42,7 @@ func whole(t *testing.T, s *trio, n *nodes.Node) {
 		inherited(t, s.cp, n)
 	}
 	// A kubelet tells of its static Pods a moment after its node is Ready.
-	await(t, "the control plane of "+n.Name(), 90*time.Second, func() error {
+	await(t, "the control plane of "+n.Name(), 3*time.Minute, func() error {
 		_, err := n.Kubectl(t.Context(), "--namespace=kube-system", "wait", "--for=condition=Ready", "--timeout=10s", "pod",
 			"--selector=tier=control-plane", "--field-selector=spec.nodeName="+n.Name())
 		return err
@@ -166,7 +166,7 @@ func TestS151_AControlPlaneLeavesAndComesBack(t *testing.T) {
 	lead(t, s, n)
 	stop := ask(t, s)
 	dismiss(t, s, ours, n)
-	if longest, asked := stop(); longest > 15*time.Second || asked < 3 {
+	if longest, asked := stop(); longest > tooLong || asked < 3 {
 		t.Errorf("of %d questions to the API none was answered for %s", asked, longest)
 	}
 	n, err := s.AddAt(t.Context(), n.Name(), n.Address())

@@ -12,6 +12,10 @@ import (
 	"kubeadm/test/nodes"
 )
 
+// tooLong is for how long three control planes may give no answer when one of them goes. It takes a few seconds on a machine
+// that is not busy.
+const tooLong = 30 * time.Second
+
 // ask asks the API server through the load balancer ten times a second, with a connection of its own each time, until stop
 // is called, which tells for how long it got no answer and how often it asked.
 func ask(t *testing.T, s *trio) (stop func() (longest time.Duration, asked int)) {
@@ -59,7 +63,7 @@ func TestS090_TheAPIOutlivesAControlPlane(t *testing.T) {
 	if err := lost.Kill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "a new leader", 20*time.Second, func() error {
+	await(t, "a new leader", time.Minute, func() error {
 		_, err := s.cp.Kubectl(t.Context(), "create", "configmap", "written-by-two")
 		return err
 	})
@@ -68,7 +72,7 @@ func TestS090_TheAPIOutlivesAControlPlane(t *testing.T) {
 	awaitMember(t, &s.site, n)
 	longest, asked := stop()
 	t.Logf("of %d questions to the API none was answered for %s at worst", asked, longest.Round(10*time.Millisecond))
-	if longest > 15*time.Second || asked < 5 {
+	if longest > tooLong || asked < 5 {
 		t.Errorf("of %d questions to the API none was answered for %s", asked, longest)
 	}
 	bury(t, s, n)
@@ -76,7 +80,7 @@ func TestS090_TheAPIOutlivesAControlPlane(t *testing.T) {
 		t.Fatal(err)
 	}
 	vote(t, s.planes...)
-	kubectl(t, s.cp, "wait", "--for=condition=Ready", "--timeout=90s", "node/"+lost.Name())
+	kubectl(t, s.cp, "wait", "--for=condition=Ready", "--timeout=180s", "node/"+lost.Name())
 	await(t, "the API server of "+lost.Name(), time.Minute, func() error {
 		_, err := lost.Kubectl(t.Context(), "--server=https://"+lost.Address()+":6443", "get", "configmap", "written-by-two")
 		return err
@@ -122,7 +126,7 @@ func lose(t *testing.T, s *trio) *nodes.Node {
 	dead := s.planes[len(s.planes)-1]
 	bury(t, s, dead)
 	seat(t, s, s.planes[:len(s.planes)-1]...)
-	await(t, "etcd without "+dead.Name(), 20*time.Second, func() error {
+	await(t, "etcd without "+dead.Name(), time.Minute, func() error {
 		_, err := s.cp.Run(t.Context(), asEtcd("endpoint", "health")...)
 		return err
 	})

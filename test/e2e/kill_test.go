@@ -190,7 +190,7 @@ func sameObjects(t *testing.T, a, b *nodes.Node) {
 		return slices.Compact(list)
 	}
 	// Kubernetes' own service accounts come one after the other in the first seconds.
-	await(t, "the objects of an undisturbed init", 20*time.Second, func() error {
+	await(t, "the objects of an undisturbed init", time.Minute, func() error {
 		if want, got := names(a), names(b); !slices.Equal(got, want) {
 			return fmt.Errorf("there are%s\nbut after an undisturbed init%s", lines("%s", got), lines("%s", want))
 		}

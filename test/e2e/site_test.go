@@ -209,11 +209,11 @@ func expel(t *testing.T, s *site, n *nodes.Node) {
 func awaitMember(t *testing.T, s *site, n *nodes.Node) {
 	t.Helper()
 	name := "node/" + strings.ToLower(n.Name())
-	kubectl(t, s.cp, "wait", "--for=create", "--timeout=30s", name)
+	kubectl(t, s.cp, "wait", "--for=create", "--timeout=120s", name)
 	if err := s.PodNetwork(t.Context(), s.cp); err != nil {
 		t.Fatal(err)
 	}
-	kubectl(t, s.cp, "wait", "--for=condition=Ready", "--timeout=90s", name)
+	kubectl(t, s.cp, "wait", "--for=condition=Ready", "--timeout=180s", name)
 }
 
 func lines(format string, list []string) string {

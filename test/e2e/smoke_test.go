@@ -69,7 +69,7 @@ func serves(t *testing.T, s *site) {
 			t.Error(err)
 		}
 	})
-	kubectl(t, s.cp, "rollout", "status", "--timeout=90s", "deployment/web")
+	kubectl(t, s.cp, "rollout", "status", "--timeout=180s", "deployment/web")
 	var names []string
 	for _, pod := range get[corev1.PodList](t, s.cp, "pods", "--selector=app=web").Items {
 		names = append(names, pod.Name)

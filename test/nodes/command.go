@@ -139,17 +139,27 @@ func (p *Process) Signal(signal unix.Signal) error {
 // hostPID is the program's number on this machine: nsenter starts it as its only child, a moment after it was started itself.
 func (p *Process) hostPID() (int, error) {
 	file := fmt.Sprintf("/proc/%d/task/%d/children", p.cmd.Process.Pid, p.cmd.Process.Pid)
-	for range 200 {
+	for {
 		data, err := os.ReadFile(file)
 		if err != nil {
-			return 0, os.ErrProcessDone
+			return 0, os.ErrProcessDone // nsenter has ended, and with it the program
 		}
 		if children := strings.Fields(string(data)); len(children) > 0 {
 			return strconv.Atoi(children[0])
 		}
+		if ended(p.cmd.Process.Pid) {
+			return 0, os.ErrProcessDone
+		}
 		time.Sleep(time.Millisecond)
 	}
-	return 0, os.ErrProcessDone
+}
+
+// ended tells whether nothing is left of a process but its exit code.
+func ended(pid int) bool {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	// The name of the program, in brackets, may hold anything.
+	_, rest, _ := strings.Cut(string(data[strings.LastIndexByte(string(data), ')')+1:]), " ")
+	return err != nil || strings.HasPrefix(rest, "Z")
 }
 
 // Wait waits for the program's end and returns what Run returns.

@@ -53,7 +53,7 @@ func JoinCommands(output string) (worker, controlPlane []string, err error) {
 
 // AwaitNodes waits until as many nodes as given have registered.
 func (n *Node) AwaitNodes(ctx context.Context, count int) error {
-	return poll(ctx, fmt.Sprintf("%d nodes", count), time.Minute, func(ctx context.Context) error {
+	return poll(ctx, fmt.Sprintf("%d nodes", count), 3*time.Minute, func(ctx context.Context) error {
 		list, err := listNodes(ctx, n)
 		if err == nil && len(list.Items) != count {
 			err = fmt.Errorf("%d nodes have joined", len(list.Items))

@@ -143,7 +143,7 @@ func (n *Node) awaitBoot(ctx context.Context, ended <-chan struct{}) error {
 		case <-ctx.Done():
 		}
 	}()
-	err := poll(ctx, "systemd on "+n.name, time.Minute, func(ctx context.Context) error {
+	err := poll(ctx, "systemd on "+n.name, 3*time.Minute, func(ctx context.Context) error {
 		// "degraded" is fine: what matters is asked for next.
 		result, err := n.Run(ctx, "systemctl", "is-system-running", "--wait")
 		if state := strings.TrimSpace(result.Stdout); state != "running" && state != "degraded" {

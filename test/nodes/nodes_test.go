@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"sigs.k8s.io/yaml"
 )
@@ -191,5 +192,18 @@ func TestConfigurationFollowsTheAddresses(t *testing.T) {
 		if strings.Contains(text, c.lacks) {
 			t.Errorf("%q is in:\n%s", c.lacks, text)
 		}
+	}
+}
+
+func TestBackendsTakeTurns(t *testing.T) {
+	b := &Balancer{backends: []string{"a", "b", "c"}, sick: map[string]time.Time{}}
+	for _, want := range []string{"bca", "cab", "abc", "bca"} {
+		if got := strings.Join(b.order(), ""); got != want {
+			t.Errorf("order %s, want %s", got, want)
+		}
+	}
+	b.sick["a"], b.sick["b"] = time.Now(), time.Now().Add(-time.Hour)
+	if got := strings.Join(b.order(), ""); got != "cba" {
+		t.Errorf("order %s: a backend that was sick just now comes before another one", got)
 	}
 }

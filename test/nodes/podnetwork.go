@@ -33,7 +33,7 @@ const networkConfig = `{
 // Nodes that join later need another call.
 func (c *Cluster) PodNetwork(ctx context.Context, controlPlane *Node) error {
 	var ranges map[string][]string
-	err := poll(ctx, "addresses for the Pods of every node", time.Minute, func(ctx context.Context) error {
+	err := poll(ctx, "addresses for the Pods of every node", 3*time.Minute, func(ctx context.Context) error {
 		var err error
 		ranges, err = podRanges(ctx, controlPlane)
 		return err
