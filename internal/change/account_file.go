@@ -87,7 +87,7 @@ func (f *Accounts) addGroup(g Group) error {
 
 func unfit(kind, name, why string) error {
 	err := fmt.Errorf("%s %s is there, but cannot be used: %s", kind, name, why)
-	return problem.New("", err, fmt.Sprintf("remove it, so that it is made anew: %sdel %s", kind, name))
+	return problem.New("", err, fmt.Sprintf("rename or remove it, and one is made that can be: %sdel %s", kind, name))
 }
 
 func sameMembers(have string, want []string) bool {

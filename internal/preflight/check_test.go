@@ -10,6 +10,7 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/node"
+	"kubeadm/internal/release"
 )
 
 var errOops = errors.New("oops")
@@ -35,7 +36,7 @@ func TestInitNamesCulpritAndRemedy(t *testing.T) {
 
 func initCases() map[string]initCase {
 	all := map[string]initCase{}
-	for _, some := range []map[string]initCase{hostCases(), kernelCases(), fileCases(), portCases(), runtimeCases(), versionCases(), proxyCases(), componentCases()} {
+	for _, some := range []map[string]initCase{hostCases(), kernelCases(), fileCases(), portCases(), runtimeCases(), versionCases(), proxyCases(), componentCases(), accountCases()} {
 		for name, c := range some {
 			all[name] = c
 		}
@@ -207,6 +208,17 @@ func componentCases() map[string]initCase {
 			n.Cluster.APIServer.Args = []node.Arg{{Name: "token-auth-file", Value: "/etc/kubernetes/pki/tokens.csv"}}
 			m.broken["/etc/kubernetes/pki/tokens.csv"] = errOops
 		}, `[ERROR ComponentFile]: kube-apiserver needs /etc/kubernetes/pki/tokens.csv (--token-auth-file=/etc/kubernetes/pki/tokens.csv): oops; see that it can be read`},
+	}
+}
+
+func accountCases() map[string]initCase {
+	rootless := func(n *node.Node) { n.Cluster.FeatureGates = map[string]bool{release.RootlessControlPlane: true} }
+	const person = "kubeadm-ks:x:1000:1000:Karl:/home/karl:/bin/bash\n"
+	return map[string]initCase{
+		"users to be made": {func(_ *machine, n *node.Node) { rootless(n) }, ""},
+		"a person of a user's name": {func(m *machine, n *node.Node) { rootless(n); m.files["/etc/passwd"] = person },
+			`[ERROR RootlessAccounts]: user kubeadm-ks is there, but cannot be used: its number 1000 is none of a system user, 100 to 999; rename or remove it, and one is made that can be: userdel kubeadm-ks`},
+		"a person where root runs all": {func(m *machine, _ *node.Node) { m.files["/etc/passwd"] = person }, ""},
 	}
 }
 

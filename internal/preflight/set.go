@@ -29,6 +29,7 @@ func Init(n *node.Node, tool release.Tool) []Check {
 		localEtcd(n),
 		externalEtcdFiles(n.Cluster.Etcd.External),
 		componentFiles(n),
+		accounts(n),
 	)
 }
 
@@ -60,6 +61,7 @@ func JoinControlPlane(n *node.Node, tool release.Tool) []Check {
 		proxiesOf(cidrs(n)),
 		localEtcd(n),
 		componentFiles(n),
+		accounts(n),
 	)
 	if n.CertificateKey != "" { // the files are yet to come
 		return list
