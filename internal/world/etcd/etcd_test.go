@@ -37,7 +37,7 @@ func TestUnusableEtcdSaysWhyAtOnce(t *testing.T) {
 			wantError(t, err, "listing etcd members: ", c.text)
 			err = k.Do(t.Context(), change.SetMember{PeerURL: peer, State: change.Learner, Via: c.via})
 			wantError(t, err, c.text)
-			if took := time.Since(start); took > time.Second {
+			if took := time.Since(start); took > 20*time.Second {
 				t.Errorf("it took %s", took)
 			}
 		})

@@ -37,7 +37,7 @@ func TestWritesAreTriedAgainWhileThatMayHelp(t *testing.T) {
 			if want := slices.Repeat([]string{"POST " + collection}, 3); !slices.Equal(s.asked, want) {
 				t.Errorf("asked %q", s.asked)
 			}
-			if took := time.Since(start); took > 400*time.Millisecond {
+			if took := time.Since(start); took >= bound {
 				t.Errorf("it took %s, so it slept when the server told it to", took)
 			}
 			if s.agent != "kubeadm/v1.37.1" {
@@ -95,7 +95,7 @@ func TestWritesEndAtTheBound(t *testing.T) {
 	s := serve(t, refusal(503, metav1.StatusReasonServiceUnavailable))
 	data := s.kubeconfig(t)
 	err := cluster(&data).Do(t.Context(), apply())
-	wantError(t, err, "waited 500ms for the API server: applying ConfigMap kube-system/c at "+s.URL, "")
+	wantError(t, err, "waited 2s for the API server: applying ConfigMap kube-system/c at "+s.URL, "")
 }
 
 func TestNodeIsLabelledOnceItsKubeletHasRegisteredIt(t *testing.T) {
@@ -123,7 +123,7 @@ func TestReadsAskAnOverloadedServerAgainAndADeadOneOnce(t *testing.T) {
 	start := time.Now()
 	_, err := k.Object(t.Context(), ref)
 	wantError(t, err, "reading ConfigMap kube-system/c at "+s.URL+": connection refused", "")
-	if took := time.Since(start); took > 200*time.Millisecond {
+	if took := time.Since(start); took >= bound {
 		t.Errorf("it took %s", took)
 	}
 }
@@ -183,7 +183,7 @@ func TestUnusableIdentitiesSayWhy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			start := time.Now()
 			wantError(t, cluster(&c.data).Do(t.Context(), apply()), c.text, c.hint)
-			if took := time.Since(start); took > 400*time.Millisecond {
+			if took := time.Since(start); took >= bound {
 				t.Errorf("it took %s", took)
 			}
 		})

@@ -86,6 +86,9 @@ func (s *scripted) kubeconfig(t *testing.T, edit ...func(*pki.Access)) []byte {
 	return data
 }
 
+// bound is long enough for a few requests on a machine that is busy.
+const bound = 2 * time.Second
+
 // cluster reads admin.conf from data.
 func cluster(data *[]byte) *kube.Cluster {
 	k := kube.New(func(path string) ([]byte, error) {
@@ -94,7 +97,7 @@ func cluster(data *[]byte) *kube.Cluster {
 		}
 		return *data, nil
 	})
-	k.Bound = 500 * time.Millisecond
+	k.Bound = bound
 	k.UserAgent = "kubeadm/v1.37.1"
 	return k
 }
