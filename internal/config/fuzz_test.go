@@ -80,6 +80,50 @@ func storesTheSame(t *testing.T, file File) {
 	}
 }
 
+// FuzzConvert brings files of all versions into v1beta4: what comes out is read again and converts into itself,
+// and an error names the file and a place in it.
+func FuzzConvert(f *testing.F) {
+	seeds, err := filepath.Glob("testdata/peer/*.yaml")
+	if err != nil || len(seeds) == 0 {
+		f.Fatalf("no seeds: %v", err)
+	}
+	for _, name := range seeds {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+		f.Add([]byte(strings.ReplaceAll(string(data), "/v1beta4", "/v1")))
+	}
+	f.Add([]byte("apiVersion: kubeadm.k8s.io/v1beta3\nkind: ClusterConfiguration\napiServer: {timeoutForControlPlane: 1m, extraArgs: {b: x, a: y}}\n"))
+	f.Add([]byte("apiVersion: kubeadm.k8s.io/v1\nkind: ClusterConfiguration\nscheduler: {extraArgs: [{name: a, value: b, mergeMethod: append}]}\n"))
+	f.Add([]byte("apiVersion: kubeadm.k8s.io/v1beta4\nkind: UpgradeConfiguration\nplan: {printConfig: true}\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		documents, _, err := Migrate(File{Name: "f", Data: data, Deprecated: true, Experimental: true}, aMachine(t))
+		told(t, "migrate", err)
+		if err != nil {
+			return
+		}
+		once := printed(t, documents)
+		documents, _, err = Migrate(File{Name: "f", Data: []byte(once)}, aMachine(t))
+		if err != nil {
+			t.Fatalf("what was converted is refused: %v\n%s", err, once)
+		}
+		if twice := printed(t, documents); twice != once {
+			t.Errorf("what was converted converts into something else:\n%s\n%s", once, twice)
+		}
+	})
+}
+
+func printed(t *testing.T, documents []any) string {
+	t.Helper()
+	var texts []string
+	for _, d := range documents {
+		texts = append(texts, encoded(t, d))
+	}
+	return strings.Join(texts, "---\n")
+}
+
 // FuzzEndpoint: what is accepted is put together again from its parts.
 func FuzzEndpoint(f *testing.F) {
 	for _, text := range []string{"api.example:6443", "api.example", "[fd00::1]:6443", "[fd00::1]", "fd00::1", "10.0.0.1:0", "a:b:c", "[a]:1", "[::1%eth0]:1", ":1", "x:+1", ""} {
