@@ -35,7 +35,11 @@ Configurations of components are checked and not written: they keep their form.`
 				return err
 			}
 			// A configuration can hold tokens and keys.
-			return p.World().Do(c.Context(), change.WriteFile{Path: to, Data: text, Mode: 0o600, Secret: true})
+			err = p.World().Do(c.Context(), change.WriteFile{Path: to, Data: text, Mode: 0o600, Secret: true})
+			if err != nil {
+				return problem.New("", err, fmt.Sprintf("name a file that can be written with --%s", flag.NewConfig))
+			}
+			return nil
 		},
 	}
 	values{flag.OldConfig: &from, flag.NewConfig: &to, flag.AllowExperimentalAPI: &experimental}.bind(c.Flags())

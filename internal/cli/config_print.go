@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"kubeadm/internal/config"
@@ -25,7 +27,11 @@ func (p *program) printInit() *cobra.Command {
 		if err != nil {
 			return nil, err
 		}
-		return config.ExampleInit(tool, components)
+		all, err := config.ExampleInit(tool, components)
+		if err != nil {
+			return nil, fmt.Errorf("--%s: %w", flag.ComponentConfigs, err)
+		}
+		return all, nil
 	})
 	values{flag.ComponentConfigs: &components}.bind(c.Flags())
 	return c

@@ -154,8 +154,15 @@ func splitEndpoint(text string) (host, number string, err error) {
 	if number == "" {
 		return host, "", nil
 	}
-	if n, notNumber := strconv.ParseUint(number, 10, 16); notNumber != nil || n == 0 {
-		return "", "", fmt.Errorf("port %q must be a number, 1 to 65535", number)
+	if err := portNumber(number); err != nil {
+		return "", "", err
 	}
 	return host, number, nil
+}
+
+func portNumber(text string) error {
+	if n, err := strconv.ParseUint(text, 10, 16); err != nil || n == 0 {
+		return fmt.Errorf("port %q must be a number, 1 to 65535", text)
+	}
+	return nil
 }

@@ -129,9 +129,7 @@ func discoveryToken(c *v1beta4.JoinConfiguration) (errs field.ErrorList) {
 	at := field.NewPath("discovery", "bootstrapToken")
 	_, _, err := node.ParseToken(t.Token)
 	errs = append(errs, secret(at.Child("token"), err)...)
-	if host, number, err := net.SplitHostPort(t.APIServerEndpoint); err != nil || host == "" || number == "" {
-		errs = append(errs, field.Invalid(at.Child("apiServerEndpoint"), t.APIServerEndpoint, "must be host:port of an API server"))
-	}
+	errs = append(errs, server(at.Child("apiServerEndpoint"), t.APIServerEndpoint)...)
 	if len(t.CACertHashes) == 0 && !t.UnsafeSkipCAVerification {
 		errs = append(errs, field.Required(at.Child("caCertHashes"),
 			"give the hash of the cluster's CA, which \"kubeadm token create --print-join-command\" prints; unsafeSkipCAVerification (--discovery-token-unsafe-skip-ca-verification) goes without, and then whoever knows the token can pose as the cluster"))
@@ -142,6 +140,17 @@ func discoveryToken(c *v1beta4.JoinConfiguration) (errs field.ErrorList) {
 		}
 	}
 	return errs
+}
+
+func server(at *field.Path, value string) field.ErrorList {
+	host, number, err := net.SplitHostPort(value)
+	if err != nil || host == "" || number == "" {
+		return one(at, value, "must be host:port of an API server")
+	}
+	if err := portNumber(number); err != nil {
+		return one(at, value, "must be host:port of an API server: "+err.Error())
+	}
+	return nil
 }
 
 func discoveryFile(c *v1beta4.JoinConfiguration) field.ErrorList {

@@ -198,7 +198,9 @@ func TestJoinedIsLenient(t *testing.T) {
 		t.Error("a kube-proxy came out of nothing")
 	}
 	want := []string{
-		"ConfigMap kube-system/kubeadm-config: unknown field ofTheFuture",
+		"ConfigMap kube-system/kubeadm-config: unknown field ofTheFuture: there are apiServer, caCertificateValidityPeriod, certificateValidityPeriod, " +
+			"certificatesDir, clusterName, controlPlaneEndpoint, controllerManager, dns, encryptionAlgorithm, etcd, featureGates, imageRepository, " +
+			"kubernetesVersion, networking, proxy, scheduler",
 		`ConfigMap kube-system/kubelet-config: line 51: field "maxPods" is given twice`,
 		"ConfigMap kube-system/kubelet-config: unknown field ofTheFuture",
 	}

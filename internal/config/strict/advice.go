@@ -63,7 +63,8 @@ func (w *walker) advice(name string, known map[string]reflect.Type) string {
 	if near := Nearest(name, names); near != "" {
 		return fmt.Sprintf(": did you mean %s?", near)
 	}
-	if few := 8; len(names) <= few {
+	names = slices.DeleteFunc(names, func(n string) bool { return n == "apiVersion" || n == "kind" }) // which nobody misspells
+	if few := 20; len(names) <= few {
 		return ": there are " + strings.Join(names, ", ")
 	}
 	return ""

@@ -54,7 +54,7 @@ func TestDecodeNamesWhatDoesNotFit(t *testing.T) {
 		"the wrong depth":      {text: "height: 3\n", unknown: []string{"unknown field height: did you mean tree.height?"}},
 		"the wrong kind":       {text: "handle: long\n", unknown: []string{"unknown field handle: did you mean handle of basket?"}},
 		"no idea":              {text: "tree: {xyzzy: 1}\n", unknown: []string{"unknown field tree.xyzzy: there are height, place"}},
-		"not exported":         {text: "hidden: 1\n", unknown: []string{"unknown field hidden"}},
+		"not exported":         {text: "hidden: 1\n", unknown: []string{"unknown field hidden: there are age, count, name, picked, ripe, seeds, tags, tree, weight"}},
 		"in a list":            {text: "seeds: [{colour: red}, {color: blue}]\n", unknown: []string{"unknown field seeds[1].color: did you mean colour?"}},
 		"given twice":          {text: "name: a\nname: b\n", unknown: []string{`line 4: field "name" is given twice`}},
 		"number for text":      {text: "name: 1.37\n", wrong: []string{"name: must be text, not a number: put it in quotes"}},
