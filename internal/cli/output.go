@@ -69,7 +69,7 @@ func (o *output) encoder(ctx context.Context, r change.Reader) (encoder, error) 
 	if strings.HasSuffix(name, "file") {
 		data, err := r.ReadFile(ctx, argument)
 		if err != nil {
-			return nil, fmt.Errorf("reading the template: %w", err)
+			return nil, problem.New("reading the template", err, "check the path given with --output "+name+"=")
 		}
 		argument = string(data)
 	}
@@ -139,7 +139,7 @@ func writeKYAML(w io.Writer, objects []any) error {
 func (o *output) goTemplate(text string) (encoder, error) {
 	t, err := template.New("output").Parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("reading the template: %w", err)
+		return nil, badTemplate(err)
 	}
 	if !o.allowMissing {
 		t.Option("missingkey=error")
@@ -147,11 +147,15 @@ func (o *output) goTemplate(text string) (encoder, error) {
 	return eachGeneric(func(w io.Writer, object any) error { return t.Execute(w, object) }), nil
 }
 
+func badTemplate(err error) error {
+	return problem.New("reading the template", err, "mend what is given with --output after the equals sign")
+}
+
 func (o *output) jsonPath(text string, asJSON bool) (encoder, error) {
 	path := jsonpath.New("output").AllowMissingKeys(o.allowMissing)
 	path.EnableJSONOutput(asJSON)
 	if err := path.Parse(text); err != nil {
-		return nil, fmt.Errorf("reading the template: %w", err)
+		return nil, badTemplate(err)
 	}
 	return eachGeneric(path.Execute), nil
 }

@@ -47,8 +47,12 @@ before then opens nothing any more.`,
   # the command that joins one more control plane
   kubeadm token create --print-join-command --upload-certs`,
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) > 0 {
+			switch len(args) {
+			case 0:
+			case 1:
 				o.Token = args[0]
+			default: // which may be secret
+				return fmt.Errorf("%s makes one token, but was given %d: give the command once for each, or a file with --config", c.CommandPath(), len(args))
 			}
 			return p.createTokens(c, o)
 		},

@@ -45,7 +45,7 @@ func TestInitRefusesDocuments(t *testing.T) {
 		"a kind that its version does not have": {"apiVersion: kubeadm.k8s.io/v1beta3\nkind: ResetConfiguration\n", []string{
 			"document 1 (ResetConfiguration) has apiVersion kubeadm.k8s.io/v1beta3, which has no such kind: it came with kubeadm.k8s.io/v1beta4"}},
 		"a field that its version does not have": {"apiVersion: kubeadm.k8s.io/v1beta3\nkind: InitConfiguration\ndryRun: true\n", []string{
-			"document 1 (InitConfiguration): unknown field dryRun: there are apiVersion, bootstrapTokens, certificateKey, kind, localAPIEndpoint, nodeRegistration, patches, skipPhases"}},
+			"document 1 (InitConfiguration): unknown field dryRun: there are bootstrapTokens, certificateKey, localAPIEndpoint, nodeRegistration, patches, skipPhases"}},
 		"an older version": {"apiVersion: kubeadm.k8s.io/v1alpha1\nkind: MasterConfiguration\n", []string{
 			`document 1 (MasterConfiguration) has apiVersion kubeadm.k8s.io/v1alpha1, which is no longer read: convert the file with "kubeadm config migrate --old-config FILE --new-config FILE" of kubeadm v1.11, and of later ones until it is v1beta4`}},
 		"an unknown version": {"apiVersion: kubeadm.k8s.io/v9\nkind: InitConfiguration\n", []string{
