@@ -63,6 +63,8 @@ func scenarios() []scenario {
 			"no_proxy=*", "ALL_PROXY=", "PROXY_PORT=1",
 		}},
 		{name: "ci-build", node: ciBuild()},
+		{name: "authorizers", node: authorizers()},
+		{name: "plain-etcd", node: plainEtcd()},
 	}
 }
 
