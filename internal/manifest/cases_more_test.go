@@ -69,3 +69,11 @@ func plainEtcd() *node.Node {
 	c.KubeProxy.Config.BindAddress, c.KubeProxy.Config.ClusterCIDR = "::", c.PodSubnet
 	return n
 }
+
+// older is a control plane of a release that only its own peer deploys.
+func older(version string) *node.Node {
+	n := ordinary()
+	n.Cluster.Version, n.Cluster.PodSubnet = version, "10.244.0.0/16"
+	n.Cluster.ControllerManager.Args = []node.Arg{{Name: "flex-volume-plugin-dir", Value: "/opt/plugins"}}
+	return n
+}

@@ -19,7 +19,8 @@ type scenario struct {
 	name    string
 	node    *node.Node
 	env     []string
-	patches bool // those in testdata/<name>/patches
+	patches bool   // those in testdata/<name>/patches
+	line    string // of the peer it was captured from; empty for the newest
 }
 
 func (s scenario) host() manifest.Host {
@@ -65,6 +66,7 @@ func scenarios() []scenario {
 		{name: "ci-build", node: ciBuild()},
 		{name: "authorizers", node: authorizers()},
 		{name: "plain-etcd", node: plainEtcd()},
+		{name: "v1.35", node: older("v1.35.4"), line: "v1.35"},
 	}
 }
 

@@ -55,6 +55,9 @@ func TestKubeletFilesAreThoseOfThePeer(t *testing.T) {
 
 func TestObjectsAreThoseOfThePeerInItsOrder(t *testing.T) {
 	for _, s := range scenarios() {
+		if s.line != "" { // objects are the same for all releases, but older peers wrote others
+			continue
+		}
 		t.Run(s.name, func(t *testing.T) {
 			ca := given(t, s)
 			got, err := manifest.YAML(allObjects(t, s, ca)...)
