@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"crypto/x509"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
 	"kubeadm/internal/world/memory"
 )
 
@@ -152,4 +154,38 @@ func anotherKey(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+func TestWhatIsDoubtfulInExistingCertificates(t *testing.T) {
+	const base = "/etc/kubernetes/pki/apiserver"
+	again := []string{"init", "phase", "certs", "apiserver", "--config", "/init.yaml"}
+	s := newStation(t)
+	s.supplied(t)
+	s.world.Files[base+".key"] = memory.File{Data: []byte(anotherKey(t)), Mode: 0o600}
+	if err := s.run(t.Context(), again...); err != nil || !strings.Contains(s.err.String(), base+".crt: the private key beside it is that of another certificate") {
+		t.Errorf("another key: %v; warned: %s", err, &s.err)
+	}
+	delete(s.world.Files, base+".key")
+	if err := s.run(t.Context(), again...); err != nil || !strings.Contains(s.err.String(), base+".crt: the private key file does not exist") {
+		t.Errorf("no key: %v; warned: %s", err, &s.err)
+	}
+}
+
+func TestAnExpiredCertificateIsToBeRenewed(t *testing.T) {
+	s := newStation(t)
+	s.initialised(t)
+	s.world.Clock = memory.Ticking(s.world.Now().Add(2 * 365 * 24 * time.Hour))
+	err := s.run(t.Context(), "init", "phase", "certs", "apiserver", "--config", "/init.yaml")
+	if err == nil || !strings.Contains(err.Error(), "expired") || !slices.Contains(problem.Hints(err), "if it was good so far: kubeadm certs renew apiserver") {
+		t.Errorf("got %v, %v", err, problem.Hints(err))
+	}
+	if err := s.run(t.Context(), "certs", "check-expiration"); err != nil || !strings.Contains(s.out.String(), "<invalid>") {
+		t.Errorf("%v: %s", err, &s.out)
+	}
+	if err := s.run(t.Context(), "certs", "renew", "all"); err != nil {
+		t.Error(err)
+	}
+	if err := s.run(t.Context(), "init", "phase", "certs", "all", "--config", "/init.yaml"); err != nil {
+		t.Errorf("after a renewal: %v", err)
+	}
 }

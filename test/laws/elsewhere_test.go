@@ -89,3 +89,20 @@ func TestWhatAuthoritiesMustSupplyIsNamed(t *testing.T) {
 		}
 	}
 }
+
+// A certificate of another machine, copied along with the shared ones, is not good enough for a control plane that joins.
+func TestAnotherMachinesCertificateIsRefused(t *testing.T) {
+	w := suppliedPlane(t)
+	for _, file := range []string{"ca.key", "apiserver.crt", "apiserver.key"} {
+		w.Files["/etc/kubernetes/pki/"+file] = begun(t).Files["/etc/kubernetes/pki/"+file]
+	}
+	out := elsewhere()[1].on(w).do(t)
+	if out.err == nil || !strings.Contains(out.err.Error(), "/etc/kubernetes/pki/apiserver.crt: it is not good for cp2, 192.0.2.30") {
+		t.Errorf("got %v", out.err)
+	}
+	delete(w.Files, "/etc/kubernetes/pki/apiserver.key")
+	out = elsewhere()[1].on(w).do(t)
+	if out.err == nil || !strings.Contains(out.err.Error(), "/etc/kubernetes/pki/apiserver.crt: the private key file does not exist") {
+		t.Errorf("without a key: %v", out.err)
+	}
+}

@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"strings"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/flag"
@@ -131,25 +130,6 @@ func authority(ctx context.Context, e *flow.Env, p pki.Profile) error {
 	return write(ctx, e, p, ca.Certificate, key)
 }
 
-func keepAuthority(e *flow.Env, p pki.Profile, path string, found pki.Stored) error {
-	ca, err := found.CA()
-	if err != nil {
-		return broken(path, err)
-	}
-	if err := pki.CheckPeriod(ca.Certificate, e.World.Now()); err != nil {
-		e.Warn("%v", err)
-	}
-	if !ca.CanIssue() {
-		e.Say("using the existing %q certificate; its key is kept elsewhere", p.Base)
-		return nil
-	}
-	if !ca.Owns() {
-		return broken(path, errors.New("the key beside it is that of another certificate"))
-	}
-	e.Say("using the existing %q certificate authority", p.Base)
-	return nil
-}
-
 // leaf keeps the certificate that is there, or makes one signed by its CA.
 func leaf(ctx context.Context, e *flow.Env, p pki.Profile) error {
 	n, err := e.Node(ctx)
@@ -193,30 +173,6 @@ func leaf(ctx context.Context, e *flow.Env, p pki.Profile) error {
 	return write(ctx, e, p, cert, key)
 }
 
-func keepLeaf(ctx context.Context, e *flow.Env, p pki.Profile, found pki.Stored, ca pki.CA) error {
-	n, err := e.Node(ctx)
-	if err != nil {
-		return err
-	}
-	cert, err := found.Leaf(ca.Certificate, e.World.Now())
-	if err != nil {
-		return broken(n.Paths.Cert(p.Base), err)
-	}
-	if err := pki.CheckPeriod(cert, e.World.Now()); err != nil {
-		e.Warn("%v", err)
-	}
-	spec, _, err := p.Spec(n.Site(), pki.Lasting(e.World.Now(), n.Cluster.CertValidity))
-	if err != nil {
-		return err
-	}
-	if missing := spec.SANs.NotCovered(cert); len(missing) > 0 {
-		e.Warn("the existing %q certificate is not good for %s; to have a new one made, move %s and its key away",
-			p.Base, strings.Join(missing, ", "), n.Paths.Cert(p.Base))
-	}
-	e.Say("using the existing %q certificate and key", p.Base)
-	return nil
-}
-
 // issuer is the CA that signs the certificate.
 func issuer(ctx context.Context, e *flow.Env, n *node.Node, p pki.Profile) (pki.CA, error) {
 	parent, _ := pki.ProfileOf(p.Issuer)
@@ -253,8 +209,4 @@ func write(ctx context.Context, e *flow.Env, p pki.Profile, cert *x509.Certifica
 	return e.Do(ctx,
 		change.WriteFile{Path: paths.Key(p.Base), Data: text, Mode: 0o600, Secret: true},
 		change.WriteFile{Path: paths.Cert(p.Base), Data: pki.EncodeCertificates(cert), Mode: 0o644})
-}
-
-func broken(path string, err error) error {
-	return problem.New("using the existing "+path, err, "mend the file, or move it away to have a new one made")
 }

@@ -142,7 +142,7 @@ func state(newestFirst []certv1.CertificateSigningRequest) error {
 		case c.Type == certv1.CertificateDenied, c.Type == certv1.CertificateFailed:
 			return fmt.Errorf("its certificate request %s is %s: %s: %s", r.Name, strings.ToLower(string(c.Type)), c.Reason, c.Message)
 		case c.Type == certv1.CertificateApproved:
-			return fmt.Errorf("its certificate request %s is approved, but not signed: see whether kube-controller-manager runs", r.Name)
+			return fmt.Errorf("its certificate request %s is approved, but not signed: see whether kube-controller-manager runs and has the key of the CA", r.Name)
 		}
 	}
 	approve := "kubectl certificate approve " + r.Name

@@ -84,7 +84,13 @@ func authority(ctx context.Context, e *flow.Env, n *node.Node, c pki.Renewable) 
 		err = problem.New("", fmt.Errorf("%s is not the key of %s", n.Paths.Key(profile.Base), n.Paths.Cert(profile.Base)),
 			"put back the key that belongs to the certificate authority")
 	}
-	return ca, err
+	if err != nil {
+		return ca, err
+	}
+	if ended := pki.CheckPeriod(ca.Certificate, e.World.Now()); ended != nil {
+		e.Warn("%s: what it signs is not accepted: %v", n.Paths.Cert(profile.Base), ended)
+	}
+	return ca, nil
 }
 
 // request is what is asked of an authority: a certificate in place of an old one.

@@ -1,0 +1,76 @@
+package certs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"kubeadm/internal/flow"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
+)
+
+func keepAuthority(e *flow.Env, p pki.Profile, path string, found pki.Stored) error {
+	ca, err := found.CA()
+	if err != nil {
+		return broken(path, err)
+	}
+	if err := pki.CheckPeriod(ca.Certificate, e.World.Now()); err != nil {
+		e.Warn("%v", err)
+	}
+	if !ca.CanIssue() {
+		e.Say("using the existing %q certificate; its key is kept elsewhere", p.Base)
+		return nil
+	}
+	if !ca.Owns() {
+		return broken(path, errors.New("the key beside it is that of another certificate"))
+	}
+	e.Say("using the existing %q certificate authority", p.Base)
+	return nil
+}
+
+// keepLeaf leaves a certificate alone that its CA has signed and that has not ended. On a machine that joins it must
+// also have its key and be good for all names; the first control plane is only warned.
+func keepLeaf(ctx context.Context, e *flow.Env, p pki.Profile, found pki.Stored, ca pki.CA) error {
+	n, err := e.Node(ctx)
+	if err != nil {
+		return err
+	}
+	path := n.Paths.Cert(p.Base)
+	cert, err := found.Leaf(ca.Certificate, e.World.Now())
+	if err != nil {
+		return broken(path, err, renewal(e, p, found, ca)...)
+	}
+	if _, err := found.Pair(ca.Certificate, e.World.Now()); err != nil {
+		if n.Joins() {
+			return broken(path, err)
+		}
+		e.Warn("%s: %v", path, err)
+	}
+	spec, _, err := p.Spec(n.Site(), pki.Lasting(e.World.Now(), n.Cluster.CertValidity))
+	if err != nil {
+		return err
+	}
+	if missing := spec.SANs.NotCovered(cert); len(missing) > 0 {
+		if n.Joins() && ca.CanIssue() {
+			return broken(path, fmt.Errorf("it is not good for %s", strings.Join(missing, ", ")))
+		}
+		e.Warn("the existing %q certificate is not good for %s; to have a new one made, move %s and its key away", p.Base, strings.Join(missing, ", "), path)
+	}
+	e.Say("using the existing %q certificate and key", p.Base)
+	return nil
+}
+
+// renewal is how to go on with a certificate that was good until it ended.
+func renewal(e *flow.Env, p pki.Profile, found pki.Stored, ca pki.CA) []string {
+	certs, err := pki.ParseCertificates(found.Certificate)
+	if err != nil || !ca.CanIssue() || pki.CheckPeriod(certs[0], e.World.Now()) == nil {
+		return nil
+	}
+	return []string{"if it was good so far: kubeadm certs renew " + p.Name}
+}
+
+func broken(path string, err error, more ...string) error {
+	return problem.New("using the existing "+path, err, append(more, "mend the file, or move it away to have a new one made")...)
+}
