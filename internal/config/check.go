@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -139,6 +140,28 @@ func address(at *field.Path, value string) field.ErrorList {
 
 func endpoint(at *field.Path, e v1beta4.APIEndpoint) field.ErrorList {
 	return append(address(at.Child("advertiseAddress"), e.AdvertiseAddress), port(at.Child("bindPort"), e.BindPort)...)
+}
+
+// limits asks whether there is time for anything.
+func limits(t *v1beta4.Timeouts) (errs field.ErrorList) {
+	at := field.NewPath("timeouts")
+	for _, limit := range []struct {
+		name string
+		d    *metav1.Duration
+	}{
+		{"controlPlaneComponentHealthCheck", t.ControlPlaneComponentHealthCheck},
+		{"discovery", t.Discovery},
+		{"etcdAPICall", t.EtcdAPICall},
+		{"kubeletHealthCheck", t.KubeletHealthCheck},
+		{"kubernetesAPICall", t.KubernetesAPICall},
+		{"tlsBootstrap", t.TLSBootstrap},
+		{"upgradeManifests", t.UpgradeManifests},
+	} {
+		if length(limit.d) < 0 {
+			errs = append(errs, field.Invalid(at.Child(limit.name), limit.d.Duration.String(), "must not be negative"))
+		}
+	}
+	return errs
 }
 
 // splitEndpoint parts "host[:port]"; the port is empty if there is none.

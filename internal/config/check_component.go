@@ -3,6 +3,7 @@ package config
 import (
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -25,8 +26,20 @@ func mounts(at *field.Path, list []v1beta4.HostPathMount) (errs field.ErrorList)
 		}
 		errs = append(errs, absolute(at.Index(i).Child("hostPath"), v.HostPath)...)
 		errs = append(errs, absolute(at.Index(i).Child("mountPath"), v.MountPath)...)
+		errs = append(errs, among(at.Index(i).Child("pathType"), string(v.PathType), pathTypes()...)...)
 	}
 	return errs
+}
+
+// pathTypes are what the kubelet can be told to expect of a path; empty is nothing.
+func pathTypes() (all []string) {
+	for _, t := range []corev1.HostPathType{
+		corev1.HostPathUnset, corev1.HostPathDirectory, corev1.HostPathDirectoryOrCreate, corev1.HostPathFile, corev1.HostPathFileOrCreate,
+		corev1.HostPathSocket, corev1.HostPathCharDev, corev1.HostPathBlockDev,
+	} {
+		all = append(all, string(t))
+	}
+	return all
 }
 
 func checkEnvs(c *v1beta4.ClusterConfiguration) field.ErrorList {
@@ -43,8 +56,11 @@ func checkEnvs(c *v1beta4.ClusterConfiguration) field.ErrorList {
 
 func variables(at *field.Path, list []v1beta4.EnvVar) (errs field.ErrorList) {
 	for i, v := range list {
-		if v.Name == "" {
+		switch {
+		case v.Name == "":
 			errs = append(errs, field.Required(at.Index(i).Child("name"), "an environment variable needs a name"))
+		case len(validation.IsRelaxedEnvVarName(v.Name)) > 0:
+			errs = append(errs, field.Invalid(at.Index(i).Child("name"), v.Name, "must be printable letters without an equals sign"))
 		}
 	}
 	return errs

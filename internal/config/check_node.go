@@ -1,15 +1,14 @@
 package config
 
 import (
-	"fmt"
 	"net"
 	"net/url"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"kubeadm/internal/config/v1beta4"
@@ -29,6 +28,7 @@ func checkInit(c *v1beta4.InitConfiguration) field.ErrorList {
 			return certificateKey(field.NewPath("certificateKey"), c.CertificateKey)
 		},
 		checkTokens,
+		func(c *v1beta4.InitConfiguration) field.ErrorList { return limits(c.Timeouts) },
 	})
 }
 
@@ -52,6 +52,7 @@ func checkJoin(c *v1beta4.JoinConfiguration) field.ErrorList {
 			return append(endpoint(at.Child("localAPIEndpoint"), c.ControlPlane.LocalAPIEndpoint),
 				certificateKey(at.Child("certificateKey"), c.ControlPlane.CertificateKey)...)
 		},
+		func(c *v1beta4.JoinConfiguration) field.ErrorList { return limits(c.Timeouts) },
 	})
 }
 
@@ -72,6 +73,7 @@ func checkReset(c *v1beta4.ResetConfiguration) field.ErrorList {
 			}
 			return errs
 		},
+		func(c *v1beta4.ResetConfiguration) field.ErrorList { return limits(c.Timeouts) },
 	})
 }
 
@@ -80,10 +82,26 @@ func registration(at *field.Path, r *v1beta4.NodeRegistrationOptions) field.Erro
 		subdomain(at.Child("name"), r.Name, "; it is the host name of the machine unless you name another"),
 		filledSocket(at.Child("criSocket"), r.CRISocket),
 		argNames(at.Child("kubeletExtraArgs"), r.KubeletExtraArgs),
+		taints(at.Child("taints"), r.Taints),
 		exclusive(at.Child("ignorePreflightErrors"), r.IgnorePreflightErrors),
 		among(at.Child("imagePullPolicy"), string(r.ImagePullPolicy),
 			string(corev1.PullAlways), string(corev1.PullIfNotPresent), string(corev1.PullNever)),
 	)
+}
+
+// taints asks whether the API server would accept all.
+func taints(at *field.Path, list []corev1.Taint) (errs field.ErrorList) {
+	for i, t := range list {
+		if len(validation.IsQualifiedName(t.Key)) > 0 {
+			errs = append(errs, field.Invalid(at.Index(i).Child("key"), t.Key, "must be the key of a taint, such as example.org/dedicated"))
+		}
+		if len(validation.IsValidLabelValue(t.Value)) > 0 {
+			errs = append(errs, field.Invalid(at.Index(i).Child("value"), t.Value, "must be letters, digits, dashes, dots and underscores, at most 63, and begin and end with a letter or digit"))
+		}
+		errs = append(errs, among(at.Index(i).Child("effect"), string(t.Effect),
+			string(corev1.TaintEffectNoSchedule), string(corev1.TaintEffectPreferNoSchedule), string(corev1.TaintEffectNoExecute))...)
+	}
+	return errs
 }
 
 // filledSocket is socket, but silent where a fault while filling in has been reported.
@@ -181,40 +199,4 @@ func tlsToken(c *v1beta4.JoinConfiguration) field.ErrorList {
 	}
 	_, _, err := node.ParseToken(token)
 	return secret(field.NewPath("discovery", "tlsBootstrapToken"), err)
-}
-
-func checkTokens(c *v1beta4.InitConfiguration) (errs field.ErrorList) {
-	for i := range c.BootstrapTokens {
-		errs = append(errs, token(field.NewPath("bootstrapTokens").Index(i), &c.BootstrapTokens[i])...)
-	}
-	return errs
-}
-
-// groupForm is what the API server accepts as a group of a bootstrap token.
-var groupForm = regexp.MustCompile(`^system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]$`)
-
-func token(at *field.Path, t *v1beta4.BootstrapToken) (errs field.ErrorList) {
-	if t.Token != "" {
-		_, _, err := node.ParseToken(t.Token)
-		errs = append(errs, secret(at.Child("token"), err)...)
-	}
-	switch {
-	case t.TTL != nil && t.Expires != nil:
-		errs = append(errs, field.Invalid(at.Child("ttl"), t.TTL.Duration.String(), "ttl and expires exclude each other"))
-	case t.TTL != nil && t.TTL.Duration < 0:
-		errs = append(errs, field.Invalid(at.Child("ttl"), t.TTL.Duration.String(), "must not be negative; 0 means for ever"))
-	}
-	for i, usage := range t.Usages {
-		errs = append(errs, among(at.Child("usages").Index(i), usage, v1beta4.DefaultTokenUsages()...)...)
-	}
-	for i, group := range t.Groups {
-		if !groupForm.MatchString(group) {
-			errs = append(errs, field.Invalid(at.Child("groups").Index(i), group,
-				fmt.Sprintf("must begin with system:bootstrappers: as %s does, and go on in a-z, 0-9, colon and dash", v1beta4.DefaultTokenGroup)))
-		}
-	}
-	if len(t.Groups) > 0 && !slices.Contains(t.Usages, "authentication") {
-		errs = append(errs, field.Invalid(at.Child("groups"), strings.Join(t.Groups, ","), "a token has groups only with the usage authentication"))
-	}
-	return errs
 }

@@ -33,6 +33,7 @@ func checkUpgrade(c *v1beta4.UpgradeConfiguration) field.ErrorList {
 		upgradeChecks(apply, &c.Apply.UpgradeChecks), upgradeSteps(apply, &c.Apply.UpgradeSteps),
 		upgradeChecks(node, &c.Node.UpgradeChecks), upgradeSteps(node, &c.Node.UpgradeSteps),
 		upgradeChecks(plan, &c.Plan.UpgradeChecks),
+		limits(c.Timeouts),
 	)
 }
 
