@@ -2,6 +2,7 @@ package parity
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,12 +15,18 @@ import (
 	"syscall"
 )
 
+// kubeletVersion is the variable of the environment that says which version the kubelet is, if not the usual one.
+const kubeletVersion = "PARITY_KUBELET"
+
 // programs are what else there is on a machine: this program answers in their stead.
 func programs() map[string]func(args []string) int {
 	quiet := func([]string) int { return 0 }
 	return map[string]func([]string) int{
-		"kubelet": func([]string) int { fmt.Println("Kubernetes v1.37.1"); return 0 },
-		"mount":   quiet, "cp": quiet, "losetup": quiet, "iptables": quiet, "ip": quiet, "ethtool": quiet, "tc": quiet,
+		"kubelet": func([]string) int {
+			fmt.Println("Kubernetes " + cmp.Or(os.Getenv(kubeletVersion), "v1.37.1"))
+			return 0
+		},
+		"mount": quiet, "cp": quiet, "losetup": quiet, "iptables": quiet, "ip": quiet, "ethtool": quiet, "tc": quiet,
 		"ebtables": quiet, "nsenter": quiet, "socat": quiet, "touch": quiet, "crictl": quiet, "conntrack": quiet,
 	}
 }
