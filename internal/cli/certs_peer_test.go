@@ -151,7 +151,7 @@ func renewedAs(t *testing.T, r pki.Renewable, file []byte) string {
 	for _, x := range c.Extensions {
 		extensions = append(extensions, fmt.Sprintf("%v %v %x", x.Id, x.Critical, x.Value))
 	}
-	return fmt.Sprintf("%s by %s\n%s\n%s\n%+v\n%s", c.Subject, c.Issuer, c.SignatureAlgorithm, c.NotAfter.Sub(c.NotBefore), keptOf(c), strings.Join(extensions, "\n"))
+	return fmt.Sprintf("%s by %s\n%s\n%s\n%+v\n%s", c.Subject, c.Issuer, c.SignatureAlgorithm, c.NotAfter.Sub(c.NotBefore).Round(time.Minute), keptOf(c), strings.Join(extensions, "\n"))
 }
 
 func TestRequestsAreThePeers(t *testing.T) {
