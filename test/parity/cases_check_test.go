@@ -45,7 +45,7 @@ func (d doubt) on(m machine) machine {
 
 // joins are a worker and a control plane, by addresses of either family at which nobody answers.
 func joins() []step {
-	const token = " --token=abcdef.0123456789abcdef --discovery-token-unsafe-skip-ca-verification --dry-run"
+	const token = " --token=abcdef.abcdef0123456789 --discovery-token-unsafe-skip-ca-verification --dry-run"
 	return []step{
 		do("join phase preflight 127.0.0.1:1" + token),
 		do("join phase preflight --control-plane 127.0.0.1:1" + token),
