@@ -26,20 +26,25 @@ func (p *program) preview(ctx context.Context, s *session, n *node.Node) error {
 		if dir, err = p.dryRunDir(ctx, s, n.Paths); err != nil {
 			return err
 		}
+		if s.command == "join" && n.CertificateKey != "" {
+			s.say(flow.Warned, fmt.Sprintf("with --certificate-key the private keys of the cluster's authorities will be among the copies: remove %s when you have seen it", dir))
+		}
 		if err := p.recall(ctx, s, n); err != nil {
 			return err
 		}
 	}
-	s.world = preview.New(s.world, dir, preview.Paths{
+	paths := preview.Paths{
 		Node:              n.Name,
 		Certificates:      n.Paths.Certificates,
 		KubeletConfig:     n.Paths.KubeletConfig(),
 		BootstrapConfig:   n.Paths.BootstrapKubeconfig(),
 		KubeletKubeconfig: n.Paths.KubeletKubeconfig(),
 		RotatedCert:       kubelet.RotatedCertificate(n),
-		OwnServer:         n.Paths.Manifest(release.APIServer),
-		OwnEtcd:           n.Paths.Manifest(manifest.Etcd),
-	})
+	}
+	if n.Role == node.ControlPlane {
+		paths.OwnServer, paths.OwnEtcd = n.Paths.Manifest(release.APIServer), n.Paths.Manifest(manifest.Etcd)
+	}
+	s.world = preview.New(s.world, dir, paths)
 	return nil
 }
 

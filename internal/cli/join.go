@@ -5,6 +5,7 @@ import (
 	"crypto"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -120,18 +121,18 @@ func (p *program) runJoin(c *cobra.Command, o *joinOptions, sel flow.Selection) 
 		if err != nil {
 			return err
 		}
-		s.say(flow.Printed, joinedAs(n))
+		s.say(flow.Printed, joinedAs(n, slices.Contains(s.sel.Skip, "etcd-join")))
 		return nil
 	})
 }
 
 // joinedAs are the last words of a join.
-func joinedAs(n *node.Node) string {
+func joinedAs(n *node.Node, withoutEtcd bool) string {
 	if n.Role == node.Worker {
 		return joined
 	}
 	etcd := "\n  * etcd has one more member, which votes."
-	if ok, _ := node.LocalEtcd(n); !ok {
+	if ok, _ := node.LocalEtcd(n); !ok || withoutEtcd {
 		etcd = ""
 	}
 	return fmt.Sprintf(joinedControlPlane, etcd, n.Paths.Kubeconfig("admin.conf"), "$(id -u):$(id -g)")

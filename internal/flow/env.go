@@ -43,6 +43,8 @@ type Env struct {
 	place  []Slot
 	busy   *targets      // shared by all copies
 	groups *atomic.Int64 // of branches begun so far; shared by all copies
+
+	postponed *postponed // shared by all copies
 }
 
 // Withhold says which secrets the user does not want to see in what is printed.
@@ -64,17 +66,32 @@ type Undoer interface {
 
 // New completes an Env whose fields were filled in. Run takes no other.
 func New(e Env) *Env {
-	e.busy, e.groups = &targets{locks: map[string]*sync.Mutex{}}, &atomic.Int64{}
+	e.busy, e.groups = &targets{locks: map[string]*sync.Mutex{}, changed: map[string]bool{}}, &atomic.Int64{}
+	e.postponed = &postponed{work: map[string][]func(context.Context) error{}}
 	return &e
 }
 
 // Named is the Env of work that is done for phases but belongs to none; its lines carry that name.
 func (e *Env) Named(name string) *Env { return e.in(name) }
 
-// targets holds a lock per target of a change.
+// targets holds a lock per target of a change, and knows which ones this run has changed.
 type targets struct {
-	mu    sync.Mutex
-	locks map[string]*sync.Mutex
+	mu      sync.Mutex
+	locks   map[string]*sync.Mutex
+	changed map[string]bool
+}
+
+func (t *targets) note(target string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.changed[target] = true
+}
+
+// Changed tells whether this run has changed that target.
+func (e *Env) Changed(target string) bool {
+	e.busy.mu.Lock()
+	defer e.busy.mu.Unlock()
+	return e.busy.changed[target]
 }
 
 func (t *targets) lock(target string) (unlock func()) {
@@ -141,6 +158,7 @@ func (e *Env) do(ctx context.Context, c change.Change) error {
 	if err := e.World.Do(ctx, c); err != nil {
 		return fmt.Errorf("could not %s: %w", c, err)
 	}
+	e.busy.note(c.Target())
 	e.event(Did, c.String(), c)
 	return nil
 }

@@ -246,3 +246,37 @@ func TestALongWaitTellsWhatIsMissing(t *testing.T) {
 		t.Errorf("%v; %d reminders in 25 looks, want 2: %q", err, reminders, l.lines)
 	}
 }
+
+func TestWhatIsPostponedIsDoneWhenItIsDue(t *testing.T) {
+	early := flow.Phase{Name: "early", Run: func(ctx context.Context, e *flow.Env) error {
+		return e.Postpone(ctx, "late", func(context.Context) error {
+			e.Say("done")
+			return nil
+		})
+	}}
+	late := flow.Phase{Name: "late", Run: func(ctx context.Context, e *flow.Env) error {
+		e.Say("now")
+		return cmp.Or(e.Due(ctx), e.Due(ctx))
+	}}
+	for name, c := range map[string]struct {
+		sel  flow.Selection
+		want []string
+	}{
+		"by the later phase":         {flow.Selection{}, []string{"said late: now", "said early: done"}},
+		"at once without that phase": {flow.Selection{Only: "early"}, []string{"said early: done"}},
+		"at once where it is left out": {flow.Selection{Skip: []string{"late"}},
+			[]string{"said early: done"}},
+		"not where it was left out": {flow.Selection{Skip: []string{"early"}}, []string{"said late: now"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, l := env(fake.New())
+			if err := flow.Run(t.Context(), e, []flow.Phase{early, late}, c.sel); err != nil {
+				t.Fatal(err)
+			}
+			said := slices.DeleteFunc(slices.Clone(l.lines), func(line string) bool { return !strings.HasPrefix(line, "said ") })
+			if !slices.Equal(said, c.want) {
+				t.Errorf("%q, not %q", said, c.want)
+			}
+		})
+	}
+}

@@ -17,6 +17,11 @@ func Run(ctx context.Context, e *Env, phases []Phase, sel Selection) error {
 	if err := Check(phases, sel); err != nil {
 		return err
 	}
+	Walk(phases, func(address string, _ Phase) {
+		if sel.Runs(address) {
+			e.postponed.runs = append(e.postponed.runs, address)
+		}
+	})
 	r := &runner{sel: sel}
 	return r.all(ctx, e, "", phases)
 }
@@ -85,9 +90,9 @@ func (r *runner) one(ctx context.Context, e *Env, prefix string, p Phase) error 
 	if why, err := r.pointless(ctx, e, p); err != nil || why != "" {
 		if err == nil {
 			e.event(Skipped, why, nil)
-			return nil
+			err = e.Due(ctx)
 		}
-		return fmt.Errorf("phase %s: %w", address, err)
+		return within(address, err)
 	}
 	e.event(Started, "", nil)
 	if err := r.undoable(ctx, e, p, address); err != nil {
@@ -160,7 +165,18 @@ func (r *runner) body(ctx context.Context, e *Env, p Phase, address string) erro
 			return fmt.Errorf("phase %s: %w", address, err)
 		}
 	}
-	return r.children(ctx, e, address+"/", p)
+	if err := r.children(ctx, e, address+"/", p); err != nil {
+		return err
+	}
+	return within(address, e.Due(ctx))
+}
+
+// within names the phase in which something failed.
+func within(address string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("phase %s: %w", address, err)
 }
 
 // together runs n functions side by side and returns what each of them returned. A panic comes out in the caller's goroutine, where it can be told apart from an error.

@@ -20,7 +20,7 @@ func EtcdMember(n *node.Node, via change.Etcd) world.Condition {
 		Name:    fmt.Sprintf("etcd member %s to run and to catch up with the others", n.Name),
 		Timeout: n.Timeouts.EtcdAPI,
 		Check: func(ctx context.Context, r change.Reader) error {
-			roll, err := survey.CallRoll(ctx, r, via)
+			roll, err := survey.Glance(ctx, r, via)
 			if err != nil {
 				return err
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"kubeadm/internal/change"
@@ -18,15 +19,15 @@ import (
 // Patiently waits for what needs the files of this machine. The user reads at once which of them
 // are missing, as a phase that makes them was left out, and again when the wait was in vain.
 func Patiently(ctx context.Context, e *flow.Env, n *node.Node, wait func() error) error {
-	return until(ctx, e, n, source{}, wait)
+	return Before(ctx, e, n, nil, wait)
 }
 
-// BeforeEtcd is Patiently for what comes before this machine's etcd has its manifest.
-func BeforeEtcd(ctx context.Context, e *flow.Env, n *node.Node, wait func() error) error {
-	return until(ctx, e, n, source{file: n.Paths.Manifest(manifest.Etcd)}, wait)
-}
-
-func until(ctx context.Context, e *flow.Env, n *node.Node, later source, wait func() error) error {
+// Before is Patiently for what comes before the static Pods of these programs have their manifests.
+func Before(ctx context.Context, e *flow.Env, n *node.Node, programs []string, wait func() error) error {
+	var later []string
+	for _, p := range programs {
+		later = append(later, n.Paths.Manifest(p))
+	}
 	missing := missing(ctx, e.World, n, later)
 	for _, m := range missing {
 		e.Warn("%s", m)
@@ -41,10 +42,10 @@ func until(ctx context.Context, e *flow.Env, n *node.Node, later source, wait fu
 // source is a file that a kubelet or a component needs, and the phase that makes it.
 type source struct{ file, phase string }
 
-func missing(ctx context.Context, r change.Reader, n *node.Node, later source) []string {
+func missing(ctx context.Context, r change.Reader, n *node.Node, later []string) []string {
 	var all []string
 	for _, s := range sources(n) {
-		if s.file == later.file {
+		if slices.Contains(later, s.file) {
 			continue
 		}
 		if _, err := r.Stat(ctx, s.file); errors.Is(err, fs.ErrNotExist) {

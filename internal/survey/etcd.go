@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -53,13 +54,30 @@ type Roll struct {
 	Silent  map[uint64]error               // by ID, of all others: why they are not
 }
 
+// How long a member may take to answer. One that has just started keeps those who ask waiting for seconds.
+const (
+	brief   = 200 * time.Millisecond
+	patient = 10 * time.Second
+)
+
+// Glance is CallRoll where little depends on what the members say: who does not answer at once counts as silent.
+func Glance(ctx context.Context, r change.Reader, via change.Etcd) (Roll, error) {
+	return callRoll(ctx, r, via, brief)
+}
+
 // CallRoll lists the members and asks them all at once how they are.
 func CallRoll(ctx context.Context, r change.Reader, via change.Etcd) (Roll, error) {
+	return callRoll(ctx, r, via, patient)
+}
+
+func callRoll(ctx context.Context, r change.Reader, via change.Etcd, limit time.Duration) (Roll, error) {
 	roll := Roll{Said: map[uint64]change.MemberStatus{}, Silent: map[uint64]error{}}
 	var err error
 	if roll.Members, err = r.Members(ctx, via); err != nil {
 		return roll, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for _, m := range roll.Members {

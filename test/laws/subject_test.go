@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"io/fs"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -71,11 +72,14 @@ func each(t *testing.T, law func(t *testing.T, s subject)) {
 
 func (s subject) paths() preview.Paths {
 	p := node.DefaultPaths()
-	return preview.Paths{
+	all := preview.Paths{
 		Node: s.node, Certificates: p.Certificates, KubeletConfig: p.KubeletConfig(),
-		BootstrapConfig: p.BootstrapKubeconfig(), KubeletKubeconfig: p.KubeletKubeconfig(),
-		RotatedCert: rotated, OwnServer: p.Manifest(release.APIServer), OwnEtcd: p.Manifest(manifest.Etcd),
+		BootstrapConfig: p.BootstrapKubeconfig(), KubeletKubeconfig: p.KubeletKubeconfig(), RotatedCert: rotated,
 	}
+	if strings.HasPrefix(s.node, "cp") {
+		all.OwnServer, all.OwnEtcd = p.Manifest(release.APIServer), p.Manifest(manifest.Etcd)
+	}
+	return all
 }
 
 // first is a fresh machine that is to begin a cluster.

@@ -3,6 +3,8 @@ package controlplane
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 
 	"kubeadm/internal/flag"
 	"kubeadm/internal/flow"
@@ -22,10 +24,10 @@ var Phase = flow.Phase{
 		return nil
 	},
 	Phases: []flow.Phase{
-		component("apiserver", release.APIServer, flag.APIServerAdvertise, flag.APIServerBindPort, flag.APIServerExtraArgs,
+		component("apiserver", release.APIServer, "", flag.APIServerAdvertise, flag.APIServerBindPort, flag.APIServerExtraArgs,
 			flag.ControlPlaneEndpoint, flag.FeatureGates, flag.ServiceCIDR),
-		component("controller-manager", release.ControllerManager, flag.ControllerManagerArgs, flag.PodNetworkCIDR),
-		component("scheduler", release.Scheduler, flag.SchedulerExtraArgs),
+		component("controller-manager", release.ControllerManager, "wait-control-plane", flag.ControllerManagerArgs, flag.PodNetworkCIDR),
+		component("scheduler", release.Scheduler, "wait-control-plane", flag.SchedulerExtraArgs),
 	},
 }
 
@@ -44,7 +46,7 @@ var Join = flow.Phase{
 		}
 		e.Say("using the manifest folder %q", n.Paths.Manifests())
 		for _, program := range manifest.Components() {
-			if err := write(ctx, e, n, program); err != nil {
+			if err := late(ctx, e, n, program, map[string]string{release.APIServer: "etcd-join"}[program]); err != nil {
 				return err
 			}
 		}
@@ -56,7 +58,8 @@ func common() []flag.Name {
 	return []flag.Name{flag.CertDir, flag.Config, flag.DryRun, flag.ImageRepository, flag.KubernetesVersion, flag.Patches}
 }
 
-func component(name, program string, flags ...flag.Name) flow.Phase {
+// component is the phase that writes one manifest, or leaves that to a later phase, if one is named.
+func component(name, program, later string, flags ...flag.Name) flow.Phase {
 	return flow.Phase{
 		Name:  name,
 		Short: "Write the " + program + " static Pod",
@@ -66,9 +69,23 @@ func component(name, program string, flags ...flag.Name) flow.Phase {
 			if err != nil {
 				return err
 			}
-			return write(ctx, e, n, program)
+			return late(ctx, e, n, program, later)
 		},
 	}
+}
+
+// late writes the manifest of a component that can do nothing yet: the kubelet is to see it in a later phase. A component
+// that comes before those it needs looks for them again seconds later (docs/decisions/0021). What an earlier
+// run left is seen already.
+func late(ctx context.Context, e *flow.Env, n *node.Node, program, phase string) error {
+	_, err := e.World.Stat(ctx, n.Paths.Manifest(program))
+	if errors.Is(err, fs.ErrNotExist) {
+		return e.Postpone(ctx, phase, func(ctx context.Context) error { return write(ctx, e, n, program) })
+	}
+	if err != nil {
+		return err
+	}
+	return write(ctx, e, n, program)
 }
 
 func write(ctx context.Context, e *flow.Env, n *node.Node, program string) error {

@@ -16,6 +16,7 @@ import (
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/release"
 	"kubeadm/internal/staticpod"
 	"kubeadm/internal/survey"
 	"kubeadm/internal/world"
@@ -78,7 +79,7 @@ func join(ctx context.Context, e *flow.Env) error {
 		return err
 	}
 	// While one member is being added no other can be: the turn is not taken before the kubelet can use it.
-	err = health.BeforeEtcd(ctx, e, n, func() error { return e.Await(ctx, health.Kubelet(ctx, e.World, n)) })
+	err = health.Before(ctx, e, n, []string{release.APIServer, manifest.Etcd}, func() error { return e.Await(ctx, health.Kubelet(ctx, e.World, n)) })
 	if err != nil {
 		return health.KubeletHelp(err)
 	}
@@ -102,7 +103,7 @@ func join(ctx context.Context, e *flow.Env) error {
 func promote(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) error {
 	begun, ready := e.World.Now(), health.EtcdMember(n, via)
 	for {
-		err := health.Patiently(ctx, e, n, func() error {
+		err := health.Before(ctx, e, n, []string{release.APIServer}, func() error {
 			return agreeing(ctx, e, via, func() error { return e.Await(ctx, ready) })
 		})
 		if err != nil {
@@ -190,7 +191,11 @@ func lost(ctx context.Context, r change.Reader, via change.Etcd) error {
 
 // callRoll calls the roll, if need be again and again: while etcd chooses a leader it tells nobody who its members are.
 func callRoll(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) (survey.Roll, error) {
-	roll, err := survey.CallRoll(ctx, e.World, via)
+	return again(ctx, e, n, func(ctx context.Context, r change.Reader) (survey.Roll, error) { return survey.CallRoll(ctx, r, via) })
+}
+
+func again(ctx context.Context, e *flow.Env, n *node.Node, call func(context.Context, change.Reader) (survey.Roll, error)) (survey.Roll, error) {
+	roll, err := call(ctx, e.World)
 	if err == nil {
 		return roll, nil
 	}
@@ -198,7 +203,7 @@ func callRoll(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) (
 		Name:    "etcd to tell who its members are",
 		Timeout: n.Timeouts.EtcdAPI,
 		Check: func(ctx context.Context, r change.Reader) (err error) {
-			roll, err = survey.CallRoll(ctx, r, via)
+			roll, err = call(ctx, r)
 			return unasked(err)
 		},
 	})
@@ -215,7 +220,7 @@ func unasked(err error) error {
 
 // run writes the member's manifest. Once a member has started, its data say whom it knows, and not the manifest.
 func run(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) error {
-	roll, err := callRoll(ctx, e, n, via)
+	roll, err := again(ctx, e, n, func(ctx context.Context, r change.Reader) (survey.Roll, error) { return survey.Glance(ctx, r, via) })
 	if err != nil {
 		return err
 	}

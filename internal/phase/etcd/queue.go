@@ -67,7 +67,7 @@ func (q *queue) turn() world.Condition {
 		Name:    "etcd to be ready for one more member",
 		Timeout: turns * q.n.Timeouts.EtcdAPI,
 		Check: func(ctx context.Context, r change.Reader) error {
-			roll, err := survey.CallRoll(ctx, r, q.via)
+			roll, err := survey.Glance(ctx, r, q.via)
 			if err != nil {
 				return q.unheard(err, r.Now())
 			}
@@ -76,12 +76,13 @@ func (q *queue) turn() world.Condition {
 				return nil
 			}
 			if other := roll.Learner(); other != nil {
+				q.refused = false // for its sake: what comes after it is not known
 				return q.behind(*other, roll.Said[other.ID].Index, r.Now())
 			}
 			if !q.refused {
 				return nil
 			}
-			return q.complete(roll, r.Now())
+			return q.complete(ctx, r)
 		},
 	}
 }
@@ -113,8 +114,12 @@ func (q *queue) behind(other change.Member, index uint64, now time.Time) error {
 }
 
 // complete gives up on voters that stay away: etcd takes no member meanwhile.
-func (q *queue) complete(roll survey.Roll, now time.Time) error {
-	away := map[uint64]time.Time{}
+func (q *queue) complete(ctx context.Context, r change.Reader) error {
+	roll, err := survey.CallRoll(ctx, r, q.via)
+	if err != nil {
+		return q.unheard(err, r.Now())
+	}
+	now, away := r.Now(), map[uint64]time.Time{}
 	var lost error
 	for _, m := range roll.Down() {
 		away[m.ID] = now

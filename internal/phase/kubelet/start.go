@@ -13,6 +13,7 @@ import (
 	"kubeadm/internal/health"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
+	"kubeadm/internal/release"
 	"kubeadm/internal/survey"
 )
 
@@ -33,13 +34,20 @@ var Start = flow.Phase{
 		if err := stopWaiting(ctx, e, n); err != nil {
 			return err
 		}
-		var manifests []string
-		for _, component := range append(manifest.Components(), manifest.Etcd) {
-			manifests = append(manifests, n.Paths.Manifest(component))
-		}
-		// A kubelet whose Node does not exist yet does not always follow a static Pod that is changed under it.
-		return start(ctx, e, n, manifests...)
+		return start(ctx, e, n, follows(e, n)...)
 	},
+}
+
+// follows are the static Pods that the kubelet must not be older than: while its Node does not exist it does not always
+// follow one that is changed under it. Some come only when it runs, and are newer without having been changed.
+func follows(e *flow.Env, n *node.Node) []string {
+	manifests := []string{n.Paths.Manifest(release.APIServer), n.Paths.Manifest(manifest.Etcd)}
+	for _, late := range []string{release.ControllerManager, release.Scheduler} {
+		if file := n.Paths.Manifest(late); e.Changed(change.FileTarget(file)) {
+			manifests = append(manifests, file)
+		}
+	}
+	return manifests
 }
 
 // stopWaiting stops a kubelet that an earlier run started and that now waits, up to five minutes,

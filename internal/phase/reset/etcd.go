@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"net/url"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -15,6 +16,7 @@ import (
 	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
 	"kubeadm/internal/survey"
@@ -84,12 +86,32 @@ func leftover(ctx context.Context, e *flow.Env) error {
 // announced is the member that a join that was stopped may have announced to the others before it wrote the manifest. It
 // has the address of the API server beside it.
 func announced(ctx context.Context, e *flow.Env) (own, bool) {
-	pod, err := staticPod(ctx, e, release.APIServer)
-	if err != nil {
-		return own{}, false
-	}
-	n := node.Node{Local: node.Local{Address: argument(pod, "advertise-address")}}
+	n := node.Node{Local: node.Local{Address: serverAddress(ctx, e)}}
 	return own{peers: []string{n.PeerURL()}, clients: []string{n.ClientURL()}, via: survey.LocalEtcd(e.Local.Paths)}, n.Address != ""
+}
+
+// serverAddress is that of this machine's API server: its manifest tells, or what the components beside it are told.
+func serverAddress(ctx context.Context, e *flow.Env) string {
+	if pod, err := staticPod(ctx, e, release.APIServer); err == nil {
+		return argument(pod, "advertise-address")
+	}
+	data, err := e.World.ReadFile(ctx, e.Local.Paths.Kubeconfig("controller-manager.conf"))
+	if err != nil {
+		return ""
+	}
+	config, err := pki.ParseKubeconfig(data)
+	if err != nil {
+		return ""
+	}
+	cluster, err := config.CurrentCluster()
+	if err != nil {
+		return ""
+	}
+	server, err := url.Parse(cluster.Server)
+	if err != nil {
+		return ""
+	}
+	return server.Hostname()
 }
 
 // defaultDataDir is where etcd's data are unless its manifest says otherwise.

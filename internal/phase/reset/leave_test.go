@@ -16,6 +16,7 @@ import (
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/reset"
+	"kubeadm/internal/pki"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/memory"
 )
@@ -167,17 +168,23 @@ func TestTheAPIServerIsAskedLast(t *testing.T) {
 }
 
 // A join that was stopped right after it had announced its member leaves no manifest of etcd, and a learner that holds
-// up all others.
+// up all others. Where it was to serve stands in another manifest, or with those that are to ask the API server there.
 func TestAMemberWithoutAManifestLeaves(t *testing.T) {
-	unstarted := change.Member{ID: 1, PeerURLs: []string{"https://192.0.2.1:2380"}, Learner: true}
-	s := newScene(alone, unstarted, member(2))
-	s.Elsewhere = true
-	s.Files["/etc/kubernetes/manifests/kube-apiserver.yaml"] = memory.File{Data: []byte(strings.ReplaceAll(
-		fmt.Sprintf(etcdPod, alone), "- etcd\n", "- kube-apiserver\n    - --advertise-address=192.0.2.1\n")), Mode: 0o600}
-	delete(s.Files, "/etc/kubernetes/manifests/etcd.yaml")
-	s.Files["/etc/kubernetes/pki/etcd/server.crt"] = memory.File{Mode: 0o644}
-	s.reset(t)
-	if len(s.leaves) != 1 || len(s.MemberList) != 1 {
-		t.Errorf("members left: %v\n%s", s.MemberList, strings.Join(s.lines, "\n"))
+	asks, err := pki.Access{Server: "https://192.0.2.1:6443", Cluster: "c", User: "u"}.WithToken("").Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := []byte(strings.ReplaceAll(fmt.Sprintf(etcdPod, alone), "- etcd\n", "- kube-apiserver\n    - --advertise-address=192.0.2.1\n"))
+	for name, data := range map[string][]byte{"manifests/kube-apiserver.yaml": server, "controller-manager.conf": asks} {
+		unstarted := change.Member{ID: 1, PeerURLs: []string{"https://192.0.2.1:2380"}, Learner: true}
+		s := newScene(alone, unstarted, member(2))
+		s.Elsewhere = true
+		s.Files["/etc/kubernetes/"+name] = memory.File{Data: data, Mode: 0o600}
+		delete(s.Files, "/etc/kubernetes/manifests/etcd.yaml")
+		s.Files["/etc/kubernetes/pki/etcd/server.crt"] = memory.File{Mode: 0o644}
+		s.reset(t)
+		if len(s.leaves) != 1 || len(s.MemberList) != 1 {
+			t.Errorf("%s: members left: %v\n%s", name, s.MemberList, strings.Join(s.lines, "\n"))
+		}
 	}
 }

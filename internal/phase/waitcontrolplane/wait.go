@@ -23,7 +23,11 @@ var Init = flow.Phase{
 			return err
 		}
 		e.Say("waiting for the kubelet to run the control plane from %q", n.Paths.Manifests())
-		return health.Patiently(ctx, e, n, func() error { return all(ctx, e, n) })
+		err = health.Before(ctx, e, n, []string{release.ControllerManager, release.Scheduler}, func() error { return first(ctx, e, n) })
+		if err != nil {
+			return err
+		}
+		return health.Patiently(ctx, e, n, func() error { return others(ctx, e, n) })
 	},
 }
 
@@ -48,7 +52,9 @@ var Join = flow.Phase{
 	},
 }
 
-func all(ctx context.Context, e *flow.Env, n *node.Node) error {
+// first waits for the kubelet and the API server. What can do something only now is let go, and the administrator
+// gets his rights.
+func first(ctx context.Context, e *flow.Env, n *node.Node) error {
 	if err := e.Await(ctx, health.Kubelet(ctx, e.World, n)); err != nil {
 		return health.KubeletHelp(err)
 	}
@@ -59,10 +65,11 @@ func all(ctx context.Context, e *flow.Env, n *node.Node) error {
 	if err := e.Await(ctx, health.APIServer(n, admin)); err != nil {
 		return health.ComponentHelp(n, err)
 	}
-	if _, err := e.Admin(ctx); err != nil {
+	if err := e.Due(ctx); err != nil {
 		return err
 	}
-	return others(ctx, e, n)
+	_, err := e.Admin(ctx)
+	return err
 }
 
 // others waits for the components that serve nobody but themselves.

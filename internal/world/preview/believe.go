@@ -59,8 +59,8 @@ func (w *World) believeNode(ctx context.Context) error {
 }
 
 // asksTooEarly tells whether the kubelet would ask the API server beside it for a certificate while that one still
-// lacks its etcd, as on a machine that is to become one more control plane.
+// is not there or lacks its etcd, as on a machine that is to become one more control plane.
 func (w *World) asksTooEarly(ctx context.Context) bool {
 	exists := func(file string) bool { _, err := w.Stat(ctx, file); return err == nil }
-	return exists(w.paths.BootstrapConfig) && exists(w.paths.OwnServer) && !exists(w.paths.OwnEtcd)
+	return w.paths.OwnServer != "" && exists(w.paths.BootstrapConfig) && (!exists(w.paths.OwnServer) || !exists(w.paths.OwnEtcd))
 }

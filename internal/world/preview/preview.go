@@ -49,7 +49,7 @@ type Paths struct {
 	BootstrapConfig    string // the kubelet trades it for KubeletKubeconfig
 	KubeletKubeconfig  string
 	RotatedCert        string // what the kubelet keeps its client certificate in
-	OwnServer, OwnEtcd string // manifests of the API server and the etcd of this machine
+	OwnServer, OwnEtcd string // manifests of the API server and the etcd of this machine; empty if it is a worker
 }
 
 // New previews on top of real and keeps copies of files below dir.
