@@ -74,14 +74,15 @@ func (p *program) runReset(c *cobra.Command, o *resetOptions, sel flow.Selection
 	}
 	n := &node.Node{Local: r.Local}
 	return p.within(ctx, s, n, func(e *flow.Env) error {
+		e.Reset = r
+		e.Node = func(context.Context) (*node.Node, error) { return n, nil }
+		e.Admin = func(context.Context) (change.Identity, error) { return change.Identity{Kubeconfig: o.kubeconfig}, nil }
 		if !r.Force && s.asks() {
+			reset.Foresee(ctx, e.Named("reset"))
 			if err := p.confirm(ctx, s); err != nil {
 				return err
 			}
 		}
-		e.Reset = r
-		e.Node = func(context.Context) (*node.Node, error) { return n, nil }
-		e.Admin = func(context.Context) (change.Identity, error) { return change.Identity{Kubeconfig: o.kubeconfig}, nil }
 		if err := s.run(ctx, e); err != nil || s.dryRun || !s.whole() {
 			return err
 		}

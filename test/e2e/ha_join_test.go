@@ -3,9 +3,12 @@
 package e2e
 
 import (
+	"cmp"
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -177,7 +180,8 @@ func TestS151_AControlPlaneLeavesAndComesBack(t *testing.T) {
 	admit(t, s, n)
 }
 
-// TestS173_TwoControlPlanesJoinAtOnce looks at how the shared cluster came to be. A full run makes further ones.
+// TestS173_TwoControlPlanesJoinAtOnce looks at how the shared cluster came to be. A full run makes twenty further ones, or
+// as many as KUBEADM_E2E_ROUNDS says.
 func TestS173_TwoControlPlanesJoinAtOnce(t *testing.T) {
 	s := high(t)
 	s.times(t)
@@ -185,7 +189,11 @@ func TestS173_TwoControlPlanesJoinAtOnce(t *testing.T) {
 	if !lab.full {
 		return
 	}
-	for i := range 20 {
+	rounds, err := strconv.Atoi(cmp.Or(os.Getenv("KUBEADM_E2E_ROUNDS"), "20"))
+	if err != nil {
+		t.Fatalf("KUBEADM_E2E_ROUNDS: %v", err)
+	}
+	for i := range rounds {
 		t.Run(fmt.Sprint(i+1), func(t *testing.T) {
 			s := &trio{site: site{Cluster: newCluster(t)}}
 			if err := s.begin(t.Context(), 3, 0, nodes.Config{}); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/flow"
+	"kubeadm/internal/manifest"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/survey"
 )
@@ -43,13 +44,30 @@ func leave(ctx context.Context, e *flow.Env, o own) error {
 	return nil
 }
 
-// weigh warns where the others cannot go on without the member. That is for the user to decide, who has.
+// Foresee tells before anything is done what it will mean for the others that this machine leaves etcd, as far as it sees them.
+func Foresee(ctx context.Context, e *flow.Env) {
+	pod, err := staticPod(ctx, e, manifest.Etcd)
+	if err != nil {
+		return
+	}
+	o := memberOf(e, pod)
+	roll, err := o.callRoll(ctx, e)
+	if err != nil {
+		return // nothing is known of others; the phase says so
+	}
+	if self := slices.IndexFunc(roll.Members, o.is); self >= 0 && len(roll.Members) > 1 {
+		weigh(e, roll, roll.Members[self])
+	}
+}
+
+// weigh tells how the others go on without the member, and warns where they cannot. That is for the user to decide.
 func weigh(e *flow.Env, roll survey.Roll, m change.Member) {
 	if m.Learner {
 		return
 	}
 	err := roll.Quorum(m.ID)
 	if err == nil {
+		e.Say("etcd goes on without this machine's member: the others have a quorum")
 		return
 	}
 	e.Warn("without this member etcd decides nothing, and the API server takes no changes, until others are back: %v", err)
