@@ -75,7 +75,7 @@ func component(name, program, later string, flags ...flag.Name) flow.Phase {
 }
 
 // late writes the manifest of a component that can do nothing yet: the kubelet is to see it in a later phase. A component
-// that comes before those it needs looks for them again seconds later (docs/decisions/0021). What an earlier
+// that comes before those it needs looks for them again seconds later (docs/decisions/0022). What an earlier
 // run left is seen already.
 func late(ctx context.Context, e *flow.Env, n *node.Node, program, phase string) error {
 	_, err := e.World.Stat(ctx, n.Paths.Manifest(program))
