@@ -56,7 +56,9 @@ func (c *Cluster) makeSwitch(ctx context.Context) error {
 	if err := newNamespace(ctx, c.switchFile()); err != nil {
 		return err
 	}
-	lines := []string{"link set lo up", "link add br0 type bridge forward_delay 0", "link set br0 up"}
+	// Left to itself a bridge has the lowest address of its ports, and another one when that node goes: then nobody
+	// reaches the gateway and the load balancer until the nodes have noticed.
+	lines := []string{"link set lo up", "link add br0 address 02:00:0a:4d:00:01 type bridge forward_delay 0", "link set br0 up"}
 	for _, f := range c.record.Families.all() {
 		if err := sysctl(ctx, c.switchFile(), f.forward+"; "+f.refuse); err != nil {
 			return err
