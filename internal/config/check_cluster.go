@@ -60,6 +60,9 @@ func adviseCluster(c *v1beta4.ClusterConfiguration) (warnings []string) {
 	for _, name := range siteLocal(c.Networking.ServiceSubnet, c.Networking.PodSubnet) {
 		warnings = append(warnings, fmt.Sprintf("subnet %s reaches into the site-local addresses fec0::/10, which RFC 3879 has given up", name))
 	}
+	for _, pair := range overlapping(c.Networking.ServiceSubnet, c.Networking.PodSubnet) {
+		warnings = append(warnings, fmt.Sprintf("serviceSubnet and podSubnet overlap: %s: a Pod may get the address of a Service", pair))
+	}
 	return warnings
 }
 

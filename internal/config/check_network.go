@@ -100,6 +100,20 @@ func nodeMask(s netip.Prefix, extra []node.Arg) (mask int, name string, err erro
 	return mask, name, nil
 }
 
+// overlapping lists the pairs of subnets in which an address could be a Service's and a Pod's. The texts have been checked.
+func overlapping(services, pods string) (found []string) {
+	for _, service := range strings.Split(services, ",") {
+		for _, pod := range strings.Split(pods, ",") {
+			s, err := netip.ParsePrefix(service)
+			p, none := netip.ParsePrefix(pod)
+			if err == nil && none == nil && s.Overlaps(p) {
+				found = append(found, service+" and "+pod)
+			}
+		}
+	}
+	return found
+}
+
 // siteLocal lists the subnets that reach into fec0::/10. The texts have been checked.
 func siteLocal(texts ...string) (found []string) {
 	old := netip.MustParsePrefix("fec0::/10")

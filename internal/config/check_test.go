@@ -168,3 +168,17 @@ func TestResetRules(t *testing.T) {
 		}
 	}
 }
+
+func TestOverlapping(t *testing.T) {
+	for _, c := range []struct{ services, pods, want string }{
+		{"10.96.0.0/12", "10.0.0.0/8", "10.96.0.0/12 and 10.0.0.0/8"},
+		{"10.96.0.0/16,fd00:1::/112", "10.244.0.0/16,fd00::/16", "fd00:1::/112 and fd00::/16"},
+		{"10.96.0.0/12", "10.244.0.0/16", ""},
+		{"10.96.0.0/12", "fd00::/48", ""},
+		{"10.96.0.0/12", "", ""},
+	} {
+		if got := strings.Join(overlapping(c.services, c.pods), ", "); got != c.want {
+			t.Errorf("%s and %s: %q, want %q", c.services, c.pods, got, c.want)
+		}
+	}
+}

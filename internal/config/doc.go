@@ -27,11 +27,13 @@
 // # From YAML to a Node
 //
 //	read      strict: documents, API versions, kinds, fields, types   file.go, version.go, strict/
+//	convert   what is of another API version                           convert.go, v1beta3/, v1/
 //	default   what needs no look at the machine                       v1beta4/default.go
 //	fill in   what does: name, address, socket, tokens                 fill.go, kubelet.go, kubeproxy.go
 //	check     every rule on one page, all faults reported together    check_*.go
 //	resolve   the version, then the Node                              cluster.go, local.go
 //
-// The newest API version is the canonical form. An older one is a small difference
-// on top: a row in version.go that turns its documents into the newest.
+// One API version, v1beta4, is the canonical form. Documents of another are turned into
+// it as they are read, so that nothing else knows of them. [Migrate] goes the same way
+// as the commands and stops before the Node.
 package config

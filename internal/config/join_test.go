@@ -209,6 +209,20 @@ func TestJoinedIsLenient(t *testing.T) {
 	}
 }
 
+func TestJoinedReadsWhatAnOlderKubeadmStored(t *testing.T) {
+	s := stored(t)
+	s.Cluster = "apiVersion: kubeadm.k8s.io/v1beta3\nkind: ClusterConfiguration\nkubernetesVersion: v1.36.3\n" +
+		"apiServer: {timeoutForControlPlane: 4m0s, extraArgs: {v: '4', profiling: 'false'}}\n"
+	n, warnings, err := Joined(node.Local{}, s, aMachine(t).Tool)
+	if err != nil {
+		t.Fatalf("%v, warnings %q", err, warnings)
+	}
+	want := []node.Arg{{Name: "profiling", Value: "false"}, {Name: "v", Value: "4"}}
+	if diff := cmp.Diff(want, n.Cluster.APIServer.Args); diff != "" || n.Cluster.Version != "v1.36.3" {
+		t.Errorf("version %s, arguments (-want +got):\n%s", n.Cluster.Version, diff)
+	}
+}
+
 func TestJoinedRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Stored)
