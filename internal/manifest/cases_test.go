@@ -67,6 +67,7 @@ func scenarios() []scenario {
 		{name: "authorizers", node: authorizers()},
 		{name: "plain-etcd", node: plainEtcd()},
 		{name: "v1.35", node: older("v1.35.4"), line: "v1.35"},
+		{name: "v1.34", node: older("v1.34.4"), line: "v1.34"},
 	}
 }
 

@@ -48,7 +48,9 @@ func TestKubeletFilesAreThoseOfThePeer(t *testing.T) {
 			}
 			compare(t, s, "kubelet.yaml", config)
 			compare(t, s, "instance-config.yaml", manifest.KubeletInstanceConfig(s.node))
-			compare(t, s, "kubeadm-flags.env", manifest.KubeletFlags(s.node))
+			if s.line != "v1.34" { // whose peer names the sandbox's image, of which later kubelets know nothing and runtimes see by themselves
+				compare(t, s, "kubeadm-flags.env", manifest.KubeletFlags(s.node))
+			}
 		})
 	}
 }
