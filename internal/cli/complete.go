@@ -48,6 +48,7 @@ func (p *program) offers() map[flag.Name]cobra.CompletionFunc {
 	file, folder := only(cobra.ShellCompDirectiveDefault), only(cobra.ShellCompDirectiveFilterDirs)
 	return map[flag.Name]cobra.CompletionFunc{
 		flag.CertDir:               folder,
+		flag.ComponentConfigs:      someOf([]string{"KubeletConfiguration", "KubeProxyConfiguration"}),
 		flag.Config:                file,
 		flag.CRISocket:             p.sockets,
 		flag.DiscoveryFile:         file,
@@ -56,6 +57,8 @@ func (p *program) offers() map[flag.Name]cobra.CompletionFunc {
 		flag.Kubeconfig:            file,
 		flag.KubeconfigDir:         folder,
 		flag.KubernetesVersion:     someOf(p.versions()),
+		flag.NewConfig:             file,
+		flag.OldConfig:             file,
 		flag.Output:                someOf(formats()),
 		flag.Patches:               folder,
 		flag.RootFS:                folder,

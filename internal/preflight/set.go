@@ -85,7 +85,7 @@ func Names() []string {
 			names = append(names, c.Name)
 		}
 	}
-	return append(names, ImagePull)
+	return append(names, componentFile, ImagePull)
 }
 
 func cidrs(n *node.Node) []string {

@@ -104,6 +104,15 @@ func TestAJoiningControlPlaneAsksInTheKnownOrder(t *testing.T) {
 	}
 }
 
+// The names that users and scripts know; those of upgrades are yet to come.
+func TestEveryNameIsKnown(t *testing.T) {
+	want := "IsPrivilegedUser " + beforeCommon + " HTTPProxyCIDR" + commonNames + ipv4 + ipv6 + localData +
+		" ExternalEtcdVersion ExternalEtcdClientCertificates " + joinFiles + caFile + " ComponentFile ImagePull"
+	if got := strings.Join(Names(), " "); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
 func TestAFitMachineHasNoFindings(t *testing.T) {
 	m := fit()
 	for name, checks := range map[string][]Check{
