@@ -4,7 +4,7 @@ import "slices"
 
 // all are the cases, in the order in which they start.
 func all() []testCase {
-	return slices.Concat(plainCases(), initCases(), certsCases(), treeCases(), outputCases(), preflightCases(), checkCases(), patchCases(), resetCases(), configCases())
+	return slices.Concat(plainCases(), initCases(), certsCases(), treeCases(), outputCases(), preflightCases(), checkCases(), patchCases(), resetCases(), configCases(), clusterCases())
 }
 
 // plainCases need nothing on the machine.

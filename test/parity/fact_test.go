@@ -130,6 +130,9 @@ func (r reading) text(at, s string) {
 		r.pem(at, string(decoded))
 		return
 	}
+	if decoded, err := base64.StdEncoding.DecodeString(s); err == nil && moment.Match(decoded) {
+		s = string(decoded)
+	}
 	if moment.MatchString(s) {
 		if when, err := time.Parse(time.RFC3339, s); err == nil {
 			r.add(at, r.since(when))

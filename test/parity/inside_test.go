@@ -56,6 +56,10 @@ func obey(file string) ([]said, error) {
 	if err := furnish(o); err != nil {
 		return nil, err
 	}
+	server, err := o.serve()
+	if err != nil {
+		return nil, err
+	}
 	var all []said
 	for _, args := range o.Steps {
 		s, err := o.give(args)
@@ -64,7 +68,23 @@ func obey(file string) ([]said, error) {
 		}
 		all = append(all, s)
 	}
-	return all, nil
+	if server != nil {
+		err = server.keep(filepath.Join(o.Root, "cluster/after"))
+	}
+	return all, err
+}
+
+// serve starts the API server, if there is to be one.
+func (o order) serve() (*apiServer, error) {
+	if !o.Cluster {
+		return nil, nil
+	}
+	dir := filepath.Join(o.Root, "cluster/before")
+	s, err := newServer(filepath.Join(dir, "objects.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	return s, s.serve("10.0.0.10:6443", dir)
 }
 
 type mount struct {

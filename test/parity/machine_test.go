@@ -32,6 +32,7 @@ type machine struct {
 	runtime bool // a container runtime answers at containerd's socket
 	offline bool // there is no interface but the loopback
 	still   bool // packets are not forwarded
+	cluster bool // an API server answers at 10.0.0.10:6443 for the cluster of the stage "cluster"
 }
 
 // order is what is done inside of the namespaces.
@@ -42,6 +43,7 @@ type order struct {
 	Steps         [][]string
 	Offline       bool
 	Still         bool
+	Cluster       bool
 }
 
 // said is what one command came to.
@@ -94,13 +96,13 @@ func (m machine) run(t *testing.T, program string, steps [][]string) outcome {
 		}
 	}
 	o := outcome{began: time.Now()}
-	o.steps = enter(t, order{Root: root, Program: program, Env: m.env, Tools: m.tools, Ports: m.ports, Steps: steps, Offline: m.offline, Still: m.still})
+	o.steps = enter(t, order{Root: root, Program: program, Env: m.env, Tools: m.tools, Ports: m.ports, Steps: steps, Offline: m.offline, Still: m.still, Cluster: m.cluster})
 	o.tree = walk(t, root)
 	for name, f := range given {
 		name = strings.TrimSuffix(name, "/")
 		if now, ok := o.tree[name]; !ok {
 			o.tree[name] = left{data: gone}
-		} else if now.mode.IsDir() || now == f {
+		} else if now.mode.IsDir() || now == f || strings.HasPrefix(name, "/cluster/before/") {
 			delete(o.tree, name)
 		}
 	}

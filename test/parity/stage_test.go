@@ -1,11 +1,15 @@
 package parity
 
 import (
+	"maps"
 	"os"
 	"path"
 	"strings"
 	"sync"
 	"testing"
+
+	"k8s.io/cluster-bootstrap/token/jws"
+	"sigs.k8s.io/yaml"
 )
 
 // stages are states of a machine from which cases start: what the peer has made there with these commands. Both programs
@@ -13,8 +17,9 @@ import (
 func stages() map[string][]string {
 	all := []string{"init phase certs all --config=/base.yaml", "init phase kubeconfig all --config=/base.yaml"}
 	return map[string][]string{
-		"pki":   all,
-		"plane": append(all, "init phase etcd local --config=/base.yaml", "init phase control-plane all --config=/base.yaml"),
+		"pki":     all,
+		"plane":   append(all, "init phase etcd local --config=/base.yaml", "init phase control-plane all --config=/base.yaml"),
+		"cluster": {"init --dry-run --skip-phases=preflight --config=/base.yaml"},
 		"requests": {
 			"certs generate-csr --config=/base.yaml --kubeconfig-dir=/etc/kubernetes --cert-dir=/etc/kubernetes/pki",
 		},
@@ -50,9 +55,58 @@ func staged(t *testing.T, name string) map[string]left {
 			tree[file] = f
 		}
 	}
+	if name == "cluster" {
+		maps.Copy(tree, cluster(t, o))
+	}
 	for file, content := range m.files {
 		tree[file] = left{mode: 0o644, data: content}
 	}
 	made.trees[name] = tree
 	return tree
+}
+
+// cluster is what an API server needs, from a dry run that made all of it up: its certificate and objects, and the
+// administrator's kubeconfig.
+func cluster(t *testing.T, o outcome) map[string]left {
+	tree := map[string]left{}
+	for file, f := range o.tree {
+		if rest, ok := strings.CutPrefix(file, "/dry/"); ok && f.mode.IsRegular() {
+			tree["/cluster/before/"+rest] = f
+		}
+	}
+	tree["/etc/kubernetes/admin.conf"] = o.tree["/dry/admin.conf"]
+	objects := []string{"apiVersion: v1\nkind: Node\nmetadata:\n  name: cp1\n  labels: {kubernetes.io/hostname: cp1}\n"}
+	for _, p := range paragraphs(o.steps[0].Out) {
+		if !strings.HasPrefix(p.head, "[dryrun] Attached object:") {
+			continue
+		}
+		text, _, _ := strings.Cut(p.body, "\n\n")
+		var v object
+		if err := yaml.Unmarshal([]byte(text), &v); err != nil {
+			t.Fatal(err)
+		}
+		if title(v) == "Node" {
+			continue
+		}
+		if inMeta(v, "name") == "cluster-info" {
+			sign(t, v)
+		}
+		data, err := yaml.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects = append(objects, string(data))
+	}
+	tree["/cluster/before/objects.yaml"] = left{mode: 0o644, data: strings.Join(objects, "\n---\n")}
+	return tree
+}
+
+// sign adds the signature by which whoever has the token believes cluster-info.
+func sign(t *testing.T, info object) {
+	data := info["data"].(object)
+	signature, err := jws.ComputeDetachedSignature(data["kubeconfig"].(string), "abcdef", "0123456789abcdef")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data["jws-kubeconfig-abcdef"] = signature
 }

@@ -1,0 +1,255 @@
+package parity
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
+)
+
+// object is one of the API's, as data.
+type object = map[string]any
+
+// apiServer keeps objects by their path and answers requests as far as kubeadm makes them. It asks nobody who he is.
+type apiServer struct {
+	mu      sync.Mutex
+	objects map[string]object
+}
+
+// resources are the kinds that the server knows, by the name they have in a path.
+var resources = map[string]string{
+	"configmaps": "ConfigMap", "secrets": "Secret", "nodes": "Node", "serviceaccounts": "ServiceAccount", "services": "Service", "pods": "Pod",
+	"roles": "Role", "rolebindings": "RoleBinding", "clusterroles": "ClusterRole", "clusterrolebindings": "ClusterRoleBinding",
+	"deployments": "Deployment", "daemonsets": "DaemonSet",
+}
+
+// newServer holds the documents of a file.
+func newServer(file string) (*apiServer, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	s := &apiServer{objects: map[string]object{}}
+	for _, doc := range strings.Split(string(data), "\n---\n") {
+		var o object
+		if err := yaml.Unmarshal([]byte(doc), &o); err != nil || o == nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		s.objects[pathOf(o)] = tidy(o)
+	}
+	return s, nil
+}
+
+// serve answers at the address with the certificate of the folder's API server.
+func (s *apiServer) serve(address, dir string) error {
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "apiserver.crt"), filepath.Join(dir, "apiserver.key"))
+	if err != nil {
+		return err
+	}
+	l, err := tls.Listen("tcp", address, &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"http/1.1"}})
+	if err != nil {
+		return err
+	}
+	go http.Serve(l, s)
+	return nil
+}
+
+// keep writes every object into a file of the folder.
+func (s *apiServer) keep(dir string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, o := range s.objects {
+		data, err := yaml.Marshal(o)
+		if err != nil {
+			return err
+		}
+		name := strings.Join([]string{o["kind"].(string), inMeta(o, "namespace"), inMeta(o, "name")}, " ")
+		if err := os.WriteFile(filepath.Join(dir, strings.ReplaceAll(name, "  ", " ")+".yaml"), data, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func inMeta(o object, field string) string {
+	meta, _ := o["metadata"].(object)
+	s, _ := meta[field].(string)
+	return s
+}
+
+// pathOf is where an object is found.
+func pathOf(o object) string {
+	kind, _ := o["kind"].(string)
+	resource := ""
+	for name, k := range resources {
+		if k == kind {
+			resource = name
+		}
+	}
+	base := "/apis/" + fmt.Sprint(o["apiVersion"])
+	if o["apiVersion"] == "v1" {
+		base = "/api/v1"
+	}
+	if space := inMeta(o, "namespace"); space != "" {
+		base += "/namespaces/" + space
+	}
+	return base + "/" + resource + "/" + inMeta(o, "name")
+}
+
+// ServeHTTP reads or alters one object, or lists those of a folder.
+func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	last := parts[len(parts)-1]
+	kind, isFolder := resources[last]
+	switch {
+	case parts[0] != "api" && parts[0] != "apis":
+		fmt.Fprint(w, "ok")
+	case strings.HasSuffix(last, "reviews"):
+		s.answer(w, http.StatusCreated, object{"status": object{"allowed": true}})
+	case isFolder && r.Method == http.MethodPost:
+		s.create(w, r)
+	case isFolder:
+		s.list(w, r, kind)
+	default:
+		s.single(w, r)
+	}
+}
+
+func (s *apiServer) answer(w http.ResponseWriter, code int, o object) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	json.NewEncoder(w).Encode(o)
+}
+
+func (s *apiServer) refuse(w http.ResponseWriter, code int, reason, name string) {
+	s.answer(w, code, object{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": code, "message": name + ": " + reason, "details": object{"name": name}})
+}
+
+func (s *apiServer) create(w http.ResponseWriter, r *http.Request) {
+	o, err := sent(r)
+	if err != nil {
+		s.refuse(w, http.StatusBadRequest, "BadRequest", err.Error())
+		return
+	}
+	path := r.URL.Path + "/" + inMeta(o, "name")
+	if s.objects[path] != nil {
+		s.refuse(w, http.StatusConflict, "AlreadyExists", inMeta(o, "name"))
+		return
+	}
+	s.objects[path] = o
+	s.answer(w, http.StatusCreated, o)
+}
+
+// sent is the object or patch in a request. Objects may come in the binary form, which upstream's client prefers.
+func sent(r *http.Request) (object, error) {
+	data, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	var o object
+	if r.Method == http.MethodPatch {
+		err = yaml.Unmarshal(data, &o)
+		return o, err
+	}
+	typed, kind, err := scheme.Codecs.UniversalDeserializer().Decode(data, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	typed.GetObjectKind().SetGroupVersionKind(*kind)
+	if o, err = runtime.DefaultUnstructuredConverter.ToUnstructured(typed); err != nil {
+		return nil, err
+	}
+	return tidy(o), nil
+}
+
+// tidy drops what only one of two ways to write an object has.
+func tidy(o object) object {
+	delete(o, "status")
+	if meta, ok := o["metadata"].(object); ok {
+		delete(meta, "creationTimestamp")
+		delete(meta, "resourceVersion")
+	}
+	prune(o)
+	return o
+}
+
+func (s *apiServer) list(w http.ResponseWriter, r *http.Request, kind string) {
+	q := r.URL.Query()
+	byLabel, err := labels.Parse(q.Get("labelSelector"))
+	byField, ferr := fields.ParseSelector(q.Get("fieldSelector"))
+	if err != nil || ferr != nil {
+		s.refuse(w, http.StatusBadRequest, "BadRequest", "selector")
+		return
+	}
+	items := []any{}
+	for _, path := range slices.Sorted(maps.Keys(s.objects)) {
+		o := s.objects[path]
+		meta, _ := o["metadata"].(object)
+		set := labels.Set{}
+		if found, ok := meta["labels"].(object); ok {
+			for k, v := range found {
+				set[k] = fmt.Sprint(v)
+			}
+		}
+		about := fields.Set{"type": fmt.Sprint(o["type"]), "metadata.name": inMeta(o, "name")}
+		if filepath.Dir(path) == r.URL.Path && byLabel.Matches(set) && byField.Matches(about) {
+			items = append(items, o)
+		}
+	}
+	version := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/apis/"), "/api/")
+	if i := strings.Index(version, "/namespaces"); i > 0 {
+		version = version[:i]
+	}
+	s.answer(w, http.StatusOK, object{"kind": kind + "List", "apiVersion": version, "metadata": object{}, "items": items})
+}
+
+func (s *apiServer) single(w http.ResponseWriter, r *http.Request) {
+	path := r.URL.Path
+	now, found := s.objects[path]
+	if !found && (r.Method != http.MethodPatch || r.Header.Get("Content-Type") != "application/apply-patch+yaml") {
+		s.refuse(w, http.StatusNotFound, "NotFound", filepath.Base(path))
+		return
+	}
+	switch r.Method {
+	case http.MethodDelete:
+		delete(s.objects, path)
+		s.answer(w, http.StatusOK, object{"kind": "Status", "apiVersion": "v1", "status": "Success"})
+		return
+	case http.MethodPut, http.MethodPatch:
+		o, err := sent(r)
+		if err == nil && r.Method == http.MethodPatch {
+			o, err = patched(now, o)
+		}
+		if err != nil {
+			s.refuse(w, http.StatusBadRequest, "BadRequest", err.Error())
+			return
+		}
+		s.objects[path] = tidy(o)
+	}
+	s.answer(w, http.StatusOK, s.objects[path])
+}
+
+// patched lays a patch over an object; lists of a Node are merged by their keys.
+func patched(now, patch object) (object, error) {
+	return strategicpatch.StrategicMergeMapPatch(now, patch, corev1.Node{})
+}
