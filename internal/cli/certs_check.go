@@ -17,6 +17,7 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
 	"kubeadm/internal/survey"
 )
 
@@ -116,9 +117,9 @@ func authorityEnds(ctx context.Context, r change.Reader, n *node.Node) ([]expira
 		}
 		e := endOf(p.Name, nil, r.Now())
 		if found.Certificate != nil {
-			ca, err := survey.Authority(ctx, r, n, p)
+			ca, err := pki.Stored{Certificate: found.Certificate}.CA() // when it ends is not for its key to tell
 			if err != nil {
-				return nil, err
+				return nil, problem.New("reading "+n.Paths.Cert(p.Base), err, "put back a good copy of the file")
 			}
 			e = endOf(p.Name, ca.Certificate, r.Now())
 			e.External = found.Key == nil

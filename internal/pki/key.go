@@ -15,10 +15,12 @@ import (
 
 // The PEM block types of keys. PKCS#8 is read, never written.
 const (
-	pemRSAKey    = "RSA PRIVATE KEY" // PKCS#1
-	pemECKey     = "EC PRIVATE KEY"  // SEC 1
-	pemPKCS8Key  = "PRIVATE KEY"
-	pemPublicKey = "PUBLIC KEY" // PKIX
+	pemRSAKey   = "RSA PRIVATE KEY" // PKCS#1
+	pemECKey    = "EC PRIVATE KEY"  // SEC 1
+	pemPKCS8Key = "PRIVATE KEY"
+
+	pemEncryptedKey = "ENCRYPTED PRIVATE KEY" // PKCS#8 too; older forms say so in a header
+	pemPublicKey    = "PUBLIC KEY"            // PKIX
 )
 
 // NewKey makes a private key. It is safe to call from several goroutines when
@@ -70,6 +72,9 @@ func EncodeKey(key crypto.Signer) ([]byte, error) {
 // other kinds, such as certificates beside the key, are passed over.
 func ParseKey(data []byte) (crypto.Signer, error) {
 	for block := range pemBlocks(data) {
+		if block.Type == pemEncryptedKey || block.Headers["DEK-Info"] != "" {
+			return nil, errors.New("the private key is encrypted: no component could read it; decrypt it")
+		}
 		switch block.Type {
 		case pemRSAKey:
 			return asSigner(x509.ParsePKCS1PrivateKey(block.Bytes))
@@ -83,8 +88,8 @@ func ParseKey(data []byte) (crypto.Signer, error) {
 }
 
 func asSigner[K any](key K, err error) (crypto.Signer, error) {
-	if err != nil {
-		return nil, fmt.Errorf("parsing a private key: %w", err)
+	if err != nil { // which shows a parser's insides
+		return nil, errors.New("parsing a private key: it is damaged, or of another form than its first line says")
 	}
 	switch k := any(key).(type) {
 	case *rsa.PrivateKey:

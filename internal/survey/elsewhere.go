@@ -24,16 +24,9 @@ func KeptElsewhere(ctx context.Context, r change.Reader, p node.Paths, ca pki.Pr
 		return false, problem.New("", fmt.Errorf("the certificate authority %s does not exist", path),
 			"put it there, or name another folder with --cert-dir")
 	}
-	own, err := found.CA()
-	switch {
-	case err != nil:
-		return false, fmt.Errorf("%s: %w", path, err)
-	case !own.Certificate.IsCA:
-		return false, fmt.Errorf("%s: it is not a certificate authority", path)
-	case found.Key != nil && own.Key == nil:
-		return false, problem.New("", fmt.Errorf("%s holds no private key", p.Key(ca.Base)), "put back the key that belongs to "+path)
-	case found.Key != nil:
-		return false, nil
+	own, err := sound(p, ca, found)
+	if err != nil || found.Key != nil {
+		return false, err
 	}
 	if err := (authority{ca, own.Certificate}).supplied(ctx, r, p); err != nil {
 		return true, problem.New("the key of "+path+" is not on this machine, so what it signs must be here", err,

@@ -70,10 +70,13 @@ func ExternalCA(ctx context.Context, r change.Reader, p node.Paths) (bool, error
 
 // Stored reads the two files of a certificate by its base name, such as "etcd/server".
 func Stored(ctx context.Context, r change.Reader, p node.Paths, base string) (s pki.Stored, err error) {
-	if s.Certificate, err = Optional(ctx, r, p.Cert(base)); err != nil {
-		return s, err
+	s.Certificate, err = Optional(ctx, r, p.Cert(base))
+	if err == nil {
+		s.Key, err = Optional(ctx, r, p.Key(base))
 	}
-	s.Key, err = Optional(ctx, r, p.Key(base))
+	if err != nil {
+		err = problem.New("", err, "move away what is in the place of "+p.Cert(base)+" or of its key")
+	}
 	return s, err
 }
 
@@ -91,11 +94,27 @@ func Authority(ctx context.Context, r change.Reader, n *node.Node, p pki.Profile
 		}
 		return pki.CA{}, problem.New("", fmt.Errorf("the certificate authority %s does not exist", path), remedy)
 	}
+	return sound(n.Paths, p, found)
+}
+
+// sound is an authority whose certificate is that of one, and whose key, if it is here, belongs to it.
+func sound(paths node.Paths, p pki.Profile, found pki.Stored) (pki.CA, error) {
+	cert, key := paths.Cert(p.Base), paths.Key(p.Base)
 	ca, err := found.CA()
-	if err != nil {
-		err = problem.New("using the existing "+path, err, "mend the file, or move it away to have a new one made")
+	if err == nil && !ca.Certificate.IsCA {
+		err = errors.New("it is not a certificate authority")
 	}
-	return ca, err
+	if err != nil {
+		return ca, problem.New("using the existing "+cert, err, "mend the file, or move it away to have a new one made")
+	}
+	switch {
+	case found.Key != nil && ca.Key == nil:
+		_, err := pki.ParseKey(found.Key)
+		return ca, problem.New("", fmt.Errorf("%s holds no private key that can be used: %w", key, err), "put back the key that belongs to "+cert)
+	case found.Key != nil && !ca.Owns():
+		return ca, problem.New("", fmt.Errorf("%s is not the key of %s", key, cert), "put back the key that belongs to "+cert)
+	}
+	return ca, nil
 }
 
 // Trusted is an error if the CA is not one of those of the cluster that this machine has found.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto"
 	"crypto/x509"
-	"errors"
 	"fmt"
 
 	"kubeadm/internal/change"
@@ -112,7 +111,7 @@ func authority(ctx context.Context, e *flow.Env, p pki.Profile) error {
 		return err
 	}
 	if found.Certificate != nil {
-		return keepAuthority(e, p, n.Paths.Cert(p.Base), found)
+		return keepAuthority(ctx, e, n, p)
 	}
 	key, err := keyFor(e, n.Paths, p, found)
 	if err != nil {
@@ -176,11 +175,7 @@ func leaf(ctx context.Context, e *flow.Env, p pki.Profile) error {
 // issuer is the CA that signs the certificate.
 func issuer(ctx context.Context, e *flow.Env, n *node.Node, p pki.Profile) (pki.CA, error) {
 	parent, _ := pki.ProfileOf(p.Issuer)
-	ca, err := survey.Authority(ctx, e.World, n, parent)
-	if err == nil && !ca.Certificate.IsCA {
-		err = broken(n.Paths.Cert(parent.Base), errors.New("it is not a certificate authority"))
-	}
-	return ca, err
+	return survey.Authority(ctx, e.World, n, parent)
 }
 
 // keyFor makes a key. One without a certificate is used only if an unfinished run of this very command left it.

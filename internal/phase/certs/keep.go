@@ -2,19 +2,20 @@ package certs
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
 	"kubeadm/internal/flow"
+	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/survey"
 )
 
-func keepAuthority(e *flow.Env, p pki.Profile, path string, found pki.Stored) error {
-	ca, err := found.CA()
+func keepAuthority(ctx context.Context, e *flow.Env, n *node.Node, p pki.Profile) error {
+	ca, err := survey.Authority(ctx, e.World, n, p)
 	if err != nil {
-		return broken(path, err)
+		return err
 	}
 	if err := pki.CheckPeriod(ca.Certificate, e.World.Now()); err != nil {
 		e.Warn("%v", err)
@@ -22,9 +23,6 @@ func keepAuthority(e *flow.Env, p pki.Profile, path string, found pki.Stored) er
 	if !ca.CanIssue() {
 		e.Say("using the existing %q certificate; its key is kept elsewhere", p.Base)
 		return nil
-	}
-	if !ca.Owns() {
-		return broken(path, errors.New("the key beside it is that of another certificate"))
 	}
 	e.Say("using the existing %q certificate authority", p.Base)
 	return nil
