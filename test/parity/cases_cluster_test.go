@@ -41,12 +41,12 @@ func clusterCases() []testCase {
 		list = append(list, testCase{"cluster: " + phase + " changed", m, []step{do("init phase " + phase + " --config=/base.yaml")}})
 	}
 	for i, row := range combinations("join.yaml") {
-		if _, plane := row["JoinConfiguration"]["controlPlane"]; plane {
-			continue
-		}
 		m := here
 		m.lacks = []string{"/etc/kubernetes/admin.conf"}
 		m.files = map[string]string{"/kubeadm.yaml": row.onto(clusterJoin()).text()}
+		if _, plane := row["JoinConfiguration"]["controlPlane"]; plane {
+			m.shares = true
+		}
 		list = append(list, testCase{fmt.Sprintf("cluster: join %02d dry run", i+1), m, []step{
 			read("join --dry-run --skip-phases=preflight --config=/kubeadm.yaml", asDryRun),
 		}})

@@ -39,7 +39,7 @@ var announcement = regexp.MustCompile(`^\[dryrun\] Would perform action (\S+) on
 	`|^\[dryrun\] Resource name "([^"]*)", namespace "([^"]*)"` +
 	`|^\[dryrun\] (Attached object):` +
 	`|^\[[a-z-]+\] would apply (\S+)` +
-	`|^\[[a-z-]+\] would label (?:and taint )?Node ([^:\s]+)` +
+	`|^\[[a-z-]+\] (?:would label (?:and taint )?Node|Would mark node) ([^:\s]+)` +
 	`|^\[[a-z-]+\] [Ww]ould write file "([^"]+)"`)
 
 // paragraph is a line that begins with a bracket and what follows it.

@@ -102,6 +102,9 @@ func (r reading) data(at string, v any) {
 			r.data(at+"/"+key, item)
 		}
 	case []any:
+		if strings.HasSuffix(at, "/command") && r.arguments(at, v) {
+			return
+		}
 		r.add(at, fmt.Sprintf("%d items", len(v)))
 		for i, item := range v {
 			r.data(at+"/"+strconv.Itoa(i), item)
@@ -116,6 +119,19 @@ func (r reading) data(at string, v any) {
 	default:
 		r.add(at, literal(v))
 	}
+}
+
+// arguments addresses those of a command by their names: what order they are in matters only where one is given again.
+func (r reading) arguments(at string, all []any) bool {
+	times := map[string]int{}
+	for _, a := range all {
+		name, value, _ := strings.Cut(fmt.Sprint(a), "=")
+		if times[name]++; times[name] > 1 {
+			name = fmt.Sprintf("%s (%d)", name, times[name])
+		}
+		r.add(at+"/"+strings.ReplaceAll(name, "/", ":"), literal(plain(value)))
+	}
+	return len(all) > 0
 }
 
 var moment = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$`)

@@ -32,6 +32,7 @@ type machine struct {
 	runtime bool // a container runtime answers at containerd's socket
 	offline bool // there is no interface but the loopback
 	still   bool // packets are not forwarded
+	shares  bool // the certificates that the control planes of that cluster share are there
 	cluster bool // an API server answers at 10.0.0.10:6443 for the cluster of the stage "cluster"
 }
 
@@ -120,6 +121,11 @@ func (m machine) before(t *testing.T) map[string]left {
 	}
 	if m.stage != "" {
 		maps.Copy(given, staged(t, m.stage))
+	}
+	if m.shares {
+		for _, name := range []string{"ca.crt", "ca.key", "front-proxy-ca.crt", "front-proxy-ca.key", "etcd/ca.crt", "etcd/ca.key", "sa.key", "sa.pub"} {
+			given["/etc/kubernetes/pki/"+name] = given["/cluster/before/"+name]
+		}
 	}
 	for _, name := range m.lacks {
 		if _, ok := given[name]; !ok {

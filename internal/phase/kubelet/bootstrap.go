@@ -62,6 +62,9 @@ func ownServer(ctx context.Context, e *flow.Env, n *node.Node) error {
 	if bootstrapped(n).Check(ctx, e.World) == nil {
 		return nil
 	}
+	if s, err := e.World.Service(ctx, service); errors.Is(err, change.ErrNoInitSystem) || err == nil && !s.Exists {
+		return nil // it is not ours to start, and asks again by itself, if later
+	}
 	// A kubelet whose first questions found no API server waits longer each time, up to 16 seconds.
 	e.Say("starting the kubelet anew, so that it asks for its certificate at once")
 	return e.Do(ctx, change.SetService{Name: service}, change.SetService{Name: service, Active: true})
