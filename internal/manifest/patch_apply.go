@@ -4,11 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"strings"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+
+	"kubeadm/internal/problem"
 )
 
 // Pod returns the static Pod as the user wants it. Fields that a Pod does not have are lost.
@@ -35,7 +38,7 @@ func patched[T any](p Patches, target string, object *T) (*T, error) {
 	}
 	var after T
 	if err := json.Unmarshal(data, &after); err != nil {
-		return nil, fmt.Errorf("%s as patched by %q is not valid any more: %w", target, p.Origins(target), err)
+		return nil, mend(fmt.Errorf("%s as patched by %s is not valid any more: %w", target, strings.Join(p.Origins(target), ", "), err))
 	}
 	return &after, nil
 }
@@ -48,11 +51,15 @@ func (p Patches) apply(target string, data []byte, schema any) ([]byte, error) {
 		}
 		after, err := d.apply(data, schema)
 		if err != nil {
-			return nil, fmt.Errorf("%s cannot be applied to %s: %w", d.origin, target, err)
+			return nil, mend(fmt.Errorf("%s cannot be applied to %s: %w", d.origin, target, err))
 		}
 		data = after
 	}
 	return data, nil
+}
+
+func mend(err error) error {
+	return problem.New("", err, "mend the patches, or name another folder with --patches")
 }
 
 func (d patch) apply(data []byte, schema any) ([]byte, error) {

@@ -50,7 +50,11 @@ func (a Access) as(user *api.AuthInfo) *Kubeconfig {
 // ParseKubeconfig reads YAML or JSON.
 func ParseKubeconfig(data []byte) (*Kubeconfig, error) {
 	config := api.NewConfig()
-	if _, _, err := latest.Codec.Decode(data, nil, config); err != nil {
+	_, _, err := latest.Codec.Decode(data, nil, config)
+	if runtime.IsNotRegisteredError(err) { // which shows a parser's insides
+		return nil, errors.New("parsing a kubeconfig: it is of another kind than Config of v1")
+	}
+	if err != nil {
 		return nil, fmt.Errorf("parsing a kubeconfig: %w", err)
 	}
 	return (*Kubeconfig)(config), nil
