@@ -50,7 +50,7 @@ What uses the certificate goes on with the old one until it is restarted. Where 
 
 // restart is what is left to the user to do. Components read most of their certificates only when they start.
 const restart = `
-The certificates are renewed. kube-apiserver, kube-controller-manager, kube-scheduler and etcd
+The certificates are renewed. etcd and the three components of the control plane
 take them up when they start: move each manifest out of /etc/kubernetes/manifests for a moment.
 `
 

@@ -106,11 +106,7 @@ func (p *program) userAuthority(ctx context.Context, n *node.Node) (pki.CA, erro
 	case found.Key == nil:
 		return pki.CA{}, problem.New("", fmt.Errorf("%s does not exist", key), remedy)
 	}
-	ca, err := survey.Authority(ctx, real, n, profile)
-	if err == nil && !ca.Owns() {
-		err = problem.New("", fmt.Errorf("%s is not the key of %s", key, cert), remedy)
-	}
-	return ca, err
+	return survey.Authority(ctx, real, n, profile)
 }
 
 func (p *program) userConfig(n *node.Node, ca pki.CA, o *userOptions) (*pki.Kubeconfig, error) {

@@ -12,18 +12,27 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// FuzzRead feeds files to every command: none may panic, an error names the file and a place in
-// it and is the same each time, and a cluster that was accepted must be accepted again as it is stored.
-func FuzzRead(f *testing.F) {
-	seeds, err := filepath.Glob("testdata/peer/*")
-	if err != nil || len(seeds) == 0 {
+// seeds are the files that the pattern matches.
+func seeds(f *testing.F, pattern string) (all [][]byte) {
+	f.Helper()
+	names, err := filepath.Glob(pattern)
+	if err != nil || len(names) == 0 {
 		f.Fatalf("no seeds: %v", err)
 	}
-	for _, name := range seeds {
+	for _, name := range names {
 		data, err := os.ReadFile(name)
 		if err != nil {
 			f.Fatal(err)
 		}
+		all = append(all, data)
+	}
+	return all
+}
+
+// FuzzRead feeds files to every command: none may panic, an error names the file and a place in
+// it and is the same each time, and a cluster that was accepted must be accepted again as it is stored.
+func FuzzRead(f *testing.F) {
+	for _, data := range seeds(f, "testdata/peer/*") {
 		f.Add(data)
 	}
 	for _, text := range []string{
@@ -83,15 +92,7 @@ func storesTheSame(t *testing.T, file File) {
 // FuzzConvert brings files of all versions into v1beta4: what comes out is read again and converts into itself,
 // and an error names the file and a place in it.
 func FuzzConvert(f *testing.F) {
-	seeds, err := filepath.Glob("testdata/peer/*.yaml")
-	if err != nil || len(seeds) == 0 {
-		f.Fatalf("no seeds: %v", err)
-	}
-	for _, name := range seeds {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
+	for _, data := range seeds(f, "testdata/peer/*.yaml") {
 		f.Add(data)
 		f.Add([]byte(strings.ReplaceAll(string(data), "/v1beta4", "/v1")))
 	}

@@ -16,7 +16,7 @@ type line struct {
 	flexVolumes bool // its controller manager looks for volume plugins of the host
 }
 
-// lines is sorted by minor and has no gaps. To know another minor, add a row here and its flags in flags.
+// lines is sorted by minor and has no gaps. To know another minor, add a row here and its flags in spans.
 //
 // The two newest go with what upstream's kubeadm of our own release deploys them with, so that both
 // may work on one cluster. Upstream's no longer deploys the others: they go with what was released and tested with them.

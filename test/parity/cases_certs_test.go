@@ -1,10 +1,15 @@
 package parity
 
-import "strings"
+import kubepki "kubeadm/internal/pki"
 
-// renewable are the names below "certs renew".
-var renewable = strings.Fields("admin.conf all apiserver apiserver-etcd-client apiserver-kubelet-client controller-manager.conf " +
-	"etcd-healthcheck-client etcd-peer etcd-server front-proxy-client scheduler.conf super-admin.conf")
+// renewable are the names below "certs renew". That no other is there is for the cases of help to see.
+func renewable() []string {
+	names := []string{"all"}
+	for _, r := range kubepki.Renewables() {
+		names = append(names, r.Name)
+	}
+	return names
+}
 
 // certsCases start from certificates that exist, wholly or in part.
 func certsCases() []testCase {
@@ -26,7 +31,7 @@ func certsCases() []testCase {
 	external := lacking("/etc/kubernetes/pki/ca.key", "/etc/kubernetes/pki/etcd/ca.key", "/etc/kubernetes/pki/front-proxy-ca.key")
 	add("expiration with an external CA", external, read("certs check-expiration -o json"+config, asObjects))
 
-	for _, name := range renewable {
+	for _, name := range renewable() {
 		add("renew "+name, pki, do("certs renew "+name+config))
 	}
 	add("renew with an external CA", external, do("certs renew all"+config))

@@ -75,15 +75,10 @@ func renew(ctx context.Context, e *flow.Env, c pki.Renewable) error {
 // authority is who signs the certificate.
 func authority(ctx context.Context, e *flow.Env, n *node.Node, c pki.Renewable) (pki.CA, error) {
 	profile, _ := pki.ProfileOf(c.Issuer)
-	elsewhere, err := survey.KeptElsewhere(ctx, e.World, n.Paths, profile)
-	if err != nil {
+	if _, err := survey.KeptElsewhere(ctx, e.World, n.Paths, profile); err != nil {
 		return pki.CA{}, err
 	}
 	ca, err := survey.Authority(ctx, e.World, n, profile)
-	if err == nil && !elsewhere && !ca.Owns() {
-		err = problem.New("", fmt.Errorf("%s is not the key of %s", n.Paths.Key(profile.Base), n.Paths.Cert(profile.Base)),
-			"put back the key that belongs to the certificate authority")
-	}
 	if err != nil {
 		return ca, err
 	}
