@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -142,9 +143,14 @@ func testRanges(t *testing.T, s *site, families nodes.Families) {
 			t.Errorf("%q is not in:\n%s", text, in)
 		}
 	}
-	if d := get[appsv1.DaemonSet](t, s.cp, "--namespace=kube-system", "daemonset", "kube-proxy"); d.Status.NumberReady != 2 {
-		t.Errorf("of kube-proxy there are ready %d", d.Status.NumberReady)
-	}
+	// A node is Ready before the Pods on it are.
+	await(t, "kube-proxy to be ready on both nodes", 2*time.Minute, func() error {
+		d := get[appsv1.DaemonSet](t, s.cp, "--namespace=kube-system", "daemonset", "kube-proxy")
+		if d.Status.NumberReady != 2 {
+			return fmt.Errorf("it is on %d", d.Status.NumberReady)
+		}
+		return nil
+	})
 }
 
 // joinFileOf writes a join command, as init printed it, as a configuration file with further fields of nodeRegistration.
