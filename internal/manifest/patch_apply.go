@@ -38,12 +38,12 @@ func patched[T any](p Patches, target string, object *T) (*T, error) {
 	}
 	var after T
 	if err := json.Unmarshal(data, &after); err != nil {
-		return nil, mend(fmt.Errorf("%s as patched by %s is not valid any more: %w", target, strings.Join(p.Origins(target), ", "), err))
+		return nil, fmt.Errorf("decoding %s: %w", target, err)
 	}
 	return &after, nil
 }
 
-// apply patches a JSON document. schema is a value of the Go type whose tags say how lists are merged.
+// apply patches a JSON document. schema is a value of the Go type that the document must fit; its tags say how lists are merged.
 func (p Patches) apply(target string, data []byte, schema any) ([]byte, error) {
 	for _, d := range p.patches {
 		if d.target != target {
@@ -55,7 +55,15 @@ func (p Patches) apply(target string, data []byte, schema any) ([]byte, error) {
 		}
 		data = after
 	}
+	if err := fits(data, schema); err != nil {
+		return nil, mend(fmt.Errorf("%s as patched by %s is not valid any more: %w", target, strings.Join(p.Origins(target), ", "), err))
+	}
 	return data, nil
+}
+
+// fits tells whether a JSON document has values of the right types where the schema's type has fields.
+func fits(data []byte, schema any) error {
+	return json.Unmarshal(data, reflect.New(reflect.TypeOf(schema)).Interface())
 }
 
 func mend(err error) error {
@@ -80,7 +88,7 @@ func (d patch) apply(data []byte, schema any) ([]byte, error) {
 // strategic merges as the tags of the schema say.
 func strategic(data, patch []byte, schema any) (merged []byte, err error) {
 	// The library relies on the types of what it compares: a patch that does not fit can make it panic.
-	if err := json.Unmarshal(patch, reflect.New(reflect.TypeOf(schema)).Interface()); err != nil {
+	if err := fits(patch, schema); err != nil {
 		return nil, fmt.Errorf("it has a value of the wrong type: %w", err)
 	}
 	defer func() {

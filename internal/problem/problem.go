@@ -2,7 +2,10 @@
 // wrong, and what to look at or run next.
 package problem
 
-import "errors"
+import (
+	"errors"
+	"slices"
+)
 
 // Problem is an error with a next step.
 type Problem struct {
@@ -27,8 +30,18 @@ func (p *Problem) Error() string {
 // Unwrap returns the cause.
 func (p *Problem) Unwrap() error { return p.Err }
 
-// Hints are the next steps of every Problem in the chain of err, outermost first.
+// Hints are the next steps of every Problem in the chain of err, outermost first, each once.
 func Hints(err error) []string {
+	var all []string
+	for _, hint := range hints(err) {
+		if !slices.Contains(all, hint) {
+			all = append(all, hint)
+		}
+	}
+	return all
+}
+
+func hints(err error) []string {
 	var all []string
 	for err != nil {
 		if p, ok := err.(*Problem); ok {
@@ -39,7 +52,7 @@ func Hints(err error) []string {
 		}
 		if many, ok := err.(interface{ Unwrap() []error }); ok {
 			for _, e := range many.Unwrap() {
-				all = append(all, Hints(e)...)
+				all = append(all, hints(e)...)
 			}
 			return all
 		}

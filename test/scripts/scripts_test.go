@@ -44,14 +44,15 @@ func furnish(env *testscript.Env) error {
 	m := &machine{world: machineInOrder(), journal: &journal.Memory{}}
 	env.Values["machine"] = m
 	return filepath.WalkDir(env.WorkDir, func(file string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		data, err := os.ReadFile(file)
 		if err != nil {
 			return err
 		}
 		name, err := filepath.Rel(env.WorkDir, file)
+		if err != nil || d.IsDir() {
+			m.world.Files[name] = memory.File{Mode: fs.ModeDir | 0o755}
+			return err
+		}
+		data, err := os.ReadFile(file)
 		m.world.Files[name] = memory.File{Data: data, Mode: 0o644}
 		return err
 	})

@@ -40,6 +40,9 @@ var Init = flow.Phase{
 		if err := patches(ctx, e); err != nil {
 			return err
 		}
+		if err := tryPatches(ctx, e, n); err != nil {
+			return err
+		}
 		return pull(ctx, e, n)
 	},
 }
@@ -64,6 +67,9 @@ var Join = flow.Phase{
 		n, err := e.Node(ctx)
 		if err == nil {
 			err = ask(ctx, e, checks.Joined(n))
+		}
+		if err == nil {
+			err = tryPatches(ctx, e, n)
 		}
 		if err != nil || n.Role == node.Worker {
 			return err
@@ -126,6 +132,15 @@ func patches(ctx context.Context, e *flow.Env) error {
 		return problem.New("", err, "mend the patches, or name another folder with --patches")
 	}
 	return nil
+}
+
+// tryPatches finds those that do not apply before anything is made.
+func tryPatches(ctx context.Context, e *flow.Env, n *node.Node) error {
+	host, patches, err := survey.Inputs(ctx, e.World, n)
+	if err != nil {
+		return err
+	}
+	return patches.Try(n, host)
 }
 
 // pull brings the images that are missing.

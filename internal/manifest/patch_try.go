@@ -1,0 +1,68 @@
+package manifest
+
+import (
+	"errors"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/node"
+)
+
+// Try applies the patches to all that this machine will have of what they are for, and tells which do not apply. Those for
+// what it will not have are of no concern to it.
+func (p Patches) Try(n *node.Node, h Host) error {
+	if len(p.patches) == 0 {
+		return nil
+	}
+	h, err := foreseen(n, h)
+	if err != nil {
+		return err
+	}
+	_, _, err = KubeletConfigFile(n, h, p)
+	errs := []error{err}
+	if ok, _ := node.IsControlPlane(n); ok {
+		errs = append(errs, p.tryPods(n, h))
+	}
+	if !n.Joins() {
+		errs = append(errs, p.tryAddons(n, h))
+	}
+	return errors.Join(errs...)
+}
+
+// foreseen is the host as it will be once the accounts of a rootless control plane are made, and etcd takes this machine in.
+func foreseen(n *node.Node, h Host) (_ Host, err error) {
+	if Rootless(n) {
+		if h.Accounts, err = SystemAccounts().Edit(h.Accounts); err != nil {
+			return h, err
+		}
+	}
+	if n.Joins() { // who the others are makes no difference to where things stand in the file
+		h.Members = []change.Member{{ID: 1, Name: "other", PeerURLs: []string{etcdURL("https", n.Loopback(), 2380)}}, {ID: 2, PeerURLs: []string{n.PeerURL()}}}
+	}
+	return h, nil
+}
+
+func (p Patches) tryPods(n *node.Node, h Host) error {
+	components := Components()
+	if n.Cluster.Etcd.External == nil {
+		components = append([]string{Etcd}, components...)
+	}
+	var errs []error
+	for _, c := range components {
+		_, err := StaticPodFile(c, n, h, p)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (p Patches) tryAddons(n *node.Node, h Host) error {
+	var errs []error
+	if !n.Cluster.DNS.Disabled {
+		_, err := NewCoreDNS(n, DNSReplicas, p)
+		errs = append(errs, err)
+	}
+	if !n.Cluster.Proxy.Disabled {
+		_, err := NewKubeProxy(n, h, p)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,72 @@
+package manifest_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+)
+
+// tried is what comes of trying one patch by operations on what a machine is to have.
+func tried(t *testing.T, n *node.Node, target, operations string) error {
+	t.Helper()
+	patches, _, err := manifest.ParsePatches([]manifest.PatchFile{{Name: "/patches/" + target + "+json.yaml", Data: []byte(operations)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return patches.Try(n, manifest.Host{})
+}
+
+func TestPatchesAreTriedOnWhatTheMachineWillHave(t *testing.T) {
+	kinds := map[string]func(*node.Node){
+		"init":           func(*node.Node) {},
+		"external etcd":  func(n *node.Node) { n.Cluster.Etcd.External = &node.ExternalEtcd{} },
+		"without addons": func(n *node.Node) { n.Cluster.DNS.Disabled, n.Cluster.Proxy.Disabled = true, true },
+		"control plane":  func(n *node.Node) { n.Bootstrap = []byte("x") },
+		"worker":         func(n *node.Node) { n.Bootstrap, n.Role = []byte("x"), node.Worker },
+	}
+	unconcerned := map[string]string{
+		"external etcd":  "etcd",
+		"without addons": "corednsdeployment kubeproxydaemonset",
+		"control plane":  "corednsdeployment kubeproxydaemonset",
+		"worker":         "etcd kube-apiserver kube-controller-manager kube-scheduler corednsdeployment kubeproxydaemonset",
+	}
+	for kind, alter := range kinds {
+		for _, target := range manifest.PatchTargets() {
+			n := ordinary()
+			alter(n)
+			err := tried(t, n, target, "- {op: remove, path: /none}\n")
+			switch without := strings.Contains(unconcerned[kind], target); {
+			case without && err != nil:
+				t.Errorf("%s: a patch is tried that is for nothing here: %v", kind, err)
+			case !without && (err == nil || !strings.Contains(err.Error(), "/patches/"+target+"+json.yaml") || !strings.Contains(err.Error(), "cannot be applied to "+target)):
+				t.Errorf("%s: the patch of %s gets the error %v", kind, target, err)
+			}
+		}
+	}
+}
+
+// What is not there yet when patches are tried must be where they will find it.
+func TestPatchesAreTriedOnWhatIsYetToCome(t *testing.T) {
+	n := ordinary()
+	n.Bootstrap = []byte("x")
+	member := change.Member{ID: 2, PeerURLs: []string{n.PeerURL()}}
+	pod, err := manifest.StaticPod(manifest.Etcd, n, manifest.Host{Members: []change.Member{{ID: 1, Name: "a", PeerURLs: []string{"https://192.0.2.9:2380"}}, member}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := len(pod.Spec.Containers[0].Command) - 1
+	if err := tried(t, n, manifest.Etcd, fmt.Sprintf("- {op: replace, path: /spec/containers/0/command/%d, value: x}\n", last)); err != nil {
+		t.Errorf("the last argument of an etcd that joins: %v", err)
+	}
+	n = ordinary()
+	n.Cluster.FeatureGates = map[string]bool{"RootlessControlPlane": true}
+	for _, target := range append(manifest.Components(), manifest.Etcd) {
+		if err := tried(t, n, target, "- {op: replace, path: /spec/securityContext/runAsUser, value: 7}\n"); err != nil {
+			t.Errorf("the user of a component that is not root: %v", err)
+		}
+	}
+}
