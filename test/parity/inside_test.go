@@ -135,7 +135,9 @@ func network(offline bool) error {
 	if !offline {
 		lines = append(lines, "link add eth0 type veth peer name nowhere", "link set nowhere up", "link set eth0 up",
 			"addr add 10.0.0.10/24 dev eth0", "addr add fd00:10::10/64 dev eth0 nodad",
-			"route add default via 10.0.0.1", "route add default via fd00:10::1")
+			"route add default via 10.0.0.1", "route add default via fd00:10::1",
+			// Else the kernel asks for a neighbour three times, a second each, before it tells that nobody is there.
+			"ntable change name arp_cache dev eth0 retrans 10 mcast_probes 1", "ntable change name ndisc_cache dev eth0 retrans 10 mcast_probes 1")
 	}
 	cmd := exec.Command("ip", "-batch", "-")
 	cmd.Stdin = strings.NewReader(strings.Join(lines, "\n") + "\n")
