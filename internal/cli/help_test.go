@@ -46,3 +46,10 @@ func TestExamplesCanBeGiven(t *testing.T) {
 		}
 	})
 }
+
+func eachCommand(c *cobra.Command, visit func(*cobra.Command)) {
+	visit(c)
+	for _, child := range c.Commands() {
+		eachCommand(child, visit)
+	}
+}
