@@ -11,7 +11,8 @@ import (
 )
 
 // A run that was killed is gone on with by the same command, an hour later and with other
-// random values: the machine comes out the same, each change takes effect exactly once, and a look ahead tells just that.
+// random values: the machine comes out the same, each change takes effect exactly once, a look ahead tells just that, and
+// the journal knows that there is nothing left to do.
 func TestEveryCrashPointResumes(t *testing.T) {
 	each(t, func(t *testing.T, s subject) {
 		whole := s.on(s.machine(t))
@@ -33,6 +34,9 @@ func TestEveryCrashPointResumes(t *testing.T) {
 				}
 				if diff := diff(changes, sorted(append(of(first.did), of(second.did)...))); diff != "" {
 					t.Errorf("both runs together did not do each thing once (-want +got):\n%s", diff)
+				}
+				if !r.finished(t) {
+					t.Error("the journal does not know that the command has come to its end")
 				}
 			})
 		})

@@ -114,6 +114,16 @@ func (r run) do(t testing.TB) (out outcome) {
 	return out
 }
 
+// finished tells whether the journal says that the command has come to its end.
+func (r run) finished(t testing.TB) bool {
+	t.Helper()
+	j, err := journal.Open(r.machine, r.store, journal.Run{Command: r.name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j.Finished()
+}
+
 func secretsOf(l node.Local) []string {
 	all := []string{l.CertificateKey}
 	for _, t := range l.Tokens {

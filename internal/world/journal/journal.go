@@ -52,6 +52,8 @@ type World struct {
 	first  bool   // the journal was empty
 	// finished: a run of the same name and details came to its end, and nothing was changed since
 	finished bool
+	// unended: the last run of the same name did not come to its end
+	unended bool
 }
 
 // Run names a command and what it is to do. A run goes on with an unfinished one of the same command
@@ -96,6 +98,9 @@ func Open(real world.World, store Store, run Run) (*World, error) {
 		if e.Run != nil {
 			current = *e.Run
 			w.others = ""
+		}
+		if current.same(run) {
+			w.unended = !e.End
 		}
 		switch {
 		case !current.same(run):
@@ -228,7 +233,7 @@ func encode(v any) []byte {
 func (w *World) End() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.fresh {
+	if w.fresh && !w.unended {
 		return nil // nothing was changed: the journal is as it should be
 	}
 	return w.line(entry{End: true})

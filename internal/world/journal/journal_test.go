@@ -75,6 +75,43 @@ func TestAFileIsOursWhileItHoldsWhatWeWrote(t *testing.T) {
 	ours(false)
 }
 
+// A run that only has objects of the cluster left to make writes no target down, and still is the end of what an
+// earlier run began.
+func TestTheEndIsNotedThoughOnlyObjectsWereLeft(t *testing.T) {
+	machine, store, run := fake.New(), &journal.Memory{}, journal.Run{Command: "init"}
+	first := opened(t, machine, store, run)
+	if err := first.Do(t.Context(), change.WriteFile{Path: "/etc/x", Mode: 0o600}); err != nil {
+		t.Fatal(err)
+	}
+	phase := opened(t, machine, store, journal.Run{Command: "init phase certs"})
+	if err := phase.Do(t.Context(), change.WriteFile{Path: "/etc/y", Mode: 0o600}); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range []*journal.World{phase, opened(t, machine, store, run)} {
+		if w.Finished() {
+			t.Fatal("the run counts as finished before its end")
+		}
+		if err := w.End(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !opened(t, machine, store, run).Finished() {
+		t.Error("the run is not known to have come to its end")
+	}
+}
+
+// A run that changed nothing where nothing was begun leaves no trace.
+func TestNoEndWithoutABeginning(t *testing.T) {
+	store := &journal.Memory{}
+	w := opened(t, fake.New(), store, journal.Run{Command: "init"})
+	if err := w.End(); err != nil {
+		t.Fatal(err)
+	}
+	if again := opened(t, fake.New(), store, journal.Run{Command: "init"}); !again.First() {
+		t.Error("it left something in the journal")
+	}
+}
+
 func opened(t *testing.T, machine world.World, store journal.Store, run journal.Run) *journal.World {
 	t.Helper()
 	w, err := journal.Open(machine, store, run)
