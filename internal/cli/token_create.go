@@ -67,8 +67,8 @@ before then opens nothing any more.`,
 func (p *program) createTokens(c *cobra.Command, o *tokenCreateOptions) error {
 	ctx := c.Context()
 	w, text := o.world(p.World()), p.text(o.dryRun)
-	if o.printJoin {
-		text.Out = p.Err // who runs what is printed must not find anything else there
+	if o.printJoin || !o.dryRun {
+		text.Out = p.Err // who keeps the token or runs the command must not find anything else there
 	}
 	defer text.Close()
 	local, err := p.tokensToCreate(c, o, w, text)
