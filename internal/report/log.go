@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"k8s.io/klog/v2"
 )
@@ -26,8 +27,20 @@ func Log(level int, files string) error {
 	if err := set.Set("v", strconv.Itoa(min(level, lastLibraryLevel))); err != nil {
 		return fmt.Errorf("flag -v: %w", err)
 	}
-	if err := set.Set("vmodule", files); err != nil {
+	if err := set.Set("vmodule", capped(files)); err != nil {
 		return fmt.Errorf("flag --vmodule: %w", err)
 	}
 	return nil
+}
+
+// capped is "pattern=N,..." without levels above the last. What has another form is left for klog to refuse.
+func capped(files string) string {
+	settings := strings.Split(files, ",")
+	for i, one := range settings {
+		pattern, level, _ := strings.Cut(one, "=")
+		if n, err := strconv.Atoi(level); err == nil && n > lastLibraryLevel {
+			settings[i] = pattern + "=" + strconv.Itoa(lastLibraryLevel)
+		}
+	}
+	return strings.Join(settings, ",")
 }

@@ -21,3 +21,24 @@ func TestLibrariesNeverWriteOutRequests(t *testing.T) {
 		}
 	}
 }
+
+func TestSingleFilesNeverWriteOutRequestsEither(t *testing.T) {
+	defer func() {
+		if err := Log(0, ""); err != nil {
+			t.Error(err)
+		}
+	}()
+	for _, files := range []string{"log_test=9", "other=1,*=10", "log_t*=7"} {
+		if err := Log(0, files); err != nil {
+			t.Fatal(err)
+		}
+		if !klog.V(7).Enabled() || klog.V(8).Enabled() {
+			t.Errorf("--vmodule %s lets a file log at another level than 7", files)
+		}
+	}
+	for _, files := range []string{"log_test", "log_test=x", "=3"} {
+		if Log(0, files) == nil {
+			t.Errorf("--vmodule %s is taken", files)
+		}
+	}
+}
