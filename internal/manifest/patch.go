@@ -79,6 +79,12 @@ func ParsePatches(files []PatchFile) (p Patches, notes []string, err error) {
 	return p, notes, nil
 }
 
+// NamesPatch tells whether a file is a patch by its name. What is in one that is not does not matter to ParsePatches.
+func NamesPatch(file string) bool {
+	_, _, why, err := parsePatchName(path.Base(file))
+	return why == "" && err == nil
+}
+
 // parsePatchName takes a file name apart; why says why the file is none of ours.
 func parsePatchName(name string) (target, kind, why string, err error) {
 	if ext := path.Ext(name); ext == name || ext != ".json" && ext != ".yaml" {

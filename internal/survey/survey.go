@@ -176,11 +176,13 @@ func patchFiles(ctx context.Context, r change.Reader, dir string) ([]manifest.Pa
 			all = append(all, below...)
 			continue
 		}
-		data, err := r.ReadFile(ctx, f.Path)
-		if err != nil {
-			return nil, err
+		file := manifest.PatchFile{Name: f.Path}
+		if manifest.NamesPatch(f.Path) { // others may be of any size and kind, such as the link ..data of a mounted ConfigMap
+			if file.Data, err = r.ReadFile(ctx, f.Path); err != nil {
+				return nil, err
+			}
 		}
-		all = append(all, manifest.PatchFile{Name: f.Path, Data: data})
+		all = append(all, file)
 	}
 	return all, nil
 }
