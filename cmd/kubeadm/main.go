@@ -45,11 +45,18 @@ func host() cli.Host {
 	return cli.Host{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		Getenv:  os.LookupEnv,
-		World:   func() world.World { return real.New() },
+		World:   surroundings,
 		Journal: func(dir string) (cli.Journal, error) { return linux.NewStore(dir) },
 		Random:  linux.Random,
 		Chroot:  linux.Chroot,
 		Log:     report.Log,
 		Version: built(),
 	}
+}
+
+// surroundings are the machine and all that it reaches. API servers note in their audit logs who asked.
+func surroundings() world.World {
+	w := real.New()
+	w.UserAgent = "kubeadm/" + gitVersion
+	return w
 }

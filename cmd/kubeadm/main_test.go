@@ -1,0 +1,14 @@
+package main
+
+import (
+	"testing"
+
+	"kubeadm/internal/release"
+	"kubeadm/internal/world/real"
+)
+
+func TestRequestsTellOurVersion(t *testing.T) {
+	if agent := host().World().(*real.World).UserAgent; agent != "kubeadm/"+release.DefaultTool {
+		t.Errorf("the user agent is %q", agent)
+	}
+}
