@@ -55,11 +55,6 @@ func NewCoreDNS(n *node.Node, replicas int32, p Patches) (CoreDNS, error) {
 	}, nil
 }
 
-// Objects lists the parts in the order in which they are written.
-func (c CoreDNS) Objects() []change.Object {
-	return append(append([]change.Object{c.Config}, c.Access...), c.Deployment, c.Service)
-}
-
 // Printed lists the parts in the order in which a user who asks for the manifest sees them.
 func (c CoreDNS) Printed() []change.Object {
 	return append([]change.Object{c.Deployment, c.Config, c.Service}, c.Access...)

@@ -89,7 +89,10 @@ func allObjects(t *testing.T, s scenario, ca []byte) []change.Object {
 	admin := pki.Access{Server: n.Server(), Cluster: n.Cluster.Name, User: "kubernetes-admin", CA: ca}.WithCertificate(nil, nil)
 	add(must(manifest.ClusterInfo(admin))(t))
 	add(manifest.ClusterInfoAccess()...)
-	add(must(manifest.NewCoreDNS(n, manifest.DNSReplicas, s.readPatches(t)))(t).Objects()...)
+	dns := must(manifest.NewCoreDNS(n, manifest.DNSReplicas, s.readPatches(t)))(t)
+	add(dns.Config)
+	add(dns.Access...)
+	add(dns.Deployment, dns.Service)
 	add(must(manifest.NewKubeProxy(n, s.host(), s.readPatches(t)))(t).Objects()...)
 	return all
 }

@@ -39,9 +39,6 @@ func NewStock(random io.Reader, a Algorithm, n int) *Stock {
 	return s
 }
 
-// Algorithm is what kind of keys the stock holds.
-func (s *Stock) Algorithm() Algorithm { return s.algorithm }
-
 // Key returns a key nobody else was given, waiting for it if need be. Past the
 // n keys made ahead it makes one on the spot.
 func (s *Stock) Key() (crypto.Signer, error) {

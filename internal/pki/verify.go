@@ -60,9 +60,6 @@ type Stored struct {
 	Certificate, Key []byte
 }
 
-// Absent reports whether neither file exists, so that both may be made.
-func (s Stored) Absent() bool { return s.Certificate == nil && s.Key == nil }
-
 // CA reads an authority. A key that is absent or unreadable leaves an external
 // CA; a certificate that is absent or unreadable is an error. Neither the
 // period nor the CA flag is looked at.

@@ -54,22 +54,18 @@ func TestAStoredCA(t *testing.T) {
 	bad := []byte("damaged")
 	for name, c := range map[string]struct {
 		stored   Stored
-		absent   bool
 		canIssue bool
 		errs     []string
 	}{
 		"whole":               {stored: Stored{crt, key}, canIssue: true},
 		"external":            {stored: Stored{crt, nil}},
 		"key damaged":         {stored: Stored{crt, bad}},
-		"nothing":             {absent: true, errs: []string{"does not exist"}},
+		"nothing":             {errs: []string{"does not exist"}},
 		"key alone":           {stored: Stored{nil, key}, errs: []string{"does not exist", "key"}},
 		"certificate damaged": {stored: Stored{bad, key}, errs: []string{"no certificate"}},
 		"empty file":          {stored: Stored{[]byte{}, nil}, errs: []string{"no certificate"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := c.stored.Absent(); got != c.absent {
-				t.Errorf("Absent = %v", got)
-			}
 			got, err := c.stored.CA()
 			wantError(t, err, c.errs...)
 			if err == nil && (got.CanIssue() != c.canIssue || !got.Certificate.Equal(ca.Certificate)) {

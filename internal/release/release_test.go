@@ -87,8 +87,10 @@ func TestLabels(t *testing.T) {
 		"v1.37.1": false, "stable-": false, "stable-01": false, "stable-1.037": false, "stable-1.370": false,
 		"unstable": false, "stable-1.": false, "": false, "stablelatest": false,
 	} {
-		if got := IsLabel(text); got != want {
-			t.Errorf("IsLabel(%q) = %v, want %v", text, got, want)
+		asked := false
+		_, _, err := tool(t, "v1.37.1").Resolve(text, func(string) (string, error) { asked = true; return "v1.37.1", nil })
+		if asked != want || want && err != nil {
+			t.Errorf("%q: the network is asked: %v, want %v (%v)", text, asked, want, err)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package release
 
 import (
 	"fmt"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/util/version"
 )
@@ -52,16 +51,6 @@ func (t Tool) CheckKubelet(kubelet, controlPlane *version.Version) error {
 // KubeletAhead reports whether the kubelet is newer, by minor, than the control plane, which Kubernetes does not support.
 func KubeletAhead(kubelet, controlPlane *version.Version) bool {
 	return kubelet.Major() > controlPlane.Major() || kubelet.Minor() > controlPlane.Minor()
-}
-
-// ParseKubelet reads what "kubelet --version" prints: "Kubernetes v1.37.1".
-func ParseKubelet(output string) (*version.Version, error) {
-	text, found := strings.CutPrefix(strings.TrimSpace(output), "Kubernetes v")
-	number, err := version.ParseSemantic(text)
-	if !found || err != nil {
-		return nil, fmt.Errorf("kubelet --version printed %q instead of a Kubernetes version", strings.TrimSpace(output))
-	}
-	return number, nil
 }
 
 // CheckEtcd refuses an external etcd whose version, as its /version endpoint

@@ -28,14 +28,6 @@ func ParseTarget(text string) (Target, error) {
 	return Target{number: number, ci: ciBucket(bucket)}, nil
 }
 
-// TargetOf reads a version that says elsewhere whether continuous integration
-// built it.
-func TargetOf(text string, ci bool) (Target, error) {
-	t, err := ParseTarget(text)
-	t.ci = t.ci || ci
-	return t, err
-}
-
 // String returns the version as image tags and the user know it: "v1.37.1".
 func (t Target) String() string {
 	if t.number == nil {

@@ -20,8 +20,6 @@ type Text struct {
 	Verbosity int
 	// Conditional says "would" before each change and wait, and shows what would be written.
 	Conditional bool
-	// Quiet leaves out progress, so that Out holds nothing but results.
-	Quiet bool
 
 	mu    sync.Mutex
 	order *ordered
@@ -96,7 +94,7 @@ func (t *Text) did(e flow.Event) {
 		return
 	}
 	t.line(e, "would %s", e.Text)
-	if shown, ok := e.Change.(change.Shown); ok && !t.Quiet {
+	if shown, ok := e.Change.(change.Shown); ok {
 		if text := strings.TrimRight(shown.Content(), "\n"); text != "" {
 			fmt.Fprintf(t.Out, "\t%s\n", strings.ReplaceAll(text, "\n", "\n\t"))
 		}
@@ -115,9 +113,7 @@ func (t *Text) aside(e flow.Event) {
 }
 
 func (t *Text) line(e flow.Event, format string, args ...any) {
-	if !t.Quiet {
-		fmt.Fprintf(t.Out, "[%s] %s\n", tag(e), fmt.Sprintf(format, args...))
-	}
+	fmt.Fprintf(t.Out, "[%s] %s\n", tag(e), fmt.Sprintf(format, args...))
 }
 
 // tag is the first part of the phase's address.

@@ -77,11 +77,8 @@ func TestEachKindOfEventHasItsLine(t *testing.T) {
 		{&Text{}, skipped, "", ""},
 		{&Text{Verbosity: 1}, skipped, "[etcd] phase etcd/local is skipped: etcd is external\n", ""},
 		{&Text{}, warned, "", "[w] warning: look out\n"},
-		{&Text{Quiet: true}, warned, "", "[w] warning: look out\n"},
 		{&Text{}, checked, "", "\t[WARNING Swap]: swap is on\n"},
 		{&Text{}, flow.Event{Kind: flow.Printed, Text: "as it is"}, "as it is", ""},
-		{&Text{Quiet: true}, flow.Event{Kind: flow.Printed, Text: "as it is"}, "as it is", ""},
-		{&Text{Quiet: true}, said("nothing"), "", ""},
 		{&Text{}, flow.Event{Kind: flow.Undone, Phase: "x", Text: "write file"}, "[x] put back: write file\n", ""},
 	} {
 		if out, err := told(c.text, c.event); out != c.out || err != c.err {

@@ -63,7 +63,7 @@ func running(t *testing.T, version string, replicas int32, corefile string) *sce
 		t.Fatal(err)
 	}
 	made.Config.Data[manifest.CorefileKey] = corefile
-	for _, o := range made.Objects() {
+	for _, o := range made.Printed() {
 		if err := s.World.Do(t.Context(), change.ApplyObject{Object: o}); err != nil {
 			t.Fatal(err)
 		}

@@ -127,7 +127,7 @@ func addons(t *testing.T, n *node.Node) []change.Object {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return append(dns.Objects(), proxy.Objects()...)
+	return append(dns.Printed(), proxy.Objects()...)
 }
 
 func intent(version string) *node.Node {
