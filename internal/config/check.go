@@ -157,8 +157,8 @@ func limits(t *v1beta4.Timeouts) (errs field.ErrorList) {
 		{"tlsBootstrap", t.TLSBootstrap},
 		{"upgradeManifests", t.UpgradeManifests},
 	} {
-		if length(limit.d) < 0 {
-			errs = append(errs, field.Invalid(at.Child(limit.name), limit.d.Duration.String(), "must not be negative"))
+		if length(limit.d) <= 0 {
+			errs = append(errs, field.Invalid(at.Child(limit.name), length(limit.d).String(), "must be longer than 0s, within which nothing happens; leave it out for the usual limit"))
 		}
 	}
 	return errs
