@@ -39,6 +39,9 @@ func readJoin(file File, flags JoinFlags, facts Facts) (*v1beta4.JoinConfigurati
 	var err error
 	if file.Given() {
 		run.Warnings, err = file.read(&target{kind: v1beta4.KindJoin, into: c, needed: true})
+		if flags.Endpoint != "" {
+			run.warn("the argument " + flags.Endpoint + " does not count beside --config: the file says where the cluster is")
+		}
 	} else {
 		*c, run.Warnings, err = flags.document(facts.AdminKubeconfig)
 	}
