@@ -212,11 +212,22 @@ func etcdctl(t *testing.T, cp *nodes.Node, args ...string) string {
 func asEtcd(args ...string) []string {
 	const pki = "/etc/kubernetes/pki/etcd/"
 	return append([]string{"etcdctl", "--endpoints=https://127.0.0.1:2379", "--cacert=" + pki + "ca.crt",
-		"--cert=" + pki + "healthcheck-client.crt", "--key=" + pki + "healthcheck-client.key"}, args...)
+		"--cert=" + pki + "healthcheck-client.crt", "--key=" + pki + "healthcheck-client.key",
+		"--dial-timeout=10s", "--command-timeout=20s"}, args...)
+}
+
+// quorum waits until the member of a control plane can read what etcd holds: there is a leader, and he has a quorum.
+func quorum(t *testing.T, cp *nodes.Node) {
+	t.Helper()
+	await(t, "a quorum of etcd on "+cp.Name(), patience, func() error {
+		_, err := cp.Run(t.Context(), asEtcd("endpoint", "health")...)
+		return err
+	})
 }
 
 func membersOf(t *testing.T, cp *nodes.Node) []member {
 	t.Helper()
+	quorum(t, cp)
 	var list struct{ Members []member }
 	if err := json.Unmarshal([]byte(etcdctl(t, cp, "member", "list", "--write-out=json")), &list); err != nil {
 		t.Fatal(err)
@@ -224,41 +235,32 @@ func membersOf(t *testing.T, cp *nodes.Node) []member {
 	return list.Members
 }
 
-// leader is the node whose member leads etcd.
-func leader(t *testing.T, s *trio) *nodes.Node {
+// leader is the ID of the member that leads etcd, 0 while nobody does.
+func leader(t *testing.T, cp *nodes.Node) uint64 {
 	t.Helper()
-	var all []struct {
-		Status struct {
-			Header struct {
-				MemberID uint64 `json:"member_id"`
-			}
-			Leader uint64
-		}
-	}
-	if err := json.Unmarshal([]byte(etcdctl(t, s.cp, "endpoint", "status", "--write-out=json")), &all); err != nil {
+	var all []struct{ Status struct{ Leader uint64 } }
+	if err := json.Unmarshal([]byte(etcdctl(t, cp, "endpoint", "status", "--write-out=json")), &all); err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range membersOf(t, s.cp) {
-		if m.ID == all[0].Status.Leader {
-			return s.Node(m.Name)
-		}
-	}
-	t.Fatalf("nobody leads etcd: %+v", all)
-	return nil
+	return all[0].Status.Leader
 }
 
-// lead lets a node's member lead etcd.
+// lead lets a node's member lead etcd. Who leads may change between the question and the order.
 func lead(t *testing.T, s *trio, n *nodes.Node) {
 	t.Helper()
-	now := leader(t, s)
-	if now == n {
-		return
-	}
-	for _, m := range membersOf(t, s.cp) {
-		if m.Name == n.Name() {
-			etcdctl(t, now, "move-leader", fmt.Sprintf("%x", m.ID))
+	await(t, n.Name()+" to lead etcd", patience, func() error {
+		all, now := membersOf(t, s.cp), leader(t, s.cp)
+		i := slices.IndexFunc(all, func(m member) bool { return m.ID == now })
+		own := slices.IndexFunc(all, func(m member) bool { return m.Name == n.Name() })
+		if i < 0 || own < 0 {
+			return fmt.Errorf("%d leads these: %v", now, all)
 		}
-	}
+		if i == own {
+			return nil
+		}
+		_, err := s.Node(all[i].Name).Run(t.Context(), asEtcd("move-leader", fmt.Sprintf("%x", all[own].ID))...)
+		return errors.Join(fmt.Errorf("%s leads", all[i].Name), err)
+	})
 }
 
 // vote checks that these nodes have a vote in etcd, each one, at its address, that they are well, and that nobody else
@@ -269,10 +271,6 @@ func vote(t *testing.T, all ...*nodes.Node) {
 	for _, n := range all {
 		want = append(want, n.Name()+" votes at https://"+n.Address()+":2380")
 	}
-	await(t, "etcd to answer", time.Minute, func() error {
-		_, err := all[0].Run(t.Context(), asEtcd("endpoint", "health")...)
-		return err
-	})
 	for _, m := range membersOf(t, all[0]) {
 		does := " votes at "
 		if m.IsLearner {
@@ -285,7 +283,7 @@ func vote(t *testing.T, all ...*nodes.Node) {
 	if !slices.Equal(got, want) {
 		t.Fatalf("etcd's members are%s\nbut should be%s", lines("%s", got), lines("%s", want))
 	}
-	await(t, "all members of etcd to be well", time.Minute, func() error {
+	await(t, "all members of etcd to be well", patience, func() error {
 		_, err := all[0].Run(t.Context(), asEtcd("endpoint", "health", "--cluster")...)
 		return err
 	})

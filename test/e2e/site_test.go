@@ -121,13 +121,20 @@ func shell(t *testing.T, n *nodes.Node, script string) string {
 	return run(t, n, "sh", "-ec", script)
 }
 
-// kubectl runs kubectl on a control plane; it must succeed.
+// unanswered is what kubectl says where no API server takes its question, or none has an answer just now.
+var unanswered = regexp.MustCompile(`connection re(fused|set)|was refused|EOF|i/o timeout|handshake timeout|connection lost|etcdserver: |currently unable to handle|deadline exceeded`)
+
+// kubectl runs kubectl on a control plane; it must succeed once an API server answers.
 func kubectl(t *testing.T, cp *nodes.Node, args ...string) string {
 	t.Helper()
-	result, err := cp.Kubectl(t.Context(), args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var result nodes.Result
+	await(t, "an answer to kubectl "+strings.Join(args, " "), patience, func() (err error) {
+		result, err = cp.Kubectl(t.Context(), args...)
+		if err != nil && !unanswered.MatchString(err.Error()) {
+			t.Fatal(err)
+		}
+		return err
+	})
 	return strings.TrimSpace(result.Stdout)
 }
 
@@ -142,7 +149,11 @@ func get[T any](t *testing.T, cp *nodes.Node, args ...string) T {
 	return object
 }
 
-// await polls until check returns nil.
+// patience is for how long tests wait for what somebody else is to bring about: many times what it takes where nothing else runs.
+const patience = 3 * time.Minute
+
+// await polls until check returns nil. Whatever a kubelet, a controller or another program does by itself is waited for and never
+// looked at once.
 func await(t *testing.T, name string, limit time.Duration, check func() error) {
 	t.Helper()
 	deadline := time.Now().Add(limit)
