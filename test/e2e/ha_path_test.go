@@ -24,11 +24,15 @@ func TestS194_TheLoadBalancerIsLateAndFlaps(t *testing.T) {
 	}
 	plane, worker := added[0], added[1]
 	s.balancer.Hold(late)
-	time.AfterFunc(late, func() { s.balancer.Flap(true) })
+	flap := time.AfterFunc(late, func() { s.balancer.Flap(true) })
 	results, err := atOnce(t.Context(), map[*nodes.Node][]string{plane: s.invitation, worker: s.command})
+	early := flap.Stop()
 	s.balancer.Flap(false)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if early {
+		t.Error("both had joined before the load balancer served anybody")
 	}
 	for n, result := range results {
 		t.Logf("%s joined in %s", n.Name(), result.Duration.Round(100*time.Millisecond))

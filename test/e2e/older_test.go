@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -72,12 +73,16 @@ func TestS041_TheMinorBeforeIsDeployed(t *testing.T) {
 			t.Errorf("the kubelet of %s is %s, want %s", n.Name, got, older)
 		}
 	}
-	images := kubectl(t, s.cp, "--namespace=kube-system", "get", "pods", "--output=jsonpath={.items[*].spec.containers[*].image}")
-	for _, want := range []string{"kube-apiserver:" + older, "kube-controller-manager:" + older, "kube-scheduler:" + older, "kube-proxy:" + older} {
-		if !strings.Contains(images, want) {
-			t.Errorf("no Pod runs %s: %s", want, images)
+	// A kubelet tells of its static Pods a moment after its node is Ready.
+	await(t, "Pods of "+older, patience, func() error {
+		images := kubectl(t, s.cp, "--namespace=kube-system", "get", "pods", "--output=jsonpath={.items[*].spec.containers[*].image}")
+		for _, want := range []string{"kube-apiserver:" + older, "kube-controller-manager:" + older, "kube-scheduler:" + older, "kube-proxy:" + older} {
+			if !strings.Contains(images, want) {
+				return fmt.Errorf("no Pod runs %s: %s", want, images)
+			}
 		}
-	}
+		return nil
+	})
 	run(t, s.worker, ours, "reset", "--force")
 	run(t, s.cp, ours, "reset", "--force")
 }

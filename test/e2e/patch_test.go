@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -86,7 +85,7 @@ func testPatchedPods(t *testing.T, s *trio, n *nodes.Node) {
 		if p.path != "" {
 			continue
 		}
-		await(t, "the kubelet's word on "+p.target, time.Minute, func() error {
+		await(t, "the kubelet's word on "+p.target, patience, func() error {
 			_, err := s.cp.Kubectl(t.Context(), "--namespace=kube-system", "get", "pod", p.target+"-"+n.Name())
 			return err
 		})
@@ -114,7 +113,7 @@ func bears(t *testing.T, n *nodes.Node, target string, meta metav1.ObjectMeta, s
 
 // testPatchedKubelets asks the cluster how many Pods each kubelet admits; what kubelets share is as it was.
 func testPatchedKubelets(t *testing.T, s *trio, limits map[string]string) {
-	await(t, "all nodes", time.Minute, func() error {
+	await(t, "all nodes", patience, func() error {
 		if known := len(get[corev1.NodeList](t, s.cp, "nodes").Items); known != len(limits) {
 			return fmt.Errorf("there are %d", known)
 		}

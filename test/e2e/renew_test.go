@@ -118,7 +118,7 @@ func testRenewal(t *testing.T, s *site) {
 	run(t, s.cp, ours, "certs", "check-expiration")
 	restartPlane(t, s.cp)
 	for port, name := range map[string]string{"6443": "apiserver", "2379": "etcd-server", "2380": "etcd-peer"} {
-		await(t, name+" to be shown", time.Minute, func() error { return presents(t.Context(), s.cp, port, renewed[name]) })
+		await(t, name+" to be shown", patience, func() error { return presents(t.Context(), s.cp, port, renewed[name]) })
 	}
 }
 
@@ -127,7 +127,7 @@ func restartPlane(t *testing.T, cp *nodes.Node) {
 	t.Helper()
 	const away = "/root/manifests"
 	shell(t, cp, "mv /etc/kubernetes/manifests "+away+" && mkdir -m 700 /etc/kubernetes/manifests")
-	await(t, "the control plane to end", 2*time.Minute, func() error {
+	await(t, "the control plane to end", patience, func() error {
 		// The kernel keeps the first 15 letters of a name.
 		names := shell(t, cp, "cat /proc/[0-9]*/comm 2>/dev/null | grep -xE 'etcd|kube-apiserver|kube-controller|kube-scheduler' || true")
 		if names != "" {
@@ -136,7 +136,7 @@ func restartPlane(t *testing.T, cp *nodes.Node) {
 		return nil
 	})
 	shell(t, cp, "mv "+away+"/*.yaml /etc/kubernetes/manifests/ && rmdir "+away)
-	await(t, "the API server", 2*time.Minute, func() error {
+	await(t, "the API server", patience, func() error {
 		_, err := cp.Kubectl(t.Context(), "get", "--raw", "/readyz")
 		return err
 	})

@@ -3,11 +3,9 @@
 package e2e
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"kubeadm/test/nodes"
 )
@@ -49,25 +47,40 @@ func testUsers(t *testing.T, n *nodes.Node) {
 		"kube-controller-manager": {"kubeadm-kcm", readers, strings.Repeat("0", 16)},
 		"kube-scheduler":          {"kubeadm-ks", "", strings.Repeat("0", 16)},
 	} {
-		var pid string
-		await(t, component+" to run on "+n.Name(), time.Minute, func() error {
-			result, err := n.Run(t.Context(), "sh", "-c", "ps -eo pid=,args= | awk '$2 == \""+component+"\" {print $1}'")
-			if pid = strings.TrimSpace(result.Stdout); err == nil && (pid == "" || strings.Contains(pid, "\n")) {
-				err = fmt.Errorf("of it there are the processes %q", pid)
-			}
-			return err
-		})
-		if got := shell(t, n, "ps -o user:20=,group:20= -p "+pid); strings.Join(strings.Fields(got), " ") != want.user+" "+want.user {
-			t.Errorf("%s runs as %q, want %s", component, got, want.user)
+		user, status := processOf(t, n, component)
+		if user != want.user+" "+want.user {
+			t.Errorf("%s runs as %q, want %s", component, user, want.user)
 		}
-		fact := func(name string) string { return shell(t, n, "sed -n 's/^"+name+":\\s*//p' /proc/"+pid+"/status") }
-		if got := strings.Fields(fact("Groups")); want.groups != "" && !slices.Contains(got, want.groups) {
+		if got := status["Groups"]; want.groups != "" && !slices.Contains(strings.Fields(got), want.groups) {
 			t.Errorf("%s is in the groups %q, want %q", component, got, want.groups)
 		}
-		if got := fact("CapBnd"); got != want.bound {
+		if got := status["CapBnd"]; got != want.bound {
 			t.Errorf("%s can get the capabilities %s, want %s", component, got, want.bound)
 		}
 	}
+}
+
+// processOf waits until there is one process of a component, and tells its user and group and what the kernel says of it.
+func processOf(t *testing.T, n *nodes.Node, component string) (user string, status map[string]string) {
+	t.Helper()
+	// All at once: a component that ends is started anew as another process.
+	script := `pid=$(ps -eo pid=,args= | awk '$2 == "` + component + `" {print $1}')
+		ps -o user:20=,group:20= -p "$pid" && cat "/proc/$pid/status"`
+	status = make(map[string]string)
+	await(t, component+" to run on "+n.Name(), patience, func() error {
+		result, err := n.Run(t.Context(), "sh", "-ec", script)
+		if err != nil {
+			return err
+		}
+		first, rest, _ := strings.Cut(result.Stdout, "\n")
+		user = strings.Join(strings.Fields(first), " ")
+		for line := range strings.Lines(rest) {
+			name, value, _ := strings.Cut(line, ":")
+			status[name] = strings.TrimSpace(value)
+		}
+		return nil
+	})
+	return user, status
 }
 
 // testOwners looks at whom files belong to that not everybody may read.

@@ -84,9 +84,14 @@ func serves(t *testing.T, s *site) {
 	t.Run("NodePort", func(t *testing.T) { testNodePort(t, s, names) })
 	t.Run("names", func(t *testing.T) { testNames(t, s, names[0]) })
 	t.Run("logs", func(t *testing.T) {
-		if log := kubectl(t, s.cp, "logs", names[0]); log == "" {
-			t.Error("kubectl logs shows nothing of a Pod that says something when it starts")
-		}
+		// The container runtime writes down what a program says a moment later.
+		await(t, "something of a Pod that says something when it starts", patience, func() error {
+			result, err := s.cp.Kubectl(t.Context(), "logs", names[0])
+			if err == nil && result.Stdout == "" {
+				err = errors.New("kubectl logs shows nothing")
+			}
+			return err
+		})
 	})
 }
 
@@ -104,7 +109,7 @@ func testService(t *testing.T, s *site, names []string) {
 // testAnswers asks until each of the Service's Pods has answered.
 func testAnswers(t *testing.T, s *site, names []string, url string) {
 	seen := make(map[string]bool)
-	await(t, "an answer from each Pod at "+url, time.Minute, func() error {
+	await(t, "an answer from each Pod at "+url, patience, func() error {
 		// A node's proxy hears of a Service a moment after the Pods are ready, and picks one of them at random.
 		result, err := s.cp.Kubectl(t.Context(), "exec", names[0], "--", "agnhost", "get", url)
 		if err != nil {
@@ -127,7 +132,7 @@ func testNodePort(t *testing.T, s *site, names []string) {
 	port := strconv.Itoa(int(service.Spec.Ports[0].NodePort))
 	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, DialContext: s.Dial}}
 	for _, address := range slices.Concat(s.cp.Addresses(), s.worker.Addresses()) {
-		await(t, "an answer from "+address, time.Minute, func() error {
+		await(t, "an answer from "+address, patience, func() error {
 			response, err := client.Get("http://" + net.JoinHostPort(address, port))
 			if err != nil {
 				return err
@@ -155,7 +160,7 @@ func testNames(t *testing.T, s *site, pod string) {
 		"web":                                    strings.Join(get[corev1.Service](t, s.cp, "service", "web").Spec.ClusterIPs, "\n"),
 	} {
 		// CoreDNS that has lost the API server serves no names until it has heard of all Services again.
-		await(t, "the address of "+name, time.Minute, func() error {
+		await(t, "the address of "+name, patience, func() error {
 			result, err := s.cp.Kubectl(t.Context(), "exec", pod, "--", "agnhost", "resolve", name)
 			if got := strings.TrimSpace(result.Stdout); err == nil && got != want {
 				err = fmt.Errorf("it is %s, want %s", got, want)

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -81,12 +82,16 @@ func spoken(t *testing.T, cp *nodes.Node) {
 	if !strings.Contains(stored, "kubeadm.k8s.io/v1beta4") || !strings.Contains(stored, "- name: audit-log-path\n    value: '-'") {
 		t.Errorf("the cluster keeps\n%s", stored)
 	}
-	command := kubectl(t, cp, "--namespace=kube-system", "get", "pods", "--selector=component=kube-apiserver", "--output=jsonpath={.items[*].spec.containers[0].command}")
-	for _, want := range []string{`"--audit-log-path=-"`, `"--profiling=false"`} {
-		if !strings.Contains(command, want) {
-			t.Errorf("the API server was not given %s: %s", want, command)
+	// A kubelet tells of its static Pods a moment after its node is Ready.
+	await(t, "an API server with the arguments", patience, func() error {
+		command := kubectl(t, cp, "--namespace=kube-system", "get", "pods", "--selector=component=kube-apiserver", "--output=jsonpath={.items[*].spec.containers[0].command}")
+		for _, want := range []string{`"--audit-log-path=-"`, `"--profiling=false"`} {
+			if !strings.Contains(command, want) {
+				return fmt.Errorf("%s was not given: %s", want, command)
+			}
 		}
-	}
+		return nil
+	})
 	ages := kubectl(t, cp, "get", "nodes", "--sort-by=.metadata.name", `--output=jsonpath={.items[*].metadata.labels.age}`)
 	if ages != "old old new" {
 		t.Errorf("the labels of cp1, worker1 and worker2 are %q", ages)

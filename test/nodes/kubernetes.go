@@ -85,6 +85,8 @@ func (n *Node) AwaitReady(ctx context.Context, count int) error {
 
 // AwaitDNS waits until the cluster's name service is available.
 func (n *Node) AwaitDNS(ctx context.Context) error {
-	_, err := n.Kubectl(ctx, "--namespace=kube-system", "wait", "--for=condition=Available", "--timeout=180s", "deployment/coredns")
-	return err
+	return poll(ctx, "the name service", 3*time.Minute, func(ctx context.Context) error {
+		_, err := n.Kubectl(ctx, "--namespace=kube-system", "wait", "--for=condition=Available", "--timeout=10s", "deployment/coredns")
+		return err
+	})
 }
