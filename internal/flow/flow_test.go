@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -166,30 +165,42 @@ func TestWhatIsTrueIsPassedOver(t *testing.T) {
 	}
 }
 
-// slow counts how many of its changes are under way at once.
+// slow counts how many of its changes are under way at once. Each takes until there are as many as expected, and a little longer.
 type slow struct {
 	*fake.World
-	now, most atomic.Int32
+	expected  int
+	mu        sync.Mutex
+	now, most int
 }
 
 func (s *slow) Do(ctx context.Context, c change.Change) error {
-	if n := s.now.Add(1); n > s.most.Load() {
-		s.most.Store(n)
+	s.under(1)
+	defer s.under(-1)
+	for begun := time.Now(); s.under(0) < s.expected && time.Since(begun) < time.Minute; {
+		time.Sleep(time.Millisecond)
 	}
 	time.Sleep(5 * time.Millisecond)
-	defer s.now.Add(-1)
 	return s.World.Do(ctx, c)
+}
+
+// under counts more changes that are under way, and tells how many there were at most.
+func (s *slow) under(more int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now += more
+	s.most = max(s.most, s.now)
+	return s.most
 }
 
 func TestChangesOfOneTargetDoNotMeet(t *testing.T) {
 	pull := func(ref string) change.Change { return change.PullImage{Ref: ref, Always: true} }
-	for most, cs := range map[int32][]change.Change{1: {pull("a"), pull("a"), pull("a")}, 3: {pull("a"), pull("b"), pull("c")}} {
-		w := &slow{World: fake.New()}
+	for most, cs := range map[int][]change.Change{1: {pull("a"), pull("a"), pull("a")}, 3: {pull("a"), pull("b"), pull("c")}} {
+		w := &slow{World: fake.New(), expected: most}
 		e, _ := env(w)
 		if err := e.DoAll(t.Context(), cs...); err != nil {
 			t.Fatal(err)
 		}
-		if got := w.most.Load(); got != most {
+		if got := w.under(0); got != most {
 			t.Errorf("%d of %v were under way at once, want %d", got, cs, most)
 		}
 	}

@@ -38,7 +38,7 @@ func TestExternalEtcdMustBeNewEnough(t *testing.T) {
 		"without a version": {withEtcd(answer(200, `{}`)), `unusable version ""`},
 	} {
 		// An answer that will not get better ends the wait, long before its bound.
-		ctx, cancel := context.WithTimeout(t.Context(), etcdWait/10)
+		ctx, cancel := context.WithTimeout(t.Context(), etcdWait*3/4)
 		found := Run(ctx, c.m, externalEtcdVersion(external()), nil).Findings
 		cancel()
 		if got := lines(found); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {

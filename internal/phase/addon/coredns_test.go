@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,14 +23,18 @@ import (
 // scene is a cluster that gets its addons.
 type scene struct {
 	*fake.World
-	node  *node.Node
-	e     *flow.Env
+	node *node.Node
+	e    *flow.Env
+
+	mu    sync.Mutex      // changes come side by side
 	lines []string        // what the user reads
 	did   []change.Change // in order
 }
 
 func (s *scene) Do(ctx context.Context, c change.Change) error {
+	s.mu.Lock()
 	s.did = append(s.did, c)
+	s.mu.Unlock()
 	return s.World.Do(ctx, c)
 }
 
@@ -42,6 +47,8 @@ func newScene() *scene {
 		Cluster: node.Cluster{Version: "v1.37.1", ServiceSubnet: "10.96.0.0/12", DNSDomain: "cluster.local"},
 	}
 	s.e = flow.New(flow.Env{World: s, Local: s.node.Local, Emit: func(e flow.Event) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		s.lines = append(s.lines, fmt.Sprintf("%s: %s", e.Kind, e.Text))
 	}})
 	s.e.Node = func(context.Context) (*node.Node, error) { return s.node, nil }

@@ -26,11 +26,12 @@ import (
 type server struct {
 	runtimeapi.UnimplementedRuntimeServiceServer
 	runtimeapi.UnimplementedImageServiceServer
-	condition  []*runtimeapi.RuntimeCondition
-	driver     *runtimeapi.RuntimeConfigResponse
-	driverErr  error
-	info       map[string]string
-	pull, stop func() error
+	condition []*runtimeapi.RuntimeCondition
+	driver    *runtimeapi.RuntimeConfigResponse
+	driverErr error
+	info      map[string]string
+	pull      func() error
+	stop      func(id string) error
 
 	mu         sync.Mutex
 	sandboxes  []*runtimeapi.PodSandbox
@@ -107,9 +108,9 @@ func (s *server) ListPodSandbox(context.Context, *runtimeapi.ListPodSandboxReque
 	return &runtimeapi.ListPodSandboxResponse{Items: slices.Clone(s.sandboxes)}, nil
 }
 
-func (s *server) StopPodSandbox(context.Context, *runtimeapi.StopPodSandboxRequest) (*runtimeapi.StopPodSandboxResponse, error) {
+func (s *server) StopPodSandbox(_ context.Context, r *runtimeapi.StopPodSandboxRequest) (*runtimeapi.StopPodSandboxResponse, error) {
 	if s.stop != nil {
-		return &runtimeapi.StopPodSandboxResponse{}, s.stop()
+		return &runtimeapi.StopPodSandboxResponse{}, s.stop(r.PodSandboxId)
 	}
 	return &runtimeapi.StopPodSandboxResponse{}, nil
 }
@@ -208,7 +209,7 @@ func TestARuntimeThatDoesNotAnswer(t *testing.T) {
 		if strings.Contains(says, "does not") && len(problem.Hints(err)) == 0 {
 			t.Errorf("%s: want a hint", socket)
 		}
-		if took := time.Since(begun); took > 10*connectLimit {
+		if took := time.Since(begun); took > time.Minute {
 			t.Errorf("%s: it took %s", socket, took)
 		}
 	}
@@ -266,8 +267,9 @@ func TestPulling(t *testing.T) {
 
 func TestRemovingContainers(t *testing.T) {
 	t.Parallel()
-	var calls, now, most atomic.Int64
-	s := &server{stop: func() error {
+	var now, most atomic.Int64
+	var stumbled sync.Map
+	s := &server{stop: func(id string) error {
 		for n := now.Add(1); ; {
 			old := most.Load()
 			if n <= old || most.CompareAndSwap(old, n) {
@@ -275,8 +277,12 @@ func TestRemovingContainers(t *testing.T) {
 			}
 		}
 		defer now.Add(-1)
+		// The first one has company once the next is there.
+		for begun := time.Now(); most.Load() < 2 && time.Since(begun) < time.Minute; {
+			time.Sleep(time.Millisecond)
+		}
 		time.Sleep(10 * time.Millisecond)
-		if calls.Add(1)%3 == 0 {
+		if _, again := stumbled.LoadOrStore(id, true); !again && strings.HasSuffix(id, "3") {
 			return errors.New("the network plugin stumbled")
 		}
 		return nil
@@ -300,7 +306,7 @@ func TestRemovingContainers(t *testing.T) {
 func TestAPodThatStaysDoesNotKeepTheOthers(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64
-	s := &server{stop: func() error {
+	s := &server{stop: func(string) error {
 		if calls.Add(1); calls.Load() <= 5 {
 			return errors.New("stuck")
 		}

@@ -87,7 +87,7 @@ func runPod(t *testing.T, c *client, name string) {
 // waitForEnd returns the oldest container once it has ended.
 func waitForEnd(t *testing.T, r Runtimes) change.Container {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		all, err := r.Containers(t.Context(), containerd)
 		if err != nil || len(all) != 3 {
 			t.Fatalf("got %+v and %v, want three containers", all, err)

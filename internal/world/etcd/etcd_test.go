@@ -1,6 +1,7 @@
 package etcd_test
 
 import (
+	"fmt"
 	"io/fs"
 	"strings"
 	"testing"
@@ -37,7 +38,7 @@ func TestUnusableEtcdSaysWhyAtOnce(t *testing.T) {
 			wantError(t, err, "listing etcd members: ", c.text)
 			err = k.Do(t.Context(), change.SetMember{PeerURL: peer, State: change.Learner, Via: c.via})
 			wantError(t, err, c.text)
-			if took := time.Since(start); took > 20*time.Second {
+			if took := time.Since(start); took > time.Minute { // and not two, which is the limit
 				t.Errorf("it took %s", took)
 			}
 		})
@@ -46,12 +47,17 @@ func TestUnusableEtcdSaysWhyAtOnce(t *testing.T) {
 
 func TestUnreachableEtcdEndsAtTheBound(t *testing.T) {
 	k := etcd.New(nil)
-	k.Bound = 200 * time.Millisecond
 	via := change.Etcd{Endpoints: []string{"http://127.0.0.1:1", "http://127.0.0.1:2"}}
 	_, err := k.Members(t.Context(), via)
 	wantError(t, err, "at http://127.0.0.1:1: ", "127.0.0.1:2: connect: connection refused")
-	err = k.Do(t.Context(), change.SetMember{PeerURL: peer, State: change.Absent, Via: via})
-	wantError(t, err, "waited 200ms for etcd: at http://127.0.0.1:1: ", "connection refused")
+	// A machine that is busy may not get as far as the refusal within a short bound.
+	for k.Bound = 200 * time.Millisecond; k.Bound < time.Minute; k.Bound *= 4 {
+		err = k.Do(t.Context(), change.SetMember{PeerURL: peer, State: change.Absent, Via: via})
+		if strings.Contains(err.Error(), "connection refused") {
+			break
+		}
+	}
+	wantError(t, err, fmt.Sprintf("waited %s for etcd: at http://127.0.0.1:1: ", k.Bound), "connection refused")
 	wantError(t, k.Do(t.Context(), change.PullImage{}), "change.PullImage")
 }
 

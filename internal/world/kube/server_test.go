@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -63,7 +64,7 @@ func serve(t *testing.T, answers ...answer) *scripted {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Retry-After", "5")
+		w.Header().Set("Retry-After", strconv.Itoa(int(bound.Seconds())))
 		w.WriteHeader(now.code)
 		_ = json.NewEncoder(w).Encode(now.body)
 	}))
@@ -86,8 +87,8 @@ func (s *scripted) kubeconfig(t *testing.T, edit ...func(*pki.Access)) []byte {
 	return data
 }
 
-// bound is long enough for a few requests on a machine that is busy.
-const bound = 2 * time.Second
+// bound is long enough for a few requests on a machine that is busy, even if each took as long as the server tells to wait.
+const bound = time.Minute
 
 // cluster reads admin.conf from data.
 func cluster(data *[]byte) *kube.Cluster {

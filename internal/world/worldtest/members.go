@@ -5,8 +5,10 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/world"
 )
 
 // Etcd is the part of a world that Members is about.
@@ -81,11 +83,36 @@ func (e etcdSuite) takesNoOther() {
 func (e etcdSuite) allWell() {
 	e.t.Helper()
 	for _, m := range e.list() {
-		s, err := e.w.MemberStatus(e.t.Context(), e.via, m)
-		if err != nil || s.Index == 0 || s.Leader == 0 || len(s.Problems) > 0 {
-			e.t.Errorf("member %s says %+v, %v", m.Name, s, err)
+		if s := e.status(m); s.Index == 0 || len(s.Problems) > 0 {
+			e.t.Errorf("member %s says %+v", m.Name, s)
 		}
 	}
+}
+
+// status is what a member says of itself once it follows a leader.
+func (e etcdSuite) status(m change.Member) change.MemberStatus {
+	e.t.Helper()
+	return answer(e.t, "member "+m.Name, func(ctx context.Context) (change.MemberStatus, error) {
+		s, err := e.w.MemberStatus(ctx, e.via, m)
+		if err == nil && s.Leader == 0 {
+			err = errors.New("it follows nobody")
+		}
+		return s, err
+	})
+}
+
+// answer asks until there is one: etcd gives none while it chooses a leader, or where the machine is too busy to ask it in time.
+func answer[T any](t *testing.T, of string, ask func(context.Context) (T, error)) (got T) {
+	t.Helper()
+	err := world.Poll(t.Context(), nil, world.Condition{Name: "an answer of " + of, Timeout: time.Minute,
+		Check: func(ctx context.Context, _ change.Reader) (err error) {
+			got, err = ask(ctx)
+			return err
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
 }
 
 type etcdSuite struct {
@@ -108,19 +135,15 @@ func (e etcdSuite) do(s change.MemberState) {
 
 func (e etcdSuite) done(s change.MemberState, want bool) {
 	e.t.Helper()
-	got, err := e.set(s).Done(e.t.Context(), membersOnly{members: e.w})
-	if err != nil || got != want {
-		e.t.Errorf("Done of %q is %v, %v", e.set(s), got, err)
+	got := answer(e.t, "etcd", func(ctx context.Context) (bool, error) { return e.set(s).Done(ctx, membersOnly{members: e.w}) })
+	if got != want {
+		e.t.Errorf("Done of %q is %v", e.set(s), got)
 	}
 }
 
 func (e etcdSuite) list() []change.Member {
 	e.t.Helper()
-	all, err := e.w.Members(e.t.Context(), e.via)
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	return all
+	return answer(e.t, "etcd", func(ctx context.Context) ([]change.Member, error) { return e.w.Members(ctx, e.via) })
 }
 
 func (e etcdSuite) find() *change.Member {

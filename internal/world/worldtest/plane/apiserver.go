@@ -32,7 +32,7 @@ func StartAPIServer(t *testing.T) *APIServer {
 	serving := address(t)
 	a.Server = "https://" + serving
 	start(t, e.dir, "kube-apiserver",
-		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port="+serving[len("127.0.0.1:"):],
+		"--bind-address="+host(), "--advertise-address="+host(), "--secure-port="+serving[len(host()+":"):],
 		"--endpoint-reconciler-type=none",
 		"--etcd-servers="+e.Via.Endpoints[0], "--etcd-cafile="+in("etcd/ca.crt"),
 		"--etcd-certfile="+in("apiserver-etcd-client.crt"), "--etcd-keyfile="+in("apiserver-etcd-client.key"),

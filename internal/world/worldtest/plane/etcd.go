@@ -71,7 +71,7 @@ func (e *Etcd) run(t *testing.T, client, peer, state string) (kill func()) {
 
 func await(t *testing.T, name string, check func(context.Context) error) {
 	t.Helper()
-	err := world.Poll(t.Context(), nil, world.Condition{Name: name, Timeout: time.Minute,
+	err := world.Poll(t.Context(), nil, world.Condition{Name: name, Timeout: 3 * time.Minute,
 		Check: func(ctx context.Context, _ change.Reader) error { return check(ctx) }})
 	if err != nil {
 		t.Fatal(err)

@@ -27,9 +27,9 @@ func Bundle(t *testing.T) string {
 	return dir
 }
 
-// certificates makes all of a control plane's certificates below dir; everything is at 127.0.0.1.
+// certificates makes all of a control plane's certificates below dir; everything is at the address of host.
 func certificates(dir string) (map[string]pki.CA, error) {
-	site := pki.Site{NodeName: "plane", AdvertiseAddress: "127.0.0.1", ServiceSubnet: "10.96.0.0/12", DNSDomain: "cluster.local"}
+	site := pki.Site{NodeName: "plane", AdvertiseAddress: host(), ServiceSubnet: "10.96.0.0/12", DNSDomain: "cluster.local"}
 	cas := map[string]pki.CA{}
 	for _, p := range pki.Profiles() {
 		spec, _, err := p.Spec(site, validity())
@@ -102,10 +102,16 @@ func start(t *testing.T, dir, program string, args ...string) (kill func()) {
 	return kill
 }
 
-// address is a free "127.0.0.1:port"; nobody takes it in the moment until it is used.
+// host is an address of loopback that no other process listens at or calls from, as all do at 127.0.0.1.
+func host() string {
+	pid := os.Getpid()
+	return fmt.Sprintf("127.%d.%d.%d", 64|pid>>16&63, pid>>8&255, pid&255)
+}
+
+// address is a free "host:port"; nobody takes it in the moment until it is used.
 func address(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", host()+":0")
 	if err != nil {
 		t.Fatal(err)
 	}
