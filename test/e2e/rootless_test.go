@@ -47,7 +47,7 @@ func testUsers(t *testing.T, n *nodes.Node) {
 		"kube-controller-manager": {"kubeadm-kcm", readers, strings.Repeat("0", 16)},
 		"kube-scheduler":          {"kubeadm-ks", "", strings.Repeat("0", 16)},
 	} {
-		user, status := processOf(t, n, component)
+		user, status := runsAs(t, n, component)
 		if user != want.user+" "+want.user {
 			t.Errorf("%s runs as %q, want %s", component, user, want.user)
 		}
@@ -60,8 +60,8 @@ func testUsers(t *testing.T, n *nodes.Node) {
 	}
 }
 
-// processOf waits until there is one process of a component, and tells its user and group and what the kernel says of it.
-func processOf(t *testing.T, n *nodes.Node, component string) (user string, status map[string]string) {
+// runsAs waits until there is one process of a component, and tells its user and group and what the kernel says of it.
+func runsAs(t *testing.T, n *nodes.Node, component string) (user string, status map[string]string) {
 	t.Helper()
 	// All at once: a component that ends is started anew as another process.
 	script := `pid=$(ps -eo pid=,args= | awk '$2 == "` + component + `" {print $1}')
