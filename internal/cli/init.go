@@ -10,6 +10,7 @@ import (
 	"kubeadm/internal/flag"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
+	"kubeadm/internal/release"
 	"kubeadm/internal/workflow"
 	"kubeadm/internal/world"
 )
@@ -101,7 +102,7 @@ func (p *program) beginInit(sel flow.Selection) (values, func(*cobra.Command, []
 
 func (p *program) runInit(c *cobra.Command, o *initOptions, sel flow.Selection) error {
 	ctx, real := c.Context(), p.World()
-	n, how, err := p.resolveInit(c, real, o)
+	n, how, err := p.resolveInit(c, real, o, nil)
 	s := p.session(real, "init", sel, how)
 	s.phases, s.makes = workflow.Init, true
 	if err != nil {
@@ -112,7 +113,13 @@ func (p *program) runInit(c *cobra.Command, o *initOptions, sel flow.Selection) 
 	}
 	keys := p.keys(ctx, s, n)
 	return p.within(ctx, s, n, func(e *flow.Env) error {
-		settled, err := p.settle(ctx, e, n)
+		settled, err := settleVersion(ctx, e.Named("init"), n, func(told release.Fetch) (*node.Node, error) {
+			before, _, err := p.resolveInit(c, real, o, told)
+			return before, err
+		})
+		if err == nil {
+			settled, err = p.settle(ctx, e, settled)
+		}
 		if err != nil {
 			return err
 		}
@@ -121,7 +128,7 @@ func (p *program) runInit(c *cobra.Command, o *initOptions, sel flow.Selection) 
 		e.Admin = workflow.Admin(e, o.kubeconfig)
 		e.Keys = keys
 		if s.whole() {
-			s.say(flow.Said, "using Kubernetes version "+n.Cluster.Version)
+			s.say(flow.Said, "using Kubernetes version "+settled.Cluster.Version)
 		}
 		if p.finished(ctx, e, s, settled) {
 			s.phases, s.sel = workflow.InitAgain, flow.Selection{}
@@ -140,10 +147,14 @@ func (p *program) finished(ctx context.Context, e *flow.Env, s *session, n *node
 	return e.World.Livez(ctx, admin) == nil
 }
 
-func (p *program) resolveInit(c *cobra.Command, real world.World, o *initOptions) (*node.Node, config.Run, error) {
+// resolveInit finds the intent. The network tells the version behind a label, unless somebody is named who does.
+func (p *program) resolveInit(c *cobra.Command, real world.World, o *initOptions, tells release.Fetch) (*node.Node, config.Run, error) {
 	file, facts, err := p.inputs(c, real, o.file, o.RefuseMixed)
 	if err != nil {
 		return nil, config.Run{}, err
+	}
+	if tells != nil {
+		facts.Fetch = tells
 	}
 	n, how, err := config.Init(file, o.InitFlags, facts)
 	if err == nil {

@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	proxyconfig "k8s.io/kube-proxy/config/v1alpha1"
@@ -15,6 +17,7 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/release"
 	"kubeadm/internal/world/journal"
 )
 
@@ -82,7 +85,7 @@ type foundation struct {
 	Role                       node.Role
 	BindPort                   int32
 	Paths                      node.Paths
-	Version                    string
+	Minor                      uint // of the Kubernetes version
 	ClusterName, Endpoint      string
 	ServiceSubnet, PodSubnet   string
 	DNSDomain                  string
@@ -94,9 +97,10 @@ type foundation struct {
 
 func settled(n *node.Node) foundation {
 	c := n.Cluster
+	target, _ := release.ParseTarget(c.Version) // which a machine that joins does not know yet
 	return foundation{
 		Name: n.Name, Address: n.Address, Role: n.Role, BindPort: n.BindPort, Paths: n.Paths,
-		Version: c.Version, ClusterName: c.Name, Endpoint: c.Endpoint,
+		Minor: target.Minor(), ClusterName: c.Name, Endpoint: c.Endpoint,
 		ServiceSubnet: c.ServiceSubnet, PodSubnet: c.PodSubnet, DNSDomain: c.DNSDomain,
 		SANs: c.CertSANs, ServerSANs: c.Etcd.ServerCertSANs, PeerSANs: c.Etcd.PeerCertSANs,
 		Algorithm: c.Algorithm, EtcdData: c.Etcd.DataDir, ExternalEtcd: c.Etcd.External,
@@ -115,7 +119,8 @@ type outcome struct {
 	Args      []node.Arg
 	Patches   string
 	Paths     node.Paths
-	Cluster   string
+	Version   string // or the label that stands for one today, and for another one tomorrow
+	Cluster   string // without the version
 	Kubelet   *kubeletconfig.KubeletConfiguration
 	KubeProxy *proxyconfig.KubeProxyConfiguration
 }
@@ -124,8 +129,19 @@ func outcomeOf(n *node.Node) outcome {
 	return outcome{
 		Name: n.Name, Role: n.Role, Address: n.Address, BindPort: n.BindPort, CRISocket: n.CRISocket,
 		Taints: n.Taints, Args: n.KubeletArgs, Patches: n.Patches, Paths: n.Paths,
-		Cluster: n.Cluster.Document, Kubelet: n.Cluster.Kubelet.Config, KubeProxy: n.Cluster.KubeProxy.Config,
+		Version: cmp.Or(n.Cluster.Label, n.Cluster.Version), Cluster: versionless(n.Cluster.Document), Kubelet: n.Cluster.Kubelet.Config, KubeProxy: n.Cluster.KubeProxy.Config,
 	}
+}
+
+// versionless is the ClusterConfiguration without its kubernetesVersion.
+func versionless(document string) string {
+	var rest strings.Builder
+	for line := range strings.Lines(document) {
+		if !strings.HasPrefix(line, "kubernetesVersion:") {
+			rest.WriteString(line)
+		}
+	}
+	return rest.String()
 }
 
 // digest tells values apart.

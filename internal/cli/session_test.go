@@ -11,8 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	"kubeadm/internal/change"
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/world"
 	"kubeadm/internal/world/memory"
 )
 
@@ -151,6 +153,39 @@ func TestAnUnfinishedInitGoesOnWithMendedArguments(t *testing.T) {
 	s.world.Files["/init.yaml"] = memory.File{Data: wrong, Mode: 0o644}
 	if err := s.run(t.Context(), "init", "--config", "/init.yaml"); err == nil {
 		t.Error("a finished cluster took other arguments from an init")
+	}
+}
+
+// What is behind a label changes from one day to the next. Whoever gives a command again did not ask for another version.
+func TestALabelStandsForWhatItStoodForAtFirst(t *testing.T) {
+	s := newStation(t)
+	s.world.Names["dl.k8s.io"] = []string{"192.0.2.80"}
+	net := &network{World: s.world, answer: change.Response{Status: 200, Body: []byte("v1.37.1")}}
+	s.Host.World = func() world.World { return net }
+	s.world.Files["/init.yaml"] = memory.File{Data: bytes.Replace(quick, []byte("v1.37.1"), []byte("stable-1"), 1), Mode: 0o644}
+	if err := s.interruptAt("[kubelet-start] starting", "init", "--config", "/init.yaml"); err == nil {
+		t.Fatal("the interruption was not heeded")
+	}
+	for _, c := range []struct{ now, want string }{
+		{"v1.37.2", "stable-1 is v1.37.2 by now; going on with v1.37.1"},
+		{"v1.37.3", "nothing is changed"},
+	} {
+		net.answer.Body = []byte(c.now)
+		if err := s.run(t.Context(), "init", "--config", "/init.yaml"); err != nil {
+			t.Fatalf("when the label stands for %s: %v", c.now, err)
+		}
+		if !strings.Contains(s.out.String(), c.want) {
+			t.Errorf("when the label stands for %s, this is not said: %s\n%s", c.now, c.want, &s.out)
+		}
+	}
+	for _, component := range []string{"kube-apiserver", "kube-scheduler"} {
+		if text := s.world.Files["/etc/kubernetes/manifests/"+component+".yaml"].Data; !bytes.Contains(text, []byte(component+":v1.37.1")) {
+			t.Errorf("%s is of another version:\n%s", component, text)
+		}
+	}
+	s.world.Files["/init.yaml"] = memory.File{Data: bytes.Replace(quick, []byte("v1.37.1"), []byte("v1.37.2"), 1), Mode: 0o644}
+	if err := s.run(t.Context(), "init", "--config", "/init.yaml"); err == nil {
+		t.Error("a finished cluster took another version from an init")
 	}
 }
 

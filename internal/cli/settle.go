@@ -11,6 +11,7 @@ import (
 	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/release"
 )
 
 // settle puts what an unfinished run of the same command made up in place of what this one did,
@@ -29,6 +30,20 @@ func (p *program) settle(ctx context.Context, e *flow.Env, n *node.Node) (*node.
 	var err error
 	own.CertificateKey, err = e.Once(ctx, "certificate-key", p.newCertificateKey)
 	return &own, err
+}
+
+// settleVersion is the intent with the version that an earlier run of the same command was told to be behind a label: by now
+// it may be another one. again resolves the intent where whoever is asked for a version answers with that one.
+func settleVersion(ctx context.Context, e *flow.Env, n *node.Node, again func(release.Fetch) (*node.Node, error)) (*node.Node, error) {
+	if n.Cluster.Label == "" {
+		return n, nil
+	}
+	version, err := e.Once(ctx, "kubernetes-version", func() (string, error) { return n.Cluster.Version, nil })
+	if err != nil || version == n.Cluster.Version {
+		return n, err
+	}
+	e.Say("%s is %s by now; going on with %s", n.Cluster.Label, n.Cluster.Version, version)
+	return again(func(string) (string, error) { return version, nil })
 }
 
 func settleToken(ctx context.Context, e *flow.Env, t *node.BootstrapToken, name string) error {

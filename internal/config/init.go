@@ -14,6 +14,7 @@ import (
 type initial struct {
 	faults
 	source  string
+	label   string // in place of a version
 	init    v1beta4.InitConfiguration
 	cluster v1beta4.ClusterConfiguration
 	kubelet node.KubeletConfig
@@ -124,6 +125,9 @@ func (in *initial) resolve(facts Facts, run *Run) (release.Target, error) {
 		in.add("%s: %v", in.spoken(v1beta4.KindCluster, "kubernetesVersion"), err)
 		return release.Target{}, in.err(in.source)
 	}
+	if release.IsLabel(in.cluster.KubernetesVersion) {
+		in.label = in.cluster.KubernetesVersion
+	}
 	in.cluster.KubernetesVersion = target.Stored()
 	in.fields(v1beta4.KindCluster, checkFlags(&in.cluster, target))
 	return target, in.err(in.source)
@@ -136,7 +140,7 @@ func (in *initial) fillComponents(run *Run) {
 
 func (in *initial) nodeCluster(target release.Target) (node.Cluster, error) {
 	cluster, err := clusterOf(&in.cluster, target)
-	cluster.Kubelet, cluster.KubeProxy = in.kubelet, in.proxy
+	cluster.Label, cluster.Kubelet, cluster.KubeProxy = in.label, in.kubelet, in.proxy
 	return cluster, err
 }
 

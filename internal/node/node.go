@@ -64,6 +64,7 @@ type Local struct {
 type Cluster struct {
 	Name     string // label of the cluster in kubeconfigs
 	Version  string // Kubernetes version of the control plane, "v1.37.1"
+	Label    string // what the user named in place of a version, "stable-1"; empty if he named the version
 	Endpoint string // shared "host:port" of the control planes; empty if there is none
 
 	PodSubnet     string // one CIDR, or two separated by a comma; may be empty

@@ -21,6 +21,12 @@ const (
 // or a minor ("stable-1.37").
 var labelForm = regexp.MustCompile(`^(latest|stable)(-[1-9](\.[1-9][0-9]?)?)?$`)
 
+// IsLabel reports whether the text stands for a version that Resolve would have to fetch.
+func IsLabel(text string) bool {
+	_, rest := splitBucket(text)
+	return labelForm.MatchString(rest)
+}
+
 // Resolve turns a version or a label ("stable-1", "latest-1.37", "ci/latest")
 // into the release to deploy. Without an answer from the network it settles
 // for this program's own version; where a label has run ahead of this program,
