@@ -211,7 +211,7 @@ func relay(to, from net.Conn) error {
 func (b *Balancer) reach() (net.Conn, error) {
 	failed := errors.New("the load balancer has no backends")
 	for _, backend := range b.order() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 		conn, err := b.cluster.Dial(ctx, "tcp", backend)
 		cancel()
 		b.mu.Lock()
@@ -239,7 +239,7 @@ func (b *Balancer) order() []string {
 	b.turn = (b.turn + 1) % len(b.backends)
 	list := slices.Concat(b.backends[b.turn:], b.backends[:b.turn])
 	late := func(backend string) int {
-		if at, ok := b.sick[backend]; ok && time.Since(at) < 2*time.Second {
+		if at, ok := b.sick[backend]; ok && time.Since(at) < 10*time.Second {
 			return 1
 		}
 		return 0

@@ -1,6 +1,8 @@
 package nodes
 
 import (
+	"context"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -91,12 +93,14 @@ func testFlapping(t *testing.T, c *Cluster, balancer *Balancer, n *Node) {
 	}
 	balancer.Flap(true)
 	defer balancer.Flap(false)
-	start := time.Now()
-	for echoed(conn) == nil {
-		if time.Since(start) > time.Minute {
-			t.Fatal("a flapping balancer cut nothing in a minute")
+	err = poll(t.Context(), "a flapping balancer to cut the connection", patience, func(context.Context) error {
+		if echoed(conn) == nil {
+			return errors.New("it echoes")
 		}
-		time.Sleep(50 * time.Millisecond)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -112,8 +116,11 @@ func answering(t *testing.T, n *Node, port, how string) *Process {
 		server.Wait()
 	})
 	// Asked from the node itself, since a connection counts.
-	await := []string{"sh", "-c", "until ss --no-header --listening --tcp --numeric | grep -q :" + port + "; do sleep 0.05; done"}
-	if _, err := n.Run(t.Context(), await...); err != nil {
+	err = poll(t.Context(), "somebody to listen at port "+port, patience, func(ctx context.Context) error {
+		_, err := n.Run(ctx, "sh", "-c", "ss --no-header --listening --tcp --numeric | grep :"+port)
+		return err
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	return server

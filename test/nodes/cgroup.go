@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -175,7 +174,7 @@ func processes(dirs []string) []int {
 
 // removeGroups kills everything in the groups of CLUSTER or CLUSTER/NODE and removes them.
 func removeGroups(ctx context.Context, path string) error {
-	return poll(ctx, "the end of all processes of "+path, 30*time.Second, func(context.Context) error {
+	return poll(ctx, "the end of all processes of "+path, patience, func(context.Context) error {
 		dirs, err := groupDirs(path)
 		if err != nil {
 			return err

@@ -101,8 +101,8 @@ func (c *Command) Start(ctx context.Context) (*Process, error) {
 	p.cmd.Stdin = c.Stdin
 	p.cmd.Stdout, p.cmd.Stderr = both(&p.stdout, c.Stdout), both(&p.stderr, c.Stderr)
 	p.cmd.Cancel = p.Kill
-	// A daemon that the program left may hold the pipes open for ever.
-	p.cmd.WaitDelay = 5 * time.Second
+	// A daemon that the program left may hold the pipes open for ever. On a busy machine reading what is in them takes its time.
+	p.cmd.WaitDelay = time.Minute
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting %s on %s: %w", c.Args[0], c.node.name, err)
 	}

@@ -29,6 +29,7 @@ ExecStart=/usr/bin/etcd --name={{.Name}} --data-dir=/var/lib/etcd \
 	--initial-cluster={{.All}} --initial-cluster-state=new \
 	--client-cert-auth --trusted-ca-file={{.PKI}}ca.crt --cert-file={{.PKI}}server.crt --key-file={{.PKI}}server.key \
 	--peer-client-cert-auth --peer-trusted-ca-file={{.PKI}}ca.crt --peer-cert-file={{.PKI}}peer.crt --peer-key-file={{.PKI}}peer.key
+TimeoutStartSec=10min
 Restart=always
 RestartSec=1
 

@@ -43,12 +43,14 @@ func (a Fingerprint) Diff(b Fingerprint) []string {
 
 var subjects = []string{"files", "links", "routes", "mounts", "units", "ports", "rules", "containers"}
 
-// listings are the subjects that a command on the node lists.
+// listings are the subjects that a command on the node lists. A unit that systemd starts again and again, as it does with a
+// kubelet that has no configuration yet, is listed whether it runs just now or not. The port at which containerd serves logs and
+// the like is another one each time that it starts.
 var listings = map[string]string{
 	"links":      `ip -brief link show | cut -d' ' -f1 | cut -d@ -f1`,
 	"routes":     `ip -4 route show`,
-	"units":      `systemctl list-unit-files --no-legend --state=enabled; systemctl list-units --no-legend --plain --type=service --state=active | cut -d' ' -f1`,
-	"ports":      `ss --no-header --listening --tcp --udp --numeric | awk '{print $1, $5}'`,
+	"units":      `systemctl list-unit-files --no-legend --state=enabled; systemctl list-units --no-legend --plain --type=service --state=active,activating,deactivating,reloading | cut -d' ' -f1`,
+	"ports":      `ss --no-header --listening --tcp --udp --numeric --processes | grep -v '"containerd"' | awk '{print $1, $5}'`,
 	"rules":      `nft list ruleset 2>/dev/null; iptables-legacy-save 2>/dev/null | grep -v '^#'; ipset list -name 2>/dev/null; true`,
 	"containers": `ctr --namespace k8s.io containers list --quiet`,
 }

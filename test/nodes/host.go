@@ -54,20 +54,29 @@ func tail(text string, lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
+// patience is how long somebody else is waited for who needs seconds: this machine may be slow, and busy for a while. Only what
+// never comes takes so long.
+const patience = 10 * time.Minute
+
 // poll calls check until it returns nil. After the time given, or when the context ends, it returns check's last error
 // under the name of what was waited for.
 func poll(ctx context.Context, name string, limit time.Duration, check func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	start := time.Now()
+	var last error
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
 		err := check(ctx)
 		if err == nil {
 			return nil
 		}
+		// A check that was cut short says less than the one before it.
+		if last == nil || ctx.Err() == nil {
+			last = err
+		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for %s, given up after %s: %w", name, time.Since(start).Round(time.Second), err)
+			return fmt.Errorf("waiting for %s, given up after %s: %w", name, time.Since(start).Round(time.Second), last)
 		case <-time.After(pause):
 		}
 	}

@@ -28,7 +28,7 @@ END
 	tries=0
 	until ctr version >/dev/null 2>&1; do
 		tries=$((tries + 1))
-		[ $tries -lt 100 ] || { echo "containerd does not answer" >&2; exit 1; }
+		kill -0 $daemon && [ $tries -lt 3000 ] || { echo "containerd does not answer" >&2; exit 1; }
 		sleep 0.1
 	done
 	for archive in /images/*.tar; do

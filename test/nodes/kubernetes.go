@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 )
 
 const initConfigFile = "/root/kubeadm.yaml"
@@ -53,7 +52,7 @@ func JoinCommands(output string) (worker, controlPlane []string, err error) {
 
 // AwaitNodes waits until as many nodes as given have registered.
 func (n *Node) AwaitNodes(ctx context.Context, count int) error {
-	return poll(ctx, fmt.Sprintf("%d nodes", count), 3*time.Minute, func(ctx context.Context) error {
+	return poll(ctx, fmt.Sprintf("%d nodes", count), patience, func(ctx context.Context) error {
 		list, err := listNodes(ctx, n)
 		if err == nil && len(list.Items) != count {
 			err = fmt.Errorf("%d nodes have joined", len(list.Items))
@@ -64,7 +63,7 @@ func (n *Node) AwaitNodes(ctx context.Context, count int) error {
 
 // AwaitReady waits until as many nodes as given have joined and all of them are Ready.
 func (n *Node) AwaitReady(ctx context.Context, count int) error {
-	return poll(ctx, fmt.Sprintf("%d ready nodes", count), 3*time.Minute, func(ctx context.Context) error {
+	return poll(ctx, fmt.Sprintf("%d ready nodes", count), patience, func(ctx context.Context) error {
 		list, err := listNodes(ctx, n)
 		if err != nil {
 			return err
@@ -73,10 +72,8 @@ func (n *Node) AwaitReady(ctx context.Context, count int) error {
 			return fmt.Errorf("%d nodes have joined", len(list.Items))
 		}
 		for _, item := range list.Items {
-			for _, c := range item.Status.Conditions {
-				if c.Type == "Ready" && c.Status != "True" {
-					return fmt.Errorf("node %s: %s", item.Metadata.Name, c.Message)
-				}
+			if err := item.ready(); err != nil {
+				return err
 			}
 		}
 		return nil
@@ -85,8 +82,8 @@ func (n *Node) AwaitReady(ctx context.Context, count int) error {
 
 // AwaitDNS waits until the cluster's name service is available.
 func (n *Node) AwaitDNS(ctx context.Context) error {
-	return poll(ctx, "the name service", 3*time.Minute, func(ctx context.Context) error {
-		_, err := n.Kubectl(ctx, "--namespace=kube-system", "wait", "--for=condition=Available", "--timeout=10s", "deployment/coredns")
+	return poll(ctx, "CoreDNS", patience, func(ctx context.Context) error {
+		_, err := n.Kubectl(ctx, "--namespace=kube-system", "wait", "--for=condition=Available", "--timeout=20s", "deployment/coredns")
 		return err
 	})
 }

@@ -29,7 +29,7 @@ var (
 	silenced = []string{
 		"getty@tty1.service", "getty-static.service", "console-getty.service", "systemd-logind.service",
 		"apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "e2scrub_reap.service",
-		"fstrim.timer", "systemd-firstboot.service",
+		"fstrim.timer", "systemd-firstboot.service", "systemd-tmpfiles-clean.timer",
 	}
 )
 

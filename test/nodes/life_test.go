@@ -143,7 +143,7 @@ func testNetwork(t *testing.T, c *Cluster, a, b *Node) {
 		_, err := a.Run(t.Context(), "socat", "-T2", "-", "TCP:Worker-B:8080,connect-timeout=1")
 		return err
 	}
-	if err := poll(t.Context(), "the server", time.Minute, func(context.Context) error { return ask() }); err != nil {
+	if err := poll(t.Context(), "the server", patience, func(context.Context) error { return ask() }); err != nil {
 		t.Fatal(err)
 	}
 	conn, err := c.Dial(t.Context(), "tcp", b.Address()+":8080")
@@ -162,7 +162,7 @@ func testNetwork(t *testing.T, c *Cluster, a, b *Node) {
 	if err := b.Connect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := poll(t.Context(), "the server", time.Minute, func(context.Context) error { return ask() }); err != nil {
+	if err := poll(t.Context(), "the server", patience, func(context.Context) error { return ask() }); err != nil {
 		t.Error(err)
 	}
 	const refused = 7
@@ -179,12 +179,17 @@ func testFingerprint(t *testing.T, n *Node) {
 		}
 		return f
 	}
-	// systemd starts it again and again, as it ends for lack of a configuration.
-	run(t, n, "systemctl", "stop", "kubelet")
 	before := take()
+	// systemd starts it again and again, as it ends for lack of a configuration: whether it runs just now is no news.
+	run(t, n, "systemctl", "restart", "kubelet")
 	if diff := before.Diff(take()); len(diff) > 0 {
 		t.Errorf("nothing was done, but: %q", diff)
 	}
+	run(t, n, "systemctl", "stop", "kubelet")
+	if diff := before.Diff(take()); !slices.Equal(diff, []string{"- units: kubelet.service"}) {
+		t.Errorf("the kubelet was stopped, but: %q", diff)
+	}
+	run(t, n, "systemctl", "start", "kubelet")
 	run(t, n, "sh", "-ec", `echo x >/etc/kubernetes/new; echo >>/etc/crictl.yaml; rm /etc/default/kubelet; ip link add br7 type bridge
 		mkdir /mnt/m; mount -t tmpfs tmpfs /mnt/m; nft add table ip test; ip route add 192.0.2.0/24 via 10.77.0.1; systemctl disable -q kubelet`)
 	diff := before.Diff(take())

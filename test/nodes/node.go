@@ -143,7 +143,7 @@ func (n *Node) awaitBoot(ctx context.Context, ended <-chan struct{}) error {
 		case <-ctx.Done():
 		}
 	}()
-	err := poll(ctx, "systemd on "+n.name, 3*time.Minute, func(ctx context.Context) error {
+	err := poll(ctx, "systemd on "+n.name, patience, func(ctx context.Context) error {
 		// "degraded" is fine: what matters is asked for next.
 		result, err := n.Run(ctx, "systemctl", "is-system-running", "--wait")
 		if state := strings.TrimSpace(result.Stdout); state != "running" && state != "degraded" {
@@ -151,15 +151,24 @@ func (n *Node) awaitBoot(ctx context.Context, ended <-chan struct{}) error {
 		}
 		return nil
 	})
+	if err == nil {
+		err = n.awaitContainerd(ctx)
+	}
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
-	if err != nil {
+	return err
+}
+
+// awaitContainerd waits until containerd answers; systemd may have to start it more than once.
+func (n *Node) awaitContainerd(ctx context.Context) error {
+	err := poll(ctx, "containerd on "+n.name, patience, func(ctx context.Context) error {
+		_, err := n.Run(ctx, "ctr", "version")
 		return err
-	}
-	if _, err := n.Run(ctx, "ctr", "version"); err != nil {
+	})
+	if err != nil {
 		log, _ := n.Run(ctx, "journalctl", "--no-pager", "--lines=30", "--unit=containerd", "--unit=sandbox")
-		return fmt.Errorf("containerd does not answer: %w\n%s", err, log.Stdout)
+		return fmt.Errorf("%w\n%s", err, log.Stdout)
 	}
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 )
 
 // networkConfig is what containerd gives to the CNI plugins. Plugin ptp and not bridge: every packet between two Pods of
@@ -33,7 +32,7 @@ const networkConfig = `{
 // Nodes that join later need another call.
 func (c *Cluster) PodNetwork(ctx context.Context, controlPlane *Node) error {
 	var ranges map[string][]string
-	err := poll(ctx, "addresses for the Pods of every node", 3*time.Minute, func(ctx context.Context) error {
+	err := poll(ctx, "addresses for the Pods of every node", patience, func(ctx context.Context) error {
 		var err error
 		ranges, err = podRanges(ctx, controlPlane)
 		return err
@@ -140,15 +139,25 @@ func podRanges(ctx context.Context, controlPlane *Node) (map[string][]string, er
 }
 
 // nodeList is what is read of a v1 NodeList.
-type nodeList struct {
-	Items []struct {
-		Metadata struct{ Name string }
-		Spec     struct{ PodCIDRs []string }
-		Status   struct {
-			Addresses  []struct{ Type, Address string }
-			Conditions []struct{ Type, Status, Message string }
+type nodeList struct{ Items []nodeItem }
+
+type nodeItem struct {
+	Metadata struct{ Name string }
+	Spec     struct{ PodCIDRs []string }
+	Status   struct {
+		Addresses  []struct{ Type, Address string }
+		Conditions []struct{ Type, Status, Message string }
+	}
+}
+
+// ready is an error unless the node is Ready.
+func (i nodeItem) ready() error {
+	for _, c := range i.Status.Conditions {
+		if c.Type == "Ready" && c.Status == "True" {
+			return nil
 		}
 	}
+	return fmt.Errorf("node %s is not Ready: %v", i.Metadata.Name, i.Status.Conditions)
 }
 
 func listNodes(ctx context.Context, controlPlane *Node) (nodeList, error) {
