@@ -1,6 +1,7 @@
 package health
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -17,6 +18,7 @@ import (
 type blame struct {
 	socket, component string
 	looked            time.Time
+	found             error            // by the last look; a wait may end before the next one
 	before            change.Container // had ended when the wait began; what it died of may be mended by now
 }
 
@@ -35,9 +37,9 @@ func (b *blame) explain(ctx context.Context, r change.Reader, err error) error {
 	}
 	first := b.looked.IsZero()
 	if r.Now().Sub(b.looked) < lookEvery {
-		return err
+		return cmp.Or(b.found, err)
 	}
-	b.looked = r.Now()
+	b.looked, b.found = r.Now(), nil
 	last, found := b.lastEnded(ctx, r)
 	if !found {
 		return err
@@ -50,6 +52,7 @@ func (b *blame) explain(ctx context.Context, r change.Reader, err error) error {
 	if last.ID != b.before.ID && (b.ends(last) >= hopelessEnds || badArguments(said)) {
 		return world.GiveUp(err)
 	}
+	b.found = err
 	return err
 }
 

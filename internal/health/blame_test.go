@@ -3,6 +3,7 @@ package health
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,6 +60,23 @@ func TestAWaitGivesUpOnlyForWhatItHasSeen(t *testing.T) {
 				t.Errorf("%v; gives up: %v", err, world.Hopeless(err))
 			}
 		})
+	}
+}
+
+// TestAWaitThatEndsBetweenTwoLooksTellsTheReason looks twice within the time in which containers are looked at once.
+func TestAWaitThatEndsBetweenTwoLooksTellsTheReason(t *testing.T) {
+	b, r := &blame{component: "kube-scheduler"}, &runtime{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	r.containers = []change.Container{ended("a", 0, "no space left")}
+	silent := errors.New("no answer")
+	for range 2 {
+		if err := b.explain(t.Context(), r, silent); err == nil || !strings.Contains(err.Error(), "no space left") {
+			t.Errorf("the reason is not told: %v", err)
+		}
+		r.now = r.now.Add(lookEvery / 4)
+	}
+	r.now, r.containers = r.now.Add(lookEvery), nil
+	if err := b.explain(t.Context(), r, silent); err != silent {
+		t.Errorf("nothing has ended, but: %v", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -15,14 +16,18 @@ import (
 type downs struct {
 	looked time.Time
 	said   string // what it had ended with at the look before
+	found  error  // by that look; a wait may end before the next one
 }
 
 // explain adds to err what the kubelet wrote before it ended, and gives up where starting it again cannot help.
 func (d *downs) explain(ctx context.Context, r change.Reader, err error) error {
-	if err == nil || r.Now().Sub(d.looked) < lookEvery {
-		return err
+	if err == nil {
+		return nil
 	}
-	d.looked = r.Now()
+	if r.Now().Sub(d.looked) < lookEvery {
+		return cmp.Or(d.found, err)
+	}
+	d.looked, d.found = r.Now(), nil
 	said := lastWords(ctx, r)
 	before := d.said
 	d.said = said
@@ -34,6 +39,7 @@ func (d *downs) explain(ctx context.Context, r change.Reader, err error) error {
 	if refuses(said) && said == before {
 		return world.GiveUp(err)
 	}
+	d.found = err
 	return err
 }
 
