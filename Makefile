@@ -45,20 +45,20 @@ shell: ## open a shell on a node of that cluster: make shell NODE=worker1
 check: lint unit laws scripts broken ## what to run before a commit: no root, no nodes, under a minute
 
 test: lint deps ## everything that must hold, on real nodes too
-	@$(bundle) && echo "go test ./..." && KUBEADM_BUNDLE="$$bundle" KUBEADM_PEER="$$bundle/bin/kubeadm-upstream" go test ./...
-	go -C components test ./...
+	@$(bundle) && echo "go test ./..." && KUBEADM_BUNDLE="$$bundle" KUBEADM_PEER="$$bundle/bin/kubeadm-upstream" go test -timeout 1h ./...
+	go -C components test -timeout 1h ./...
 	@$(MAKE) --no-print-directory parity
 	@$(MAKE) --no-print-directory e2e
 
 parity: build ## compare what kubeadm and upstream's make of the same input: make parity RUN=config; needs root
 	@$(bundle) && KUBEADM_PEER="$$bundle/bin/kubeadm-upstream" KUBEADM=$(CURDIR)/bin/kubeadm \
-		CGO_ENABLED=0 go test -count=1 -parallel 16 $(if $(RUN),-run 'TestParity/case/.*($(RUN))') ./test/parity
+		CGO_ENABLED=0 go test -count=1 -timeout 1h -parallel 16 $(if $(RUN),-run 'TestParity/case/.*($(RUN))') ./test/parity
 
 e2e: build ## end-to-end tests on real nodes: make e2e RUN=S054; KEEP=failure leaves a failed test's nodes
-	@$(bundle) && $(older) && $(e2e) -timeout 30m -run '$(RUN)' ./test/e2e
+	@$(bundle) && $(older) && $(e2e) -timeout 2h -run '$(RUN)' ./test/e2e
 
 e2e-full: build ## the same with the long matrices: a kill at every change, reboots
-	@$(bundle) && $(older) && KUBEADM_E2E=full $(e2e) -timeout 3h -run '$(RUN)' ./test/e2e
+	@$(bundle) && $(older) && KUBEADM_E2E=full $(e2e) -timeout 12h -run '$(RUN)' ./test/e2e
 
 bench: build ## time kubeadm and upstream's in turn on the same node
 	@$(bundle) && go run ./test/bench --bundle "$$bundle" --kubeadm bin/kubeadm

@@ -47,7 +47,7 @@ func runOn(t *testing.T, n *nodes.Node, name string) {
 	if err := n.Copy(program, there, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	tests := n.Command(there, "-test.v", "-test.timeout=8m")
+	tests := n.Command(there, "-test.v", "-test.timeout=50m")
 	tests.Env = []string{"KUBEADM_TEST_NODE=1"}
 	result, err := tests.Run(t.Context())
 	t.Log(result.Stdout)
