@@ -18,9 +18,10 @@ import (
 	"kubeadm/internal/problem"
 )
 
-// Bounds of one call. Reaching the runtime is quick or does not happen; stopping a Pod waits for its network to be taken down.
+// Bounds of one call. A runtime that answers at all does so at once, but on a machine that is busy; stopping a Pod waits for its
+// network to be taken down.
 const (
-	connectLimit = 2 * time.Second
+	connectLimit = 10 * time.Second
 	callLimit    = 10 * time.Second
 	stopLimit    = 30 * time.Second
 )
