@@ -39,7 +39,7 @@ func TestPauseReapsAndEndsOnSignal(t *testing.T) {
 			t.Fatal(err)
 		}
 		for start := time.Now(); syscall.Kill(child, 0) == nil; time.Sleep(5 * time.Millisecond) {
-			if time.Since(start) > 5*time.Second {
+			if time.Since(start) > time.Minute {
 				t.Fatal("the child is not reaped")
 			}
 		}

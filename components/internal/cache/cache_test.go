@@ -44,7 +44,7 @@ func TestKilledBuildIsNotFinished(t *testing.T) {
 	}
 	half := filepath.Join(dir, "thing", "*", "half")
 	for start := time.Now(); len(glob(t, half)) == 0; time.Sleep(5 * time.Millisecond) {
-		if time.Since(start) > 10*time.Second {
+		if time.Since(start) > time.Minute {
 			t.Fatal("the build to be killed does not start")
 		}
 	}
