@@ -9,7 +9,7 @@ import (
 )
 
 // tick is by how much the times of files may lag behind the clock.
-const tick = 20 * time.Millisecond
+const tick = 200 * time.Millisecond
 
 // Service is what the suite of services needs: a unit that exists, is enabled, does not run
 // and stays up once it was started; and a path at which there is no file yet.
