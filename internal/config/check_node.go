@@ -59,7 +59,7 @@ func checkJoin(c *v1beta4.JoinConfiguration) field.ErrorList {
 func checkReset(c *v1beta4.ResetConfiguration) field.ErrorList {
 	return apply(c, []rule[v1beta4.ResetConfiguration]{
 		func(c *v1beta4.ResetConfiguration) field.ErrorList {
-			return absolute(field.NewPath("certificatesDir"), c.CertificatesDir)
+			return expendable(field.NewPath("certificatesDir"), c.CertificatesDir)
 		},
 		func(c *v1beta4.ResetConfiguration) field.ErrorList {
 			return filledSocket(field.NewPath("criSocket"), c.CRISocket)
@@ -75,6 +75,14 @@ func checkReset(c *v1beta4.ResetConfiguration) field.ErrorList {
 		},
 		func(c *v1beta4.ResetConfiguration) field.ErrorList { return limits(c.Timeouts) },
 	})
+}
+
+// expendable asks whether a folder may be emptied.
+func expendable(at *field.Path, value string) field.ErrorList {
+	if node.OfSystem(value) {
+		return one(at, value, "must be a folder of certificates alone: all that is in it is removed")
+	}
+	return absolute(at, value)
 }
 
 func registration(at *field.Path, r *v1beta4.NodeRegistrationOptions) field.ErrorList {

@@ -38,8 +38,8 @@ var Etcd = flow.Phase{
 			return nil
 		}
 		dir := dataDir(pod)
-		if dir == "" {
-			e.Warn("the etcd manifest names no data directory; remove the data by hand")
+		if dir == "" || node.OfSystem(dir) {
+			e.Warn("the etcd manifest names no data directory of etcd's own (%q); remove the data by hand", dir)
 			return nil
 		}
 		if err := leave(ctx, e, memberOf(e, pod)); err != nil {
