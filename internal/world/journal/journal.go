@@ -26,6 +26,8 @@ type Store interface {
 	Load(name string) ([]byte, error)
 	// Append adds to a file of mode 0600; when it returns the data has reached the disk.
 	Append(name string, data []byte) error
+	// Replace writes a file anew as a whole: whatever happens, it holds the old or the new data.
+	Replace(name string, data []byte) error
 	// Clear removes everything.
 	Clear() error
 }
@@ -229,14 +231,18 @@ func encode(v any) []byte {
 	return append(data, '\n')
 }
 
-// End notes that the run came to its end.
+// End notes that the run came to its end, and leaves out of the journal what it has said again.
 func (w *World) End() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.fresh && !w.unended {
 		return nil // nothing was changed: the journal is as it should be
 	}
-	return w.line(entry{End: true})
+	if err := w.line(entry{End: true}); err != nil {
+		return err
+	}
+	_ = w.tidy() // a journal that stays long is as good
+	return nil
 }
 
 // Once returns the value an earlier run of the same name made, or makes and keeps it.

@@ -51,6 +51,14 @@ func (m *Memory) Append(name string, data []byte) error {
 	return nil
 }
 
+// Replace writes a file anew.
+func (m *Memory) Replace(name string, data []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.files[name] = append([]byte(nil), data...)
+	return nil
+}
+
 // Clear removes everything.
 func (m *Memory) Clear() error {
 	m.mu.Lock()

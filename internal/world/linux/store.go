@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"kubeadm/internal/change"
 )
 
 // Store keeps the files of a journal in a folder that only root may enter. It holds a lock
@@ -126,6 +128,11 @@ func (s *Store) create(path string) (*os.File, error) {
 		return nil, err
 	}
 	return f, syncDir(s.dir)
+}
+
+// Replace writes a file anew as a whole, beside the old one at first.
+func (s *Store) Replace(name string, data []byte) error {
+	return writeFile(change.WriteFile{Path: filepath.Join(s.dir, name), Data: data, Mode: 0o600})
 }
 
 // Clear removes the folder and all that is in it, and the one above it if nothing else is there.
