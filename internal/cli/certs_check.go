@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
@@ -73,6 +74,9 @@ func (p *program) checkExpiration(c *cobra.Command, o *certsOptions, out *output
 	if err != nil {
 		return err
 	}
+	for _, doubt := range unpaired(ctx, real, n) {
+		p.text(false).Emit(flow.Event{Kind: flow.Warned, Phase: "certs", Text: doubt})
+	}
 	if encode != nil {
 		return encode(p.Out, []any{found})
 	}
@@ -102,6 +106,22 @@ func expirationsOf(ctx context.Context, r change.Reader, n *node.Node) (expirati
 	var err error
 	all.Authorities, err = authorityEnds(ctx, r, n)
 	return all, err
+}
+
+// unpaired tells of each certificate whose key is not its own, and what to do about it. Those of authorities that are kept
+// elsewhere were looked at before, for they are not for this machine to mend.
+func unpaired(ctx context.Context, r change.Reader, n *node.Node) (doubts []string) {
+	local, _ := node.LocalEtcd(n)
+	for _, c := range pki.Renewables() {
+		issuer, _ := pki.ProfileOf(c.Issuer)
+		if elsewhere, err := survey.KeptElsewhere(ctx, r, n.Paths, issuer); elsewhere || err != nil || c.LocalEtcdOnly() && !local {
+			continue
+		}
+		if err := survey.Paired(ctx, r, n.Paths, c); err != nil {
+			doubts = append(doubts, fmt.Sprintf("%v: whoever uses them fails when it starts; make both anew: kubeadm certs renew %s", err, c.Name))
+		}
+	}
+	return doubts
 }
 
 func authorityEnds(ctx context.Context, r change.Reader, n *node.Node) ([]expiration, error) {

@@ -69,8 +69,14 @@ func (p *program) renew(c *cobra.Command, o *certsOptions, name string) error {
 	return p.within(ctx, s, n, func(e *flow.Env) error {
 		e.Node = func(context.Context) (*node.Node, error) { return n, nil }
 		e.Keys = p.keysToRenew(ctx, s, n)
-		if err := s.run(ctx, e); err != nil || !s.whole() {
+		if err := s.run(ctx, e); err != nil {
 			return err
+		}
+		for _, doubt := range unpaired(ctx, s.world, n) {
+			s.say(flow.Warned, doubt)
+		}
+		if !s.whole() {
+			return nil
 		}
 		s.say(flow.Printed, restart)
 		return nil

@@ -3,6 +3,7 @@ package survey
 import (
 	"context"
 	"crypto/x509"
+	"fmt"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/node"
@@ -22,6 +23,30 @@ func Renewable(ctx context.Context, r change.Reader, p node.Paths, c pki.Renewab
 		return nil, problem.New("reading "+path, err, "put back a good copy of the file, or move it away and have a new one made by a phase of kubeadm init")
 	}
 	return cert, nil
+}
+
+// Paired is an error if the key beside a certificate is not the one that belongs to it: two files are never written at once, and a
+// renewal may be killed between them. What is in a kubeconfig is written as one.
+func Paired(ctx context.Context, r change.Reader, p node.Paths, c pki.Renewable) error {
+	if c.File != "" {
+		return nil
+	}
+	cert, err := Renewable(ctx, r, p, c)
+	if err != nil || cert == nil {
+		return err
+	}
+	text, err := Needed(ctx, r, p.Key(c.Base))
+	if err != nil {
+		return err
+	}
+	key, err := pki.ParseKey(text)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s holds no private key that can be used: %w", p.Key(c.Base), err)
+	case !pki.Owns(key, cert):
+		return fmt.Errorf("%s is not the key of %s", p.Key(c.Base), p.Cert(c.Base))
+	}
+	return nil
 }
 
 // RenewableFile is where the certificate is kept.

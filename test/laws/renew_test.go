@@ -86,7 +86,11 @@ func broken(t *testing.T, w *fake.World) (names []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !pki.Owns(key, cert) {
+		fits := pki.Owns(key, cert)
+		if told := survey.Paired(ctx, w, paths, c); fits != (told == nil) {
+			t.Errorf("of %s, whose key fits: %v, a user is told: %v", c.Name, fits, told)
+		}
+		if !fits {
 			names = append(names, c.Name)
 		}
 	}
