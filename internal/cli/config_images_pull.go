@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -55,7 +56,11 @@ func (p *program) pullImages(c *cobra.Command, o *initOptions) error {
 	text := p.text(false)
 	defer text.Close()
 	e := flow.New(flow.Env{World: real, Local: n.Local, Emit: func(e flow.Event) { text.Emit(pulled(e)) }})
-	if err := preflight.Pull(ctx, e.Named("config/images"), pulls, n.PullSerially); err != nil {
+	err = preflight.Pull(ctx, e.Named("config/images"), pulls, n.PullSerially)
+	if stopped := context.Cause(ctx); stopped != nil {
+		return fmt.Errorf("stopped while pulling images: %w", stopped)
+	}
+	if err != nil {
 		return problem.New("", err, "check the image names and the registry, or name another with --image-repository")
 	}
 	return nil

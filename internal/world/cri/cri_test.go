@@ -226,45 +226,6 @@ func TestRuntimesAreThoseThatAccept(t *testing.T) {
 	}
 }
 
-func TestPulling(t *testing.T) {
-	t.Parallel()
-	busy := status.Error(codes.Unavailable, "the registry is busy")
-	missing := status.Error(codes.NotFound, "no such image")
-	for name, c := range map[string]struct {
-		failures int64
-		err      error
-		tries    int64
-		ok       bool
-	}{
-		"at once":           {0, nil, 1, true},
-		"at the third try":  {2, busy, 3, true},
-		"five times is all": {99, busy, 5, false},
-		"what is not there": {99, missing, 1, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var tries atomic.Int64
-			s := &server{pull: func() error {
-				if tries.Add(1) <= c.failures {
-					return c.err
-				}
-				return nil
-			}}
-			pull := change.PullImage{Socket: start(t, s), Ref: "registry.example/pause:1"}
-			err := Runtimes{}.Do(t.Context(), pull)
-			if (err == nil) != c.ok || tries.Load() != c.tries {
-				t.Errorf("after %d tries: %v; want %d tries", tries.Load(), err, c.tries)
-			}
-			if err != nil && (!strings.Contains(err.Error(), status.Convert(c.err).Message()) || status.Code(err) != status.Code(c.err)) {
-				t.Errorf("got %v", err)
-			}
-			if there, err := (Runtimes{}).Image(t.Context(), pull.Socket, pull.Ref); err != nil || there != c.ok {
-				t.Errorf("then the image is there: %v, %v", there, err)
-			}
-		})
-	}
-}
-
 func TestRemovingContainers(t *testing.T) {
 	t.Parallel()
 	var now, most atomic.Int64

@@ -3,9 +3,11 @@ package cri
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"kubeadm/internal/change"
@@ -43,8 +45,21 @@ func pull(ctx context.Context, p change.PullImage) error {
 		_, err := c.PullImage(ctx, &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: p.Ref}})
 		return err
 	}, codes.NotFound, codes.InvalidArgument, codes.Canceled)
-	if err != nil {
-		return fmt.Errorf("pulling image %s: %w", p.Ref, plain(err))
+	if stopped := context.Cause(ctx); err != nil && stopped != nil {
+		return stopped
 	}
-	return nil
+	return unpulled(p.Ref, err)
+}
+
+// unpulled is why an image did not come, less what whoever asked for it knows.
+func unpulled(ref string, err error) error {
+	s, ok := status.FromError(err)
+	if err == nil || !ok {
+		return err
+	}
+	message := strings.TrimPrefix(s.Message(), fmt.Sprintf("failed to pull and unpack image %q: ", ref))
+	if s.Code() == codes.Canceled { // not by us
+		message = "the container runtime has broken it off, for no data came for a while: " + message
+	}
+	return plain(status.Error(s.Code(), message))
 }

@@ -100,7 +100,7 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 func (w *World) pullable(c change.Change) error {
 	p, ok := c.(change.PullImage)
 	if ok && slices.Contains(w.Unpullable, p.Ref) {
-		return fmt.Errorf("pulling image %s: not found", p.Ref)
+		return errors.New("not found")
 	}
 	return nil
 }

@@ -1,0 +1,86 @@
+package cri
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"kubeadm/internal/change"
+)
+
+func TestPulling(t *testing.T) {
+	t.Parallel()
+	busy := status.Error(codes.Unavailable, "the registry is busy")
+	missing := status.Error(codes.NotFound, "no such image")
+	for name, c := range map[string]struct {
+		failures int64
+		err      error
+		tries    int64
+		ok       bool
+	}{
+		"at once":           {0, nil, 1, true},
+		"at the third try":  {2, busy, 3, true},
+		"five times is all": {99, busy, 5, false},
+		"what is not there": {99, missing, 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var tries atomic.Int64
+			s := &server{pull: func() error {
+				if tries.Add(1) <= c.failures {
+					return c.err
+				}
+				return nil
+			}}
+			pull := change.PullImage{Socket: start(t, s), Ref: "registry.example/pause:1"}
+			err := Runtimes{}.Do(t.Context(), pull)
+			if (err == nil) != c.ok || tries.Load() != c.tries {
+				t.Errorf("after %d tries: %v; want %d tries", tries.Load(), err, c.tries)
+			}
+			if err != nil && (!strings.Contains(err.Error(), status.Convert(c.err).Message()) || status.Code(err) != status.Code(c.err)) {
+				t.Errorf("got %v", err)
+			}
+			if there, err := (Runtimes{}).Image(t.Context(), pull.Socket, pull.Ref); err != nil || there != c.ok {
+				t.Errorf("then the image is there: %v, %v", there, err)
+			}
+		})
+	}
+}
+
+// An image is named by who asked for it; what is told is the cause alone.
+func TestWhyAnImageDidNotCome(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		says error
+		want string
+	}{
+		{status.Error(codes.NotFound, `failed to pull and unpack image "registry.example/pause:1": failed to resolve image: not found`), "failed to resolve image: not found"},
+		{status.Error(codes.Canceled, "context canceled"), "no data came for a while: context canceled"},
+		{status.Error(codes.InvalidArgument, "no such name"), "no such name"},
+	} {
+		pull := change.PullImage{Socket: start(t, &server{pull: func() error { return c.says }}), Ref: "registry.example/pause:1"}
+		if err := (Runtimes{}).Do(t.Context(), pull); err == nil || !strings.HasSuffix(err.Error(), c.want) || status.Code(err) != status.Code(c.says) {
+			t.Errorf("of %v is told: %v", c.says, err)
+		}
+	}
+}
+
+func TestAPullThatIsBrokenOffSaysWhy(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancelCause(t.Context())
+	held := make(chan bool)
+	t.Cleanup(func() { close(held) })
+	s := &server{pull: func() error {
+		stop(errors.New("interrupted"))
+		<-held
+		return nil
+	}}
+	if err := (Runtimes{}).Do(ctx, change.PullImage{Socket: start(t, s), Ref: "registry.example/pause:1"}); err == nil || err.Error() != "interrupted" {
+		t.Errorf("it says: %v", err)
+	}
+}
