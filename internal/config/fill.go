@@ -34,10 +34,13 @@ func fillNode(r *v1beta4.NodeRegistrationOptions, facts Facts, common Common, ru
 
 // fillName finds the name under which the kubelet will register.
 func fillName(r *v1beta4.NodeRegistrationOptions, hostname, flag string, at *field.Path) field.ErrorList {
-	given := tidyName(first(flag, r.Name))
-	override, _ := node.LastArg(args(r.KubeletExtraArgs), "hostname-override")
-	r.Name = first(given, tidyName(override), tidyName(hostname))
-	if given != "" && override != "" && given != override {
+	given, taken := tidyName(first(flag, r.Name)), tidyName(hostname)
+	override, overrides := node.LastArg(args(r.KubeletExtraArgs), "hostname-override")
+	if overrides { // as the kubelet reads it
+		taken = first(tidyName(override), taken)
+	}
+	r.Name = first(given, taken)
+	if overrides && r.Name != taken {
 		return field.ErrorList{field.Invalid(at.Child("name"), given,
 			fmt.Sprintf("kubeletExtraArgs has hostname-override %q: a node has one name, leave one of the two out", override))}
 	}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -143,6 +144,12 @@ func TestHostnameOverrideNamesTheNode(t *testing.T) {
 	n, _, err := Init(fileOf(initHead+"nodeRegistration: {kubeletExtraArgs: [{name: hostname-override, value: other}]}\n"), NewInitFlags(), aMachine(t))
 	if err != nil || n.Name != "other" || n.Hostname != "vm1" {
 		t.Errorf("%v, %+v", err, n)
+	}
+	for name, override := range map[string]string{"other": " OTHER", "vm1": ""} { // as the kubelet reads it
+		registration := fmt.Sprintf("nodeRegistration: {name: %s, kubeletExtraArgs: [{name: hostname-override, value: %q}]}\n", name, override)
+		if n, _, err := Init(fileOf(initHead+registration), NewInitFlags(), aMachine(t)); err != nil || n.Name != name {
+			t.Errorf("%s: %v", registration, err)
+		}
 	}
 }
 

@@ -85,35 +85,26 @@ func introduction(n *node.Node) ([]byte, error) {
 	return config.Encode()
 }
 
-// registersAs is the name of the Node that this machine's kubelet makes.
-func registersAs(n *node.Node) string {
-	if set, ok := node.LastArg(n.KubeletArgs, "hostname-override"); ok {
-		return set
-	}
-	return n.Name
-}
-
 // nameIsFree refuses the name of a Node that somebody else's kubelet is using.
 func nameIsFree(ctx context.Context, e *flow.Env, n *node.Node) error {
-	name := registersAs(n)
-	u, err := discovery.Object(ctx, e, change.Ref{GVK: change.NodeKind, Name: name, As: change.Identity{Config: n.Bootstrap}})
+	u, err := discovery.Object(ctx, e, change.Ref{GVK: change.NodeKind, Name: n.Name, As: change.Identity{Config: n.Bootstrap}})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("looking whether the name %s is free: %w", name, err)
+		return fmt.Errorf("looking whether the name %s is free: %w", n.Name, err)
 	}
 	var other corev1.Node
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &other); err != nil {
-		return fmt.Errorf("reading Node %s: %w", name, err)
+		return fmt.Errorf("reading Node %s: %w", n.Name, err)
 	}
 	for _, c := range other.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
-			return problem.New("", fmt.Errorf("the cluster has a node %s already, and it is Ready", name),
+			return problem.New("", fmt.Errorf("the cluster has a node %s already, and it is Ready", n.Name),
 				"choose another name with --node-name",
-				"or remove that node first: kubectl delete node "+name)
+				"or remove that node first: kubectl delete node "+n.Name)
 		}
 	}
-	e.Say("the cluster has a node %s already, which is not Ready: this machine takes its place", name)
+	e.Say("the cluster has a node %s already, which is not Ready: this machine takes its place", n.Name)
 	return nil
 }

@@ -68,20 +68,19 @@ func sameCluster(ctx context.Context, e *flow.Env, n *node.Node, own []byte) err
 // rejoin goes on with the kubelet's own credential. A Node that was deleted meanwhile only
 // comes back when the kubelet starts, so a running kubelet is stopped first.
 func rejoin(ctx context.Context, e *flow.Env, n *node.Node) error {
-	name := registersAs(n)
 	as, err := atCluster(n)
 	if err != nil {
 		return err
 	}
-	_, err = discovery.Object(ctx, e, change.Ref{GVK: change.NodeKind, Name: name, As: as})
+	_, err = discovery.Object(ctx, e, change.Ref{GVK: change.NodeKind, Name: n.Name, As: as})
 	switch {
 	case apierrors.IsNotFound(err):
-		e.Say("the cluster has no node %s: the kubelet is to register it once more", name)
+		e.Say("the cluster has no node %s: the kubelet is to register it once more", n.Name)
 		if err := e.Do(ctx, change.SetService{Name: service}); err != nil {
 			return err
 		}
 	case err != nil:
-		return problem.New("asking the cluster for node "+name, err,
+		return problem.New("asking the cluster for node "+n.Name, err,
 			"if the kubelet's credential is no longer good: kubeadm reset, then give this command again")
 	}
 	return start(ctx, e, n)

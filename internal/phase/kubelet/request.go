@@ -69,7 +69,7 @@ func watch(ctx context.Context, e *flow.Env, n *node.Node) (*requests, error) {
 		return nil, err
 	}
 	return &requests{
-		as: change.Identity{Config: n.Bootstrap}, user: requestor(config), name: "system:node:" + registersAs(n),
+		as: change.Identity{Config: n.Bootstrap}, user: requestor(config), name: "system:node:" + n.Name,
 		next: e.World.Now().Add(approvedWithin), say: e.Say,
 	}, nil
 }
