@@ -25,7 +25,7 @@ e2e = KUBEADM_BUNDLE="$$bundle" KUBEADM_BUNDLE_OLDER="$$older" KUBEADM=$(CURDIR)
 
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help build cluster cluster-down shell check test parity e2e e2e-full bench lint unit laws scripts broken deps golden
+.PHONY: help build cluster cluster-down shell check test parity e2e e2e-full bench lint unit laws scripts broken deps shells golden
 
 help: ## list all of this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,7 +44,7 @@ shell: ## open a shell on a node of that cluster: make shell NODE=worker1
 
 check: lint unit laws scripts broken ## what to run before a commit: no root, no nodes, under a minute
 
-test: lint deps ## everything that must hold, on real nodes too
+test: lint deps shells ## everything that must hold, on real nodes too
 	@$(bundle) && echo "go test ./..." && KUBEADM_BUNDLE="$$bundle" KUBEADM_PEER="$$bundle/bin/kubeadm-upstream" go test -timeout 1h ./...
 	go -C components test -timeout 1h ./...
 	@$(MAKE) --no-print-directory parity
@@ -86,6 +86,12 @@ deps: ## compare the modules linked into kubeadm with tools/linked.txt
 	@mkdir -p bin && go list -deps -f '{{with .Module}}{{.Path}}{{end}}' ./cmd/kubeadm | LC_ALL=C sort -u | grep -v '^kubeadm$$' >bin/linked
 	@grep -v '^#' tools/linked.txt | diff bin/linked - || { \
 		echo "tools/linked.txt must list what is linked into kubeadm: < is linked in, > is listed"; exit 1; }
+
+shells: ## install the shells whose completion is tested, where they are missing
+	@missing=; for s in fish zsh; do command -v $$s >/dev/null || missing="$$missing $$s"; done; test -z "$$missing" || { \
+		echo "installing by apt:$$missing"; export DEBIAN_FRONTEND=noninteractive; \
+		apt-get -qq install -y --no-install-recommends $$missing >/dev/null || { \
+			apt-get -qq update && apt-get -qq install -y --no-install-recommends $$missing >/dev/null; }; }
 
 golden: ## capture anew what upstream's kubeadm makes of the test configurations
 	@$(bundle) && go test -c -o bin/manifest.test ./internal/manifest && cd internal/manifest && \

@@ -26,6 +26,11 @@ type station struct {
 
 func newStation(t *testing.T) *station {
 	t.Helper()
+	return inOrder()
+}
+
+// inOrder is a machine that lacks nothing.
+func inOrder() *station {
 	s := &station{world: fake.New(), journal: &journal.Memory{}, env: map[string]string{}}
 	s.world.Paths["kubelet"] = "/usr/bin/kubelet"
 	s.Host = Host{
