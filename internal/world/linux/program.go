@@ -50,7 +50,7 @@ func output(ctx context.Context, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	cmd.Stdout, cmd.Stderr = &out, &complaint
-	cmd.WaitDelay = time.Second // a child that keeps the pipes open must not hold us
+	cmd.WaitDelay = 5 * time.Second // a child that keeps the pipes open must not hold us, but a busy machine may take a while to read them
 	err := cmd.Run()
 	if err == nil {
 		return out.String(), nil
