@@ -17,7 +17,8 @@ import (
 )
 
 // writeFile replaces the file as a whole: it is written beside the old one, synced and renamed.
-// A symbolic link stays and its target is replaced; an existing file keeps its mode and owner.
+// A symbolic link stays and its target is replaced; an existing file keeps its mode, its owner and
+// what else says who may do what with it.
 func writeFile(c change.WriteFile) error {
 	path, err := target(c.Path)
 	if err != nil {
@@ -62,6 +63,9 @@ func replace(path string, c change.WriteFile) error {
 	}
 	defer f.Cleanup()
 	if err := keepOwner(f.File, old); err != nil {
+		return err
+	}
+	if err := keepAccess(f.File, path); err != nil {
 		return err
 	}
 	if _, err := f.Write(c.Data); err != nil {
