@@ -13,4 +13,5 @@ compadd() {
 }
 finish() { print "that is all" >>$offers }
 comppostfuncs=(finish)
-print ready >$offers
+zle-line-init() { print ready >>$offers }
+zle -N zle-line-init
