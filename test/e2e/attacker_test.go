@@ -64,7 +64,7 @@ func impose(t *testing.T, n *nodes.Node, plan attacker.Plan) *impostor {
 	}
 	i := &impostor{process: process}
 	t.Cleanup(func() { i.stop(t) })
-	await(t, "the attacker at "+plan.Listen, time.Minute, func() error {
+	await(t, "the attacker at "+plan.Listen, patience, func() error {
 		c, err := n.Cluster().Dial(t.Context(), "tcp", plan.Listen)
 		if err == nil {
 			err = c.Close()

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -24,10 +23,6 @@ type failure struct {
 	command     []string // in place of the usual one
 	want        []string // all in what the command says
 }
-
-// restless is what changes without anybody's doing: systemd starts a kubelet without a configuration every ten seconds,
-// and containerd listens at another port each time it starts.
-var restless = regexp.MustCompile(`units: kubelet\.service$|ports: tcp 127\.0\.0\.1:\d{5}$`)
 
 // fails brings about the cause, checks that the command ends with one error that names it, mends the cause, and checks
 // that the machine is as it was.
@@ -47,11 +42,7 @@ func (f failure) fails(t *testing.T, n *nodes.Node, configFile string, command [
 	result := refused(t, n, f.want, command...)
 	shell(t, n, f.mend)
 	write(t, n, configFile, string(good))
-	for _, line := range before.Diff(fingerprint(t, n)) {
-		if !restless.MatchString(line) {
-			t.Errorf("the machine is not as it was: %s", line)
-		}
-	}
+	unchanged(t, n, before)
 	t.Logf("%s: %s", result.Duration.Round(time.Millisecond), strings.Join(tail(result.Stderr, 4), "\n"))
 }
 
@@ -94,7 +85,7 @@ func explained(t *testing.T, result nodes.Result, words []string) {
 // squatter is a script that lets somebody else listen at a port, and ends when he does.
 func squatter(port string) string {
 	return "systemd-run --quiet --unit=squatter socat TCP-LISTEN:" + port + ",reuseaddr,fork PIPE; " +
-		"until ss --no-header --listening --tcp --numeric 'sport = :" + port + "' | grep -q .; do sleep 0.05; done"
+		"timeout 300 sh -c \"until ss --no-header --listening --tcp --numeric 'sport = :" + port + "' | grep .; do sleep 0.05; done\""
 }
 
 const goodFile = "/etc/kubeadm.yaml"
@@ -115,8 +106,9 @@ func TestS072_InitNamesWhatIsWrong(t *testing.T) {
 			want: []string{"container runtime", "containerd.sock", "systemctl"}},
 		{name: "port in use", cause: squatter("6443"),
 			mend: "systemctl stop squatter", want: []string{"6443", "socat"}},
-		{name: "missing image", cause: "ctr -n k8s.io images tag registry.k8s.io/coredns/coredns:v1.14.6 kept; ctr -n k8s.io images rm --sync registry.k8s.io/coredns/coredns:v1.14.6",
-			mend: "ctr -n k8s.io images tag kept registry.k8s.io/coredns/coredns:v1.14.6; ctr -n k8s.io images rm kept", want: []string{"registry.k8s.io/coredns/coredns:v1.14.6"}},
+		// Its list of images containerd makes when it starts, and keeps up to date a moment later.
+		{name: "missing image", cause: "ctr -n k8s.io images tag registry.k8s.io/coredns/coredns:v1.14.6 kept; ctr -n k8s.io images rm --sync registry.k8s.io/coredns/coredns:v1.14.6; systemctl restart containerd",
+			mend: "ctr -n k8s.io images tag kept registry.k8s.io/coredns/coredns:v1.14.6; ctr -n k8s.io images rm kept; systemctl restart containerd", want: []string{"registry.k8s.io/coredns/coredns:v1.14.6"}},
 		{name: "unparsable configuration", config: "apiVersion: kubeadm.k8s.io/v1beta4\nkind: [", want: []string{goodFile, "line 2"}},
 		{name: "unknown field", config: strings.Replace(good, "kubernetesVersion:", "kubernetesVerison:", 1), want: []string{goodFile, "kubernetesVerison"}},
 		{name: "impossible address", config: strings.Replace(good, n.Address(), "10.77.0.1234", 1), want: []string{"10.77.0.1234", "advertiseAddress"}},
@@ -133,9 +125,10 @@ func TestS072_InitNamesWhatIsWrong(t *testing.T) {
 // TestS170_InitSurvivesAFullDisk gives /etc/kubernetes, and then etcd, too little room.
 func TestS170_InitSurvivesAFullDisk(t *testing.T) {
 	n := add(t, newCluster(t), "cp1")
-	write(t, n, goodFile, nodes.InitConfig(nodes.Config{
-		Address: n.Address(), Init: "timeouts: {controlPlaneComponentHealthCheck: 20s}",
-	}))
+	good := nodes.Config{Address: n.Address()}
+	hurried := good
+	hurried.Init = "timeouts: {controlPlaneComponentHealthCheck: 1m}"
+	write(t, n, goodFile, nodes.InitConfig(hurried))
 	command := []string{ours, "init", "--config", goodFile}
 	shell(t, n, `mount -t tmpfs -o size=64k tmpfs /etc/kubernetes
 		mkdir -p -m 700 /var/lib/etcd; mount -t tmpfs -o size=1m,mode=700 tmpfs /var/lib/etcd`)
@@ -144,8 +137,10 @@ func TestS170_InitSurvivesAFullDisk(t *testing.T) {
 		t.Errorf("half-written files:\n%s", halves)
 	}
 	shell(t, n, "mount -o remount,size=10m /etc/kubernetes")
-	refused(t, n, []string{"etcd"}, command...)
+	result := refused(t, n, []string{"etcd"}, command...)
+	t.Log(strings.Join(tail(result.Stderr, 5), "\n"))
 	shell(t, n, "mount -o remount,size=500m /var/lib/etcd")
+	write(t, n, goodFile, nodes.InitConfig(good))
 	run(t, n, command...)
 	marked(t, n)
 }
@@ -169,11 +164,12 @@ func TestS164_InterruptedInitGoesOn(t *testing.T) {
 // TestS167_ABadFlagOfTheAPIServerIsNamed gives the API server a flag it has not.
 func TestS167_ABadFlagOfTheAPIServerIsNamed(t *testing.T) {
 	n := add(t, newCluster(t), "cp1")
-	bad := nodes.Config{Address: n.Address(), Cluster: "apiServer:\n  extraArgs:\n  - name: no-such-flag\n    value: x"}
+	// A command that waits for so long has not understood.
+	bad := nodes.Config{Address: n.Address(), Cluster: "apiServer:\n  extraArgs:\n  - name: no-such-flag\n    value: x",
+		Init: "timeouts: {controlPlaneComponentHealthCheck: 20m}"}
 	write(t, n, goodFile, nodes.InitConfig(bad))
 	command := []string{ours, "init", "--config", goodFile}
-	// The time allowed for the control plane is four minutes: a command that waited for it has not understood.
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	result, err := n.Run(ctx, command...)
 	if result.Code != 1 {
@@ -188,7 +184,7 @@ func TestS167_ABadFlagOfTheAPIServerIsNamed(t *testing.T) {
 
 const joinFile = "/etc/join.yaml"
 
-// joinConfig is a configuration for joining the shared cluster that gives up finding it soon.
+// joinConfig is a configuration for joining the shared cluster.
 func joinConfig(server, token, pin string) string {
 	return fmt.Sprintf(`apiVersion: kubeadm.k8s.io/v1beta4
 kind: JoinConfiguration
@@ -199,8 +195,6 @@ discovery:
     caCertHashes: [%q]
 nodeRegistration:
   ignorePreflightErrors: [%s]
-timeouts:
-  discovery: 3s
 `, server, token, pin, nodes.IgnoredPreflight)
 }
 
@@ -215,15 +209,17 @@ func TestS072_JoinNamesWhatIsWrong(t *testing.T) {
 	t.Cleanup(func() { expel(t, s, n) })
 	write(t, n, joinFile, joinConfig(server, token, pin))
 	command := []string{ours, "join", "--config", joinFile}
+	// Nobody is there, and five minutes later nobody will be.
+	nobody := func(server string) string { return joinConfig(server, token, pin) + "timeouts: {discovery: 3s}\n" }
 	for _, f := range []failure{
 		{name: "unknown token", config: joinConfig(server, "zzzzzz."+secret, pin), want: []string{"zzzzzz", "token"}},
 		{name: "wrong secret of the token", config: joinConfig(server, id+"."+strings.Repeat("z", 16), pin), want: []string{id}},
 		{name: "wrong pin", config: joinConfig(server, token, wrongPin), want: []string{"--discovery-token-ca-cert-hash", pin}},
 		{name: "malformed token", config: joinConfig(server, "nonsense", pin), want: []string{"token", joinFile}},
-		{name: "unreachable API server", config: joinConfig("10.77.0.99:6443", token, pin), want: []string{"10.77.0.99:6443"}},
-		{name: "nobody at the port", config: joinConfig(s.worker.Address()+":6443", token, pin), want: []string{s.worker.Address() + ":6443"}},
+		{name: "unreachable API server", config: nobody("10.77.0.99:6443"), want: []string{"10.77.0.99:6443"}},
+		{name: "nobody at the port", config: nobody(s.worker.Address() + ":6443"), want: []string{s.worker.Address() + ":6443"}},
 		{name: "port in use", cause: "systemctl stop kubelet; " + squatter("10250"),
-			mend: "systemctl stop squatter", want: []string{"10250", "socat"}},
+			mend: "systemctl stop squatter; systemctl start kubelet", want: []string{"10250", "socat"}},
 		{name: "container runtime stopped", cause: "systemctl stop containerd", mend: "systemctl start containerd",
 			want: []string{"container runtime", "containerd.sock"}},
 	} {

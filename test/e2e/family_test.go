@@ -5,12 +5,12 @@ package e2e
 import (
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -83,29 +83,42 @@ func (s *site) invite(t *testing.T) {
 
 // testAddresses checks that each node has an address and a range for Pods of each family, in order.
 func testAddresses(t *testing.T, s *site) {
-	for _, item := range get[corev1.NodeList](t, s.cp, "nodes").Items {
-		var own []string
-		for _, a := range item.Status.Addresses {
-			if a.Type == corev1.NodeInternalIP {
-				own = append(own, a.Address)
+	// They come from the kubelet and the controller manager, one after the other.
+	await(t, "addresses of all nodes", patience, func() (err error) {
+		for _, item := range get[corev1.NodeList](t, s.cp, "nodes").Items {
+			err = errors.Join(err, addressed(item, s.Node(item.Name).Addresses()))
+		}
+		return err
+	})
+	// CoreDNS serves as soon as one of its Pods does.
+	await(t, "addresses of CoreDNS", patience, func() (err error) {
+		for _, pod := range get[corev1.PodList](t, s.cp, "--namespace=kube-system", "pods", "--selector=k8s-app=kube-dns").Items {
+			if len(pod.Status.PodIPs) != len(s.cp.Addresses()) {
+				err = errors.Join(err, fmt.Errorf("pod %s has %v", pod.Name, pod.Status.PodIPs))
 			}
 		}
-		want := s.Node(item.Name).Addresses()
-		if !slices.Equal(own, want) || len(item.Spec.PodCIDRs) != len(want) {
-			t.Fatalf("%s has the addresses %q, want %q, and for its Pods %q", item.Name, own, want, item.Spec.PodCIDRs)
-		}
-		for i, text := range item.Spec.PodCIDRs {
-			share, err := netip.ParsePrefix(text)
-			if err != nil || share.Addr().Is4() != netip.MustParseAddr(want[i]).Is4() || share.Bits() != 24 && share.Bits() != 64 {
-				t.Errorf("%s has %q for its Pods, %v", item.Name, item.Spec.PodCIDRs, err)
-			}
-		}
-	}
-	for _, pod := range get[corev1.PodList](t, s.cp, "--namespace=kube-system", "pods", "--selector=k8s-app=kube-dns").Items {
-		if len(pod.Status.PodIPs) != len(s.cp.Addresses()) {
-			t.Errorf("Pod %s has the addresses %v", pod.Name, pod.Status.PodIPs)
+		return err
+	})
+}
+
+// addressed is an error unless a node has these addresses, and a range for Pods beside each.
+func addressed(n corev1.Node, want []string) error {
+	var own []string
+	for _, a := range n.Status.Addresses {
+		if a.Type == corev1.NodeInternalIP {
+			own = append(own, a.Address)
 		}
 	}
+	if !slices.Equal(own, want) || len(n.Spec.PodCIDRs) != len(want) {
+		return fmt.Errorf("%s has %q, want %q, and for its Pods %q", n.Name, own, want, n.Spec.PodCIDRs)
+	}
+	for i, text := range n.Spec.PodCIDRs {
+		share, err := netip.ParsePrefix(text)
+		if err != nil || share.Addr().Is4() != netip.MustParseAddr(want[i]).Is4() || share.Bits() != 24 && share.Bits() != 64 {
+			return fmt.Errorf("%s has %q for its Pods, %w", n.Name, n.Spec.PodCIDRs, err)
+		}
+	}
+	return nil
 }
 
 // testNamesOfTheAPIServer looks for the addresses in its certificate: its Service's, which is of the first family, and its own.
@@ -144,7 +157,7 @@ func testRanges(t *testing.T, s *site, families nodes.Families) {
 		}
 	}
 	// A node is Ready before the Pods on it are.
-	await(t, "kube-proxy to be ready on both nodes", 2*time.Minute, func() error {
+	await(t, "kube-proxy to be ready on both nodes", patience, func() error {
 		d := get[appsv1.DaemonSet](t, s.cp, "--namespace=kube-system", "daemonset", "kube-proxy")
 		if d.Status.NumberReady != 2 {
 			return fmt.Errorf("it is on %d", d.Status.NumberReady)
@@ -156,7 +169,5 @@ func testRanges(t *testing.T, s *site, families nodes.Families) {
 // joinFileOf writes a join command, as init printed it, as a configuration file with further fields of nodeRegistration.
 func joinFileOf(t *testing.T, command []string, registration string) string {
 	t.Helper()
-	file := joinConfig(command[2], flagOf(t, command, "--token"), flagOf(t, command, "--discovery-token-ca-cert-hash"))
-	patient, _, _ := strings.Cut(file, "timeouts:\n")
-	return patient + registration
+	return joinConfig(command[2], flagOf(t, command, "--token"), flagOf(t, command, "--discovery-token-ca-cert-hash")) + registration
 }

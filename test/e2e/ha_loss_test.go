@@ -3,8 +3,11 @@
 package e2e
 
 import (
+	"cmp"
 	"crypto/tls"
+	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,43 +16,61 @@ import (
 )
 
 // tooLong is for how long three control planes may give no answer when one of them goes. It takes a few seconds on a machine
-// that is not busy.
-const tooLong = 30 * time.Second
+// that is not busy; without two of them that go on it takes for ever.
+const tooLong = time.Minute
 
 // ask asks the API server through the load balancer ten times a second, with a connection of its own each time, until stop
-// is called, which tells for how long it got no answer and how often it asked.
-func ask(t *testing.T, s *trio) (stop func() (longest time.Duration, asked int)) {
+// is called and one more answer has come. Then stop checks that there was never too long none.
+func ask(t *testing.T, s *trio) (stop func()) {
 	t.Helper()
-	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
+	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
 		DisableKeepAlives: true,
 		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, // Only whether somebody answers is asked.
 		DialContext:       s.Dial,
 	}}
+	answered := func() error {
+		response, err := client.Get("https://" + s.balancer.Endpoint() + "/readyz")
+		if err != nil {
+			return err
+		}
+		response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			err = errors.New(response.Status)
+		}
+		return err
+	}
 	var longest time.Duration
+	var failed error
 	asked, over, done := 0, make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		for last := time.Now(); ; {
-			response, err := client.Get("https://" + s.balancer.Endpoint() + "/readyz")
-			if err == nil {
-				response.Body.Close()
-			}
-			asked++
-			longest = max(longest, time.Since(last))
-			if err == nil && response.StatusCode == http.StatusOK {
-				last = time.Now()
-			}
+		for last, ending := time.Now(), false; longest <= tooLong && t.Context().Err() == nil; time.Sleep(100 * time.Millisecond) {
 			select {
 			case <-over:
+				ending = true // What is asked from now on was asked after all that the test has done.
+			default:
+			}
+			err := answered()
+			asked++
+			longest = max(longest, time.Since(last))
+			switch {
+			case err != nil:
+				failed = err
+			case ending:
 				return
-			case <-time.After(100 * time.Millisecond):
+			default:
+				last = time.Now()
 			}
 		}
 	}()
-	return func() (time.Duration, int) {
+	return func() {
+		t.Helper()
 		close(over)
 		<-done
-		return longest, asked
+		t.Logf("of %d questions to the API none was answered for %s at worst, the last time for: %v", asked, longest.Round(10*time.Millisecond), failed)
+		if longest > tooLong {
+			t.Errorf("for more than %s the API gave no answer", tooLong)
+		}
 	}
 }
 
@@ -63,29 +84,28 @@ func TestS090_TheAPIOutlivesAControlPlane(t *testing.T) {
 	if err := lost.Kill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "a new leader", time.Minute, func() error {
+	await(t, "a new leader", patience, func() error {
 		_, err := s.cp.Kubectl(t.Context(), "create", "configmap", "written-by-two")
+		if err != nil && strings.Contains(err.Error(), "already exists") {
+			return nil // Only the answer was lost.
+		}
 		return err
 	})
 	n := add(t, s.Cluster, "newcomer")
 	run(t, n, joinCommand(ours, &s.site)...)
 	awaitMember(t, &s.site, n)
-	longest, asked := stop()
-	t.Logf("of %d questions to the API none was answered for %s at worst", asked, longest.Round(10*time.Millisecond))
-	if longest > tooLong || asked < 5 {
-		t.Errorf("of %d questions to the API none was answered for %s", asked, longest)
-	}
+	stop()
 	bury(t, s, n)
 	if err := lost.Boot(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	vote(t, s.planes...)
-	kubectl(t, s.cp, "wait", "--for=condition=Ready", "--timeout=180s", "node/"+lost.Name())
-	await(t, "the API server of "+lost.Name(), time.Minute, func() error {
+	awaitReady(t, &s.site, lost)
+	await(t, "the API server of "+lost.Name(), patience, func() error {
 		_, err := lost.Kubectl(t.Context(), "--server=https://"+lost.Address()+":6443", "get", "configmap", "written-by-two")
 		return err
 	})
-	kubectl(t, s.cp, "delete", "configmap", "written-by-two")
+	kubectl(t, s.cp, "delete", "--ignore-not-found", "configmap", "written-by-two")
 }
 
 // TestS175_ADeadControlPlaneIsReplaced puts a new machine in the place of one that was never reset, with its name and its
@@ -126,10 +146,7 @@ func lose(t *testing.T, s *trio) *nodes.Node {
 	dead := s.planes[len(s.planes)-1]
 	bury(t, s, dead)
 	seat(t, s, s.planes[:len(s.planes)-1]...)
-	await(t, "etcd without "+dead.Name(), time.Minute, func() error {
-		_, err := s.cp.Run(t.Context(), asEtcd("endpoint", "health")...)
-		return err
-	})
+	quorum(t, s.cp)
 	return dead
 }
 
@@ -198,7 +215,7 @@ func TestS176_WithoutAQuorumNothingIsReplaced(t *testing.T) {
 	}
 	n := add(t, s.Cluster, "cp3")
 	config := joinConfig(s.balancer.Endpoint(), flagOf(t, s.command, "--token"), flagOf(t, s.command, "--discovery-token-ca-cert-hash"))
-	write(t, n, joinFile, strings.Replace(config, "discovery: 3s", "discovery: 20s", 1)+"  kubernetesAPICall: 20s\n  etcdAPICall: 20s\n"+
+	write(t, n, joinFile, config+"timeouts: {discovery: 1m, kubernetesAPICall: 1m, etcdAPICall: 1m}\n"+
 		"controlPlane:\n  certificateKey: "+flagOf(t, s.invitation, "--certificate-key")+"\n")
 	for _, more := range []string{"-v=0", "--replace-member=cp2"} {
 		result := refused(t, n, []string{s.balancer.Endpoint(), "etcd has lost its quorum", "more than half"}, ours, "join", "--config", joinFile, more)
@@ -211,10 +228,7 @@ func TestS176_WithoutAQuorumNothingIsReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	vote(t, s.planes...)
-	await(t, "the API", time.Minute, func() error {
-		_, err := s.cp.Kubectl(t.Context(), "get", "--raw", "/readyz")
-		return err
-	})
+	awaitAPI(t, s.cp, "")
 	run(t, n, planeCommand(ours, s)...)
 	admit(t, s, n)
 }
@@ -226,7 +240,14 @@ func TestS086_ALearnerThatIsNeverReached(t *testing.T) {
 		t.Skip("takes a minute: make e2e-full")
 	}
 	s := high(t)
-	etcdctl(t, s.cp, "member", "add", "lost", "--learner", "--peer-urls=https://10.77.0.249:2380")
+	// Etcd takes nobody while its members have not been in touch for some seconds.
+	await(t, "etcd to take a learner", patience, func() error {
+		_, err := s.cp.Run(t.Context(), asEtcd("member", "add", "lost", "--learner", "--peer-urls=https://10.77.0.249:2380")...)
+		if slices.Contains(seats(t, s.cp), " learns at https://10.77.0.249:2380") {
+			return nil
+		}
+		return cmp.Or(err, errors.New("it is no member"))
+	})
 	n := add(t, s.Cluster, "after-learner")
 	result := refused(t, n, []string{"10.77.0.249", "--replace-member="}, planeCommand(ours, s)...)
 	t.Logf("%s: %s", result.Duration.Round(time.Millisecond), strings.Join(tail(result.Stderr, 6), "\n"))

@@ -203,10 +203,16 @@ type member struct {
 	IsLearner bool
 }
 
-// etcdctl asks etcd through the member of a control plane.
+// etcdctl asks etcd through the member of a control plane. While etcd chooses a leader it has no answer.
 func etcdctl(t *testing.T, cp *nodes.Node, args ...string) string {
 	t.Helper()
-	return run(t, cp, asEtcd(args...)...)
+	var said string
+	await(t, "an answer to etcdctl "+strings.Join(args, " "), patience, func() error {
+		result, err := cp.Run(t.Context(), asEtcd(args...)...)
+		said = strings.TrimSpace(result.Stdout)
+		return err
+	})
+	return said
 }
 
 func asEtcd(args ...string) []string {
@@ -267,24 +273,47 @@ func lead(t *testing.T, s *trio, n *nodes.Node) {
 // is a member, not even without a vote.
 func vote(t *testing.T, all ...*nodes.Node) {
 	t.Helper()
-	var want, got []string
+	var want []string
 	for _, n := range all {
 		want = append(want, n.Name()+" votes at https://"+n.Address()+":2380")
 	}
-	for _, m := range membersOf(t, all[0]) {
+	slices.Sort(want)
+	// A member tells the others its name by itself.
+	await(t, "the members of etcd", patience, func() error {
+		if got := seats(t, all[0]); !slices.Equal(got, want) {
+			return fmt.Errorf("they are%s\nbut should be%s", lines("%s", got), lines("%s", want))
+		}
+		return nil
+	})
+	await(t, "all members of etcd to be well", patience, func() error {
+		_, err := all[0].Run(t.Context(), asEtcd("endpoint", "health", "--cluster")...)
+		return err
+	})
+}
+
+// seats says who the members of etcd are, and whether they have a vote.
+func seats(t *testing.T, cp *nodes.Node) []string {
+	t.Helper()
+	var all []string
+	for _, m := range membersOf(t, cp) {
 		does := " votes at "
 		if m.IsLearner {
 			does = " learns at "
 		}
-		got = append(got, m.Name+does+strings.Join(m.PeerURLs, ","))
+		all = append(all, m.Name+does+strings.Join(m.PeerURLs, ","))
 	}
-	slices.Sort(want)
-	slices.Sort(got)
-	if !slices.Equal(got, want) {
-		t.Fatalf("etcd's members are%s\nbut should be%s", lines("%s", got), lines("%s", want))
-	}
-	await(t, "all members of etcd to be well", patience, func() error {
-		_, err := all[0].Run(t.Context(), asEtcd("endpoint", "health", "--cluster")...)
+	slices.Sort(all)
+	return all
+}
+
+// awaitAPI waits until a control plane's own API server is ready, or says so of a part of it.
+func awaitAPI(t *testing.T, cp *nodes.Node, part string) {
+	t.Helper()
+	await(t, "the API server of "+cp.Name(), patience, func() error {
+		result, err := cp.Kubectl(t.Context(), "--server=https://"+cp.Address()+":6443", "get", "--raw", "/readyz"+part)
+		if said := strings.TrimSpace(result.Stdout); err == nil && said != "ok" {
+			err = fmt.Errorf("it says %q", said)
+		}
 		return err
 	})
 }
@@ -310,10 +339,11 @@ func seat(t *testing.T, s *trio, planes ...*nodes.Node) {
 // bury removes what the API knows of a node and throws the machine away.
 func bury(t *testing.T, s *trio, n *nodes.Node) {
 	t.Helper()
-	kubectl(t, s.cp, "delete", "node", "--ignore-not-found", strings.ToLower(n.Name()))
 	if err := s.Scrap(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
+	// A kubelet that still ran might register after this.
+	kubectl(t, s.cp, "delete", "node", "--ignore-not-found", strings.ToLower(n.Name()))
 }
 
 // admit makes a node one of the cluster's control planes in the eyes of all that follows, and checks it.

@@ -208,23 +208,46 @@ func expel(t *testing.T, s *site, n *nodes.Node) {
 	}
 	// The test's own context may be over.
 	ctx := context.WithoutCancel(t.Context())
-	if _, err := s.cp.Kubectl(ctx, "delete", "node", "--ignore-not-found", strings.ToLower(n.Name())); err != nil {
-		t.Error(err)
-	}
 	if err := n.Kill(ctx); err != nil {
 		t.Error(err)
 	}
+	// A kubelet that still ran might register after this.
+	await(t, "the end of node "+n.Name(), patience, func() error {
+		_, err := s.cp.Kubectl(ctx, "delete", "node", "--ignore-not-found", strings.ToLower(n.Name()))
+		return err
+	})
 }
 
 // awaitMember waits until the node is Ready, with the Pod network it needs for that.
 func awaitMember(t *testing.T, s *site, n *nodes.Node) {
 	t.Helper()
-	name := "node/" + strings.ToLower(n.Name())
-	kubectl(t, s.cp, "wait", "--for=create", "--timeout=120s", name)
+	awaitRegistered(t, s, n)
 	if err := s.PodNetwork(t.Context(), s.cp); err != nil {
 		t.Fatal(err)
 	}
-	kubectl(t, s.cp, "wait", "--for=condition=Ready", "--timeout=180s", name)
+	awaitReady(t, s, n)
+}
+
+// awaitRegistered waits until the API knows of a node: a join ends before its kubelet registers.
+func awaitRegistered(t *testing.T, s *site, n *nodes.Node) {
+	t.Helper()
+	await(t, n.Name()+" to register", patience, func() error {
+		_, err := s.cp.Kubectl(t.Context(), "get", "node", strings.ToLower(n.Name()))
+		return err
+	})
+}
+
+// awaitReady waits until a node is Ready.
+func awaitReady(t *testing.T, s *site, n *nodes.Node) {
+	t.Helper()
+	await(t, n.Name()+" to be Ready", patience, func() error {
+		const condition = `--output=jsonpath={range .status.conditions[?(@.type=="Ready")]}{.status}: {.message}{end}`
+		result, err := s.cp.Kubectl(t.Context(), "get", "node", strings.ToLower(n.Name()), condition)
+		if err == nil && !strings.HasPrefix(result.Stdout, "True:") {
+			err = fmt.Errorf("it says %q", result.Stdout)
+		}
+		return err
+	})
 }
 
 func lines(format string, list []string) string {

@@ -40,8 +40,7 @@ func TestS005_FilesOfEveryVersionOfTheAPI(t *testing.T) {
 	if s.command, _, err = nodes.JoinCommands(initial.Stdout); err != nil {
 		t.Fatal(err)
 	}
-	file := strings.Replace(joinConfig(s.command[2], flagOf(t, s.command, "--token"), flagOf(t, s.command, "--discovery-token-ca-cert-hash")),
-		"timeouts:\n  discovery: 3s\n", "", 1)
+	file := joinConfig(s.command[2], flagOf(t, s.command, "--token"), flagOf(t, s.command, "--discovery-token-ca-cert-hash"))
 	joinByOld(t, s.worker, file)
 	joinByNext(t, next, file)
 	if err := settle(t.Context(), s.cp, 3); err != nil {
