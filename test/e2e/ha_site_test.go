@@ -53,6 +53,7 @@ func high(t *testing.T) *trio {
 			t.Error(err)
 		}
 	})
+	lab.high.lend(t, flagOf(t, lab.high.invitation, "--certificate-key"))
 	return lab.high
 }
 
@@ -121,6 +122,7 @@ func (s *trio) start(ctx context.Context, config nodes.Config) (err error) {
 	if err := s.cp.WriteFile(goodFile, []byte(nodes.InitConfig(config)), 0o600); err != nil {
 		return err
 	}
+	s.lent = time.Now()
 	init := []string{cmp.Or(s.by, ours), "init", "--config", goodFile, "--upload-certs", "-v=1"}
 	if s.initial, err = s.cp.Run(ctx, init...); err != nil {
 		return err

@@ -84,5 +84,6 @@ func home(t *testing.T) *site {
 	if lab.home.err != nil {
 		t.Fatal("the shared cluster did not come up:", lab.home.err)
 	}
+	lab.home.lend(t, keyOf(t, lab.home.initial.Stdout))
 	return lab.home
 }

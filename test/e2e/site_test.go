@@ -29,6 +29,7 @@ type site struct {
 	initial    nodes.Result // of init -v=1
 	joined     nodes.Result // of the worker's join -v=1
 	command    []string     // for workers to join, as init printed it
+	lent       time.Time    // when the certificates were lent last
 	err        error
 }
 
@@ -78,6 +79,7 @@ func (s *site) add(ctx context.Context) error {
 
 // form makes a control plane that lends its certificates, and a worker, and waits until both are Ready.
 func (s *site) form(ctx context.Context) (err error) {
+	s.lent = time.Now()
 	s.initial, err = s.cp.Init(ctx, nodes.InitConfig(nodes.Config{Address: s.cp.Address()}), io.Discard, "--upload-certs", "-v=1")
 	if err != nil {
 		return err
@@ -104,6 +106,17 @@ func settle(ctx context.Context, cp *nodes.Node, count int) error {
 		return err
 	}
 	return cp.AwaitDNS(ctx)
+}
+
+// lend lends the certificates under the same key once more before the two hours are over for which they are lent, if that is soon:
+// a cluster that tests share may live longer.
+func (s *site) lend(t *testing.T, key string) {
+	t.Helper()
+	if time.Since(s.lent) < time.Hour {
+		return
+	}
+	s.lent = time.Now()
+	run(t, s.cp, ours, "token", "create", "--ttl=10m", "--print-join-command", "--upload-certs", "--certificate-key", key)
 }
 
 // run runs a command that must succeed and returns what it wrote to its standard output.
