@@ -21,11 +21,22 @@ var (
 	waitLine  = regexp.MustCompile(`^\[[a-z-]+\] waiting for (.+)`)
 	tokenName = regexp.MustCompile(`bootstrap-token-[a-z0-9]{6}|token [a-z0-9]{6}\b`)
 	endpoint  = regexp.MustCompile(`[0-9.]+:6443`)
+
+	// hasty are waits that a run makes only where it had no answer at once, which is a matter of moments.
+	hasty = regexp.MustCompile(`^wait for (the cluster to answer|etcd to tell who its members are|kube-apiserver at https://endpoint)$`)
 )
 
 // plain leaves out of an announcement, or of a deed, what differs from run to run.
 func plain(text string) string {
 	return strings.TrimSpace(endpoint.ReplaceAllString(tokenName.ReplaceAllString(text, "bootstrap-token"), "endpoint"))
+}
+
+// sorted are announcements, or deeds, in order. A wait that was in vain, as others were before this machine, is one with that
+// after it.
+func sorted(all []string) []string {
+	slices.Sort(all)
+	all = slices.CompactFunc(all, func(a, b string) bool { return a == b && strings.HasPrefix(a, "wait for ") })
+	return slices.DeleteFunc(all, hasty.MatchString)
 }
 
 // announcements are the changes and waits that a dry run says a real one would make, sorted.
@@ -38,8 +49,7 @@ func announcements(output string) []string {
 			all = append(all, plain(m[1]))
 		}
 	}
-	slices.Sort(all)
-	return all
+	return sorted(all)
 }
 
 // deeds are the changes and waits of a real run with -v=1, sorted.
@@ -56,8 +66,7 @@ func deeds(output string) []string {
 		}
 		all = append(all, plain(deed))
 	}
-	slices.Sort(all)
-	return all
+	return sorted(all)
 }
 
 // truth compares what a dry run announced with what a real run of the same command did.

@@ -135,7 +135,7 @@ func shell(t *testing.T, n *nodes.Node, script string) string {
 }
 
 // unanswered is what kubectl says where no API server takes its question, or none has an answer just now.
-var unanswered = regexp.MustCompile(`connection re(fused|set)|was refused|EOF|i/o timeout|handshake timeout|connection lost|etcdserver: |currently unable to handle|deadline exceeded`)
+var unanswered = regexp.MustCompile(`connection re(fused|set)|was refused|EOF|i/o timeout|handshake timeout|connection lost|etcdserver: |currently unable to handle|deadline exceeded|time allotted|GOAWAY|code = Unavailable|no route to host`)
 
 // kubectl runs kubectl on a control plane; it must succeed once an API server answers.
 func kubectl(t *testing.T, cp *nodes.Node, args ...string) string {
