@@ -67,9 +67,9 @@ func ask(t *testing.T, s *trio) (stop func()) {
 		t.Helper()
 		close(over)
 		<-done
-		t.Logf("of %d questions to the API none was answered for %s at worst, the last time for: %v", asked, longest.Round(10*time.Millisecond), failed)
+		t.Logf("of %d questions to the API none was answered for %s at worst", asked, longest.Round(10*time.Millisecond))
 		if longest > tooLong {
-			t.Errorf("for more than %s the API gave no answer", tooLong)
+			t.Errorf("for more than %s the API gave no answer: %v", tooLong, failed)
 		}
 	}
 }
