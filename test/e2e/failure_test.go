@@ -125,10 +125,7 @@ func TestS072_InitNamesWhatIsWrong(t *testing.T) {
 // TestS170_InitSurvivesAFullDisk gives /etc/kubernetes, and then etcd, too little room.
 func TestS170_InitSurvivesAFullDisk(t *testing.T) {
 	n := add(t, newCluster(t), "cp1")
-	good := nodes.Config{Address: n.Address()}
-	hurried := good
-	hurried.Init = "timeouts: {controlPlaneComponentHealthCheck: 1m}"
-	write(t, n, goodFile, nodes.InitConfig(hurried))
+	write(t, n, goodFile, nodes.InitConfig(nodes.Config{Address: n.Address()}))
 	command := []string{ours, "init", "--config", goodFile}
 	shell(t, n, `mount -t tmpfs -o size=64k tmpfs /etc/kubernetes
 		mkdir -p -m 700 /var/lib/etcd; mount -t tmpfs -o size=1m,mode=700 tmpfs /var/lib/etcd`)
@@ -140,7 +137,6 @@ func TestS170_InitSurvivesAFullDisk(t *testing.T) {
 	result := refused(t, n, []string{"etcd"}, command...)
 	t.Log(strings.Join(tail(result.Stderr, 5), "\n"))
 	shell(t, n, "mount -o remount,size=500m /var/lib/etcd")
-	write(t, n, goodFile, nodes.InitConfig(good))
 	run(t, n, command...)
 	marked(t, n)
 }
@@ -165,8 +161,9 @@ func TestS164_InterruptedInitGoesOn(t *testing.T) {
 func TestS167_ABadFlagOfTheAPIServerIsNamed(t *testing.T) {
 	n := add(t, newCluster(t), "cp1")
 	// A command that waits for so long has not understood.
-	bad := nodes.Config{Address: n.Address(), Cluster: "apiServer:\n  extraArgs:\n  - name: no-such-flag\n    value: x",
-		Init: "timeouts: {controlPlaneComponentHealthCheck: 20m}"}
+	config := nodes.Config{Address: n.Address(), Init: "timeouts: {controlPlaneComponentHealthCheck: 20m}"}
+	bad := config
+	bad.Cluster = "apiServer:\n  extraArgs:\n  - name: no-such-flag\n    value: x"
 	write(t, n, goodFile, nodes.InitConfig(bad))
 	command := []string{ours, "init", "--config", goodFile}
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
@@ -177,7 +174,7 @@ func TestS167_ABadFlagOfTheAPIServerIsNamed(t *testing.T) {
 	}
 	explained(t, result, []string{"kube-apiserver", "no-such-flag"})
 	t.Logf("named after %s: %s", result.Duration.Round(time.Millisecond), strings.Join(tail(result.Stderr, 5), "\n"))
-	write(t, n, goodFile, nodes.InitConfig(nodes.Config{Address: n.Address()}))
+	write(t, n, goodFile, nodes.InitConfig(config))
 	run(t, n, command...)
 	marked(t, n)
 }
