@@ -12,6 +12,9 @@ import (
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 
 	"kubeadm/internal/config"
+	"kubeadm/internal/discovery"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 )
 
@@ -168,6 +171,20 @@ func TestATokenWithoutAuthenticationIsNamed(t *testing.T) {
 	newMachine().refused(t, flags, words...)
 	flags.ControlPlane, flags.CertificateKey = true, strings.Repeat("ab", 32)
 	newMachine().refused(t, flags, append(words, "--print-join-command --upload-certs")...)
+}
+
+// That there must be a pin is a rule of configurations; it holds for an intent without one as well.
+func TestNobodyIsAskedWithoutAPin(t *testing.T) {
+	c := newCluster(t)
+	e := flow.New(flow.Env{World: newMachine(), Emit: func(flow.Event) {},
+		Local: node.Local{Join: node.Join{Endpoint: c.address(), Token: token, TLSToken: token}, Timeouts: node.Timeouts{Discovery: limit}}})
+	if _, err := discovery.Node(t.Context(), e); err == nil || !strings.Contains(err.Error(), "no pin") {
+		t.Errorf("got %v, want that there is no pin", err)
+	}
+	c.toldNothing(t)
+	if len(c.seen) > 0 {
+		t.Errorf("it was asked for %q", c.seen)
+	}
 }
 
 // The other half of all the above: an honest cluster is joined.

@@ -29,8 +29,11 @@ const patience = 15 * time.Second
 // asks once more over a connection verified by the CA it was told.
 func byToken(ctx context.Context, e *flow.Env, j node.Join, timeout time.Duration) (*api.Cluster, error) {
 	id, secret, ok := strings.Cut(j.Token, ".")
-	if !ok {
+	switch {
+	case !ok:
 		return nil, errors.New("the discovery token has no dot between its two halves")
+	case len(j.CACertHashes) == 0 && !j.UnsafeNoPins:
+		return nil, errors.New("no pin says which CA the cluster has, and nobody said to go without")
 	}
 	s := &signpost{server: "https://" + j.Endpoint, id: id, secret: secret, remedy: mint(e.Local), say: e.Say}
 	err := e.Await(ctx, world.Condition{

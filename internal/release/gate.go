@@ -14,13 +14,12 @@ const RootlessControlPlane = "RootlessControlPlane"
 // Gate is a switch for a feature that not everybody gets.
 type Gate struct {
 	Name    string
-	Stage   string // ALPHA, BETA
 	Default bool
 }
 
 // KnownGates lists the gates that can be set, by name.
 func KnownGates() []Gate {
-	return []Gate{{Name: RootlessControlPlane, Stage: "ALPHA", Default: false}}
+	return []Gate{{Name: RootlessControlPlane, Default: false}}
 }
 
 // removedGates maps gates that configurations of old may still name to the
