@@ -43,6 +43,14 @@ func Poll(ctx context.Context, r change.Reader, c Condition) error {
 	}
 }
 
+// Left is the time until the context's deadline, or all of the bound where it has none.
+func Left(ctx context.Context, bound time.Duration) time.Duration {
+	if deadline, ok := ctx.Deadline(); ok {
+		return max(time.Until(deadline), time.Millisecond)
+	}
+	return bound
+}
+
 func ended(ctx context.Context, c Condition, last error) error {
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("%w while waiting for %s; so far: %v", err, c.Name, last)

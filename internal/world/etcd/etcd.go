@@ -132,7 +132,7 @@ func (k *Cluster) Do(ctx context.Context, c change.Change) error {
 	var refused time.Time
 	err := world.Poll(ctx, nil, world.Condition{
 		Name:    "etcd",
-		Timeout: k.limit(ctx),
+		Timeout: world.Left(ctx, cmp.Or(k.Bound, defaultBound)),
 		Check: func(ctx context.Context, _ change.Reader) error {
 			last = k.anywhere(ctx, set.Via, func(ctx context.Context, c *clientv3.Client) error {
 				return step(ctx, membersAt(c), set)
@@ -191,11 +191,3 @@ func (k *Cluster) anywhere(ctx context.Context, via change.Etcd, do func(context
 type final struct{ error }
 
 func (f final) Unwrap() error { return f.error }
-
-// limit is how long a change may take: until the context's deadline, or else the Bound.
-func (k *Cluster) limit(ctx context.Context) time.Duration {
-	if deadline, ok := ctx.Deadline(); ok {
-		return max(time.Until(deadline), time.Millisecond)
-	}
-	return cmp.Or(k.Bound, defaultBound)
-}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,7 +31,7 @@ func (k *Cluster) try(ctx context.Context, a attempt) error {
 	var last error
 	err := world.Poll(ctx, nil, world.Condition{
 		Name:    "the API server",
-		Timeout: k.limit(ctx),
+		Timeout: world.Left(ctx, cmp.Or(k.Bound, defaultBound)),
 		Check: func(ctx context.Context, _ change.Reader) error {
 			last = k.once(ctx, a)
 			if last != nil && !a.again(last) {
@@ -82,12 +81,4 @@ func passing(err error) bool {
 		return false
 	}
 	return true
-}
-
-// limit is how long a change may take: until the context's deadline, or else the Bound.
-func (k *Cluster) limit(ctx context.Context) time.Duration {
-	if deadline, ok := ctx.Deadline(); ok {
-		return max(time.Until(deadline), time.Millisecond)
-	}
-	return cmp.Or(k.Bound, defaultBound)
 }
