@@ -72,6 +72,13 @@ func (p probes) startup(patience time.Duration) *corev1.Probe {
 	return &probe
 }
 
+// EtcdHealth is where this machine's etcd tells whether it knows all that the others know, be it that it serves nobody yet. Its
+// /readyz does not do for that: there a member that does not vote is never ready.
+func EtcdHealth(n *node.Node) string {
+	p := etcdProbes(n)
+	return etcdURL(strings.ToLower(string(p.scheme)), p.host, int(p.port)) + "/health"
+}
+
 // etcdProbes ask where etcd serves its metrics: in the clear and on loopback, unless the user said otherwise.
 func etcdProbes(n *node.Node) probes {
 	p := probes{host: n.Loopback(), port: 2381, scheme: corev1.URISchemeHTTP, live: "/livez", ready: "/readyz", start: "/readyz"}

@@ -54,6 +54,11 @@ type Roll struct {
 	Silent  map[uint64]error               // by ID, of all others: why they are not
 }
 
+// Unwell is the error of a member that answers, and says what is wrong with it.
+type Unwell []string
+
+func (u Unwell) Error() string { return strings.Join(u, "; ") }
+
 // How long a member may take to answer. One that has just started keeps those who ask waiting for seconds.
 const (
 	brief   = 200 * time.Millisecond
@@ -84,7 +89,7 @@ func callRoll(ctx context.Context, r change.Reader, via change.Etcd, limit time.
 		wg.Go(func() {
 			s, err := r.MemberStatus(ctx, via, m)
 			if err == nil && len(s.Problems) > 0 {
-				err = errors.New(strings.Join(s.Problems, "; "))
+				err = Unwell(s.Problems)
 			}
 			mu.Lock()
 			defer mu.Unlock()

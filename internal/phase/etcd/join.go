@@ -98,18 +98,14 @@ func join(ctx context.Context, e *flow.Env) error {
 	return promote(ctx, e, n, via)
 }
 
-// promote lets the member vote as soon as it has caught up. Whether it serves the API server beside it is seen
-// when that one is waited for.
+// promote lets the member vote as soon as it has caught up.
 func promote(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) error {
-	begun, ready := e.World.Now(), health.EtcdMember(n, via)
+	begun := e.World.Now()
 	for {
-		err := health.Before(ctx, e, n, []string{release.APIServer}, func() error {
-			return agreeing(ctx, e, via, func() error { return e.Await(ctx, ready) })
-		})
-		if err != nil {
+		if err := caughtUp(ctx, e, n, via); err != nil {
 			return health.ComponentHelp(n, err)
 		}
-		err = e.Do(ctx, change.SetMember{PeerURL: n.PeerURL(), State: change.Voter, Via: via})
+		err := e.Do(ctx, change.SetMember{PeerURL: n.PeerURL(), State: change.Voter, Via: via})
 		if !errors.Is(err, change.ErrBehind) {
 			return err
 		}
@@ -118,6 +114,24 @@ func promote(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) er
 		}
 		e.Say("etcd member %s is still behind the others", n.Name)
 	}
+}
+
+// caughtUp waits until the member serves and can be let vote. As long as it does not vote, starting it anew costs the others nothing.
+func caughtUp(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) error {
+	wait := func(anew bool) error {
+		return health.Before(ctx, e, n, []string{release.APIServer}, func() error {
+			return agreeing(ctx, e, via, func() error { return e.Await(ctx, health.EtcdMember(n, via, anew)) })
+		})
+	}
+	err := wait(false)
+	if !errors.Is(err, health.ErrUnheard) {
+		return err
+	}
+	e.Say("starting etcd member %s anew: it has its data, but would wait for seconds before it serves them", n.Name)
+	if err := e.Do(ctx, change.RemoveContainers{Socket: n.CRISocket, Pod: manifest.Etcd}); err != nil {
+		return err
+	}
+	return wait(true)
 }
 
 // busyFor is how long a member takes at most from its manifest to its first words.

@@ -90,6 +90,9 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 	if err := w.startMember(ctx); err != nil {
 		return err
 	}
+	if r, ok := c.(change.RemoveContainers); ok && r.Pod == "etcd" {
+		w.startAnew(ctx)
+	}
 	if s, ok := c.(change.SetService); ok && s.Name == "kubelet" && s.Active {
 		return w.kubelet(ctx)
 	}
@@ -203,7 +206,7 @@ func (w *World) Proxy(context.Context, string) (string, error) { return "", nil 
 // Fetch answers on the health endpoints of what runs.
 func (w *World) Fetch(ctx context.Context, req change.Request) (change.Response, error) {
 	ok := change.Response{Status: 200, Body: []byte("ok")}
-	for port, component := range map[string]string{":10257/": "kube-controller-manager", ":10259/": "kube-scheduler", ":10248/": ""} {
+	for port, component := range map[string]string{":10257/": "kube-controller-manager", ":10259/": "kube-scheduler", ":2381/": "etcd", ":10248/": ""} {
 		if strings.Contains(req.URL, port) && w.runs(ctx, component) {
 			return ok, nil
 		}

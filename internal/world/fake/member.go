@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 
 	"kubeadm/internal/change"
 )
@@ -56,6 +57,16 @@ func (w *World) startMember(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// startAnew makes this machine's member answer.
+func (w *World) startAnew(ctx context.Context) {
+	own := w.ownMember(ctx)
+	for _, m := range w.MemberList {
+		if slices.Equal(m.PeerURLs, own.PeerURLs) {
+			w.Silent = slices.DeleteFunc(w.Silent, func(id uint64) bool { return id == m.ID })
+		}
+	}
 }
 
 // promotable refuses a member that has not started a vote, as etcd does.
