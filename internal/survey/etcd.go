@@ -55,9 +55,9 @@ type Roll struct {
 }
 
 // Unwell is the error of a member that answers, and says what is wrong with it.
-type Unwell []string
+type Unwell string
 
-func (u Unwell) Error() string { return strings.Join(u, "; ") }
+func (u Unwell) Error() string { return string(u) }
 
 // How long a member may take to answer. One that has just started keeps those who ask waiting for seconds.
 const (
@@ -89,7 +89,7 @@ func callRoll(ctx context.Context, r change.Reader, via change.Etcd, limit time.
 		wg.Go(func() {
 			s, err := r.MemberStatus(ctx, via, m)
 			if err == nil && len(s.Problems) > 0 {
-				err = Unwell(s.Problems)
+				err = Unwell(strings.Join(s.Problems, "; "))
 			}
 			mu.Lock()
 			defer mu.Unlock()
