@@ -49,7 +49,7 @@ var subjects = []string{"files", "links", "routes", "mounts", "units", "ports", 
 var listings = map[string]string{
 	"links":      `ip -brief link show | cut -d' ' -f1 | cut -d@ -f1`,
 	"routes":     `ip -4 route show`,
-	"units":      `systemctl list-unit-files --no-legend --state=enabled; systemctl list-units --no-legend --plain --type=service --state=active,activating,deactivating,reloading | cut -d' ' -f1`,
+	"units":      `find /etc/systemd/system /run/systemd/system -path '*.wants/*' -printf '%f enabled\n'; systemctl list-units --no-legend --plain --type=service --state=active,activating,deactivating,reloading | cut -d' ' -f1`,
 	"ports":      `ss --no-header --listening --tcp --udp --numeric --processes | grep -v '"containerd"' | awk '{print $1, $5}'`,
 	"rules":      `nft list ruleset 2>/dev/null; iptables-legacy-save 2>/dev/null | grep -v '^#'; ipset list -name 2>/dev/null; true`,
 	"containers": `ctr --namespace k8s.io containers list --quiet`,
