@@ -21,7 +21,7 @@ bundle = bundle=$$(go -C components run ./build)
 older = older=$$(go -C components run ./build -kubernetes v1.36)
 nodes = go run ./test/nodes/cluster
 staticcheck = $$(go -C tools tool -n staticcheck)
-e2e = KUBEADM_BUNDLE="$$bundle" KUBEADM_BUNDLE_OLDER="$$older" KUBEADM=$(CURDIR)/bin/kubeadm go test -tags e2e -count=1 -v
+e2e = KUBEADM_BUNDLE="$$bundle" KUBEADM_BUNDLE_OLDER="$$older" KUBEADM=$(CURDIR)/bin/kubeadm go test -tags e2e -count=1 -v -parallel 2
 
 .NOTPARALLEL:
 .DEFAULT_GOAL := help

@@ -173,6 +173,7 @@ func TestS046_AFileLeadsToNoImpostor(t *testing.T) {
 
 // TestS047_TokensThatAreNoGood names what is wrong with a token, and changes nothing.
 func TestS047_TokensThatAreNoGood(t *testing.T) {
+	t.Parallel()
 	d := newDuel(t, "token")
 	create := func(flags ...string) string {
 		return run(t, d.s.cp, append([]string{ours, "token", "create"}, flags...)...)
@@ -203,6 +204,7 @@ func TestS047_TokensThatAreNoGood(t *testing.T) {
 
 // TestS197_TheErrorSaysHowToGetAToken follows the advice that an expired token gives, on the control plane and then here.
 func TestS197_TheErrorSaysHowToGetAToken(t *testing.T) {
+	t.Parallel()
 	d := newDuel(t, "advice")
 	expired := run(t, d.s.cp, ours, "token", "create", "--ttl=1s")
 	forgotten(t, d.s, expired)

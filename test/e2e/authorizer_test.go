@@ -54,6 +54,7 @@ printf 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %s\
 // TestS202_TheAPIServersFilesAreThereBeforeItStarts gives the API server further authorizers and users by files, and lets a
 // kubelet in by a token of a file, which an administrator approves.
 func TestS202_TheAPIServersFilesAreThereBeforeItStarts(t *testing.T) {
+	t.Parallel()
 	s := &site{Cluster: newCluster(t)}
 	if err := s.add(t.Context()); err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 // TestS020_NoMachineHasTheKeyOfACA brings each machine what the keeper of all authorities has signed, and nothing to sign with.
 // The nodes that join have their kubelet's kubeconfig already, and the worker the CA (S022).
 func TestS020_NoMachineHasTheKeyOfACA(t *testing.T) {
+	t.Parallel()
 	s, k := beginSupplied(t)
 	init := []string{ours, "init", "--config", goodFile, "-v=1"}
 	refused(t, s.cp, []string{"cannot be lent", certsDir + "ca.key is not on this machine"}, append(init, "--upload-certs")...)

@@ -136,6 +136,7 @@ func confidential(t *testing.T, output string) {
 }
 
 func TestS011_DryRunOfInitTellsTheTruth(t *testing.T) {
+	t.Parallel()
 	s := home(t)
 	n := add(t, newCluster(t), "cp1")
 	command := append(initCommand(t, n), "--dry-run")
@@ -155,6 +156,7 @@ func TestS011_DryRunOfInitTellsTheTruth(t *testing.T) {
 }
 
 func TestS011_DryRunKeepsItsCopiesTogether(t *testing.T) {
+	t.Parallel()
 	n := add(t, newCluster(t), "cp1")
 	before := fingerprint(t, n)
 	run(t, n, append(initCommand(t, n), "--dry-run")...)
@@ -169,6 +171,7 @@ func TestS011_DryRunKeepsItsCopiesTogether(t *testing.T) {
 }
 
 func TestS013_DryRunOfWorkerJoinWithoutACluster(t *testing.T) {
+	t.Parallel()
 	n := add(t, newCluster(t), "worker1")
 	result := untouched(t, n, []string{"KUBEADM_JOIN_DRYRUN_DIR=/tmp/dry"}, ours, "join", "--dry-run", "10.77.0.99:6443",
 		"--token=abcdef.0123456789abcdef", "--discovery-token-unsafe-skip-ca-verification",

@@ -93,6 +93,7 @@ const goodFile = "/etc/kubeadm.yaml"
 // TestS072_InitNamesWhatIsWrong makes one machine wrong in many ways, one after the other, and asks for the same init each
 // time. That it ends well when all is mended shows that each mended cause was really gone.
 func TestS072_InitNamesWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	n := add(t, newCluster(t), "cp1")
 	good := nodes.InitConfig(nodes.Config{Address: n.Address()})
 	write(t, n, goodFile, good)
@@ -124,6 +125,7 @@ func TestS072_InitNamesWhatIsWrong(t *testing.T) {
 
 // TestS170_InitSurvivesAFullDisk gives /etc/kubernetes, and then etcd, too little room.
 func TestS170_InitSurvivesAFullDisk(t *testing.T) {
+	t.Parallel()
 	n := add(t, newCluster(t), "cp1")
 	write(t, n, goodFile, nodes.InitConfig(nodes.Config{Address: n.Address()}))
 	command := []string{ours, "init", "--config", goodFile}
@@ -143,6 +145,7 @@ func TestS170_InitSurvivesAFullDisk(t *testing.T) {
 
 // TestS164_InterruptedInitGoesOn presses Ctrl-C while init waits and while it writes.
 func TestS164_InterruptedInitGoesOn(t *testing.T) {
+	t.Parallel()
 	s := home(t)
 	n := add(t, newCluster(t), "cp1")
 	command := initCommand(t, n)
@@ -159,6 +162,7 @@ func TestS164_InterruptedInitGoesOn(t *testing.T) {
 
 // TestS167_ABadFlagOfTheAPIServerIsNamed gives the API server a flag it has not.
 func TestS167_ABadFlagOfTheAPIServerIsNamed(t *testing.T) {
+	t.Parallel()
 	n := add(t, newCluster(t), "cp1")
 	// A command that waits for so long has not understood.
 	config := nodes.Config{Address: n.Address(), Init: "timeouts: {controlPlaneComponentHealthCheck: 20m}"}

@@ -20,6 +20,7 @@ import (
 
 // TestS085_BothFamilies makes a cluster whose nodes, Pods and Services have IPv4 and IPv6 addresses (S052, S070, S121).
 func TestS085_BothFamilies(t *testing.T) {
+	t.Parallel()
 	s := formOf(t, nodes.DualStack)
 	t.Run("init needs forwarding of both", func(t *testing.T) {
 		const file = "net/ipv6/conf/default/forwarding"
@@ -38,6 +39,7 @@ func TestS085_BothFamilies(t *testing.T) {
 
 // TestS140_IPv6Alone does the same without IPv4.
 func TestS140_IPv6Alone(t *testing.T) {
+	t.Parallel()
 	if !lab.full {
 		t.Skip("takes half a minute: make e2e-full")
 	}

@@ -12,6 +12,7 @@ import (
 // TestS023_EtcdIsOutside keeps the data of control planes on nodes that do nothing else (S088), and lends the pair of keys
 // that opens it. A full run has three members and three control planes.
 func TestS023_EtcdIsOutside(t *testing.T) {
+	t.Parallel()
 	s := &trio{site: site{Cluster: newCluster(t)}}
 	names, planes, workers := []string{"etcd1"}, 2, 0
 	if lab.full {

@@ -30,6 +30,7 @@ func initCommand(t *testing.T, n *nodes.Node) []string {
 // TestS164_KillAtEveryPhaseOfInit kills one init at its first phase, the next one at its second and so on, and lets the
 // last one end.
 func TestS164_KillAtEveryPhaseOfInit(t *testing.T) {
+	t.Parallel()
 	s := home(t)
 	phases, _ := phasesOf(s.initial.Stdout)
 	if len(phases) < 12 {
@@ -68,6 +69,7 @@ func wasOver(t *testing.T, phases []string, i int, killed bool, result nodes.Res
 
 // TestS164_KillAtOnePhaseOfInit kills only once, so that each phase is followed by a whole run.
 func TestS164_KillAtOnePhaseOfInit(t *testing.T) {
+	t.Parallel()
 	s := home(t)
 	phases, _ := phasesOf(s.initial.Stdout)
 	for _, k := range sample(t, len(phases), 2) {
@@ -76,6 +78,7 @@ func TestS164_KillAtOnePhaseOfInit(t *testing.T) {
 }
 
 func TestS164_KillAtAnyChangeOfInit(t *testing.T) {
+	t.Parallel()
 	s := home(t)
 	_, changes := phasesOf(s.initial.Stdout)
 	for _, k := range sample(t, changes, 4) {
@@ -85,6 +88,7 @@ func TestS164_KillAtAnyChangeOfInit(t *testing.T) {
 
 // TestS164_KillAtAnyMomentOfInit kills without regard to what init says, which it does a little after the fact.
 func TestS164_KillAtAnyMomentOfInit(t *testing.T) {
+	t.Parallel()
 	s := home(t)
 	const parts = 20
 	for _, k := range sample(t, parts, 2) {

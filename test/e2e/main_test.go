@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"testing"
 
 	"kubeadm/test/nodes"
@@ -19,8 +20,10 @@ type laboratory struct {
 	kubeadm string // the program under test
 	full    bool   // run the long matrices too
 	failed  bool   // some test failed
-	home    *site  // nil until a test asks for it
-	high    *trio  // likewise
+	high    *trio  // nil until a test asks for it
+
+	mu   sync.Mutex
+	home *site // likewise
 }
 
 var lab laboratory
@@ -68,6 +71,8 @@ func sharedOptions() nodes.Options {
 // other shared cluster goes, since three control planes are never idle.
 func home(t *testing.T) *site {
 	t.Helper()
+	lab.mu.Lock()
+	defer lab.mu.Unlock()
 	if err := lab.closeHigh(); err != nil {
 		t.Fatal(err)
 	}

@@ -55,6 +55,7 @@ failCgroupV1: false
 // TestS203_ThereAndBackAgain rewrites a file of an older version. The new one means the same to init, stays as it is when it is
 // rewritten once more, and is good for the peer.
 func TestS203_ThereAndBackAgain(t *testing.T) {
+	t.Parallel()
 	n := add(t, newCluster(t), "cp1")
 	const older, newer = "/root/older.yaml", "/root/newer.yaml"
 	text := fmt.Sprintf(oldConfig, n.Address(), nodes.IgnoredPreflight)
@@ -82,6 +83,7 @@ func TestS203_ThereAndBackAgain(t *testing.T) {
 
 // TestS203_RandomInput reads files that went wrong by chance: each is either good or refused by one error.
 func TestS203_RandomInput(t *testing.T) {
+	t.Parallel()
 	n := add(t, newCluster(t), "cp1")
 	count := 100
 	if lab.full {

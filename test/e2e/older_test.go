@@ -40,6 +40,7 @@ func olderCluster(t *testing.T) *nodes.Cluster {
 
 // TestS041_TheMinorBeforeIsDeployed makes a cluster of the minor before this kubeadm's own, control plane and kubelets.
 func TestS041_TheMinorBeforeIsDeployed(t *testing.T) {
+	t.Parallel()
 	s := &site{Cluster: olderCluster(t)}
 	if err := s.add(t.Context()); err != nil {
 		t.Fatal(err)
@@ -89,6 +90,7 @@ func TestS041_TheMinorBeforeIsDeployed(t *testing.T) {
 
 // TestS042_AnOlderKubeletJoins joins a node whose kubelet is a minor behind the control plane.
 func TestS042_AnOlderKubeletJoins(t *testing.T) {
+	t.Parallel()
 	s := &site{Cluster: olderCluster(t)}
 	if err := s.add(t.Context()); err != nil {
 		t.Fatal(err)

@@ -54,6 +54,7 @@ func patch(t *testing.T, n *nodes.Node, maxPods int) {
 // TestS024_PatchesOfEveryTargetAndType patches all that can be patched on each node of a cluster: by file on the first, by
 // flag on the second control plane, by file on a worker (S026, S099).
 func TestS024_PatchesOfEveryTargetAndType(t *testing.T) {
+	t.Parallel()
 	s := &trio{site: site{Cluster: newCluster(t)}}
 	if err := s.raise(t.Context(), 2, 1); err != nil {
 		t.Fatal(err)

@@ -89,6 +89,7 @@ func TestS199_JoinCommandsAreThePeers(t *testing.T) {
 
 // TestS199_WeJoinThePeersCluster lets ours make a worker of upstream's cluster.
 func TestS199_WeJoinThePeersCluster(t *testing.T) {
+	t.Parallel()
 	s := &site{Cluster: newCluster(t)}
 	if err := s.add(t.Context()); err != nil {
 		t.Fatal(err)

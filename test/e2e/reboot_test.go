@@ -10,6 +10,7 @@ import (
 
 // TestS073_TheClusterOutlivesAReboot cuts the worker's power and shuts the control plane down in an orderly way.
 func TestS073_TheClusterOutlivesAReboot(t *testing.T) {
+	t.Parallel()
 	if !lab.full {
 		t.Skip("takes a minute: make e2e-full")
 	}

@@ -20,6 +20,7 @@ import (
 // TestS027_EllipticKeysEverywhere looks at every key that init makes with another algorithm than the usual one, renews all
 // certificates (S028, S031) and starts the components with the new ones.
 func TestS027_EllipticKeysEverywhere(t *testing.T) {
+	t.Parallel()
 	s := &site{Cluster: newCluster(t)}
 	must(t, s.add(t.Context()))
 	config := nodes.InitConfig(nodes.Config{Address: s.cp.Address(), Cluster: "encryptionAlgorithm: " + string(pki.ECDSAP384)})

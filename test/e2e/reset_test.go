@@ -53,6 +53,7 @@ func mayStay(line string, stays []string) bool {
 
 // TestS191_ResetReturnsTheMachine takes a cluster apart again and, in a full run, makes it anew from the same machines.
 func TestS191_ResetReturnsTheMachine(t *testing.T) {
+	t.Parallel()
 	s := &site{Cluster: newCluster(t)}
 	if err := s.add(t.Context()); err != nil {
 		t.Fatal(err)
@@ -75,11 +76,13 @@ func TestS191_ResetReturnsTheMachine(t *testing.T) {
 }
 
 func TestS016_DryRunOfResetOfAMachineThatIsNoNode(t *testing.T) {
+	t.Parallel()
 	n := add(t, newCluster(t), "blank")
 	untouched(t, n, nil, ours, "reset", "--force", "--dry-run")
 }
 
 func TestS191_ResetOfAMachineThatIsNoNodeChangesNothing(t *testing.T) {
+	t.Parallel()
 	n := add(t, newCluster(t), "blank")
 	before := fingerprint(t, n)
 	run(t, n, ours, "reset", "--force")

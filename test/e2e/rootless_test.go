@@ -13,6 +13,7 @@ import (
 // TestS029_TheControlPlaneIsNotRoot makes two control planes whose components are users of their own, and asks the kernel
 // who runs what and whom files belong to.
 func TestS029_TheControlPlaneIsNotRoot(t *testing.T) {
+	t.Parallel()
 	s := &trio{site: site{Cluster: newCluster(t)}}
 	if err := s.raise(t.Context(), 2, 0); err != nil {
 		t.Fatal(err)

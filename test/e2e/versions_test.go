@@ -27,6 +27,7 @@ func inVersion(version, text string) string {
 // TestS005_FilesOfEveryVersionOfTheAPI makes a cluster by a file of v1beta3, joins a worker by another, and one by a file of the
 // version that is not settled yet, once it is migrated. Files of v1beta4 are those of all other tests.
 func TestS005_FilesOfEveryVersionOfTheAPI(t *testing.T) {
+	t.Parallel()
 	s := &site{Cluster: newCluster(t)}
 	if err := s.add(t.Context()); err != nil {
 		t.Fatal(err)
