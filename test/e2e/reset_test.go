@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"kubeadm/test/nodes"
 )
@@ -33,7 +32,7 @@ var legacies = []struct{ line, reason string }{
 // the container runtime may be a moment behind with what they take away of containers that are gone.
 func clean(t *testing.T, n *nodes.Node, before nodes.Fingerprint, stays ...string) {
 	t.Helper()
-	await(t, n.Name()+" to be after reset what it was", time.Minute, func() error {
+	await(t, n.Name()+" to be after reset what it was", patience, func() error {
 		left := slices.DeleteFunc(before.Diff(fingerprint(t, n)), func(line string) bool { return mayStay(line, stays) })
 		if len(left) > 0 {
 			return fmt.Errorf("it differs:%s", lines("%s", left))
