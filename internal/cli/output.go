@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,7 +54,7 @@ func (o *output) encoder(ctx context.Context, r change.Reader) (encoder, error) 
 	if name == plain {
 		return nil, nil
 	}
-	if e, ok := encoders()[o.format]; ok {
+	if e, ok := encoders()[strings.ToLower(o.format)]; ok {
 		return e, nil
 	}
 	build, ok := o.templates()[strings.TrimSuffix(name, "file")]
@@ -137,7 +138,7 @@ func writeKYAML(w io.Writer, objects []any) error {
 }
 
 func (o *output) goTemplate(text string) (encoder, error) {
-	t, err := template.New("output").Parse(text)
+	t, err := template.New("output").Funcs(template.FuncMap{"exists": exists, "base64decode": decoded}).Parse(text)
 	if err != nil {
 		return nil, badTemplate(err)
 	}
@@ -145,6 +146,32 @@ func (o *output) goTemplate(text string) (encoder, error) {
 		t.Option("missingkey=error")
 	}
 	return eachGeneric(func(w io.Writer, object any) error { return t.Execute(w, object) }), nil
+}
+
+// exists is known to templates, as to kubectl's: whether there is anything at the end of the path of keys and indexes.
+func exists(value any, path ...any) bool {
+	for _, step := range path {
+		switch v := value.(type) {
+		case map[string]any:
+			key, _ := step.(string)
+			value = v[key]
+		case []any:
+			i, ok := step.(int)
+			if !ok || i < 0 || i >= len(v) {
+				return false
+			}
+			value = v[i]
+		default:
+			return false
+		}
+	}
+	return value != nil
+}
+
+// decoded is known to templates as base64decode.
+func decoded(text string) (string, error) {
+	plain, err := base64.StdEncoding.DecodeString(text)
+	return string(plain), err
 }
 
 func badTemplate(err error) error {
