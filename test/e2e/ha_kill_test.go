@@ -23,10 +23,10 @@ func TestS165_KillAtEveryPhaseOfControlPlaneJoin(t *testing.T) {
 	}
 	n := add(t, s.Cluster, "killed-plane")
 	before := make(kept)
-	for _, phase := range phases {
+	for i, phase := range phases {
 		result, killed := interrupted(t, n, unix.SIGKILL, inPhase(phase), planeCommand(ours, s, "-v=1")...)
-		if !killed {
-			t.Fatalf("join ended before its phase %s:\n%s%s", phase, result.Stdout, result.Stderr)
+		if wasOver(t, phases, i, killed, result) {
+			break
 		}
 		after := filesOf(t, n)
 		if changed := rewritten(before, after); len(changed) > 0 {
@@ -46,7 +46,8 @@ func TestS165_KillAtAnyChangeOfControlPlaneJoin(t *testing.T) {
 		t.Run(fmt.Sprint(k), func(t *testing.T) {
 			n := add(t, s.Cluster, fmt.Sprintf("killed-plane-%d", k))
 			result, killed := interrupted(t, n, unix.SIGKILL, atChange(k), planeCommand(ours, s, "-v=1")...)
-			if !killed {
+			// The join that was counted may have had one change more: etcd is started anew if it was not heard.
+			if over := result.Code == 0 && k == changes-1; !killed && !over {
 				t.Fatalf("join was not killed:\n%s%s", result.Stdout, result.Stderr)
 			}
 			once(t, s, n)
