@@ -63,6 +63,7 @@ func TestVerdicts(t *testing.T) {
 
 // TestVerdictsAreThePeers is skipped unless KUBEADM_PEER names upstream's kubeadm.
 func TestVerdictsAreThePeers(t *testing.T) {
+	t.Parallel()
 	p := newPeer(t)
 	for _, v := range verdicts(t) {
 		said, err := p.ask(t, "config", "validate", "--config", p.write(t, v.document()))
@@ -74,6 +75,7 @@ func TestVerdictsAreThePeers(t *testing.T) {
 
 // What both take becomes the same in both. TestMigratedAreThePeers is skipped as above.
 func TestMigratedAreThePeers(t *testing.T) {
+	t.Parallel()
 	p := newPeer(t)
 	facts := p.facts(t)
 	for _, v := range verdicts(t) {
