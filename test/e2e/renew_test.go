@@ -126,8 +126,11 @@ func testRenewal(t *testing.T, s *site) {
 // restartPlane ends the components of a control plane. The kubelet starts each anew, the first time at once.
 func restartPlane(t *testing.T, cp *nodes.Node) {
 	t.Helper()
-	// The kernel keeps the first 15 letters of a name.
-	shell(t, cp, `set -- $(pgrep --exact 'etcd|kube-apiserver|kube-controller|kube-scheduler'); [ $# = 4 ]; kill -9 "$@"`)
+	// The kernel keeps the first 15 letters of a name. One that has lost its lease is about to be started anew.
+	await(t, "the four components to run", patience, func() error {
+		_, err := cp.Run(t.Context(), "sh", "-ec", `set -- $(pgrep --exact 'etcd|kube-apiserver|kube-controller|kube-scheduler'); [ $# = 4 ] || { echo "$# run"; exit 1; }; kill -9 "$@"`)
+		return err
+	})
 	await(t, "the API server", patience, func() error {
 		_, err := cp.Kubectl(t.Context(), "get", "--raw", "/readyz")
 		return err

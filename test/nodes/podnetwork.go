@@ -56,11 +56,15 @@ func (c *Cluster) PodNetwork(ctx context.Context, controlPlane *Node) error {
 		return err
 	}
 	for _, n := range c.Nodes() {
-		if pid, err := firstProcess(c.name, n.name); err != nil || pid == 0 {
-			continue // It gets its routes when it boots.
-		}
-		if err := n.joinPodNetwork(ctx, ranges[n.Address()]); err != nil {
-			return fmt.Errorf("connecting the Pods of %s: %w", n.name, err)
+		err := poll(ctx, "the Pods of "+n.name+" to be connected", patience, func(ctx context.Context) error {
+			// One that is off, or is switched off at this moment, gets its routes when it boots.
+			if pid, err := firstProcess(c.name, n.name); err != nil || pid == 0 {
+				return nil
+			}
+			return n.joinPodNetwork(ctx, ranges[n.Address()])
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil
