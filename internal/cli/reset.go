@@ -61,7 +61,12 @@ func (o *resetOptions) values() values {
 
 func (p *program) beginReset(sel flow.Selection) (values, func(*cobra.Command, []string) error) {
 	o := &resetOptions{ResetFlags: config.NewResetFlags(), kubeconfig: node.DefaultPaths().Kubeconfig("admin.conf")}
-	return o.values(), func(c *cobra.Command, _ []string) error { return p.runReset(c, o, sel) }
+	return o.values(), func(c *cobra.Command, args []string) error {
+		for _, arg := range args { // which upstream's takes, too
+			warn(p.text(false), []string{fmt.Sprintf("%s takes no argument: %q is passed over", c.CommandPath(), arg)})
+		}
+		return p.runReset(c, o, sel)
+	}
 }
 
 func (p *program) runReset(c *cobra.Command, o *resetOptions, sel flow.Selection) error {
