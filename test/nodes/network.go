@@ -163,6 +163,11 @@ func (c *Cluster) Dial(ctx context.Context, network, address string) (conn net.C
 	return conn, err
 }
 
+// Listen opens a port of the gateway, which all nodes reach. Connections to it are accepted in this process.
+func (c *Cluster) Listen(port string) (net.Listener, error) {
+	return c.listen(net.JoinHostPort(c.record.Families.all()[0].gateway, port))
+}
+
 // listen opens a port at one of the switch's own addresses. Connections to it are accepted in this process.
 func (c *Cluster) listen(address string) (listener net.Listener, err error) {
 	err = within(c.switchFile(), func() error {

@@ -1,0 +1,269 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/registry"
+	"golang.org/x/sys/unix"
+
+	"kubeadm/internal/pki"
+	"kubeadm/test/nodes"
+)
+
+// Where the registry is, at the gateway of all nodes, and what its images are called there.
+const (
+	registryHost = "10.77.0.1:" + registryPort
+	registryPort = "5000"
+	mirrored     = registryHost + "/mirror"
+)
+
+// shelf is a registry of images, over TLS by an authority of its own. It notes what it is asked for, and can fall silent.
+type shelf struct {
+	cluster *nodes.Cluster
+	pair    tls.Certificate
+	images  http.Handler
+	server  *http.Server // nil: connections are refused
+
+	mu     sync.Mutex
+	asked  []string                                         // images, as often as they were looked up by their tags
+	before func(http.ResponseWriter, *http.Request, string) // what comes before an answer; nil: nothing
+}
+
+// newShelf opens an empty registry that the node's container runtime trusts.
+func newShelf(t *testing.T, n *nodes.Node) *shelf {
+	t.Helper()
+	address, _, err := net.SplitHostPort(registryHost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca := authority(t, "registry")
+	cert, key := issue(t, ca, pki.Spec{CommonName: "registry", Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		SANs: pki.SANs{IPs: []net.IP{net.ParseIP(address)}}})
+	pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &shelf{cluster: n.Cluster(), pair: pair, images: registry.New(registry.Logger(log.New(io.Discard, "", 0)))}
+	s.open(t)
+	t.Cleanup(s.close)
+	dir := "/etc/containerd/certs.d/" + registryHost
+	write(t, n, dir+"/ca.crt", string(pki.EncodeCertificates(ca.Certificate)))
+	write(t, n, dir+"/hosts.toml", "[host.'https://"+registryHost+"']\nca = '"+dir+"/ca.crt'\n")
+	return s
+}
+
+func (s *shelf) open(t *testing.T) {
+	t.Helper()
+	listener, err := s.cluster.Listen(registryPort)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.server = &http.Server{Handler: s, ErrorLog: log.New(io.Discard, "", 0)}
+	go s.server.Serve(tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{s.pair}}))
+}
+
+// close cuts all connections and refuses new ones.
+func (s *shelf) close() {
+	if s.server != nil {
+		s.server.Close()
+		s.server = nil
+	}
+}
+
+func (s *shelf) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	name, tag, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, "/v2/"), "/manifests/")
+	image := ""
+	if ok && r.Method == http.MethodHead && !strings.Contains(tag, ":") {
+		image = registryHost + "/" + name + ":" + tag
+	}
+	s.mu.Lock()
+	before := s.before
+	if image != "" {
+		s.asked = append(s.asked, image)
+	}
+	s.mu.Unlock()
+	if before != nil {
+		before(w, r, image)
+	}
+	s.images.ServeHTTP(w, r)
+}
+
+// heed begins to note anew what is asked for, and does something before each answer, knowing which image is looked up, if one is.
+func (s *shelf) heed(before func(w http.ResponseWriter, r *http.Request, image string)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked, s.before = nil, before
+}
+
+// questions are the images that were asked for since, in order of their names.
+func (s *shelf) questions() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Compact(slices.Sorted(slices.Values(s.asked)))
+}
+
+// ctr runs containerd's own client.
+func ctr(t *testing.T, n *nodes.Node, args ...string) {
+	t.Helper()
+	run(t, n, append([]string{"ctr", "--namespace=k8s.io", "images"}, args...)...)
+}
+
+// fill moves the images of a control plane from the node to the registry, and returns their names there.
+func (s *shelf) fill(t *testing.T, n *nodes.Node) []string {
+	t.Helper()
+	list := []string{ours, "config", "images", "list", "--kubernetes-version", "v1.37.1"}
+	held := strings.Fields(run(t, n, list...))
+	images := strings.Fields(run(t, n, append(list, "--image-repository", mirrored)...))
+	for i, image := range images {
+		ctr(t, n, "tag", held[i], image)
+		ctr(t, n, "push", "--hosts-dir=/etc/containerd/certs.d", image)
+	}
+	forget(t, n)
+	return images
+}
+
+// forget lets the node hold no image: an image has several names, and is kept for the sake of each.
+func forget(t *testing.T, n *nodes.Node) {
+	t.Helper()
+	shell(t, n, "ctr --namespace=k8s.io images rm --sync $(ctr --namespace=k8s.io images ls --quiet) >/dev/null")
+}
+
+// TestS118_ImagesComeFromARegistryOfOnesOwn pulls all images of a control plane from a registry, by both commands that do it. The
+// registry lacks some, does not answer and is not there; policies say when it is asked.
+func TestS118_ImagesComeFromARegistryOfOnesOwn(t *testing.T) {
+	n := add(t, newCluster(t), "cp1")
+	shell(t, n, `cat >>/etc/containerd/config.toml <<END
+[plugins.'io.containerd.cri.v1.images'.registry]
+config_path = '/etc/containerd/certs.d'
+END
+		systemctl restart containerd`)
+	s := newShelf(t, n)
+	images := s.fill(t, n)
+	pull := []string{ours, "config", "images", "pull", "--image-repository", mirrored, "--kubernetes-version", "v1.37.1"}
+	t.Run("pull", func(t *testing.T) { testPull(t, s, n, images, pull) })
+	t.Run("a tag is missing", func(t *testing.T) {
+		result := refused(t, n, []string{mirrored + "/kube-scheduler:v1.37.0", mirrored + "/kube-proxy:v1.37.0", "not found", "--image-repository"},
+			ours, "config", "images", "pull", "--image-repository", mirrored, "--kubernetes-version", "v1.37.0")
+		if !strings.Contains(result.Stdout, "Pulled "+mirrored+"/coredns:") {
+			t.Errorf("what is there was not pulled:\n%s", result.Stdout)
+		}
+		t.Log(result.Stderr)
+	})
+	t.Run("silence", func(t *testing.T) { testSilence(t, s, n, images[slices.IndexFunc(images, isPause)], pull) })
+	t.Run("preflight", func(t *testing.T) { testPreflightPulls(t, s, n, images) })
+}
+
+func isPause(image string) bool { return strings.Contains(image, "/pause:") }
+
+// testPull wants each image told of, and held; asked for a second time, the registry is asked again.
+func testPull(t *testing.T, s *shelf, n *nodes.Node, images, pull []string) {
+	var want []string
+	for _, image := range images {
+		want = append(want, "[config/images] Pulled "+image)
+	}
+	for range 2 {
+		s.heed(nil)
+		if got := run(t, n, pull...); got != strings.Join(want, "\n") {
+			t.Errorf("want %q, got:\n%s", want, got)
+		}
+		if got := s.questions(); !slices.Equal(got, slices.Sorted(slices.Values(images))) {
+			t.Errorf("the registry was asked for %q", got)
+		}
+	}
+	held := strings.Split(run(t, n, "ctr", "--namespace=k8s.io", "images", "ls", "--quiet"), "\n")
+	for _, image := range images {
+		if !slices.Contains(held, image) {
+			t.Errorf("%s is not held: %q", image, held)
+		}
+	}
+}
+
+// testSilence lets the registry fall silent when an image is looked up, until the user does not wait any longer.
+func testSilence(t *testing.T, s *shelf, n *nodes.Node, pause string, pull []string) {
+	asked := make(chan bool, 100)
+	s.heed(func(_ http.ResponseWriter, r *http.Request, image string) {
+		if image == pause {
+			asked <- true
+			<-r.Context().Done()
+		}
+	})
+	defer s.heed(nil)
+	p, err := n.Start(t.Context(), pull...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-asked:
+	case <-time.After(time.Minute):
+		t.Error("the registry is not asked")
+	}
+	if err := p.Signal(unix.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	result, _ := p.Wait() // How it ended is judged by what it says.
+	explained(t, result, []string{"stopped while pulling images: interrupted"})
+	if strings.Contains(result.Stderr, "--image-repository") {
+		t.Errorf("who interrupts is told to look for a fault:\n%s", result.Stderr)
+	}
+}
+
+// testPreflightPulls checks when the phase preflight asks the registry, and that it asks for several images at once where it may.
+func testPreflightPulls(t *testing.T, s *shelf, n *nodes.Node, images []string) {
+	preflight := func(registration string) []string {
+		write(t, n, goodFile, nodes.InitConfig(nodes.Config{
+			Address: n.Address(), Registration: registration, Cluster: "imageRepository: " + mirrored,
+		}))
+		s.heed(nil)
+		return []string{ours, "init", "phase", "preflight", "--config", goodFile}
+	}
+	asks := func(want ...string) {
+		t.Helper()
+		if got := s.questions(); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+			t.Errorf("the registry was asked for %q, want %q", got, want)
+		}
+	}
+	run(t, n, preflight("  imagePullPolicy: Always\n")...)
+	asks(images...)
+	run(t, n, preflight("  imagePullPolicy: IfNotPresent\n")...)
+	asks()
+	ctr(t, n, "rm", "--sync", images[2], images[3])
+	run(t, n, preflight("  imagePullPolicy: Never\n")...)
+	asks()
+	await(t, "the runtime to know that images are gone", time.Minute, func() error {
+		run(t, n, preflight("  imagePullPolicy: IfNotPresent\n")...)
+		if len(s.questions()) == 0 {
+			return errors.New("the registry is not asked")
+		}
+		return nil
+	})
+	asks(images[2], images[3])
+
+	command := preflight("  imagePullPolicy: Always\n  imagePullSerial: false\n")
+	s.heed(func(_ http.ResponseWriter, r *http.Request, _ string) { // nobody gets an answer before all have been asked for
+		for len(s.questions()) < len(images) && r.Context().Err() == nil {
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+	run(t, n, command...)
+	asks(images...)
+	t.Run("nobody there", func(t *testing.T) {
+		s.close()
+		refused(t, n, append([]string{"[ERROR ImagePull]", "connection refused"}, images...), command...)
+		result := refused(t, n, append([]string{"connection refused", "check the image names and the registry"}, images...),
+			ours, "config", "images", "pull", "--config", goodFile)
+		t.Log(result.Stderr)
+	})
+}
