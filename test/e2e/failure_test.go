@@ -123,9 +123,9 @@ func TestS072_InitNamesWhatIsWrong(t *testing.T) {
 	marked(t, n)
 }
 
-// TestS170_InitSurvivesAFullDisk gives /etc/kubernetes, and then etcd, too little room. It runs alone: the time after which init
-// gives up must also do for what the kubelet starts again later and later.
+// TestS170_InitSurvivesAFullDisk gives /etc/kubernetes, and then etcd, too little room.
 func TestS170_InitSurvivesAFullDisk(t *testing.T) {
+	t.Parallel()
 	n := add(t, newCluster(t), "cp1")
 	write(t, n, goodFile, nodes.InitConfig(nodes.Config{Address: n.Address()}))
 	command := []string{ours, "init", "--config", goodFile}
