@@ -127,7 +127,9 @@ func TestS072_InitNamesWhatIsWrong(t *testing.T) {
 func TestS170_InitSurvivesAFullDisk(t *testing.T) {
 	t.Parallel()
 	n := add(t, newCluster(t), "cp1")
-	write(t, n, goodFile, nodes.InitConfig(nodes.Config{Address: n.Address()}))
+	// Else the kubelet pauses for ten seconds, twenty and so on before it starts etcd again.
+	const hasty = "crashLoopBackOff:\n  maxContainerRestartPeriod: 2s"
+	write(t, n, goodFile, nodes.InitConfig(nodes.Config{Address: n.Address(), Kubelet: hasty}))
 	command := []string{ours, "init", "--config", goodFile}
 	shell(t, n, `mount -t tmpfs -o size=64k tmpfs /etc/kubernetes
 		mkdir -p -m 700 /var/lib/etcd; mount -t tmpfs -o size=1m,mode=700 tmpfs /var/lib/etcd`)
