@@ -55,18 +55,20 @@ func ownServer(ctx context.Context, e *flow.Env, n *node.Node) error {
 	if n.Role != node.ControlPlane {
 		return nil
 	}
+	before := bootstrapped(n).Check(ctx, e.World) == nil // by an earlier run
 	as := change.Identity{Kubeconfig: n.Paths.Kubeconfig("admin.conf"), Server: n.LocalServer()}
 	if err := e.Await(ctx, health.APIServer(n, as)); err != nil {
 		return health.ComponentHelp(n, err)
 	}
-	if bootstrapped(n).Check(ctx, e.World) == nil {
+	if before {
 		return nil
 	}
 	if s, err := e.World.Service(ctx, service); errors.Is(err, change.ErrNoInitSystem) || err == nil && !s.Exists {
 		return nil // it is not ours to start, and asks again by itself, if later
 	}
-	// A kubelet whose first questions found no API server waits longer each time, up to 16 seconds.
-	e.Say("starting the kubelet anew, so that it asks for its certificate at once")
+	// A kubelet whose first questions found no API server, or one that knew nobody's rights yet, waits longer each time: up to 16
+	// seconds to ask for its certificate, up to seven to register.
+	e.Say("starting the kubelet anew, so that it asks for its certificate and registers at once")
 	return e.Do(ctx, change.SetService{Name: service}, change.SetService{Name: service, Active: true})
 }
 
