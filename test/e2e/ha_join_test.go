@@ -241,9 +241,9 @@ func TestS174_NodesJoinWhileEtcdRestarts(t *testing.T) {
 	}
 }
 
-var startedAnew = regexp.MustCompile(`^\[kubelet-wait-bootstrap\] (done:|would) (stop|start) service`)
+var startedAnew = regexp.MustCompile(`^\[etcd-join\] done: remove the containers of Pod etcd`)
 
-// unhurried leaves out of what a join says that it starts the kubelet anew: whether it has to is a matter of moments.
+// unhurried leaves out of what a join says that it starts etcd anew: whether it has to is a matter of moments.
 func unhurried(output string) string {
 	var all []string
 	for line := range strings.Lines(output) {
