@@ -167,7 +167,7 @@ func (x expirations) write(out io.Writer) error {
 			fmt.Fprintf(w, "!MISSING! %s\t\t\t\t\n", e.Name)
 			continue
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%-8s\n", e.Name, e.date(), e.residual(), e.CA, yesOrNo(e.External))
+		fmt.Fprintf(w, "%s\t%-8s\n", strings.Join([]string{e.Name, e.date(), e.residual(), e.CA}, "\t"), yesOrNo(e.External))
 	}
 	fmt.Fprintln(w, "\nCERTIFICATE AUTHORITY\tEXPIRES\tRESIDUAL TIME\tEXTERNALLY MANAGED")
 	for _, e := range x.Authorities {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/cluster-bootstrap/token/jws"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/flag"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
@@ -33,7 +34,8 @@ func byToken(ctx context.Context, e *flow.Env, j node.Join, timeout time.Duratio
 	case !ok:
 		return nil, errors.New("the discovery token has no dot between its two halves")
 	case len(j.CACertHashes) == 0 && !j.UnsafeNoPins:
-		return nil, errors.New("no pin says which CA the cluster has, and nobody said to go without")
+		return nil, problem.New("", errors.New("no pin says which CA the cluster has, and nobody said to go without"),
+			fmt.Sprintf("give --%s, or --%s where nobody else can be in between", flag.DiscoveryTokenHash, flag.DiscoveryTokenUnsafe))
 	}
 	s := &signpost{server: "https://" + j.Endpoint, id: id, secret: secret, remedy: mint(e.Local), say: e.Say}
 	err := e.Await(ctx, world.Condition{

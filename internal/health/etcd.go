@@ -15,7 +15,7 @@ import (
 
 // ErrUnheard says that an etcd member knows all that the others know, and still serves nobody: it waits to hear its own
 // first words, which were lost, and would repeat them after seven seconds. It does so at once when it is started
-// anew (docs/decisions/0019).
+// anew (docs/decisions/0023).
 var ErrUnheard = errors.New("it knows all that the others know, and serves nobody")
 
 // unheardFor is how long a member that knows everything may serve nobody before it is taken to be unheard.
