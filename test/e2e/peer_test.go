@@ -3,10 +3,14 @@
 package e2e
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"kubeadm/internal/manifest"
 	"kubeadm/test/nodes"
 )
 
@@ -105,6 +109,7 @@ func TestS199_WeJoinThePeersCluster(t *testing.T) {
 	if err := settle(t.Context(), s.cp, 2); err != nil {
 		t.Fatal(err)
 	}
+	accountsAreForeseen(t, s.cp)
 	if list := run(t, s.cp, ours, "token", "list"); !strings.Contains(list, flagOf(t, s.command, "--token")) {
 		t.Errorf("ours does not see the peer's token:\n%s", list)
 	}
@@ -120,4 +125,28 @@ func TestS199_WeJoinThePeersCluster(t *testing.T) {
 	if err := s.form(t.Context()); err != nil {
 		t.Errorf("after the peer's reset: %v", err)
 	}
+}
+
+// accountsAreForeseen checks, in a cluster that the peer began, that kube-controller-manager made just the ServiceAccounts that our
+// init would have made for it.
+func accountsAreForeseen(t *testing.T, cp *nodes.Node) {
+	t.Helper()
+	bindings := get[unstructured.UnstructuredList](t, cp, "clusterrolebindings", "--selector="+manifest.ControllerBindings)
+	own := get[unstructured.UnstructuredList](t, cp, "--namespace=kube-system", "rolebindings", "--selector="+manifest.ControllerBindings)
+	objects, err := manifest.ControllerAccounts(append(bindings.Items, own.Items...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"serviceaccount/coredns", "serviceaccount/default", "serviceaccount/kube-proxy"}
+	for _, o := range objects {
+		want = append(want, "serviceaccount/"+o.GetName())
+	}
+	slices.Sort(want)
+	await(t, "the ServiceAccounts of the controllers", patience, func() error {
+		got := strings.Fields(kubectl(t, cp, "get", "--namespace=kube-system", "--output=name", "serviceaccounts"))
+		if slices.Sort(got); !slices.Equal(got, want) {
+			return fmt.Errorf("there are%s\nbut foreseen were%s", lines("%s", got), lines("%s", want))
+		}
+		return nil
+	})
 }

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 	"k8s.io/cluster-bootstrap/token/jws"
 
@@ -82,8 +84,33 @@ func (s subject) paths() preview.Paths {
 	return all
 }
 
+// controllers are those whose rights an API server that begins knows here.
+var controllers = []string{"deployment-controller", "token-cleaner"}
+
 // first is a fresh machine that is to begin a cluster.
-func first(testing.TB) *fake.World { return fake.New() }
+func first(t testing.TB) *fake.World {
+	w := fake.New()
+	for _, u := range []*unstructured.Unstructured{
+		rights("ClusterRoleBinding", "", controllers[0]), rights("RoleBinding", "kube-system", controllers[1]),
+	} {
+		if err := w.World.Do(t.Context(), change.ApplyObject{Object: u}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w
+}
+
+// rights is how an API server binds a controller of kube-controller-manager to its rights.
+func rights(kind, namespace, controller string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{
+		"subjects": []any{map[string]any{"kind": "ServiceAccount", "namespace": "kube-system", "name": controller}},
+	}}
+	u.SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind(kind))
+	u.SetNamespace(namespace)
+	u.SetName("system:controller:" + controller)
+	u.SetLabels(map[string]string{"kubernetes.io/bootstrapping": "rbac-defaults"})
+	return u
+}
 
 // second is a fresh machine beside a cluster that init has begun.
 func second(t testing.TB) *fake.World {

@@ -68,8 +68,11 @@ func first(ctx context.Context, e *flow.Env, n *node.Node) error {
 	if err := e.Due(ctx); err != nil {
 		return err
 	}
-	_, err := e.Admin(ctx)
-	return err
+	as, err := e.Admin(ctx)
+	if err != nil {
+		return err
+	}
+	return accounts(ctx, e, n, as)
 }
 
 // others waits for the components that serve nobody but themselves.

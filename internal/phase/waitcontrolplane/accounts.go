@@ -1,0 +1,49 @@
+package waitcontrolplane
+
+import (
+	"context"
+	"fmt"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+)
+
+// accounts makes, while kube-controller-manager starts, the ServiceAccounts as which its controllers work. It would
+// make them itself, one after the other, for five seconds before the first controller does anything (docs/decisions/0024).
+func accounts(ctx context.Context, e *flow.Env, n *node.Node, as change.Identity) error {
+	if set, ok := node.LastArg(n.Cluster.ControllerManager.Args, "use-service-account-credentials"); ok && set != "true" {
+		return nil
+	}
+	cluster, err := bindings(ctx, e, "ClusterRoleBinding", "", as)
+	if err != nil {
+		return err
+	}
+	own, err := bindings(ctx, e, "RoleBinding", "kube-system", as)
+	if err != nil {
+		return err
+	}
+	objects, err := manifest.ControllerAccounts(append(cluster, own...))
+	if err != nil {
+		return err
+	}
+	var all []change.Change
+	for _, o := range objects {
+		all = append(all, change.ApplyObject{Object: o, As: as, Keep: true})
+	}
+	return e.DoAll(ctx, all...)
+}
+
+func bindings(ctx context.Context, e *flow.Env, kind, namespace string, as change.Identity) ([]unstructured.Unstructured, error) {
+	all, err := e.World.List(ctx, change.Query{
+		GVK: rbacv1.SchemeGroupVersion.WithKind(kind), Namespace: namespace, LabelSelector: manifest.ControllerBindings, As: as,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("looking for the rights of the controllers: %w", err)
+	}
+	return all, nil
+}
