@@ -8,11 +8,11 @@ import (
 	"kubeadm/internal/change"
 )
 
-// The pause between two looks grows from the first to the second value, so that what is
-// nearly there is seen at once and what takes minutes costs little.
+// The pause between two looks is a twentieth of the wait so far, within these bounds: what is nearly there is seen at once,
+// and what takes minutes costs little.
 const (
-	firstPause = 10 * time.Millisecond
-	lastPause  = 250 * time.Millisecond
+	shortestPause = 10 * time.Millisecond
+	longestPause  = 250 * time.Millisecond
 )
 
 // Poll is the Await of every world that has a real clock: it looks again and again, first at once.
@@ -22,8 +22,9 @@ func Poll(ctx context.Context, r change.Reader, c Condition) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
+	begun := time.Now()
 	var last error
-	for pause := firstPause; ; pause = min(pause*3/2, lastPause) {
+	for {
 		err := c.Check(limited, r)
 		if err == nil {
 			return nil
@@ -38,7 +39,7 @@ func Poll(ctx context.Context, r change.Reader, c Condition) error {
 		select {
 		case <-limited.Done():
 			return ended(ctx, c, last)
-		case <-time.After(pause):
+		case <-time.After(min(max(time.Since(begun)/20, shortestPause), longestPause)):
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 
+	"kubeadm/internal/change"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
@@ -45,8 +46,12 @@ var Join = flow.Phase{
 			return err
 		}
 		e.Say("using the manifest folder %q", n.Paths.Manifests())
+		// A kubelet that finds no folder looks for one again only later.
+		if err := e.Do(ctx, change.MakeDir{Path: n.Paths.Manifests(), Mode: 0o700}); err != nil {
+			return err
+		}
 		for _, program := range manifest.Components() {
-			if err := late(ctx, e, n, program, map[string]string{release.APIServer: "etcd-join"}[program]); err != nil {
+			if err := late(ctx, e, n, program, "etcd-join"); err != nil {
 				return err
 			}
 		}

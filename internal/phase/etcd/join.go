@@ -16,7 +16,6 @@ import (
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
-	"kubeadm/internal/release"
 	"kubeadm/internal/staticpod"
 	"kubeadm/internal/survey"
 	"kubeadm/internal/world"
@@ -79,7 +78,7 @@ func join(ctx context.Context, e *flow.Env) error {
 		return err
 	}
 	// While one member is being added no other can be: the turn is not taken before the kubelet can use it.
-	err = health.Before(ctx, e, n, []string{release.APIServer, manifest.Etcd}, func() error { return e.Await(ctx, health.Kubelet(ctx, e.World, n)) })
+	err = health.Before(ctx, e, n, append(manifest.Components(), manifest.Etcd), func() error { return e.Await(ctx, health.Kubelet(ctx, e.World, n)) })
 	if err != nil {
 		return health.KubeletHelp(err)
 	}
@@ -119,7 +118,7 @@ func promote(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) er
 // caughtUp waits until the member serves and can be let vote. As long as it does not vote, starting it anew costs the others nothing.
 func caughtUp(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) error {
 	wait := func(anew bool) error {
-		return health.Before(ctx, e, n, []string{release.APIServer}, func() error {
+		return health.Before(ctx, e, n, manifest.Components(), func() error {
 			return agreeing(ctx, e, via, func() error { return e.Await(ctx, health.EtcdMember(n, via, anew)) })
 		})
 	}
