@@ -8,7 +8,7 @@ import (
 	"kubeadm/internal/change"
 )
 
-// The pause between two looks is a twentieth of the wait so far, within these bounds: what is nearly there is seen at once,
+// The pause between two looks is a tenth of the wait so far, within these bounds: what is nearly there is seen at once,
 // and what takes minutes costs little.
 const (
 	shortestPause = 10 * time.Millisecond
@@ -39,7 +39,7 @@ func Poll(ctx context.Context, r change.Reader, c Condition) error {
 		select {
 		case <-limited.Done():
 			return ended(ctx, c, last)
-		case <-time.After(min(max(time.Since(begun)/20, shortestPause), longestPause)):
+		case <-time.After(min(max(time.Since(begun)/10, shortestPause), longestPause)):
 		}
 	}
 }
