@@ -61,7 +61,6 @@ func subjects() []subject {
 		{name: "reset one of three control planes", phases: workflow.Reset, machine: oneOfThree, equip: equipReset, node: "cp2"},
 		{name: "init without root", phases: workflow.Init, machine: unowned, equip: equipRootless, node: "cp1", kubelets: []string{rotated}},
 		{name: "reset without root", phases: workflow.Reset, machine: demoted, equip: equipReset, node: "cp1"},
-		{name: "reset a control plane with a data folder of its own", phases: workflow.Reset, machine: choosy, equip: equipReset, node: "cp1"},
 		{name: "join by a file", phases: workflow.Join, machine: withFile, equip: equipByFile, node: "worker1", kubelets: []string{rotated, "/etc/kubernetes/kubelet.conf"}},
 	}, elsewhere()...)
 }

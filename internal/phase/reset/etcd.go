@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io/fs"
 	"net/url"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -54,21 +53,15 @@ var Etcd = flow.Phase{
 	},
 }
 
-// removeData stops etcd first: it must not write into data that is being removed. The manifest goes last, as nothing else
-// tells where the data are; but before them where the kubelet goes on, which would start etcd by it again.
+// removeData stops etcd first: it must not write into data that is being removed, and the
+// kubelet must not start it again.
 func removeData(ctx context.Context, e *flow.Env, dir string) {
 	disown(ctx, e)
 	e.Say("stopping etcd and removing the contents of %q", dir)
-	runsOn := e.Do(ctx, change.SetService{Name: "kubelet"})
-	tell(e, runsOn, "stop the kubelet by hand: systemctl stop kubelet")
+	tell(e, e.Do(ctx, change.SetService{Name: "kubelet"}), "stop the kubelet by hand: systemctl stop kubelet")
 	tell(e, e.Do(ctx, change.RemoveContainers{Socket: e.Local.CRISocket, Pod: manifest.Etcd}), "end etcd by hand")
-	gone := []change.Remove{{Path: dir, Contents: true}, {Path: e.Local.Paths.Manifest(manifest.Etcd)}}
-	if runsOn != nil {
-		slices.Reverse(gone)
-	}
-	for _, what := range gone {
-		tell(e, e.Do(ctx, what), "do so by hand")
-	}
+	tell(e, e.Do(ctx, change.Remove{Path: e.Local.Paths.Manifest(manifest.Etcd)}), "remove it by hand")
+	tell(e, e.Do(ctx, change.Remove{Path: dir, Contents: true}), "remove them by hand")
 }
 
 // leftover takes out a member without a manifest, be it that it has not got one yet or no longer, and removes its data,

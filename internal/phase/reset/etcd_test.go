@@ -1,7 +1,6 @@
 package reset_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -22,19 +21,5 @@ func TestAFolderOfTheSystemIsNotEmptied(t *testing.T) {
 	}
 	if !s.said(`no data directory of etcd's own ("/var/lib/")`) {
 		t.Errorf("the user does not read why: %q", s.lines)
-	}
-}
-
-// The manifest tells a reset that goes on where the data are. A kubelet that is still there would start etcd by it.
-func TestTheManifestOutlivesTheDataUnlessTheKubeletRunsOn(t *testing.T) {
-	const data, manifest = `did: remove the contents of "/var/lib/etcd"`, `did: remove "/etc/kubernetes/manifests/etcd.yaml"`
-	for _, runsOn := range []bool{false, true} {
-		s := newScene(alone, member(1))
-		s.runsOn = runsOn
-		s.reset(t)
-		first, second := slices.Index(s.lines, data), slices.Index(s.lines, manifest)
-		if first < 0 || second < 0 || (second < first) != runsOn {
-			t.Errorf("the kubelet runs on: %v\n%s", runsOn, strings.Join(s.lines, "\n"))
-		}
 	}
 }
