@@ -155,6 +155,7 @@ func (e *Env) do(ctx context.Context, c change.Change) error {
 	}
 	ctx, cancel := e.bounded(ctx, c)
 	defer cancel()
+	ctx = world.Listen(ctx, func(text string) { e.event(Underway, fmt.Sprintf("%s: %s", c, text), c) })
 	if err := e.World.Do(ctx, c); err != nil {
 		return fmt.Errorf("could not %s: %w", c, err)
 	}

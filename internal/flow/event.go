@@ -30,6 +30,7 @@ const (
 	Started   Kind = "started"   // a phase began
 	Said      Kind = "said"      // a phase tells the user something
 	Printed   Kind = "printed"   // a result the user asked for, to be shown as it is
+	Underway  Kind = "underway"  // how a change in hand gets on; of use at once or not at all
 	Did       Kind = "did"       // a change was carried out
 	AlreadySo Kind = "alreadyso" // a change was not needed
 	Waiting   Kind = "waiting"   // a wait began

@@ -165,6 +165,19 @@ func TestWhatIsTrueIsPassedOver(t *testing.T) {
 	}
 }
 
+func TestAChangeTellsHowItGetsOn(t *testing.T) {
+	w := fake.New()
+	w.Slow = []string{"a"}
+	e, l := env(w)
+	if err := e.Do(t.Context(), change.PullImage{Ref: "a", Always: true}, change.PullImage{Ref: "b", Always: true}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{`underway : pull image "a": attempt 1 of 5 failed, the next follows: i/o timeout`, `did : pull image "a"`, `did : pull image "b"`}
+	if !slices.Equal(l.lines, want) {
+		t.Errorf("said %q, want %q", l.lines, want)
+	}
+}
+
 // slow counts how many of its changes are under way at once. Each takes until there are as many as expected, and a little longer.
 type slow struct {
 	*fake.World

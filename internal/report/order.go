@@ -27,6 +27,10 @@ type fork struct {
 }
 
 func (o *ordered) add(e flow.Event) {
+	if e.Kind == flow.Underway { // held back it would tell what is over
+		o.show(e)
+		return
+	}
 	q := o.root.at(e.Place)
 	if e.Kind == flow.Joined {
 		q.over = true

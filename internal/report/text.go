@@ -13,7 +13,8 @@ import (
 	"kubeadm/internal/problem"
 )
 
-// Text renders events as lines "[phase] what happened": progress and results to Out, warnings to Err.
+// Text renders events as lines "[phase] what happened": progress and results to Out, to Err warnings and how
+// a change in hand gets on.
 type Text struct {
 	Out, Err io.Writer
 	// Verbosity 0 shows what phases say and wait for, 1 also each change, skipped phase and thing already so.
@@ -53,6 +54,8 @@ func (t *Text) show(e flow.Event) {
 		fmt.Fprint(t.Out, e.Text)
 	case flow.Warned:
 		t.warn(e)
+	case flow.Underway:
+		fmt.Fprintf(t.Err, "[%s] %s\n", tag(e), e.Text)
 	case flow.Said:
 		t.line(e, "%s", e.Text)
 	case flow.Waiting:

@@ -50,6 +50,17 @@ func TestTheFirstBranchIsToldAtOnce(t *testing.T) {
 	}
 }
 
+func TestHowAChangeGetsOnIsToldAtOnce(t *testing.T) {
+	var out, err bytes.Buffer
+	text := &Text{Out: &out, Err: &err}
+	last := []flow.Slot{{Group: 1, Index: 1, Of: 2}}
+	text.Emit(said("later", last...))
+	text.Emit(flow.Event{Kind: flow.Underway, Phase: "preflight", Text: "still at it", Place: last})
+	if out.String() != "" || err.String() != "[preflight] still at it\n" {
+		t.Errorf("told %q and %q", out.String(), err.String())
+	}
+}
+
 func TestWhatWasHeldBackIsToldAtTheEnd(t *testing.T) {
 	out, _ := told(&Text{}, said("of a branch that another kept waiting", flow.Slot{Group: 1, Index: 1, Of: 2}))
 	if !strings.Contains(out, "kept waiting") {

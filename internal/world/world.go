@@ -14,7 +14,7 @@ import (
 // World is everything outside the process.
 type World interface {
 	change.Reader
-	// Do carries out one change. It does not ask whether the change is needed.
+	// Do carries out one change. It does not ask whether the change is needed. What takes long it may Tell of.
 	Do(ctx context.Context, c change.Change) error
 	// Await returns once the condition holds, or with an error that says what was still missing
 	// when the condition's time was up, the context ended, or the condition gave up.

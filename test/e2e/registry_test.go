@@ -191,7 +191,7 @@ func testPull(t *testing.T, s *shelf, n *nodes.Node, images, pull []string) {
 	}
 }
 
-// testSilence lets the registry fall silent when an image is looked up, until the user does not wait any longer.
+// testSilence lets the registry fall silent when an image is looked up, until the user, who is told so, does not wait any longer.
 func testSilence(t *testing.T, s *shelf, n *nodes.Node, pause string, pull []string) {
 	asked := make(chan bool, 100)
 	s.heed(func(_ http.ResponseWriter, r *http.Request, image string) {
@@ -201,7 +201,8 @@ func testSilence(t *testing.T, s *shelf, n *nodes.Node, pause string, pull []str
 		}
 	})
 	defer s.heed(nil)
-	p, err := n.Start(t.Context(), pull...)
+	const errors = "/root/pull.log" // read while the command runs
+	p, err := n.Start(t.Context(), append([]string{"sh", "-c", `exec "$0" "$@" 2>` + errors}, pull...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,10 +211,17 @@ func testSilence(t *testing.T, s *shelf, n *nodes.Node, pause string, pull []str
 	case <-time.After(patience):
 		t.Error("the registry is not asked")
 	}
+	await(t, "the command to tell of the silence", patience, func() error {
+		if told := read(t, n, errors); !strings.Contains(told, fmt.Sprintf("[config] pull image %q: still at it after ", pause)) {
+			return fmt.Errorf("it says %q", told)
+		}
+		return nil
+	})
 	if err := p.Signal(unix.SIGINT); err != nil {
 		t.Fatal(err)
 	}
 	result, _ := p.Wait() // How it ended is judged by what it says.
+	result.Stderr = read(t, n, errors)
 	explained(t, result, []string{"stopped while pulling images: interrupted"})
 	if strings.Contains(result.Stderr, "--image-repository") {
 		t.Errorf("who interrupts is told to look for a fault:\n%s", result.Stderr)
@@ -262,7 +270,7 @@ func testPreflightPulls(t *testing.T, s *shelf, n *nodes.Node, images []string) 
 	asks(images...)
 	t.Run("nobody there", func(t *testing.T) {
 		s.close()
-		refused(t, n, append([]string{"[ERROR ImagePull]", "connection refused"}, images...), command...)
+		refused(t, n, append([]string{"[ERROR ImagePull]", "connection refused", "attempt 1 of 5 failed"}, images...), command...)
 		result := refused(t, n, append([]string{"connection refused", "check the image names and the registry"}, images...),
 			ours, "config", "images", "pull", "--config", goodFile)
 		t.Log(result.Stderr)

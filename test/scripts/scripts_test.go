@@ -121,6 +121,8 @@ func alter(ts *testscript.TestScript, _ bool, args []string) {
 		w.Sockets = append(w.Sockets, value)
 	case "unpullable":
 		w.Unpullable = append(w.Unpullable, value)
+	case "slow":
+		w.Slow = append(w.Slow, value)
 	case "with", "without":
 		part(ts, w, value, what == "with")
 	default:

@@ -137,26 +137,3 @@ func (a *answer) GRPCStatus() *status.Status { return a.s }
 func calling(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, callLimit)
 }
-
-// again tries up to five times, with a growing pause, until it succeeds, the context ends or trying is of no use.
-func again(ctx context.Context, try func() error, useless ...codes.Code) error {
-	const tries = 5
-	pause := 100 * time.Millisecond
-	for n := 1; ; n++ {
-		err := try()
-		if err == nil || n == tries {
-			return err
-		}
-		for _, c := range useless {
-			if status.Code(err) == c {
-				return err
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(pause):
-			pause *= 2
-		}
-	}
-}

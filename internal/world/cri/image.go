@@ -43,12 +43,12 @@ func pull(ctx context.Context, p change.PullImage) error {
 	defer cancel()
 	err = again(ctx, func() error {
 		_, err := c.PullImage(ctx, &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: p.Ref}})
-		return err
+		return unpulled(p.Ref, err)
 	}, codes.NotFound, codes.InvalidArgument, codes.Canceled)
 	if stopped := context.Cause(ctx); err != nil && stopped != nil {
 		return stopped
 	}
-	return unpulled(p.Ref, err)
+	return err
 }
 
 // unpulled is why an image did not come, less what whoever asked for it knows.

@@ -35,6 +35,7 @@ type World struct {
 	CRI          change.Runtime
 	Sockets      []string // container runtimes that answer
 	Unpullable   []string // images that no registry has
+	Slow         []string // images whose registry lets the first attempt fail
 	Findings     []error  // of Verify
 	Discovery    map[string]string
 	Elsewhere    bool // the cluster's API server runs on another machine and admits everybody
@@ -81,7 +82,7 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 			return err
 		}
 	}
-	if err := cmp.Or(w.promotable(ctx, c), w.pullable(c)); err != nil {
+	if err := cmp.Or(w.promotable(ctx, c), w.pullable(ctx, c)); err != nil {
 		return err
 	}
 	if err := w.World.Do(ctx, c); err != nil {
@@ -99,9 +100,12 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 	return nil
 }
 
-// pullable refuses images that no registry has.
-func (w *World) pullable(c change.Change) error {
+// pullable refuses images that no registry has, and tells of those that do not come at once.
+func (w *World) pullable(ctx context.Context, c change.Change) error {
 	p, ok := c.(change.PullImage)
+	if ok && slices.Contains(w.Slow, p.Ref) {
+		world.Tell(ctx, "attempt 1 of 5 failed, the next follows: i/o timeout")
+	}
 	if ok && slices.Contains(w.Unpullable, p.Ref) {
 		return errors.New("not found")
 	}

@@ -1,0 +1,53 @@
+package cri
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"kubeadm/internal/world"
+)
+
+// attempts is how often something is tried.
+const attempts = 5
+
+// again tries up to five times, with a growing pause, until it succeeds, the context ends or trying is of no use. Who
+// listens is told of each attempt that failed and of those that last.
+func again(ctx context.Context, try func() error, useless ...codes.Code) error {
+	pause := 100 * time.Millisecond
+	for n := 1; ; n++ {
+		err := reminding(ctx, n, try)
+		if err == nil || n == attempts || ctx.Err() != nil || slices.Contains(useless, status.Code(err)) {
+			return err
+		}
+		world.Tell(ctx, "attempt %d of %d failed, the next follows: %v", n, attempts, err)
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pause):
+			pause *= 2
+		}
+	}
+}
+
+// remindEvery is how often who listens is told that an attempt still lasts.
+const remindEvery = 10 * time.Second
+
+// reminding makes the attempt of that number, and tells now and then that it lasts.
+func reminding(ctx context.Context, n int, try func() error) error {
+	begun, ended := time.Now(), make(chan error, 1)
+	go func() { ended <- try() }()
+	remind := time.NewTicker(remindEvery)
+	defer remind.Stop()
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case <-remind.C:
+			world.Tell(ctx, "still at it after %s (attempt %d of %d)", time.Since(begun).Round(time.Second), n, attempts)
+		}
+	}
+}
