@@ -165,6 +165,27 @@ func TestWhatIsTrueIsPassedOver(t *testing.T) {
 	}
 }
 
+func TestASkipOfNothingNamesWhatToSkip(t *testing.T) {
+	for _, c := range []struct {
+		skip []string
+		want string
+		runs bool
+	}{
+		{[]string{"a/all", "a/all"}, `warned : skipping "a/all" leaves out nothing: skip "a" to leave out the phase with all that is in it`, true},
+		{[]string{"a/all", "a", "d"}, "", false},
+		{[]string{"a/b", "d"}, "", true},
+	} {
+		e, l := env(fake.New())
+		if err := flow.Run(t.Context(), e, tree(), flow.Selection{Skip: c.skip}); err != nil {
+			t.Fatal(err)
+		}
+		warnings := slices.DeleteFunc(slices.Clone(l.lines), func(line string) bool { return !strings.HasPrefix(line, "warned") })
+		if strings.Join(warnings, "\n") != c.want || l.has("said a/c: ran") != c.runs {
+			t.Errorf("without %q: %q", c.skip, l.lines)
+		}
+	}
+}
+
 func TestAChangeTellsHowItGetsOn(t *testing.T) {
 	w := fake.New()
 	w.Slow = []string{"a"}

@@ -59,8 +59,22 @@ func walk(prefix string, ps []Phase, visit func(string, Phase)) {
 
 // Selection says which phases of a workflow run.
 type Selection struct {
-	Skip []string // addresses; children of a skipped phase are skipped too
+	Skip []string // addresses; children of a skipped phase are skipped too, but "certs/all" stands for none
 	Only string   // one address: it and its children run; empty for all
+}
+
+// all ends the name under which the user runs a group. It is no phase: upstream takes it among those to skip, and skips nothing.
+const all = "/all"
+
+// spared are the groups of which only that name is to be skipped, so that they run.
+func (s Selection) spared() []string {
+	var groups []string
+	for _, name := range s.Skip {
+		if group, ok := strings.CutSuffix(name, all); ok && !s.skipped(group) && !slices.Contains(groups, group) {
+			groups = append(groups, group)
+		}
+	}
+	return groups
 }
 
 // Runs tells whether the phase with that address is to run.

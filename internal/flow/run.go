@@ -17,6 +17,9 @@ func Run(ctx context.Context, e *Env, phases []Phase, sel Selection) error {
 	if err := Check(phases, sel); err != nil {
 		return err
 	}
+	for _, group := range sel.spared() {
+		e.Warn("skipping %q leaves out nothing: skip %q to leave out the phase with all that is in it", group+all, group)
+	}
 	Walk(phases, func(address string, _ Phase) {
 		if sel.Runs(address) {
 			e.postponed.runs = append(e.postponed.runs, address)
@@ -44,7 +47,7 @@ func Check(phases []Phase, sel Selection) error {
 		before = append(before, address)
 	})
 	for _, name := range append(slices.Clone(sel.Skip), sel.Only) {
-		if name != "" && !slices.Contains(known, strings.TrimSuffix(name, "/all")) {
+		if name != "" && !slices.Contains(known, strings.TrimSuffix(name, all)) {
 			errs = append(errs, fmt.Errorf("there is no phase %q; the phases are: %s", name, strings.Join(known, ", ")))
 		}
 	}
