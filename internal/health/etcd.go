@@ -58,7 +58,7 @@ func (m *etcdMember) check(ctx context.Context, r change.Reader) error {
 	}
 	silent := roll.Silent[own.ID]
 	if _, answers := errors.AsType[survey.Unwell](silent); answers || silent == nil {
-		return errors.Join(silent, caughtUp(roll, own.ID))
+		return errors.Join(silent, roll.CaughtUp(own.ID))
 	}
 	return m.blame.explain(ctx, r, m.silent(ctx, r))
 }
@@ -77,17 +77,4 @@ func (m *etcdMember) silent(ctx context.Context, r change.Reader) error {
 		return ErrUnheard
 	}
 	return world.GiveUp(ErrUnheard)
-}
-
-// caughtUp wants the member to have applied nine tenths of what any other has: etcd's own measure for a learner
-// that may be promoted.
-func caughtUp(roll survey.Roll, id uint64) error {
-	var newest uint64
-	for _, s := range roll.Said {
-		newest = max(newest, s.Index)
-	}
-	if has := roll.Said[id].Index; has < newest-newest/10 {
-		return fmt.Errorf("it has %d of %d changes", has, newest)
-	}
-	return nil
 }

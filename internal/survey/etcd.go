@@ -177,6 +177,19 @@ func (r Roll) Quorum(without ...uint64) error {
 	return fmt.Errorf("of %d voting etcd members %d are well, and %d must be: %w", voters, well, voters/2+1, errors.Join(down...))
 }
 
+// CaughtUp is an error as long as a member has applied less than nine tenths of what any other has: etcd's own measure for a
+// learner that may be promoted.
+func (r Roll) CaughtUp(id uint64) error {
+	var newest uint64
+	for _, s := range r.Said {
+		newest = max(newest, s.Index)
+	}
+	if has := r.Said[id].Index; has < newest-newest/10 {
+		return fmt.Errorf("it has %d of %d changes", has, newest)
+	}
+	return nil
+}
+
 // NameOf is what a member is called: its name, or its hexadecimal ID as long as it has not started.
 func NameOf(m change.Member) string {
 	if m.Name == "" {

@@ -38,7 +38,16 @@ type queue struct {
 type progress struct {
 	id    uint64
 	name  string
-	index uint64 // of the last change that it has applied; 0 while it tells nothing
+	index uint64 // of the last change that it has applied; 0 while it tells nothing, and again once it has caught up
+}
+
+// progressOf does not count what a learner applies that has caught up: it follows the others for ever, if nobody is left to let it vote.
+func progressOf(learner change.Member, roll survey.Roll) progress {
+	p := progress{id: learner.ID, name: learner.Name}
+	if roll.CaughtUp(learner.ID) != nil {
+		p.index = roll.Said[learner.ID].Index
+	}
+	return p
 }
 
 // announce adds this machine's member as a learner, when it is its turn.
@@ -77,7 +86,7 @@ func (q *queue) turn() world.Condition {
 			}
 			if other := roll.Learner(); other != nil {
 				q.refused = false // for its sake: what comes after it is not known
-				return q.behind(*other, roll.Said[other.ID].Index, r.Now())
+				return q.behind(*other, progressOf(*other, roll), r.Now())
 			}
 			if !q.refused {
 				return nil
@@ -99,8 +108,8 @@ func (q *queue) unheard(err error, now time.Time) error {
 }
 
 // behind tells of the learner that is before this machine, and gives up on one that does not come to an end.
-func (q *queue) behind(other change.Member, index uint64, now time.Time) error {
-	if at := (progress{other.ID, other.Name, index}); at != q.first {
+func (q *queue) behind(other change.Member, at progress, now time.Time) error {
+	if at != q.first {
 		q.first, q.since = at, now
 	}
 	err := fmt.Errorf("member %s at %s is being added, this one comes after it", survey.NameOf(other), other.PeerURLs)

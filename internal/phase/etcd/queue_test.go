@@ -57,3 +57,47 @@ func TestTheQueueIsLeft(t *testing.T) {
 		})
 	}
 }
+
+// busy is an etcd that goes on to decide things, all of which the learner applies too.
+type busy struct {
+	*fake.World
+	decided uint64
+	lag     uint64 // of the learner; one less at each look
+}
+
+func (b *busy) Members(ctx context.Context, via change.Etcd) ([]change.Member, error) {
+	b.decided += 10
+	b.lag = max(b.lag, 1) - 1
+	return b.World.Members(ctx, via)
+}
+
+func (b *busy) MemberStatus(_ context.Context, _ change.Etcd, m change.Member) (change.MemberStatus, error) {
+	if m.Learner {
+		return change.MemberStatus{Index: b.decided - b.decided*b.lag/10}, nil
+	}
+	return change.MemberStatus{Index: b.decided}, nil
+}
+
+func TestALearnerThatOnlyFollowsMakesNoProgress(t *testing.T) {
+	for lag, looks := range map[uint64]int{0: 3, 5: 6} {
+		b, now := &busy{World: fake.New(), decided: 1000, lag: lag}, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+		b.Clock = func() time.Time { return now }
+		b.MemberList = []change.Member{
+			{ID: 1, Name: "cp1", PeerURLs: []string{"https://192.0.2.1:2380"}},
+			{ID: 2, Name: "cp2", PeerURLs: []string{"https://192.0.2.2:2380"}, Learner: true},
+		}
+		n := &node.Node{Local: node.Local{Name: "cp5", Address: "192.0.2.5"}}
+		n.Timeouts.EtcdAPI = 2 * time.Minute
+		turn := (&queue{n: n}).turn()
+		for look := 1; ; look++ {
+			err := turn.Check(t.Context(), b)
+			if world.Hopeless(err) != (look >= looks) {
+				t.Fatalf("%d tenths behind at first, look %d: %v; gives up: %v", lag, look, err, world.Hopeless(err))
+			}
+			if look == looks {
+				break
+			}
+			now = now.Add(time.Minute)
+		}
+	}
+}
