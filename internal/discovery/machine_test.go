@@ -39,10 +39,11 @@ type machine struct {
 	net   linux.Machine
 	api   *kube.Cluster
 	begun time.Time
+	cut   map[string]int // by the name of an object: how often there is no way to it yet
 }
 
 func newMachine() *machine {
-	m := &machine{World: fake.New(), begun: time.Now()}
+	m := &machine{World: fake.New(), begun: time.Now(), cut: map[string]int{}}
 	m.Info.Hostname, m.NodeName = "worker1", "worker1"
 	m.Elsewhere = true
 	m.api = kube.New(func(path string) ([]byte, error) { return m.ReadFile(context.Background(), path) })
@@ -70,6 +71,9 @@ func (m *machine) Fetch(ctx context.Context, req change.Request) (change.Respons
 }
 
 func (m *machine) Object(ctx context.Context, ref change.Ref) (*unstructured.Unstructured, error) {
+	if m.cut[ref.Name]--; m.cut[ref.Name] >= 0 {
+		return nil, errors.New("connection refused")
+	}
 	return m.api.Object(ctx, ref)
 }
 

@@ -64,3 +64,16 @@ func TestAnObjectIsReadThroughAFlappingLoadBalancer(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestAJoinGetsThroughAFlappingLoadBalancer(t *testing.T) {
+	for _, name := range []string{"kubeadm-config", "kubelet-config", "kube-proxy", "worker1"} {
+		t.Run(name, func(t *testing.T) {
+			c, m := newCluster(t), newMachine()
+			m.cut[name] = 2
+			m.joined(t, c.flags(c.server))
+			if m.cut[name] >= 0 {
+				t.Errorf("it was not asked for again")
+			}
+		})
+	}
+}

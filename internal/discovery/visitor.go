@@ -88,12 +88,15 @@ func (v visitor) refused(err error) error {
 // optional reads a ConfigMap that a cluster may do without.
 func optional(ctx context.Context, e *flow.Env, as change.Identity, name string) (corev1.ConfigMap, error) {
 	var c corev1.ConfigMap
-	err := configMap(ctx, e.World, kept(name, as), &c)
-	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+	u, err := Object(ctx, e, kept(name, as))
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
 		e.Warn("ConfigMap %s cannot be read, defaults are assumed: %v", name, err)
 		return c, nil
+	case err != nil:
+		return c, err
 	}
-	return c, err
+	return c, runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &c)
 }
 
 func configMap(ctx context.Context, r change.Reader, ref change.Ref, into *corev1.ConfigMap) error {
