@@ -56,15 +56,12 @@ func announcements(output string) []string {
 func deeds(output string) []string {
 	var all []string
 	for line := range strings.Lines(output) {
-		var deed string
-		if m := doneLine.FindStringSubmatch(line); m != nil {
-			deed = m[1]
+		deed, ok := deedOf(line)
+		if ok {
+			all = append(all, plain(deed))
 		} else if m := waitLine.FindStringSubmatch(line); m != nil && !strings.HasPrefix(m[1], "the kubelet to run") {
-			deed = "wait for " + m[1]
-		} else {
-			continue
+			all = append(all, plain("wait for "+m[1]))
 		}
-		all = append(all, plain(deed))
 	}
 	return sorted(all)
 }
