@@ -199,14 +199,12 @@ func (c LabelNode) taintNames() []string {
 	return names
 }
 
-// Done tells whether the Node carries them all.
+// Done tells whether the Node carries them all. A Node that cannot be read does not: a join asks through a load balancer, which may
+// find no server just now. Who carries the change out asks again, and says in the end what is wrong.
 func (c LabelNode) Done(ctx context.Context, r Reader) (bool, error) {
 	u, err := r.Object(ctx, c.Ref())
 	if err != nil {
-		if apierrors.IsNotFound(err) {
-			return false, nil
-		}
-		return false, err
+		return false, nil
 	}
 	after, err := c.Apply(u)
 	return err == nil && reflect.DeepEqual(u.Object, after.Object), err
