@@ -185,6 +185,7 @@ type Sandbox struct{ ID, Name, Namespace string }
 // Container is a container of a Pod.
 type Container struct {
 	ID, Name, Pod, Namespace string
+	Created                  time.Time
 	Running                  bool
 	ExitCode                 int32
 	Attempt                  uint32 // how often it was started again

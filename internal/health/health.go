@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
@@ -51,14 +52,18 @@ func kubeletConfig(ctx context.Context, r change.Reader, n *node.Node) *kubeletc
 	return &own
 }
 
-// APIServer holds once this machine's API server says that it is alive. Where the etcd beside it
-// has failed, that is what the user reads.
+// APIServer holds once this machine's API server says that it is alive, and is the one of today's manifests. Where the
+// etcd beside it has failed, that is what the user reads.
 func APIServer(n *node.Node, as change.Identity) world.Condition {
-	b, etcd := &blame{socket: n.CRISocket, component: release.APIServer}, &blame{socket: n.CRISocket, component: "etcd"}
+	b, etcd := &blame{socket: n.CRISocket, component: release.APIServer}, &blame{socket: n.CRISocket, component: manifest.Etcd}
+	old := &outdated{n: n, components: []string{release.APIServer, manifest.Etcd}}
 	return world.Condition{
 		Name:    "kube-apiserver at " + n.LocalServer() + "/livez",
 		Timeout: n.Timeouts.ControlPlane,
 		Check: func(ctx context.Context, r change.Reader) error {
+			if err := old.check(ctx, r); err != nil {
+				return err
+			}
 			err := r.Livez(ctx, as)
 			if behind := etcd.explain(ctx, r, err); behind != err {
 				return behind
@@ -68,13 +73,16 @@ func APIServer(n *node.Node, as change.Identity) world.Condition {
 	}
 }
 
-// Component holds once a component of the control plane on this machine says at url that it is well.
+// Component holds once a component of the control plane on this machine says at url that it is well, and is the one of today's manifest.
 func Component(n *node.Node, component, url string) world.Condition {
-	b := &blame{socket: n.CRISocket, component: component}
+	b, old := &blame{socket: n.CRISocket, component: component}, &outdated{n: n, components: []string{component}}
 	return world.Condition{
 		Name:    component + " at " + url,
 		Timeout: n.Timeouts.ControlPlane,
 		Check: func(ctx context.Context, r change.Reader) error {
+			if err := old.check(ctx, r); err != nil {
+				return err
+			}
 			return b.explain(ctx, r, well(ctx, r, change.Request{URL: url, Loopback: true}))
 		},
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -75,6 +76,7 @@ func (r Runtimes) container(s *runtimeapi.ContainerStatus) change.Container {
 		Name:      s.GetMetadata().GetName(),
 		Pod:       s.Labels[types.KubernetesPodNameLabel],
 		Namespace: s.Labels[types.KubernetesPodNamespaceLabel],
+		Created:   time.Unix(0, s.CreatedAt),
 		Running:   s.State == runtimeapi.ContainerState_CONTAINER_RUNNING,
 		ExitCode:  s.ExitCode,
 		Attempt:   s.GetMetadata().GetAttempt(),

@@ -301,8 +301,8 @@ func TestContainersTellWhatTheyWrote(t *testing.T) {
 	}}
 	got, err := r.Containers(t.Context(), start(t, s))
 	want := []change.Container{
-		{ID: "1", Name: "etcd", Pod: "etcd-cp1", Namespace: "kube-system", ExitCode: 2, Log: "bad flag\n"},
-		{ID: "2", Name: "etcd", Pod: "etcd-cp1", Namespace: "kube-system", Running: true, Attempt: 1},
+		{ID: "1", Name: "etcd", Pod: "etcd-cp1", Namespace: "kube-system", Created: time.Unix(0, 10), ExitCode: 2, Log: "bad flag\n"},
+		{ID: "2", Name: "etcd", Pod: "etcd-cp1", Namespace: "kube-system", Created: time.Unix(0, 20), Running: true, Attempt: 1},
 	}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %+v and %v, want %+v", got, err, want)
