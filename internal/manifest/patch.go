@@ -34,7 +34,10 @@ type PatchFile struct {
 }
 
 // Patches are the user's changes to what this package builds, in order. Zero changes nothing.
-type Patches struct{ patches []patch }
+type Patches struct {
+	patches []patch
+	later   string // stands for what is known only later; empty if all is known
+}
 
 // patch is one document of a file.
 type patch struct {

@@ -1,7 +1,9 @@
 package manifest
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -49,7 +51,7 @@ func (p Patches) apply(target string, data []byte, schema any) ([]byte, error) {
 		if d.target != target {
 			continue
 		}
-		after, err := d.apply(data, schema)
+		after, err := d.apply(data, schema, p.later)
 		if err != nil {
 			return nil, mend(fmt.Errorf("%s cannot be applied to %s: %w", d.origin, target, err))
 		}
@@ -70,19 +72,44 @@ func mend(err error) error {
 	return problem.New("", err, "mend the patches, or name another folder with --patches")
 }
 
-func (d patch) apply(data []byte, schema any) ([]byte, error) {
+func (d patch) apply(data []byte, schema any, later string) ([]byte, error) {
 	switch d.kind {
 	case jsonPatch:
 		operations, err := jsonpatch.DecodePatch(d.json)
 		if err != nil {
 			return nil, fmt.Errorf("not a list of operations (RFC 6902): %w", err)
 		}
-		return operations.Apply(data)
+		return operate(data, operations, later)
 	case mergePatch:
 		return jsonpatch.MergePatch(data, d.json)
 	default:
 		return strategic(data, d.json, schema)
 	}
+}
+
+// operate carries out the operations in order. A test that fails says nothing if what it looks at is known only later.
+func operate(data []byte, operations jsonpatch.Patch, later string) ([]byte, error) {
+	for _, o := range operations {
+		after, err := jsonpatch.Patch{o}.Apply(data)
+		switch {
+		case errors.Is(err, jsonpatch.ErrTestFailed) && holds(data, o["path"], later):
+		case err != nil:
+			return nil, err
+		default:
+			data = after
+		}
+	}
+	return data, nil
+}
+
+// holds tells whether the text is part of what is at the path: less of it is left without that.
+func holds(data []byte, path *json.RawMessage, text string) bool {
+	if text == "" {
+		return false
+	}
+	remove := json.RawMessage(`"remove"`)
+	rest, err := jsonpatch.Patch{{"op": &remove, "path": path}}.Apply(data)
+	return err == nil && bytes.Count(rest, []byte(text)) < bytes.Count(data, []byte(text))
 }
 
 // strategic merges as the tags of the schema say.

@@ -8,11 +8,13 @@ import (
 )
 
 // Try applies the patches to all that this machine will have of what they are for, and tells which do not apply. Those for
-// what it will not have are of no concern to it.
+// what it will not have are of no concern to it. Who the other members are of an etcd that is joined is known only later: a
+// failing test (RFC 6902) of what names them does not count here. All other operations do, and so does the test in the join itself.
 func (p Patches) Try(n *node.Node, h Host) error {
 	if len(p.patches) == 0 {
 		return nil
 	}
+	p.later = someMember
 	h, err := foreseen(n, h)
 	if err != nil {
 		return err
@@ -28,6 +30,9 @@ func (p Patches) Try(n *node.Node, h Host) error {
 	return errors.Join(errs...)
 }
 
+// someMember stands for the names of members that are not known yet. No Node can be called so.
+const someMember = "?member?"
+
 // foreseen is the host as it will be once the accounts of a rootless control plane are made, and etcd takes this machine in.
 func foreseen(n *node.Node, h Host) (_ Host, err error) {
 	if Rootless(n) {
@@ -36,7 +41,7 @@ func foreseen(n *node.Node, h Host) (_ Host, err error) {
 		}
 	}
 	if n.Joins() { // who the others are makes no difference to where things stand in the file
-		h.Members = []change.Member{{ID: 1, Name: "other", PeerURLs: []string{etcdURL("https", n.Loopback(), 2380)}}, {ID: 2, PeerURLs: []string{n.PeerURL()}}}
+		h.Members = []change.Member{{ID: 1, Name: someMember, PeerURLs: []string{etcdURL("https", n.Loopback(), 2380)}}, {ID: 2, PeerURLs: []string{n.PeerURL()}}}
 	}
 	return h, nil
 }

@@ -2,6 +2,7 @@ package manifest_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -68,5 +69,41 @@ func TestPatchesAreTriedOnWhatIsYetToCome(t *testing.T) {
 		if err := tried(t, n, target, "- {op: replace, path: /spec/securityContext/runAsUser, value: 7}\n"); err != nil {
 			t.Errorf("the user of a component that is not root: %v", err)
 		}
+	}
+}
+
+// Who the others are is not known when patches are tried. All else is.
+func TestATestOfMembersYetUnknownDoesNotCount(t *testing.T) {
+	n := ordinary()
+	n.Bootstrap = []byte("x")
+	h := manifest.Host{Members: []change.Member{{ID: 1, Name: "a", PeerURLs: []string{"https://192.0.2.9:2380"}}, {ID: 2, PeerURLs: []string{n.PeerURL()}}}}
+	pod, err := manifest.StaticPod(manifest.Etcd, n, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := pod.Spec.Containers[0].Command
+	of := func(name string) int {
+		return slices.IndexFunc(command, func(arg string) bool { return strings.HasPrefix(arg, "--"+name+"=") })
+	}
+	test := func(argument, value string) string {
+		return fmt.Sprintf("- {op: test, path: /spec/containers/0/command/%d, value: %q}\n", of(argument), value)
+	}
+	members, text := of("initial-cluster"), command[of("initial-cluster")]
+	for operations, refused := range map[string]bool{
+		test("initial-cluster", text): false,
+		fmt.Sprintf("- {op: test, path: /spec/containers/0/command, value: [%q]}\n", text):                                       false,
+		test("initial-cluster", text) + "- {op: remove, path: /none}\n":                                                          true,
+		fmt.Sprintf("- {op: replace, path: /spec/containers/0/command/%d, value: x}\n", members) + test("initial-cluster", text): true,
+		test("name", text):                            true,
+		test("name", command[of("name")]):             false,
+		"- {op: test, path: /none, value: x}\n":       true,
+		"- {op: test, path: /kind, value: Service}\n": true,
+	} {
+		if err := tried(t, n, manifest.Etcd, operations); (err != nil) != refused {
+			t.Errorf("refused is to be %v: %v, of\n%s", refused, err, operations)
+		}
+	}
+	if err := tried(t, ordinary(), manifest.Etcd, test("initial-cluster", text)); err == nil {
+		t.Error("where no etcd is joined, all is known, and a test that fails is not refused")
 	}
 }
