@@ -37,9 +37,8 @@ type FileInfo struct {
 	Path    string // absolute
 	Mode    fs.FileMode
 	ModTime time.Time
-	UID     int  // of the owner
-	GID     int  // of the group
-	Link    bool // a symbolic link; set by ReadDir, which does not follow links
+	UID     int // of the owner
+	GID     int // of the group
 }
 
 // Services are the units of the machine's init system.
@@ -225,8 +224,7 @@ type Member struct {
 // MemberStatus is what an etcd member says of itself.
 type MemberStatus struct {
 	Index    uint64   // of the newest entry of the log that it has applied
-	Leader   uint64   // ID of the member that it follows; zero for none
-	Problems []string // alarms and the like; empty if it is well
+	Problems []string // alarms, no leader and the like; empty if it is well
 }
 
 // Objects are the API server's objects; each call says as whom.

@@ -84,7 +84,7 @@ func (k *Cluster) MemberStatus(ctx context.Context, via change.Etcd, m change.Me
 		if err != nil {
 			return err
 		}
-		s = change.MemberStatus{Index: answer.GetRaftAppliedIndex(), Leader: answer.GetLeader(), Problems: answer.GetErrors()}
+		s = change.MemberStatus{Index: answer.GetRaftAppliedIndex(), Problems: answer.GetErrors()}
 		return nil
 	})
 	if err != nil {

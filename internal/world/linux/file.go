@@ -57,7 +57,6 @@ func infoOf(path string, info fs.FileInfo) (change.FileInfo, error) {
 		ModTime: info.ModTime(),
 		UID:     int(owner.Uid),
 		GID:     int(owner.Gid),
-		Link:    info.Mode()&fs.ModeSymlink != 0,
 	}, err
 }
 

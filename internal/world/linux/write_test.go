@@ -46,7 +46,7 @@ func TestALinkStaysAndItsTargetIsWritten(t *testing.T) {
 		t.Errorf("the link is now %q, %v", to, err)
 	}
 	info, err := Machine{}.ReadDir(t.Context(), dir)
-	if err != nil || len(info) != 2 || !info[0].Link || info[1].Link {
+	if err != nil || len(info) != 2 || info[0].Mode.Type() != fs.ModeSymlink || !info[1].Mode.IsDir() {
 		t.Errorf("got %+v and %v, want one link and one folder", info, err)
 	}
 	if err := os.Remove(end); err != nil {

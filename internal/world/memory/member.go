@@ -57,21 +57,11 @@ func (w *World) MemberStatus(_ context.Context, _ change.Etcd, m change.Member) 
 	if slices.Contains(w.Silent, m.ID) {
 		return change.MemberStatus{}, fmt.Errorf("asking etcd member %s: connection refused", m.Name)
 	}
-	return change.MemberStatus{Index: 1, Leader: w.leader()}, nil
+	return change.MemberStatus{Index: 1}, nil
 }
 
 // Agree is over at once.
 func (w *World) Agree(context.Context, change.Etcd) error { return nil }
-
-// leader is the first voter that answers.
-func (w *World) leader() uint64 {
-	for _, m := range w.MemberList {
-		if !m.Learner && !slices.Contains(w.Silent, m.ID) {
-			return m.ID
-		}
-	}
-	return 0
-}
 
 func (w *World) setMember(c change.SetMember) error {
 	if err := w.answers(c.Via); err != nil {
