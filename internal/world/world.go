@@ -33,7 +33,7 @@ type Condition struct {
 	Outside bool
 }
 
-// GiveUp marks an error of a Check: waiting on is of no use.
+// GiveUp marks an error that is the same however often one asks: waiting on is of no use.
 func GiveUp(err error) error { return &hopeless{err} }
 
 // Hopeless tells whether err was marked by GiveUp.

@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/world"
 )
 
 // at connects to one endpoint and calls do within the time of one attempt.
@@ -25,7 +26,7 @@ func at(ctx context.Context, endpoint string, trust *tls.Config, do func(context
 		DialTimeout:     callTimeout,
 	})
 	if err != nil {
-		return final{fmt.Errorf("connecting: %w", err)}
+		return world.GiveUp(fmt.Errorf("connecting: %w", err))
 	}
 	defer func() { _ = c.Close() }()
 	return do(ctx, c)

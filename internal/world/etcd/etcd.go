@@ -137,8 +137,7 @@ func (k *Cluster) Do(ctx context.Context, c change.Change) error {
 			last = k.anywhere(ctx, set.Via, func(ctx context.Context, c *clientv3.Client) error {
 				return step(ctx, membersAt(c), set)
 			})
-			var f final
-			if errors.As(last, &f) || k.forGood(last, &refused) {
+			if world.Hopeless(last) || k.forGood(last, &refused) {
 				return world.GiveUp(last)
 			}
 			return last
@@ -165,17 +164,16 @@ func (k *Cluster) forGood(err error, since *time.Time) bool {
 // anywhere calls do at one endpoint after the other until it succeeds at one of them.
 func (k *Cluster) anywhere(ctx context.Context, via change.Etcd, do func(context.Context, *clientv3.Client) error) error {
 	if len(via.Endpoints) == 0 {
-		return final{errors.New("no etcd endpoint is known")}
+		return world.GiveUp(errors.New("no etcd endpoint is known"))
 	}
 	trust, err := k.trust(via)
 	if err != nil {
-		return final{err}
+		return world.GiveUp(err)
 	}
 	var failed error
 	for _, endpoint := range via.Endpoints {
 		err := at(ctx, endpoint, trust, do)
-		var f final
-		if err == nil || errors.As(err, &f) {
+		if err == nil || world.Hopeless(err) {
 			return err
 		}
 		err = fmt.Errorf("at %s: %w", endpoint, err)
@@ -186,8 +184,3 @@ func (k *Cluster) anywhere(ctx context.Context, via change.Etcd, do func(context
 	}
 	return problem.New("", failed, hints(via, trust, failed)...)
 }
-
-// final marks an error that is the same at every endpoint and however often one tries.
-type final struct{ error }
-
-func (f final) Unwrap() error { return f.error }

@@ -9,6 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/world"
 )
 
 // step looks where the member stands and makes the one call that is missing. Since each
@@ -26,7 +27,7 @@ func step(ctx context.Context, c clientv3.Cluster, set change.SetMember) error {
 	case change.Voter:
 		return promote(ctx, c, now, set.PeerURL)
 	}
-	return final{fmt.Errorf("an etcd member cannot be %q", set.State)}
+	return world.GiveUp(fmt.Errorf("an etcd member cannot be %q", set.State))
 }
 
 // find returns the member whose first peer URL it is, or nil.
@@ -64,9 +65,9 @@ func announce(ctx context.Context, c clientv3.Cluster, now *clientv3.Member, pee
 	_, err := c.MemberAddAsLearner(ctx, []string{peerURL})
 	switch {
 	case errors.Is(err, rpctypes.ErrMemberBadURLs):
-		return final{fmt.Errorf("etcd takes no member at %q: %w", peerURL, err)}
+		return world.GiveUp(fmt.Errorf("etcd takes no member at %q: %w", peerURL, err))
 	case errors.Is(err, rpctypes.ErrTooManyLearners):
-		return final{fmt.Errorf("%w: %w", change.ErrNotItsTurn, err)}
+		return world.GiveUp(fmt.Errorf("%w: %w", change.ErrNotItsTurn, err))
 	case errors.Is(err, rpctypes.ErrUnhealthy):
 		return fmt.Errorf("%w: %w", change.ErrNotItsTurn, err)
 	}
@@ -76,7 +77,7 @@ func announce(ctx context.Context, c clientv3.Cluster, now *clientv3.Member, pee
 func promote(ctx context.Context, c clientv3.Cluster, now *clientv3.Member, peerURL string) error {
 	switch {
 	case now == nil:
-		return final{fmt.Errorf("etcd has no member at %s to promote: it must be added as a learner first", peerURL)}
+		return world.GiveUp(fmt.Errorf("etcd has no member at %s to promote: it must be added as a learner first", peerURL))
 	case !now.IsLearner:
 		return nil
 	case now.Name == "":

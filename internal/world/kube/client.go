@@ -42,7 +42,7 @@ func (k *Cluster) client(as change.Identity) (*client, error) {
 	}
 	c, err := k.connect(data, as)
 	if err != nil {
-		return nil, final{world.GiveUp(fmt.Errorf("using %s: %w", source(as), err))}
+		return nil, world.GiveUp(fmt.Errorf("using %s: %w", source(as), err))
 	}
 	k.clients[key] = c
 	return c, nil
@@ -51,17 +51,17 @@ func (k *Cluster) client(as change.Identity) (*client, error) {
 func (k *Cluster) kubeconfig(as change.Identity) ([]byte, error) {
 	if as.Kubeconfig == "" {
 		if len(as.Config) == 0 {
-			return nil, final{errors.New("no kubeconfig was given")}
+			return nil, errors.New("no kubeconfig was given")
 		}
 		return as.Config, nil
 	}
 	data, err := k.readFile(as.Kubeconfig)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, final{problem.New("reading the kubeconfig", err,
-			"on a control plane node /etc/kubernetes/admin.conf is one; name another with --kubeconfig")}
+		return nil, problem.New("reading the kubeconfig", err,
+			"on a control plane node /etc/kubernetes/admin.conf is one; name another with --kubeconfig")
 	}
 	if err != nil {
-		return nil, final{fmt.Errorf("reading the kubeconfig: %w", err)}
+		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
 	return data, nil
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/world"
 )
 
 // Do carries out a change of an object. What may pass is tried again until the Bound:
@@ -75,7 +76,7 @@ func (k *Cluster) put(ctx context.Context, w write) error {
 func update(ctx context.Context, r dynamic.ResourceInterface, now *unstructured.Unstructured, w write) error {
 	after, err := w.onto(now)
 	if err != nil {
-		return final{err}
+		return world.GiveUp(err)
 	}
 	if reflect.DeepEqual(now.Object, after.Object) {
 		return nil
@@ -106,14 +107,14 @@ func (k *Cluster) label(ctx context.Context, c change.LabelNode) error {
 		}
 		after, err := c.Apply(now)
 		if err != nil {
-			return final{err}
+			return world.GiveUp(err)
 		}
 		if reflect.DeepEqual(now.Object, after.Object) {
 			return nil
 		}
 		patch, err := nodePatch(after)
 		if err != nil {
-			return final{err}
+			return world.GiveUp(err)
 		}
 		_, err = r.Patch(ctx, c.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 		return err

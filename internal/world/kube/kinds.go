@@ -5,6 +5,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+
+	"kubeadm/internal/world"
 )
 
 const rbac = "rbac.authorization.k8s.io"
@@ -45,7 +47,7 @@ func resourceOf(kind schema.GroupKind) (resource string, namespaced bool, err er
 	case schema.GroupKind{Group: rbac, Kind: "ClusterRoleBinding"}:
 		return "clusterrolebindings", false, nil
 	}
-	return "", false, final{fmt.Errorf("objects of kind %q in group %q are not used here", kind.Kind, kind.Group)}
+	return "", false, world.GiveUp(fmt.Errorf("objects of kind %q in group %q are not used here", kind.Kind, kind.Group))
 }
 
 func (c *client) resource(gvk schema.GroupVersionKind, namespace string) (dynamic.ResourceInterface, error) {
@@ -58,7 +60,7 @@ func (c *client) resource(gvk schema.GroupVersionKind, namespace string) (dynami
 		return r.Namespace(namespace), nil
 	}
 	if namespace != "" {
-		return nil, final{fmt.Errorf("a %s lives in no namespace, but %q was given", gvk.Kind, namespace)}
+		return nil, world.GiveUp(fmt.Errorf("a %s lives in no namespace, but %q was given", gvk.Kind, namespace))
 	}
 	return r, nil
 }

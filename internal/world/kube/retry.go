@@ -22,18 +22,17 @@ type attempt struct {
 	do    func(ctx context.Context, c *client) error
 }
 
-// final marks an error that is the same however often one tries.
-type final struct{ error }
-
-func (f final) Unwrap() error { return f.error }
-
 func (k *Cluster) try(ctx context.Context, a attempt) error {
+	c, err := k.client(a.as)
+	if err != nil {
+		return explain(a, "", err)
+	}
 	var last error
-	err := world.Poll(ctx, nil, world.Condition{
+	err = world.Poll(ctx, nil, world.Condition{
 		Name:    "the API server",
 		Timeout: world.Left(ctx, cmp.Or(k.Bound, defaultBound)),
 		Check: func(ctx context.Context, _ change.Reader) error {
-			last = k.once(ctx, a)
+			last = c.once(ctx, a)
 			if last != nil && !a.again(last) {
 				return world.GiveUp(last)
 			}
@@ -46,11 +45,7 @@ func (k *Cluster) try(ctx context.Context, a attempt) error {
 	return err
 }
 
-func (k *Cluster) once(ctx context.Context, a attempt) error {
-	c, err := k.client(a.as)
-	if err != nil {
-		return explain(a, "", err)
-	}
+func (c *client) once(ctx context.Context, a attempt) error {
 	return explain(a, c.server, world.Ask(ctx, c.report, func(ctx context.Context) error { return a.do(ctx, c) }))
 }
 
@@ -69,9 +64,8 @@ func overloaded(err error) bool {
 // passing tells whether a write that failed so may succeed later: all but refusals. NotFound
 // passes when it means a namespace that the API server is about to make.
 func passing(err error) bool {
-	var f final
 	var untrusted *tls.CertificateVerificationError
-	if errors.As(err, &f) || errors.As(err, &untrusted) {
+	if world.Hopeless(err) || errors.As(err, &untrusted) {
 		return false
 	}
 	switch apierrors.ReasonForError(err) {
