@@ -3,6 +3,7 @@ package waitcontrolplane
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -16,7 +17,8 @@ import (
 // accounts makes, while kube-controller-manager starts, the ServiceAccounts as which its controllers work. It would
 // make them itself, one after the other, for five seconds before the first controller does anything (docs/decisions/0024).
 func accounts(ctx context.Context, e *flow.Env, n *node.Node, as change.Identity) error {
-	if set, ok := node.LastArg(n.Cluster.ControllerManager.Args, "use-service-account-credentials"); ok && set != "true" {
+	set, _ := node.LastArg(n.Cluster.ControllerManager.Args, "use-service-account-credentials")
+	if own, err := strconv.ParseBool(set); err == nil && !own {
 		return nil
 	}
 	cluster, err := bindings(ctx, e, "ClusterRoleBinding", "", as)
