@@ -66,7 +66,7 @@ func importRules() []rule {
 // stands for all below it.
 func layers() [][]string {
 	return [][]string{
-		{"internal/problem", "internal/flag"},
+		{"internal/problem", "internal/flag", "internal/untrusted"},
 		{"internal/release", "internal/pki"},
 		{"internal/node"},
 		{"internal/change"},

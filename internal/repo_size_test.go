@@ -3,17 +3,13 @@ package internal_test
 import (
 	"go/ast"
 	"go/token"
-	"slices"
 )
 
-// The budgets: most that a reader should have to hold in mind at once.
+// Upper bounds, never aims: a function that reads top to bottom is better than five of four lines each.
 const (
-	longestFile     = 400
-	usualFile       = 300 // nine of ten are not longer
-	longestFunction = 60
-	longFunction    = 40 // nine of ten are not longer
-	usualFunction   = 12 // half are not longer
-	mostParameters  = 4  // besides the context, which goes everywhere
+	longestFile     = 500
+	longestFunction = 80
+	mostParameters  = 4 // besides the context, which goes everywhere
 	mostMethods     = 5
 )
 
@@ -23,16 +19,10 @@ const readable = "what does not fit on a screen or in a head is read less carefu
 func sizeRules() []rule {
 	return []rule{
 		{name: "files are short", reason: readable, check: func(s source, blame func(token.Pos, string, ...any)) {
-			var all []int
 			for _, f := range s.files {
-				lines := s.line(f.FileEnd)
-				all = append(all, lines)
-				if lines > longestFile {
+				if lines := s.line(f.FileEnd); lines > longestFile {
 					blame(f.Package, "%d lines, and the most is %d", lines, longestFile)
 				}
-			}
-			if ninth := quantile(all, 90); ninth > usualFile {
-				blame(token.NoPos, "one file of ten has more than %d lines, and %d are to be the most", ninth, usualFile)
 			}
 		}},
 		{name: "functions are short", reason: readable, check: functionsAreShort},
@@ -58,22 +48,13 @@ func sizeRules() []rule {
 func wideOnPurpose(f file) bool { return f.dir == "internal/change" && f.name == "reader.go" }
 
 func functionsAreShort(s source, blame func(token.Pos, string, ...any)) {
-	var all []int
 	s.program(func(f file) {
 		f.functions(func(fn *ast.FuncDecl) {
-			lines := s.line(fn.End()) - s.line(fn.Pos()) + 1
-			all = append(all, lines)
-			if lines > longestFunction {
+			if lines := s.line(fn.End()) - s.line(fn.Pos()) + 1; lines > longestFunction {
 				blame(fn.Pos(), "%s has %d lines, and the most is %d", fn.Name, lines, longestFunction)
 			}
 		})
 	})
-	if half := quantile(all, 50); half > usualFunction {
-		blame(token.NoPos, "half of all functions have more than %d lines, and %d are to be the most", half, usualFunction)
-	}
-	if ninth := quantile(all, 90); ninth > longFunction {
-		blame(token.NoPos, "one function of ten has more than %d lines, and %d are to be the most", ninth, longFunction)
-	}
 }
 
 func parameters(fn *ast.FuncDecl, blame func(token.Pos, string, ...any)) {
@@ -95,10 +76,4 @@ func parameters(fn *ast.FuncDecl, blame func(token.Pos, string, ...any)) {
 	if count > mostParameters {
 		blame(fn.Pos(), "%s takes %d parameters besides the context, and the most is %d", fn.Name, count, mostParameters)
 	}
-}
-
-// quantile is the value that so many percent do not exceed.
-func quantile(values []int, percent int) int {
-	values = slices.Sorted(slices.Values(values))
-	return values[(len(values)-1)*percent/100]
 }
