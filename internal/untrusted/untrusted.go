@@ -68,11 +68,22 @@ func Error(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &lineError{err}
+	return &safeError{Line(err.Error()), err}
 }
 
-type lineError struct{ err error }
+// QuotedError is Error with the text as Quote gives it: for what a server says that is not verified.
+func QuotedError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &safeError{Quote(err.Error()), err}
+}
 
-func (e *lineError) Error() string { return Line(e.err.Error()) }
+type safeError struct {
+	text string
+	err  error
+}
 
-func (e *lineError) Unwrap() error { return e.err }
+func (e *safeError) Error() string { return e.text }
+
+func (e *safeError) Unwrap() error { return e.err }

@@ -43,7 +43,11 @@ func TestErrorKeepsTheChain(t *testing.T) {
 	if !errors.Is(err, fs.ErrNotExist) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("got %q, which wraps fs.ErrNotExist: %t", err, errors.Is(err, fs.ErrNotExist))
 	}
-	if Error(nil) != nil {
+	err = QuotedError(fs.ErrNotExist)
+	if want := `"file does not exist"`; !errors.Is(err, fs.ErrNotExist) || err.Error() != want {
+		t.Errorf("got %s, want %s", err, want)
+	}
+	if Error(nil) != nil || QuotedError(nil) != nil {
 		t.Error("nil has become an error")
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/untrusted"
 )
 
 // Bounds of one call. A runtime that answers at all does so at once, but on a machine that is busy; stopping a Pod waits for its
@@ -113,7 +114,8 @@ func serviceOf(socket string) string {
 	return "containerd"
 }
 
-// plain is an error of gRPC without its wrapping, and still tells its code.
+// plain is an error of gRPC without its wrapping, in one line, which still has its code. A runtime repeats what
+// registries say.
 func plain(err error) error {
 	if s, ok := status.FromError(err); ok && s.Code() != codes.OK {
 		return &answer{s}
@@ -127,7 +129,7 @@ func (a *answer) Error() string {
 	if a.s.Message() == "" {
 		return a.s.Code().String()
 	}
-	return a.s.Message()
+	return untrusted.Line(a.s.Message())
 }
 
 // GRPCStatus is what status.Code reads.

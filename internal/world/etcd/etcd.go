@@ -16,6 +16,7 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/untrusted"
 	"kubeadm/internal/world"
 )
 
@@ -57,7 +58,7 @@ func (k *Cluster) Members(ctx context.Context, via change.Etcd) ([]change.Member
 		}
 		all = nil
 		for _, m := range answer.Members {
-			all = append(all, change.Member{ID: m.ID, Name: m.Name, PeerURLs: m.PeerURLs, ClientURLs: m.ClientURLs, Learner: m.IsLearner})
+			all = append(all, change.Member{ID: m.ID, Name: untrusted.Line(m.Name), PeerURLs: m.PeerURLs, ClientURLs: m.ClientURLs, Learner: m.IsLearner})
 		}
 		return nil
 	})
@@ -84,7 +85,10 @@ func (k *Cluster) MemberStatus(ctx context.Context, via change.Etcd, m change.Me
 		if err != nil {
 			return err
 		}
-		s = change.MemberStatus{Index: answer.GetRaftAppliedIndex(), Problems: answer.GetErrors()}
+		s = change.MemberStatus{Index: answer.GetRaftAppliedIndex()}
+		for _, text := range answer.GetErrors() {
+			s.Problems = append(s.Problems, untrusted.Line(text))
+		}
 		return nil
 	})
 	if err != nil {
@@ -176,7 +180,7 @@ func (k *Cluster) anywhere(ctx context.Context, via change.Etcd, do func(context
 		if err == nil || world.Hopeless(err) {
 			return err
 		}
-		err = fmt.Errorf("at %s: %w", endpoint, err)
+		err = fmt.Errorf("at %s: %w", endpoint, untrusted.Error(err))
 		if failed != nil {
 			err = fmt.Errorf("%w; %w", failed, err)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/untrusted"
 )
 
 // explain says what was being asked of which server and, where that is known, what to do about the failure.
@@ -31,10 +32,10 @@ func explain(a attempt, server string, err error) error {
 }
 
 func remedies(as change.Identity, server string, err error) []string {
-	var untrusted *tls.CertificateVerificationError
+	var refused *tls.CertificateVerificationError
 	switch {
-	case errors.As(err, &untrusted):
-		return []string{mistrust(as, server, untrusted.Err)}
+	case errors.As(err, &refused):
+		return []string{mistrust(as, server, refused.Err)}
 	case apierrors.IsUnauthorized(err) && as.Kubeconfig == "":
 		return []string{`the token may have expired or been deleted; make a new one on a control plane node: "kubeadm token create --print-join-command"`}
 	case apierrors.IsUnauthorized(err):
@@ -61,18 +62,19 @@ func mistrust(as change.Identity, server string, err error) string {
 	return fmt.Sprintf("the certificate of %s cannot be verified with the CA in %s", server, source(as))
 }
 
-// brief shortens what Go's HTTP client says, which repeats the URL, and keeps the error findable.
+// brief shortens what Go's HTTP client says, which repeats the URL, shows what a server says in one line, and
+// keeps the error findable.
 func brief(err error) error {
 	var request *url.Error
 	switch {
 	case !errors.As(err, &request):
-		return err
+		return untrusted.Error(err)
 	case utilnet.IsConnectionRefused(err):
 		return worded{"connection refused", err}
 	case request.Timeout() && !errors.Is(err, context.Canceled):
 		return worded{"no answer in time", err}
 	}
-	return worded{request.Err.Error(), err}
+	return worded{untrusted.Line(request.Err.Error()), err}
 }
 
 // worded is an error in other words.

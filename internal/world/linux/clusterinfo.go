@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/untrusted"
 	"kubeadm/internal/world"
 )
 
@@ -63,7 +64,7 @@ func clusterInfoData(answer change.Response) (map[string]string, error) {
 	if answer.Status != http.StatusOK {
 		var s metav1.Status
 		if err := json.Unmarshal(answer.Body, &s); err == nil && s.Kind == "Status" {
-			return nil, apierrors.FromObject(&s)
+			return nil, fmt.Errorf("asking for cluster-info: the server answers %w", untrusted.QuotedError(apierrors.FromObject(&s)))
 		}
 		return nil, fmt.Errorf("asking for cluster-info: the server answers %d %s; is it a Kubernetes API server?",
 			answer.Status, http.StatusText(answer.Status))
@@ -73,7 +74,7 @@ func clusterInfoData(answer change.Response) (map[string]string, error) {
 		Data map[string]string `json:"data"`
 	}
 	if err := json.Unmarshal(answer.Body, &m); err != nil {
-		return nil, fmt.Errorf("reading cluster-info: %w", err)
+		return nil, fmt.Errorf("reading cluster-info: %w", untrusted.Error(err))
 	}
 	if m.Kind != "ConfigMap" {
 		return nil, errors.New("the server answered something other than the ConfigMap cluster-info; is it a Kubernetes API server?")

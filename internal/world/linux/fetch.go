@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/untrusted"
 )
 
 // Bounds of one request.
@@ -67,12 +68,12 @@ func get(ctx context.Context, client *http.Client, address string) (change.Respo
 		failed.URL = shown(failed.URL)
 	}
 	if err != nil {
-		return change.Response{}, err
+		return change.Response{}, untrusted.Error(err)
 	}
 	defer answer.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(answer.Body, bodyLimit+1))
 	if err != nil {
-		return change.Response{}, fmt.Errorf("reading the answer of %s: %w", shown(address), err)
+		return change.Response{}, fmt.Errorf("reading the answer of %s: %w", shown(address), untrusted.Error(err))
 	}
 	if len(body) > bodyLimit {
 		return change.Response{}, fmt.Errorf("the answer of %s is longer than %d bytes", shown(address), bodyLimit)
