@@ -129,7 +129,7 @@ type Request struct {
 	Key      []byte // PEM of its key; may be nil
 }
 
-// ErrAstray says that a server sent a request on to where nobody vouches for the answer. Asking again is of no use.
+// ErrAstray says that a server redirected a request to where the answer could not be verified.
 var ErrAstray = errors.New("it leads to where nobody vouches for the answer")
 
 // Response is the answer to a Request; Body is at most 1 MiB.

@@ -11,6 +11,7 @@ import (
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/untrusted"
 )
 
 // Node finds the cluster and completes what is known of this machine with what the cluster
@@ -43,7 +44,7 @@ func find(ctx context.Context, e *flow.Env) (found, error) {
 	if j.File != "" {
 		return byFile(ctx, e, j)
 	}
-	cluster, err := byToken(ctx, e, j, e.Local.Timeouts.Discovery)
+	cluster, err := byToken(ctx, e, j)
 	if err != nil {
 		return found{}, err
 	}
@@ -75,7 +76,7 @@ func (v visitor) read(ctx context.Context, e *flow.Env) (*node.Node, error) {
 	kept.KubeProxy = stored(proxy, manifest.KubeProxyConfigKey)
 	n, warnings, err := config.Joined(e.Local, kept, e.Tool)
 	for _, w := range warnings {
-		e.Warn("%s", w)
+		e.Warn("%s", untrusted.Line(w))
 	}
 	return n, err
 }

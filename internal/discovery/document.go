@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -17,6 +19,7 @@ import (
 	"kubeadm/internal/flow"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/untrusted"
 	"kubeadm/internal/world"
 )
 
@@ -37,14 +40,20 @@ func open(ctx context.Context, e *flow.Env, name string) (*document, error) {
 		return nil, err
 	}
 	if d.config, err = pki.ParseKubeconfig(data); err != nil {
-		return nil, problem.New("", fmt.Errorf("%s is no kubeconfig: %w", d.source, err),
+		return nil, problem.New("", fmt.Errorf("%s is no kubeconfig: %w", d.source, untrusted.Error(err)),
 			"on a control plane this prints one, without credentials: kubectl get configmap cluster-info --namespace kube-public --output jsonpath={.data.kubeconfig}")
 	}
-	if err = d.config.Embed(d.beside(ctx, e)); err == nil {
+	if d.remote() {
+		err = d.checkRemote()
+	}
+	if err == nil {
+		err = d.config.Embed(d.beside(ctx, e))
+	}
+	if err == nil {
 		err = d.narrow()
 	}
 	if err != nil {
-		return nil, problem.New("", fmt.Errorf("using %s to find the cluster: %w", d.source, err), "mend "+d.source+", or join by token")
+		return nil, problem.New("", fmt.Errorf("using %s to find the cluster: %w", d.source, err), "fix "+d.source+", or join by token")
 	}
 	return d, nil
 }
@@ -63,45 +72,73 @@ func (d *document) load(ctx context.Context, e *flow.Env, name string) ([]byte, 
 	return data, err
 }
 
-// fetch gets the text from a server that the machine's trust store vouches for.
+// fetch gets the text from a server that the machine's trust store verifies.
 func (d *document) fetch(ctx context.Context, e *flow.Env, address string) (text []byte, err error) {
-	err = e.Await(ctx, world.Condition{
+	err = await(ctx, e, world.Condition{
 		Name:    "the discovery file at " + d.source,
 		Timeout: e.Local.Timeouts.Discovery,
-		Outside: true,
 		Check: func(ctx context.Context, r change.Reader) error {
 			answer, err := r.Fetch(ctx, change.Request{URL: address})
-			switch {
-			case lasting(err):
-				return world.GiveUp(err)
-			case err != nil:
-				return err
-			case answer.Status == http.StatusOK:
+			if err != nil {
+				return untrusted.Error(err)
+			}
+			if answer.Status == http.StatusOK {
 				text = answer.Body
 				return nil
 			}
 			err = fmt.Errorf("the server answers %d %s", answer.Status, http.StatusText(answer.Status))
 			if answer.Status < http.StatusInternalServerError && answer.Status != http.StatusTooManyRequests {
-				return world.GiveUp(err)
+				return wrongServer{err}
 			}
 			return err
 		},
 	})
-	if untrusted(err) != nil {
+	if mistrusted(err) != nil {
 		return nil, problem.New("", err, "let this machine trust who signed that server's certificate: copy the CA to /usr/local/share/ca-certificates and run update-ca-certificates",
 			"or bring the file to this machine in another way and name its path")
 	}
 	return text, err
 }
 
+// remote reports whether the document was fetched from another machine.
+func (d *document) remote() bool { return strings.Contains(d.source, "://") }
+
+// checkRemote refuses a fetched document that makes this machine read its own files or run a program: what
+// it holds is up to the server that it came from, and would be sent to the cluster that it names.
+func (d *document) checkRemote() error {
+	cluster, err := d.config.DiscoveryCluster()
+	if err != nil {
+		return err
+	}
+	local := map[string]string{"certificate-authority": cluster.CertificateAuthority}
+	if user, err := d.config.CurrentUser(); err == nil {
+		local["client-certificate"], local["client-key"], local["tokenFile"] = user.ClientCertificate, user.ClientKey, user.TokenFile
+		if user.Exec != nil {
+			local["exec"] = user.Exec.Command
+		}
+		if user.AuthProvider != nil {
+			local["auth-provider"] = user.AuthProvider.Name
+		}
+	}
+	var errs []error
+	for _, field := range slices.Sorted(maps.Keys(local)) {
+		switch value := local[field]; {
+		case value == "":
+		case field == "exec" || field == "auth-provider":
+			errs = append(errs, fmt.Errorf("its %s %s would run code on this machine, which a file fetched from a URL may not do",
+				field, untrusted.Quote(value)))
+		default:
+			errs = append(errs, fmt.Errorf("its %s %s names a file of this machine, which a file fetched from a URL may not do",
+				field, untrusted.Quote(value)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // beside reads the files that the document refers to: as everywhere, their paths are relative to where it lies.
 func (d *document) beside(ctx context.Context, e *flow.Env) pki.ReadFile {
 	return func(name string) ([]byte, error) {
-		switch {
-		case path.IsAbs(name):
-		case strings.Contains(d.source, "://"):
-			return nil, fmt.Errorf("%s is relative to nothing on this machine: the path must be absolute", name)
-		default:
+		if !path.IsAbs(name) {
 			name = path.Join(path.Dir(d.source), name)
 		}
 		return e.World.ReadFile(ctx, name)
@@ -145,9 +182,9 @@ func (d *document) hasCA() bool { return len(d.cluster.CertificateAuthorityData)
 
 // distrusts explains why the server is not the one that the document leads to.
 func (d *document) distrusts(err error) error {
-	p := problem.New("", impostor(err), "if the cluster has got a new CA, put that into certificate-authority-data of "+d.source+"; if not, somebody else answers at "+d.cluster.Server)
+	p := problem.New("", explainMistrust(err), "if the cluster has got a new CA, put that into certificate-authority-data of "+d.source+"; if not, another server answers at "+d.cluster.Server)
 	if !d.hasCA() {
-		p.Err = err
+		p.Err = untrusted.Error(err)
 		p.Hints = []string{"put the cluster's CA into certificate-authority-data of " + d.source + ": without it, this machine's trust store must vouch for the server"}
 	}
 	p.Alone = true

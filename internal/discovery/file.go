@@ -14,11 +14,12 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/untrusted"
 	"kubeadm/internal/world"
 )
 
-// byFile believes the kubeconfig that the user names, and completes it with what the cluster tells of itself.
-// A token for the TLS bootstrap takes the place of the credentials in it.
+// byFile finds the cluster by the kubeconfig that the user names. A token for the TLS bootstrap takes the
+// place of the credentials in it.
 func byFile(ctx context.Context, e *flow.Env, j node.Join) (found, error) {
 	d, err := open(ctx, e, j.File)
 	if err != nil {
@@ -27,13 +28,12 @@ func byFile(ctx context.Context, e *flow.Env, j node.Join) (found, error) {
 	if j.TLSToken == "" && !d.names {
 		return found{}, d.speechless(e.Local)
 	}
-	if err := d.pinned(j.CACertHashes); err != nil {
-		return found{}, err
+	if len(j.CACertHashes) > 0 {
+		err = d.verifyPinned(ctx, e, j.CACertHashes)
+	} else {
+		err = d.verify(ctx, e)
 	}
-	if err := d.refresh(ctx, e); err != nil {
-		return found{}, err
-	}
-	if err := d.pinned(j.CACertHashes); err != nil {
+	if err != nil {
 		return found{}, err
 	}
 	return d.found(e.Local)
@@ -77,107 +77,137 @@ func (d *document) speechless(l node.Local) error {
 		"or put a user with credentials into the current context of "+d.source)
 }
 
-// pinned wants the document's CA, if it has one by now, to be one that the user named.
-func (d *document) pinned(hashes []string) error {
-	if len(hashes) == 0 || !d.hasCA() {
+// verify reads cluster-info from the server that the document names, and takes its CA where the document
+// has none. A cluster that keeps cluster-info to itself is joined all the same.
+func (d *document) verify(ctx context.Context, e *flow.Env) error {
+	shown, refused, err := d.clusterInfo(ctx, e, d.names)
+	switch {
+	case err != nil:
+		return err
+	case refused != nil && !d.hasCA():
+		return problem.New("", fmt.Errorf("%s holds no CA, and the cluster's cannot be learned: %w", d.source, refused),
+			"put the cluster's CA into certificate-authority-data of "+d.source)
+	case refused != nil:
+		e.Warn("the cluster tells nothing of itself, so %s is taken as it is: %v", d.source, refused)
 		return nil
 	}
-	certs, err := pki.ParseCertificates(d.cluster.CertificateAuthorityData)
-	if err == nil {
-		_, err = matching(certs, hashes)
-	}
-	if err != nil {
-		return problem.New(d.source+" leads to another cluster than the one that was meant", err, comparePins,
-			"if "+d.source+" is left over from another cluster, clean up with `kubeadm reset`; else move it away")
+	d.warnOfOtherServer(e, shown)
+	if !d.hasCA() {
+		e.Say("taking the cluster's CA from its ConfigMap %q", bootstrapapi.ConfigMapClusterInfo)
+		d.cluster.CertificateAuthorityData = shown.CertificateAuthorityData
 	}
 	return nil
 }
 
-// refresh asks the cluster what it tells everybody of itself. A cluster that keeps that to itself is joined all the same.
-func (d *document) refresh(ctx context.Context, e *flow.Env) error {
-	as, err := d.identity()
+// verifyPinned is verify where hashes of CA certificates are given. As in discovery by token, only the
+// certificates that have one of them verify the server, before it is shown any credentials, and all
+// certificates that it then shows are taken.
+func (d *document) verifyPinned(ctx context.Context, e *flow.Env, hashes []string) error {
+	if !d.hasCA() {
+		// This machine's trust store verifies the server; all that is learned from it is which CA to ask for.
+		hearsay, refused, err := d.clusterInfo(ctx, e, false)
+		if err == nil && refused != nil {
+			err = problem.New("", fmt.Errorf("%s holds no CA, and the cluster's cannot be learned: %w", d.source, refused),
+				"put the cluster's CA into certificate-authority-data of "+d.source)
+		}
+		if err != nil {
+			return err
+		}
+		d.cluster.CertificateAuthorityData = hearsay.CertificateAuthorityData
+	}
+	pinned, err := d.matchPins(d.cluster, hashes)
 	if err != nil {
 		return err
 	}
+	d.cluster.CertificateAuthorityData = pinned
+	shown, refused, err := d.clusterInfo(ctx, e, d.names)
+	if err != nil {
+		return err
+	}
+	if refused != nil {
+		e.Warn("the cluster tells nothing of itself, so those CA certificates of %s are taken that a hash was given for: %v", d.source, refused)
+		return nil
+	}
+	if _, err := d.matchPins(shown, hashes); err != nil {
+		return err
+	}
+	d.warnOfOtherServer(e, shown)
+	d.cluster.CertificateAuthorityData = shown.CertificateAuthorityData
+	return nil
+}
+
+// matchPins returns those CA certificates of the cluster that have one of the hashes, as PEM.
+func (d *document) matchPins(cluster *api.Cluster, hashes []string) ([]byte, error) {
+	certs, err := pki.ParseCertificates(cluster.CertificateAuthorityData)
+	if err == nil {
+		certs, err = matchPins(certs, hashes)
+	}
+	if err != nil {
+		return nil, problem.New(d.source+" leads to another cluster than the one that was meant", err, comparePins,
+			"if "+d.source+" is left over from another cluster, clean up with `kubeadm reset`; else move it away")
+	}
+	return pki.EncodeCertificates(certs...), nil
+}
+
+func (d *document) warnOfOtherServer(e *flow.Env, shown *api.Cluster) {
+	if shown.Server != d.cluster.Server {
+		e.Warn("the cluster calls itself %s, and %s calls it %s: the latter counts", untrusted.Quote(shown.Server), d.source, d.cluster.Server)
+	}
+}
+
+// clusterInfo reads what the cluster publishes about itself; refused says why it publishes nothing of use.
+func (d *document) clusterInfo(ctx context.Context, e *flow.Env, asUser bool) (shown *api.Cluster, refused, err error) {
 	var info corev1.ConfigMap
-	var closed error
-	err = e.Await(ctx, world.Condition{
+	err = await(ctx, e, world.Condition{
 		Name:    "the cluster at " + d.cluster.Server + ", which " + d.source + " names",
 		Timeout: e.Local.Timeouts.Discovery,
-		Outside: true,
 		Check: func(ctx context.Context, r change.Reader) error {
-			err := d.ask(ctx, r, as, &info)
+			refused = nil
+			err := d.ask(ctx, r, asUser, &info)
 			switch {
-			case refusal(err):
-				closed = err
+			case isRefusal(err):
+				refused = err
 				return nil
-			case untrusted(err) != nil:
-				return world.GiveUp(d.distrusts(err))
-			case lasting(err):
-				return world.GiveUp(err)
+			case mistrusted(err) != nil:
+				return d.distrusts(err)
 			}
 			return err
 		},
 	})
 	if err != nil {
-		return reachable(d.cluster.Server, err)
+		return nil, nil, reachable(d.cluster.Server, err)
 	}
-	told, err := published(info)
-	if closed != nil {
-		err = closed
+	if refused != nil {
+		return nil, refused, nil
 	}
-	return d.complete(e, told, err)
+	text, ok := info.Data[bootstrapapi.KubeConfigKey]
+	if !ok {
+		return nil, fmt.Errorf("ConfigMap %s has no key %q", bootstrapapi.ConfigMapClusterInfo, bootstrapapi.KubeConfigKey), nil
+	}
+	shown, refused = publishedCluster(text)
+	return shown, refused, nil
 }
 
-// refusal tells whether the cluster answers and will not tell.
-func refusal(err error) bool {
+// isRefusal reports whether the cluster answers and does not show the object.
+func isRefusal(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err)
 }
 
-// ask reads cluster-info as nobody, as anybody may, and only where that is not so as the document's user.
-func (d *document) ask(ctx context.Context, r change.Reader, as change.Identity, into *corev1.ConfigMap) error {
-	nobody, err := pki.Anonymous(d.cluster).Encode()
+// ask reads cluster-info anonymously, as anyone may, and only where that is refused with the credentials in
+// the document.
+func (d *document) ask(ctx context.Context, r change.Reader, asUser bool, into *corev1.ConfigMap) error {
+	anonymous, err := pki.Anonymous(d.cluster).Encode()
 	if err != nil {
 		return err
 	}
 	ref := change.Ref{GVK: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Namespace: "kube-public", Name: bootstrapapi.ConfigMapClusterInfo,
-		As: change.Identity{Config: nobody}}
+		As: change.Identity{Config: anonymous}}
 	err = configMap(ctx, r, ref, into)
-	if d.names && (apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)) {
-		ref.As = as
+	if asUser && (apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)) {
+		if ref.As, err = d.identity(); err != nil {
+			return err
+		}
 		return configMap(ctx, r, ref, into)
 	}
 	return err
-}
-
-// published is the cluster that a cluster-info speaks of.
-func published(info corev1.ConfigMap) (*api.Cluster, error) {
-	text, ok := info.Data[bootstrapapi.KubeConfigKey]
-	if !ok {
-		return nil, fmt.Errorf("ConfigMap %s has no key %q", bootstrapapi.ConfigMapClusterInfo, bootstrapapi.KubeConfigKey)
-	}
-	config, err := pki.ParseKubeconfig([]byte(text))
-	if err != nil {
-		return nil, err
-	}
-	return config.DiscoveryCluster()
-}
-
-// complete compares what the cluster told of itself, unless that failed, and takes its CA where the document has none.
-func (d *document) complete(e *flow.Env, told *api.Cluster, failed error) error {
-	switch {
-	case failed != nil && !d.hasCA():
-		return problem.New("", fmt.Errorf("%s holds no CA, and the cluster's cannot be learned: %w", d.source, failed),
-			"put the cluster's CA into certificate-authority-data of "+d.source)
-	case failed != nil:
-		e.Warn("the cluster tells nothing of itself, so %s is taken as it is: %v", d.source, failed)
-		return nil
-	case told.Server != d.cluster.Server:
-		e.Warn("the cluster calls itself %s, and %s calls it %s: the latter counts", told.Server, d.source, d.cluster.Server)
-	}
-	if !d.hasCA() {
-		e.Say("taking the cluster's CA from its ConfigMap %q", bootstrapapi.ConfigMapClusterInfo)
-		d.cluster.CertificateAuthorityData = told.CertificateAuthorityData
-	}
-	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -96,12 +97,16 @@ func TestEveryKindOfCredentialsInAFile(t *testing.T) {
 	}
 }
 
+// program runs a line of a shell for credentials.
+func program(line string) *api.ExecConfig {
+	return &api.ExecConfig{APIVersion: "client.authentication.k8s.io/v1", Command: "sh", InteractiveMode: api.NeverExecInteractiveMode, Args: []string{"-c", line}}
+}
+
 // What a program hands out stays for the program to hand out.
 func TestCredentialsOfAProgramStayWithIt(t *testing.T) {
 	c, m := newCluster(t), newMachine()
 	k := c.access().WithToken("")
-	k.AuthInfos["u"].Exec = &api.ExecConfig{APIVersion: "client.authentication.k8s.io/v1", Command: "sh", InteractiveMode: api.NeverExecInteractiveMode,
-		Args: []string{"-c", `echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"` + token + `"}}'`}}
+	k.AuthInfos["u"].Exec = program(`echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"` + token + `"}}'`)
 	m.has(t, discoveryFile, k)
 	if user := introduced(t, m.joined(t, fileFlags())); user.Exec == nil || user.Exec.Command != "sh" || user.Token != "" {
 		t.Errorf("the kubelet is given %+v", user)
@@ -150,7 +155,7 @@ func TestWhatTheClusterTellsOfItself(t *testing.T) {
 		want string
 	}{
 		"the same":       {func(*testing.T, cluster) {}, ""},
-		"another server": {func(t *testing.T, c cluster) { c.info = signed(t, leadingTo(t, lb, pem(c.ca)), token) }, "the cluster calls itself " + lb},
+		"another server": {func(t *testing.T, c cluster) { c.info = signed(t, leadingTo(t, lb, pem(c.ca)), token) }, "the cluster calls itself " + strconv.Quote(lb)},
 		"nothing": {func(_ *testing.T, c cluster) {
 			c.answers = map[string]http.HandlerFunc{infoPath: func(w http.ResponseWriter, _ *http.Request) { fail(w, 403, metav1.StatusReasonForbidden) }}
 		}, discoveryFile + " is taken as it is: "},
@@ -191,7 +196,7 @@ func TestAFileThatDoesNotLeadToTheCluster(t *testing.T) {
 		words []string
 	}{
 		"another server behind the address": {file: func(k *pki.Kubeconfig) { k.Clusters["c"].Server = attacker.URL },
-			words: []string{attacker.URL, "is not signed by the cluster's CA: somebody else answers", "if the cluster has got a new CA"}},
+			words: []string{attacker.URL, "is not signed by the cluster's CA: another server answers", "if the cluster has got a new CA"}},
 		"a self-signed server, without a CA in the file": {file: func(k *pki.Kubeconfig) {
 			k.Clusters["c"].Server, k.Clusters["c"].CertificateAuthorityData = attacker.URL, nil
 		}, words: []string{attacker.URL, "failed to verify certificate", "this machine's trust store"}},

@@ -9,10 +9,11 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 
 	"kubeadm/internal/flow"
+	"kubeadm/internal/world"
 )
 
-// Look asks once whether any cluster answers where Node would look for one: silent says why not. Whatever else may be
-// wrong is for Node to tell.
+// Look asks once, without credentials, whether any cluster answers where Node would look for one; silent says
+// why not. Whatever else may be wrong is for Node to report.
 func Look(ctx context.Context, e *flow.Env) (cluster *api.Cluster, silent error) {
 	j := e.Local.Join
 	if j.File == "" {
@@ -24,17 +25,13 @@ func Look(ctx context.Context, e *flow.Env) (cluster *api.Cluster, silent error)
 	if err != nil {
 		return nil, nil
 	}
-	as, err := d.identity()
-	if err != nil {
-		return nil, nil
-	}
-	return d.cluster, silence(d.ask(ctx, e.World, as, &corev1.ConfigMap{}))
+	return d.cluster, silence(d.ask(ctx, e.World, false, &corev1.ConfigMap{}))
 }
 
 // silence is err, unless that shows that somebody is there.
 func silence(err error) error {
 	var said apierrors.APIStatus
-	if lasting(err) || errors.As(err, &said) && apierrors.ReasonForError(err) != "" {
+	if isWrongServer(err) || world.Hopeless(err) || errors.As(err, &said) && apierrors.ReasonForError(err) != "" {
 		return nil
 	}
 	return err

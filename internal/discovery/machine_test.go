@@ -39,11 +39,12 @@ type machine struct {
 	net   linux.Machine
 	api   *kube.Cluster
 	begun time.Time
+	limit time.Duration  // of each wait
 	cut   map[string]int // by the name of an object: how often there is no way to it yet
 }
 
 func newMachine() *machine {
-	m := &machine{World: fake.New(), begun: time.Now(), cut: map[string]int{}}
+	m := &machine{World: fake.New(), begun: time.Now(), limit: limit, cut: map[string]int{}}
 	m.Info.Hostname, m.NodeName = "worker1", "worker1"
 	m.Elsewhere = true
 	m.api = kube.New(func(path string) ([]byte, error) { return m.ReadFile(context.Background(), path) })
@@ -104,7 +105,7 @@ func (m *machine) join(t *testing.T, flags config.JoinFlags) (a attempt) {
 	if err != nil {
 		return attempt{err: err}
 	}
-	local.Timeouts.Discovery, local.Timeouts.KubernetesAPI = limit, limit
+	local.Timeouts.Discovery, local.Timeouts.KubernetesAPI = m.limit, m.limit
 	var mu sync.Mutex
 	e := flow.New(flow.Env{World: m, Local: local, Tool: tool,
 		Rand: func(string) io.Reader { return rand.Reader },

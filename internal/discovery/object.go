@@ -20,10 +20,9 @@ func Object(ctx context.Context, e *flow.Env, ref change.Ref) (*unstructured.Uns
 	if !unanswered(err) {
 		return u, err
 	}
-	failed := e.Await(ctx, world.Condition{
+	failed := await(ctx, e, world.Condition{
 		Name:    "the cluster to answer",
 		Timeout: e.Local.Timeouts.KubernetesAPI,
-		Outside: true,
 		Check: func(ctx context.Context, r change.Reader) error {
 			if u, err = r.Object(ctx, ref); unanswered(err) {
 				return err
@@ -34,8 +33,8 @@ func Object(ctx context.Context, e *flow.Env, ref change.Ref) (*unstructured.Uns
 	return u, cmp.Or(failed, err)
 }
 
-// unanswered tells whether a request came to nothing on its way.
+// unanswered reports whether a request did not reach a server that may be the cluster's.
 func unanswered(err error) bool {
-	var said apierrors.APIStatus
-	return err != nil && !lasting(err) && !errors.As(err, &said)
+	var answer apierrors.APIStatus
+	return err != nil && !world.Hopeless(err) && (isWrongServer(err) || !errors.As(err, &answer))
 }

@@ -25,6 +25,9 @@ type flapping struct {
 	asked int
 }
 
+// Now advances by a second with each request.
+func (f *flapping) Now() time.Time { return time.Unix(int64(f.asked), 0) }
+
 func (f *flapping) Object(context.Context, change.Ref) (*unstructured.Unstructured, error) {
 	f.asked++
 	return &unstructured.Unstructured{}, f.says[min(f.asked, len(f.says))-1]
@@ -44,7 +47,8 @@ func TestAnObjectIsReadThroughAFlappingLoadBalancer(t *testing.T) {
 		"that there is none":            {[]error{absent}, 1, absent},
 		"an answer in the end":          {[]error{cut, cut, nil}, 3, nil},
 		"in the end that there is none": {[]error{cut, absent}, 2, absent},
-		"astray":                        {[]error{change.ErrAstray}, 1, change.ErrAstray},
+		"a redirection":                 {[]error{change.ErrAstray}, 11, change.ErrAstray},
+		"one wrong backend":             {[]error{change.ErrAstray, cut, change.ErrAstray, nil}, 4, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &flapping{World: fake.New(), says: c.says}

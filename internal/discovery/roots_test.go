@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/client-go/tools/clientcmd/api"
+
 	"kubeadm/internal/pki"
 )
 
@@ -23,6 +25,8 @@ func TestTheMachinesTrustStore(t *testing.T) {
 		}
 		t.Run("file at an URL", func(t *testing.T) { testRemoteFile(t, trusted) })
 		t.Run("no CA in the file", func(t *testing.T) { testNoCA(t, trusted) })
+		t.Run("pin and no CA in the file", func(t *testing.T) { testPinWithoutCA(t, trusted) })
+		t.Run("local paths in a file at an URL", func(t *testing.T) { testRemoteFileNamesNothingLocal(t, trusted) })
 		return
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
@@ -104,4 +108,52 @@ func testNoCA(t *testing.T, trusted pki.CA) {
 	flags := fileFlags()
 	flags.CACertHashes = []string{pki.PinOf(authority(t, "other").Certificate).String()}
 	m.refused(t, flags, "leads to another cluster", pki.PinOf(trusted.Certificate).String())
+}
+
+// testPinWithoutCA has a server that this machine's trust store verifies, but no pinned CA: it must get nothing.
+func testPinWithoutCA(t *testing.T, trusted pki.CA) {
+	c := newCluster(t)
+	impostor := (&server{info: c.info, tokens: c.tokens, objects: c.objects}).begin(t, trusted, nil)
+	access := c.access()
+	access.Server, access.CA = impostor.URL, nil
+	m, flags := newMachine(), fileFlags()
+	m.has(t, discoveryFile, access.WithToken(token))
+	flags.CACertHashes = []string{pki.PinOf(c.ca.Certificate).String()}
+	m.refused(t, flags, "not signed by the cluster's CA: another server answers there")
+	impostor.toldNothing(t)
+}
+
+// testRemoteFileNamesNothingLocal has a web server that would like to see the files of this machine.
+func testRemoteFileNamesNothingLocal(t *testing.T, trusted pki.CA) {
+	c := newCluster(t)
+	cert, key := c.admin(t)
+	for field, edit := range map[string]func(to *api.Cluster, user *api.AuthInfo){
+		`tokenFile "/srv/token"`:              func(_ *api.Cluster, u *api.AuthInfo) { u.Token, u.TokenFile = "", "/srv/token" },
+		`tokenFile "token"`:                   func(_ *api.Cluster, u *api.AuthInfo) { u.TokenFile = "token" },
+		`client-certificate "/srv/admin.crt"`: func(_ *api.Cluster, u *api.AuthInfo) { u.ClientCertificate = "/srv/admin.crt" },
+		`client-key "/srv/admin.key"`:         func(_ *api.Cluster, u *api.AuthInfo) { u.ClientKey = "/srv/admin.key" },
+		`certificate-authority "/srv/ca.crt"`: func(to *api.Cluster, _ *api.AuthInfo) { to.CertificateAuthority = "/srv/ca.crt" },
+		`exec "sh"`:                           func(_ *api.Cluster, u *api.AuthInfo) { u.Exec = program("touch /srv/owned") },
+		`auth-provider "oidc"`:                func(_ *api.Cluster, u *api.AuthInfo) { u.AuthProvider = &api.AuthProviderConfig{Name: "oidc"} },
+		`exec "x\n  - run: it\x1b[2J"`:        func(_ *api.Cluster, u *api.AuthInfo) { u.Exec = program(""); u.Exec.Command = "x\n  - run: it\x1b[2J" },
+	} {
+		t.Run(field, func(t *testing.T) {
+			k := c.access().WithToken(token)
+			edit(k.Clusters["c"], k.AuthInfos["u"])
+			text, err := k.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			web := (&server{answers: map[string]http.HandlerFunc{"/file": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(text) }}}).begin(t, trusted, nil)
+			for _, besides := range []string{"", token} {
+				m, flags := newMachine(), fileFlags()
+				for name, data := range map[string][]byte{"token": []byte(token), "admin.crt": cert, "admin.key": key, "ca.crt": pem(c.ca)} {
+					m.file("/srv/"+name, data)
+				}
+				flags.DiscoveryFile, flags.TLSBootstrapToken = web.URL+"/file", besides
+				m.refused(t, flags, "using "+web.URL+"/file to find the cluster", "its "+field, "which a file fetched from a URL may not do")
+			}
+		})
+	}
+	c.toldNothing(t)
 }

@@ -1,30 +1,69 @@
 package discovery
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/flow"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/untrusted"
 	"kubeadm/internal/world"
 )
 
-// lasting tells whether asking once more gets the same answer: from a server that proves not to be the one that
-// was meant, or that sends us elsewhere.
-func lasting(err error) bool {
-	var said apierrors.APIStatus
-	return world.Hopeless(err) || untrusted(err) != nil || errors.Is(err, change.ErrAstray) || errors.Is(err, http.ErrSchemeMismatch) ||
-		errors.As(err, &said) && said.Status().Code/100 == 3
+// An answer of a wrong server ends a wait only if every attempt of this time has got one: behind a load
+// balancer a single backend may be wrong, and the next attempt reaches another one.
+const (
+	wrongFor      = 5 * time.Second
+	wrongAttempts = 10
+)
+
+// wrongServer is the error of an answer that cannot be the cluster's, and is not trusted.
+type wrongServer struct{ error }
+
+func (w wrongServer) Unwrap() error { return w.error }
+
+// isWrongServer reports whether the answer came from a server that is not the one that was meant: it proves
+// to be another one, redirects, or speaks plain HTTP.
+func isWrongServer(err error) bool {
+	var wrong wrongServer
+	var answer apierrors.APIStatus
+	return errors.As(err, &wrong) || mistrusted(err) != nil || errors.Is(err, change.ErrAstray) || errors.Is(err, http.ErrSchemeMismatch) ||
+		errors.As(err, &answer) && answer.Status().Code/100 == 3
 }
 
-// untrusted is the reason why a server's certificate was not accepted; nil if that is not what err says.
-func untrusted(err error) error {
+// await waits for what is up to a server. Answers of a wrong server are asked for again, and end the wait
+// once there is no other answer.
+func await(ctx context.Context, e *flow.Env, c world.Condition) error {
+	check, count, since := c.Check, 0, time.Time{}
+	c.Outside = true
+	c.Check = func(ctx context.Context, r change.Reader) error {
+		err := check(ctx, r)
+		if !isWrongServer(err) {
+			count = 0
+			return err
+		}
+		if count++; count == 1 {
+			since = r.Now()
+		}
+		if count >= wrongAttempts && r.Now().Sub(since) >= wrongFor {
+			return world.GiveUp(err)
+		}
+		return err
+	}
+	return e.Await(ctx, c)
+}
+
+// mistrusted is the reason why a server's certificate was not accepted; nil if that is not what err says.
+func mistrusted(err error) error {
 	var refused *tls.CertificateVerificationError
 	if errors.As(err, &refused) {
 		return refused.Err
@@ -32,21 +71,22 @@ func untrusted(err error) error {
 	return nil
 }
 
-// impostor says why the server that answers is not the one that was meant, whose CA is known.
-func impostor(err error) error {
-	var wrong x509.UnknownAuthorityError
+// explainMistrust says why the server that answers is not the one that was meant, whose CA is known. The
+// names in a certificate are of the server's choice.
+func explainMistrust(err error) error {
+	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError
-	switch reason := untrusted(err); {
-	case errors.As(reason, &wrong):
-		return fmt.Errorf("its certificate is not signed by the cluster's CA: somebody else answers there: %w", err)
+	switch reason := mistrusted(err); {
+	case errors.As(reason, &unknown):
+		return fmt.Errorf("its certificate is not signed by the cluster's CA: another server answers there: %w", untrusted.Error(err))
 	case errors.As(reason, &name):
-		return fmt.Errorf("its certificate is made out to another name: %w", err)
+		return fmt.Errorf("its certificate is made out to another name: %w", untrusted.Error(err))
 	}
-	return err
+	return untrusted.Error(err)
 }
 
-// matching are those of the cluster's CA certificates that the pins vouch for. Without pins it is all of them.
-func matching(certs []*x509.Certificate, hashes []string) ([]*x509.Certificate, error) {
+// matchPins are those of the cluster's CA certificates that a pin was given for. Without pins it is all of them.
+func matchPins(certs []*x509.Certificate, hashes []string) ([]*x509.Certificate, error) {
 	pins, err := pki.ParsePins(hashes)
 	if err != nil || len(pins) == 0 {
 		return certs, err
@@ -55,12 +95,6 @@ func matching(certs []*x509.Certificate, hashes []string) ([]*x509.Certificate, 
 }
 
 const comparePins = "compare --discovery-token-ca-cert-hash with what `kubeadm token create --print-join-command` says on a control plane"
-
-// notMeant says that a cluster has none of the CAs that the user named.
-func notMeant(where string, err error) error {
-	return problem.New("the cluster at "+where+" is not the one that was meant", err, comparePins,
-		"if they are the same there, somebody else answers at "+where)
-}
 
 // reachable adds what to look at where a server was waited for in vain.
 func reachable(server string, err error) error {

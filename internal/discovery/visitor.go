@@ -55,10 +55,9 @@ const (
 // await reads a ConfigMap that must be there.
 func (v visitor) await(ctx context.Context, e *flow.Env, name string, into *corev1.ConfigMap) error {
 	begun := e.World.Now()
-	return e.Await(ctx, world.Condition{
+	return await(ctx, e, world.Condition{
 		Name:    "ConfigMap " + name + " of namespace kube-system",
 		Timeout: e.Local.Timeouts.KubernetesAPI,
-		Outside: true,
 		Check: func(ctx context.Context, r change.Reader) error {
 			err := configMap(ctx, r, kept(name, v.as), into)
 			since := r.Now().Sub(begun)
@@ -67,8 +66,6 @@ func (v visitor) await(ctx context.Context, e *flow.Env, name string, into *core
 				return v.refused(fmt.Errorf("the API server does not accept %s%s: %w", v.name, v.reasons, err))
 			case apierrors.IsForbidden(err) && since >= withoutRights:
 				return v.refused(fmt.Errorf("%s may not read ConfigMap %s, as those can who are in group %s: %w", v.name, name, joiners, err))
-			case lasting(err):
-				return world.GiveUp(err)
 			}
 			return err
 		},

@@ -81,7 +81,7 @@ func TestS046_NobodyPosesAsTheCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	notSigned, posed := "not made with token "+d.id, "not signed by the cluster's CA: somebody else answers"
+	notSigned, posed := "not made with token "+d.id, "not signed by the cluster's CA: another server answers"
 	for _, a := range []struct {
 		name  string
 		shows map[string]string
@@ -148,7 +148,7 @@ func TestS046_AFileLeadsToNoImpostor(t *testing.T) {
 		lay        func()
 		want       []string
 	}{
-		{"another CA", discoveryFile, func() { leads(server, d.ca) }, []string{server, "somebody else answers"}},
+		{"another CA", discoveryFile, func() { leads(server, d.ca) }, []string{server, "another server answers"}},
 		{"no CA", discoveryFile, func() { leads(server, nil) }, []string{server, "trust store"}},
 		{"plain http", discoveryFile, func() { leads("http://"+plan.Listen, d.ca) }, []string{discoveryFile, "not an https URL"}},
 		{"self-signed", server + "/file", func() {}, []string{server + "/file", "failed to verify certificate", "update-ca-certificates"}},
