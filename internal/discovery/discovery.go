@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"context"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -28,6 +29,14 @@ func Node(ctx context.Context, e *flow.Env) (*node.Node, error) {
 	}
 	if err := f.bootstrap.RenameCluster(n.Cluster.Name); err != nil {
 		return nil, err
+	}
+	cluster, err := f.bootstrap.CurrentCluster()
+	if err != nil {
+		return nil, err
+	}
+	// It goes into a file that all may read.
+	if cluster.CertificateAuthorityData, err = pki.WithoutPrivateKeys(cluster.CertificateAuthorityData); err != nil {
+		return nil, fmt.Errorf("reading the discovered CA: %w", err)
 	}
 	n.Bootstrap, err = f.bootstrap.Encode()
 	return n, err

@@ -54,9 +54,11 @@ func (c CA) CanIssue() bool { return c.Key != nil }
 func (c CA) Owns() bool { return c.Key != nil && Owns(c.Key, c.Certificate) }
 
 // Owns reports whether the key is that of the certificate.
-func Owns(key crypto.Signer, cert *x509.Certificate) bool {
-	public, ok := cert.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
-	return ok && public.Equal(key.Public())
+func Owns(key crypto.Signer, cert *x509.Certificate) bool { return equalKeys(cert.PublicKey, key.Public()) }
+
+func equalKeys(a, b crypto.PublicKey) bool {
+	public, ok := a.(interface{ Equal(crypto.PublicKey) bool })
+	return ok && public.Equal(b)
 }
 
 // NewCA returns a certificate authority signed by its own key. Its common name

@@ -25,9 +25,13 @@ func (k *Kubeconfig) ClusterInfo() (*Kubeconfig, error) {
 	if len(cluster.CertificateAuthorityData) == 0 {
 		return nil, errors.New("kubeconfig embeds no CA certificate to publish")
 	}
+	ca, err := WithoutPrivateKeys(cluster.CertificateAuthorityData) // cluster-info is public
+	if err != nil {
+		return nil, fmt.Errorf("reading certificate-authority-data of a kubeconfig: %w", err)
+	}
 	return &Kubeconfig{Clusters: map[string]*api.Cluster{"": {
 		Server:                   cluster.Server,
-		CertificateAuthorityData: cluster.CertificateAuthorityData,
+		CertificateAuthorityData: ca,
 	}}}, nil
 }
 

@@ -19,6 +19,7 @@ const (
 	pemECKey    = "EC PRIVATE KEY"  // SEC 1
 	pemPKCS8Key = "PRIVATE KEY"
 
+	pemPrivateKey   = "PRIVATE KEY"           // at the end of all of these
 	pemEncryptedKey = "ENCRYPTED PRIVATE KEY" // PKCS#8 too; older forms say so in a header
 	pemPublicKey    = "PUBLIC KEY"            // PKIX
 )

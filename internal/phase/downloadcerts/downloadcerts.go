@@ -5,7 +5,6 @@ package downloadcerts
 import (
 	"bytes"
 	"context"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -71,13 +70,10 @@ func download(ctx context.Context, e *flow.Env) error {
 	if err != nil {
 		return err
 	}
-	if err := paired(plain); err != nil {
-		return problem.New("checking what is lent before any of it is written", err, mint)
+	if err := check(n, plain); err != nil {
+		return problem.New("checking the files in Secret "+manifest.CertsSecret+" before any of them is written", err, mint)
 	}
-	files, err := filesOf(plain, places)
-	if err != nil {
-		return err
-	}
+	files := filesOf(plain, places)
 	if err := foreign(ctx, e, files); err != nil {
 		return err
 	}
@@ -124,12 +120,13 @@ func lent(ctx context.Context, e *flow.Env, n *node.Node) (map[string][]byte, er
 	return s.Data, nil
 }
 
-// open unseals all files. What is lent empty, its owner does not have: it is left out.
+// open decrypts all files. Only the key of a CA may be empty, where the control plane that uploaded the files
+// does not have it: it is left out.
 func open(key pki.CertificateKey, sealed map[string][]byte, places map[string]string) (map[string][]byte, error) {
 	all := map[string][]byte{}
 	for _, name := range slices.Sorted(maps.Keys(places)) {
 		data, ok := sealed[name]
-		if !ok {
+		if !ok || len(data) == 0 && !strings.HasSuffix(name, "ca.key") {
 			return nil, problem.New("", fmt.Errorf("the Secret %s lacks %q", manifest.CertsSecret, name), mint)
 		}
 		if len(data) == 0 {
@@ -137,56 +134,78 @@ func open(key pki.CertificateKey, sealed map[string][]byte, places map[string]st
 		}
 		plain, err := key.Open(data)
 		if err != nil {
-			return nil, problem.New("opening "+name+" of Secret "+manifest.CertsSecret, err,
-				"compare --certificate-key with what the control plane said that lent the certificates", mint)
+			return nil, problem.New("decrypting "+name+" of Secret "+manifest.CertsSecret, err,
+				"compare --certificate-key with what the control plane printed that uploaded the certificates", mint)
 		}
 		all[name] = plain
 	}
 	return all, nil
 }
 
-// paired wants each key to be that of the certificate beside it: a seal does not tell of which file it is.
-func paired(plain map[string][]byte) error {
+// check is an error unless each file can be read, each key is that of the certificate beside it, as the
+// encryption does not bind a file to its name, and the cluster's CA is the one that discovery has verified.
+func check(n *node.Node, plain map[string][]byte) error {
+	parsed := map[string]pki.File{}
 	var errs []error
-	for _, p := range pki.Profiles() {
-		cert, key := plain[pki.SealedName(p.CertificateFile())], plain[pki.SealedName(p.KeyFile())]
-		if len(cert) == 0 || len(key) == 0 {
-			continue
-		}
-		ca, err := pki.Stored{Certificate: cert, Key: key}.CA()
-		if err == nil && (!ca.Certificate.IsCA || !ca.Owns()) {
-			err = errors.New("it is no authority with its key")
-		}
+	for _, name := range slices.Sorted(maps.Keys(plain)) {
+		f, err := parse(name, plain[name])
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s and %s: %w", p.CertificateFile(), p.KeyFile(), err))
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+		}
+		parsed[name] = f
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	for name, f := range parsed {
+		cert, ok := parsed[strings.TrimSuffix(name, ".key")+".crt"]
+		if ok && strings.HasSuffix(name, ".key") && !pki.Owns(f.Keys[0], cert.Certificates[0]) {
+			errs = append(errs, fmt.Errorf("%s is not the key of the certificate in %s.crt", name, strings.TrimSuffix(name, ".key")))
+		}
+		if strings.HasSuffix(name, "ca.crt") && name != pki.SealedExternalEtcdCA && !f.Certificates[0].IsCA {
+			errs = append(errs, fmt.Errorf("%s is not a certificate authority", name))
 		}
 	}
+	if !parsed[pki.ServiceAccountPublicKey].Verifies(parsed[pki.ServiceAccountKey].Keys[0]) {
+		errs = append(errs, fmt.Errorf("%s is not the public key of %s", pki.ServiceAccountPublicKey, pki.ServiceAccountKey))
+	}
+	if ca := parsed[clusterCA].Certificates[0]; survey.Trusted(n, ca) != nil {
+		errs = append(errs, fmt.Errorf("%s, with hash %s, is not the CA of the cluster that was found", clusterCA, pki.PinOf(ca)))
+	}
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(errs...)
 }
 
-func filesOf(plain map[string][]byte, places map[string]string) ([]change.Change, error) {
-	var files []change.Change
-	for _, name := range slices.Sorted(maps.Keys(plain)) {
-		file, err := fileOf(places[name], plain[name])
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, file)
+// clusterCA is the name of the cluster's CA certificate in the Secret.
+const clusterCA = "ca.crt"
+
+// parse reads a file, which must hold what its name promises.
+func parse(name string, plain []byte) (pki.File, error) {
+	f, err := pki.ParseFile(plain)
+	switch {
+	case err != nil:
+		return f, err
+	case strings.HasSuffix(name, ".crt") && len(f.Certificates) == 0:
+		return f, errors.New("it holds no certificate")
+	case strings.HasSuffix(name, ".key") && len(f.Keys) == 0:
+		return f, errors.New("it holds no private key")
+	case len(f.Certificates)+len(f.Keys)+len(f.PublicKeys) == 0:
+		return f, errors.New("it holds no key")
 	}
-	return files, nil
+	return f, nil
 }
 
-// fileOf gives keys to root alone; what is neither key nor certificate has no place here.
-func fileOf(path string, plain []byte) (change.WriteFile, error) {
-	block, _ := pem.Decode(plain)
-	switch {
-	case block == nil:
-	case strings.HasSuffix(block.Type, "PRIVATE KEY"):
-		return change.WriteFile{Path: path, Data: plain, Mode: 0o600, Secret: true}, nil
-	case block.Type == "CERTIFICATE", block.Type == "PUBLIC KEY":
-		return change.WriteFile{Path: path, Data: plain, Mode: 0o644}, nil
+// filesOf gives whatever holds a private key to root alone, be it in a file of certificates.
+func filesOf(plain map[string][]byte, places map[string]string) []change.Change {
+	var files []change.Change
+	for _, name := range slices.Sorted(maps.Keys(plain)) {
+		f := change.WriteFile{Path: places[name], Data: plain[name], Mode: 0o644}
+		if strings.HasSuffix(name, ".key") || pki.HoldsPrivateKey(f.Data) {
+			f.Mode, f.Secret = 0o600, true
+		}
+		files = append(files, f)
 	}
-	return change.WriteFile{}, fmt.Errorf("what is lent as %s is neither a key nor a certificate in PEM form", path)
+	return files
 }
 
 // foreign refuses to write over files of somebody else that differ from what is lent.
