@@ -1,8 +1,11 @@
 package cli
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,7 +37,7 @@ func (p *program) standIn(ctx context.Context, s *session, e *flow.Env) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, standInLimit)
 	defer cancel()
-	cluster, silent := discovery.Look(limited, e)
+	cluster, document, silent := discovery.Look(limited, e)
 	if silent == nil || ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -50,8 +53,19 @@ func (p *program) standIn(ctx context.Context, s *session, e *flow.Env) error {
 	if err != nil {
 		return err
 	}
-	if err := p.standInTrust(ctx, e, n, cluster); err != nil {
+	named := slices.Clone(cluster.CertificateAuthorityData)
+	ca, err := p.standInTrust(ctx, e, n, cluster)
+	if err != nil {
 		return err
+	}
+	if len(named) > 0 && !bytes.Equal(named, cluster.CertificateAuthorityData) {
+		text, err := document.Encode()
+		if err != nil {
+			return err
+		}
+		if err := pretend.StandInDocument(e.Local.Join.File, text); err != nil {
+			return err
+		}
 	}
 	info, err := clusterInfo(cluster, e.Local.Join.Token)
 	if err != nil {
@@ -61,7 +75,7 @@ func (p *program) standIn(ctx context.Context, s *session, e *flow.Env) error {
 	if err != nil {
 		return err
 	}
-	lent, err := p.standInLent(e, n)
+	lent, err := p.standInLent(e, n, ca)
 	if err != nil {
 		return err
 	}
@@ -69,21 +83,39 @@ func (p *program) standIn(ctx context.Context, s *session, e *flow.Env) error {
 	return pretend.StandIn(ctx, info.Data, append(objects, info)...)
 }
 
-// standInTrust gives the make-believe cluster a CA: the one that lies on this machine already, or a new one.
-func (p *program) standInTrust(ctx context.Context, e *flow.Env, n *node.Node, cluster *api.Cluster) error {
-	if len(cluster.CertificateAuthorityData) > 0 {
-		return nil
-	}
+// standInTrust returns the CA of the simulated cluster and puts it into cluster: the one that a discovery file
+// names, or the one that lies on this machine, or a new one. Where certificates are to be downloaded, the
+// cluster must have the key of the CA that it shows; if that of the discovery file is not here, a new CA takes
+// its place.
+func (p *program) standInTrust(ctx context.Context, e *flow.Env, n *node.Node, cluster *api.Cluster) (pki.CA, error) {
 	profile, _ := pki.ProfileOf(pki.ClusterCA)
-	ca, err := survey.Authority(ctx, e.World, n, profile)
-	if err != nil {
-		if ca, err = p.standInCA(e, n, pki.ClusterCA); err != nil {
-			return err
+	here, absent := survey.Authority(ctx, e.World, n, profile)
+	if len(cluster.CertificateAuthorityData) > 0 {
+		certs, err := pki.ParseCertificates(cluster.CertificateAuthorityData)
+		if err != nil {
+			return pki.CA{}, err
+		}
+		if absent == nil && slices.ContainsFunc(certs, here.Certificate.Equal) {
+			return here, nil
+		}
+		pins, err := pki.ParsePins(e.Local.Join.CACertHashes)
+		if err == nil && len(pins) > 0 {
+			_, err = pki.MatchPins(certs, pins)
+		}
+		if err != nil || e.Local.CertificateKey == "" {
+			return pki.CA{Certificate: certs[0]}, nil // what is wrong with the hashes is for discovery to report
+		}
+		absent = errors.New("another CA is wanted")
+	}
+	if absent != nil {
+		var err error
+		if here, err = p.standInCA(e, n, pki.ClusterCA); err != nil {
+			return pki.CA{}, err
 		}
 	}
-	cluster.CertificateAuthorityData = pki.EncodeCertificates(ca.Certificate)
-	e.Local.Join.CACertHashes = []string{pki.PinOf(ca.Certificate).String()}
-	return nil
+	cluster.CertificateAuthorityData = pki.EncodeCertificates(here.Certificate)
+	e.Local.Join.CACertHashes = []string{pki.PinOf(here.Certificate).String()}
+	return here, nil
 }
 
 func standInFlags(facts config.Facts) config.InitFlags {

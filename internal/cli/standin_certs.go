@@ -10,8 +10,9 @@ import (
 	"kubeadm/internal/pki"
 )
 
-// standInLent is what a make-believe cluster lends to a control plane that knows the certificate key; nothing to others.
-func (p *program) standInLent(e *flow.Env, n *node.Node) ([]change.Object, error) {
+// standInLent is the Secret that the simulated cluster holds for a control plane that knows the certificate key, with the
+// CA that it shows; there is none for others.
+func (p *program) standInLent(e *flow.Env, n *node.Node, cluster pki.CA) ([]change.Object, error) {
 	if e.Local.CertificateKey == "" {
 		return nil, nil
 	}
@@ -19,12 +20,16 @@ func (p *program) standInLent(e *flow.Env, n *node.Node) ([]change.Object, error
 	if err != nil {
 		return nil, err
 	}
-	plain, err := p.standInShared(e, n)
+	plain, err := p.standInShared(e, n, cluster)
 	if err != nil {
 		return nil, err
 	}
 	sealed := map[string][]byte{}
 	for name, data := range plain {
+		if len(data) == 0 {
+			sealed[name] = []byte{}
+			continue
+		}
 		if sealed[name], err = key.Seal(p.Random("stand-in"), data); err != nil {
 			return nil, err
 		}
@@ -32,23 +37,29 @@ func (p *program) standInLent(e *flow.Env, n *node.Node) ([]change.Object, error
 	return []change.Object{manifest.Certs(sealed, &corev1.Secret{})}, nil
 }
 
-// standInShared are the files that the control planes of the make-believe cluster share, by the names under which they travel.
-func (p *program) standInShared(e *flow.Env, n *node.Node) (map[string][]byte, error) {
+// standInShared are the files that the control planes of the simulated cluster share, by their names in the Secret. A key
+// of its CA that is not known is empty, as for an external CA.
+func (p *program) standInShared(e *flow.Env, n *node.Node, cluster pki.CA) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, profile := range pki.Profiles() {
 		if !profile.IsCA() {
 			continue
 		}
-		ca, err := p.standInCA(e, n, profile.Name)
-		if err != nil {
-			return nil, err
+		ca, err := cluster, error(nil)
+		if profile.Name != pki.ClusterCA {
+			ca, err = p.standInCA(e, n, profile.Name)
 		}
-		key, err := pki.EncodeKey(ca.Key)
 		if err != nil {
 			return nil, err
 		}
 		files[pki.SealedName(profile.CertificateFile())] = pki.EncodeCertificates(ca.Certificate)
-		files[pki.SealedName(profile.KeyFile())] = key
+		files[pki.SealedName(profile.KeyFile())] = nil
+		if !ca.CanIssue() {
+			continue
+		}
+		if files[pki.SealedName(profile.KeyFile())], err = pki.EncodeKey(ca.Key); err != nil {
+			return nil, err
+		}
 	}
 	key, err := pki.NewKey(p.Random("stand-in"), pki.ECDSAP256)
 	if err != nil {

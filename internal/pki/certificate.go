@@ -54,7 +54,9 @@ func (c CA) CanIssue() bool { return c.Key != nil }
 func (c CA) Owns() bool { return c.Key != nil && Owns(c.Key, c.Certificate) }
 
 // Owns reports whether the key is that of the certificate.
-func Owns(key crypto.Signer, cert *x509.Certificate) bool { return equalKeys(cert.PublicKey, key.Public()) }
+func Owns(key crypto.Signer, cert *x509.Certificate) bool {
+	return equalKeys(cert.PublicKey, key.Public())
+}
 
 func equalKeys(a, b crypto.PublicKey) bool {
 	public, ok := a.(interface{ Equal(crypto.PublicKey) bool })

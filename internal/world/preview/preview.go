@@ -32,6 +32,8 @@ type World struct {
 	set  map[string]bool // targets "changed", and the marks below
 	pods []change.RemoveContainers
 	info map[string]string // cluster-info of a make-believe cluster; nil where a real one is read
+
+	fetched map[string][]byte // by URL, what the web servers of discovery files show for a simulated cluster
 }
 
 // Marks of what happened in a preview besides changes.

@@ -2,8 +2,11 @@ package preview
 
 import (
 	"context"
+	"net/http"
+	"strings"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/world/memory"
 )
 
 // StandIn makes a cluster that is not there answer in place of one that cannot be reached: from
@@ -18,6 +21,29 @@ func (w *World) StandIn(ctx context.Context, info map[string]string, objects ...
 	defer w.mu.Unlock()
 	w.info = info
 	return nil
+}
+
+// StandInDocument is the discovery file that leads to the simulated cluster, in place of the one with that path
+// or URL.
+func (w *World) StandInDocument(name string, text []byte) error {
+	if !strings.Contains(name, "://") {
+		return w.over.Put(name, memory.File{Data: text, Mode: 0o600})
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fetched = map[string][]byte{name: text}
+	return nil
+}
+
+// Fetch gets the discovery file of a simulated cluster, or else asks the real server.
+func (w *World) Fetch(ctx context.Context, req change.Request) (change.Response, error) {
+	w.mu.Lock()
+	text, ok := w.fetched[req.URL]
+	w.mu.Unlock()
+	if ok {
+		return change.Response{Status: http.StatusOK, Body: text}, nil
+	}
+	return w.World.Fetch(ctx, req)
 }
 
 // stoodIn is what the make-believe cluster tells of itself; nil where there is none.
