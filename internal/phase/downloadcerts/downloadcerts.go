@@ -142,57 +142,17 @@ func open(key pki.CertificateKey, sealed map[string][]byte, places map[string]st
 	return all, nil
 }
 
-// check is an error unless each file can be read, each key is that of the certificate beside it, as the
-// encryption does not bind a file to its name, and the cluster's CA is the one that discovery has verified.
+// check is an error unless the files fit each other, and the cluster's CA is the one that discovery has verified.
 func check(n *node.Node, plain map[string][]byte) error {
-	parsed := map[string]pki.File{}
-	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(plain)) {
-		f, err := parse(name, plain[name])
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", name, err))
-		}
-		parsed[name] = f
-	}
-	if err := errors.Join(errs...); err != nil {
+	parsed, err := pki.ParseShared(plain)
+	if err != nil {
 		return err
 	}
-	for name, f := range parsed {
-		cert, ok := parsed[strings.TrimSuffix(name, ".key")+".crt"]
-		if ok && strings.HasSuffix(name, ".key") && !pki.Owns(f.Keys[0], cert.Certificates[0]) {
-			errs = append(errs, fmt.Errorf("%s is not the key of the certificate in %s.crt", name, strings.TrimSuffix(name, ".key")))
-		}
-		if strings.HasSuffix(name, "ca.crt") && name != pki.SealedExternalEtcdCA && !f.Certificates[0].IsCA {
-			errs = append(errs, fmt.Errorf("%s is not a certificate authority", name))
-		}
+	name := pki.SealedName("ca.crt")
+	if ca := parsed[name].Certificates[0]; survey.Trusted(n, ca) != nil {
+		return fmt.Errorf("%s, with hash %s, is not the CA of the cluster that was found", name, pki.PinOf(ca))
 	}
-	if !parsed[pki.ServiceAccountPublicKey].Verifies(parsed[pki.ServiceAccountKey].Keys[0]) {
-		errs = append(errs, fmt.Errorf("%s is not the public key of %s", pki.ServiceAccountPublicKey, pki.ServiceAccountKey))
-	}
-	if ca := parsed[clusterCA].Certificates[0]; survey.Trusted(n, ca) != nil {
-		errs = append(errs, fmt.Errorf("%s, with hash %s, is not the CA of the cluster that was found", clusterCA, pki.PinOf(ca)))
-	}
-	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
-	return errors.Join(errs...)
-}
-
-// clusterCA is the name of the cluster's CA certificate in the Secret.
-const clusterCA = "ca.crt"
-
-// parse reads a file, which must hold what its name promises.
-func parse(name string, plain []byte) (pki.File, error) {
-	f, err := pki.ParseFile(plain)
-	switch {
-	case err != nil:
-		return f, err
-	case strings.HasSuffix(name, ".crt") && len(f.Certificates) == 0:
-		return f, errors.New("it holds no certificate")
-	case strings.HasSuffix(name, ".key") && len(f.Keys) == 0:
-		return f, errors.New("it holds no private key")
-	case len(f.Certificates)+len(f.Keys)+len(f.PublicKeys) == 0:
-		return f, errors.New("it holds no key")
-	}
-	return f, nil
+	return nil
 }
 
 // filesOf gives whatever holds a private key to root alone, be it in a file of certificates.

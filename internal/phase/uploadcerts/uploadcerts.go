@@ -130,6 +130,10 @@ func files(ctx context.Context, e *flow.Env, n *node.Node) (map[string][]byte, e
 		}
 		plain[name] = data
 	}
+	if _, err := pki.ParseShared(plain); err != nil {
+		return nil, problem.New("checking the files that control planes share before any of them is uploaded", err,
+			"fix or replace these files below "+n.Paths.Certificates+", or where the configuration's etcd.external names them")
+	}
 	return plain, nil
 }
 

@@ -1,0 +1,107 @@
+package uploadcerts_test
+
+import (
+	"context"
+	"crypto/rand"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+	"kubeadm/internal/phase/uploadcerts"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/world/fake"
+	"kubeadm/internal/world/memory"
+)
+
+// parameters are what `openssl ecparam -genkey` writes before a key.
+const parameters = "-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n"
+
+// upload runs the phase on a control plane whose files were edited.
+func upload(t *testing.T, edit func(files map[string]string)) (*fake.World, error) {
+	t.Helper()
+	w, files := fake.New(), map[string]string{}
+	for _, base := range []string{"ca", "front-proxy-ca", "etcd/ca"} {
+		key, err := pki.NewKey(rand.Reader, pki.ECDSAP256)
+		must(t, err)
+		ca, err := pki.NewCA(rand.Reader, key, pki.Spec{CommonName: base, Validity: pki.Lasting(time.Now(), time.Hour)})
+		must(t, err)
+		text, err := pki.EncodeKey(key)
+		must(t, err)
+		files[base+".crt"], files[base+".key"] = string(pki.EncodeCertificates(ca.Certificate)), string(text)
+	}
+	key, err := pki.NewKey(rand.Reader, pki.ECDSAP256)
+	must(t, err)
+	text, err := pki.EncodeKey(key)
+	must(t, err)
+	public, err := pki.EncodePublicKey(key.Public())
+	must(t, err)
+	files["sa.key"], files["sa.pub"] = string(text), string(public)
+	edit(files)
+	for name, text := range files {
+		w.Files["/etc/kubernetes/pki/"+name] = memory.File{Data: []byte(text), Mode: 0o600}
+	}
+	w.Elsewhere = true
+	n := &node.Node{Local: node.Local{Role: node.ControlPlane, CertificateKey: strings.Repeat("5e", 32), Paths: node.DefaultPaths()}}
+	e := flow.New(flow.Env{World: w, Local: n.Local, Emit: func(flow.Event) {}, Rand: func(string) io.Reader { return rand.Reader }})
+	e.Once = func(_ context.Context, _ string, make func() (string, error)) (string, error) { return make() }
+	return w, uploadcerts.Upload(t.Context(), e, n, change.Identity{})
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestKeysOfAnyFormAreUploadedAsTheyAre(t *testing.T) {
+	for name, edit := range map[string]func(map[string]string){
+		"as kubeadm writes them": func(map[string]string) {},
+		"EC PARAMETERS first": func(f map[string]string) {
+			f["sa.key"] = parameters + f["sa.key"]
+			f["ca.key"] = parameters + f["ca.key"]
+		},
+		"certificate with key": func(f map[string]string) { f["ca.crt"] += f["ca.key"] },
+		"no key of etcd's CA":  func(f map[string]string) { delete(f, "etcd/ca.key") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, err := upload(t, edit)
+			must(t, err)
+			u, err := w.Object(t.Context(), change.RefOf(manifest.Certs(nil, &corev1.Secret{}), change.Identity{}))
+			must(t, err)
+			if data, ok := u.Object["data"].(map[string]any); !ok || len(data) != 8 {
+				t.Errorf("the Secret holds %v", u.Object)
+			}
+		})
+	}
+}
+
+func TestFilesThatNoControlPlaneCouldUseAreNotUploaded(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit func(map[string]string)
+		want string
+	}{
+		"a damaged block":   {func(f map[string]string) { f["ca.crt"] += f["ca.crt"][:90] }, "ca.crt: only 1 of its 2 PEM blocks can be read"},
+		"another sa.pub":    {func(f map[string]string) { f["sa.pub"] = f["ca.key"] }, "sa.pub is not the public key of sa.key"},
+		"another key":       {func(f map[string]string) { f["etcd/ca.key"] = f["ca.key"] }, "etcd-ca.key is not the key of the certificate in etcd-ca.crt"},
+		"parameters only":   {func(f map[string]string) { f["sa.key"] = parameters }, "sa.key: it holds no private key"},
+		"a key as sa's key": {func(f map[string]string) { f["sa.key"] = strings.ReplaceAll(f["sa.key"], "EC PRIVATE", "RSA PRIVATE") }, "sa.key: reading PEM block 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, err := upload(t, c.edit)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v does not say %q", err, c.want)
+			}
+			if _, err := w.Object(t.Context(), change.RefOf(manifest.Certs(nil, &corev1.Secret{}), change.Identity{})); err == nil {
+				t.Error("there is a Secret")
+			}
+		})
+	}
+}
