@@ -28,7 +28,8 @@ type Reader interface {
 // Files are the files of this machine. Errors satisfy errors.Is(err, fs.ErrNotExist) where nothing is there.
 type Files interface {
 	ReadFile(ctx context.Context, path string) ([]byte, error)
-	Stat(ctx context.Context, path string) (FileInfo, error) // follows symbolic links
+	Stat(ctx context.Context, path string) (FileInfo, error)  // follows symbolic links
+	Lstat(ctx context.Context, path string) (FileInfo, error) // of the link itself, if it is one
 	ReadDir(ctx context.Context, path string) ([]FileInfo, error)
 }
 

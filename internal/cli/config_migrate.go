@@ -35,7 +35,7 @@ Configurations of components are checked and not written: they keep their form.`
 				return err
 			}
 			// A configuration can hold tokens and keys.
-			err = p.World().Do(c.Context(), change.WriteFile{Path: to, Data: text, Mode: 0o600, Secret: true})
+			err = p.World().Do(c.Context(), change.WriteFile{Path: to, Data: text, Mode: 0o600, Secret: true, Output: true})
 			if err != nil {
 				return problem.New("", err, fmt.Sprintf("name a file that can be written with --%s", flag.NewConfig))
 			}

@@ -4,12 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
 	"text/tabwriter"
-
-	"github.com/google/renameio/v2"
 )
 
 // report is everything that is told in the end. It is the format of the JSON file.
@@ -51,7 +50,11 @@ func (r report) save(name string) error {
 	if err != nil {
 		return err
 	}
-	if err := renameio.WriteFile(name, append(data, '\n'), 0o644); err != nil {
+	err = os.WriteFile(name+".new", append(data, '\n'), 0o644)
+	if err == nil {
+		err = os.Rename(name+".new", name)
+	}
+	if err != nil {
 		return fmt.Errorf("writing the figures: %w", err)
 	}
 	return nil

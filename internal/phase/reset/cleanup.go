@@ -5,7 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"path"
-	"strings"
+	"slices"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/flag"
@@ -67,7 +67,7 @@ func files(ctx context.Context, e *flow.Env) error {
 		gone = append(gone, p.Kubeconfig(f))
 	}
 	e.Say("removing the files %v", gone)
-	for _, f := range append(gone, halfWritten(ctx, e, gone)...) {
+	for _, f := range append(gone, findPending(ctx, e, gone)...) {
 		tell(e, e.Do(ctx, change.Remove{Path: f}), "remove it by hand")
 	}
 	accounts := manifest.SystemAccounts()
@@ -76,20 +76,15 @@ func files(ctx context.Context, e *flow.Env) error {
 	return e.Do(ctx, change.Remove{Path: p.Tmp(), OnlyEmpty: true})
 }
 
-// halfWritten finds what a killed run left of files that it was writing: beside each, a file
-// that begins with a dot and its name and ends in a number.
-func halfWritten(ctx context.Context, e *flow.Env, files []string) []string {
+// findPending finds what a killed run left of the files that it was writing.
+func findPending(ctx context.Context, e *flow.Env, files []string) (left []string) {
 	inside, err := e.World.ReadDir(ctx, e.Local.Paths.Kubeconfigs)
 	if err != nil {
 		return nil
 	}
-	var left []string
 	for _, f := range inside {
-		for _, whole := range files {
-			number, ok := strings.CutPrefix(path.Base(f.Path), "."+path.Base(whole))
-			if ok && number != "" && strings.Trim(number, "0123456789") == "" {
-				left = append(left, f.Path)
-			}
+		if slices.ContainsFunc(files, func(whole string) bool { return change.IsPending(path.Base(whole), path.Base(f.Path)) }) {
+			left = append(left, f.Path)
 		}
 	}
 	return left

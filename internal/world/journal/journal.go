@@ -47,6 +47,7 @@ type World struct {
 	mu     sync.Mutex
 	fresh  bool // the next line must begin the run: nothing, or not all, was written yet
 	made   map[string]sums
+	named  map[string]bool   // targets of all runs: what was being written when one was killed
 	kept   map[string]string // values of Once
 	keep   int               // phases that want their changes to be undoable
 	undo   []inverse
@@ -88,7 +89,8 @@ type value struct {
 
 // Open reads what earlier runs left and goes on with them if they are of the same name.
 func Open(real world.World, store Store, run Run) (*World, error) {
-	w := &World{World: real, store: store, run: run, fresh: true, made: map[string]sums{}, kept: map[string]string{}}
+	w := &World{World: real, store: store, run: run, fresh: true,
+		made: map[string]sums{}, named: map[string]bool{}, kept: map[string]string{}}
 	lines, err := load[entry](store, entries)
 	if err != nil {
 		return nil, err
@@ -97,6 +99,7 @@ func Open(real world.World, store Store, run Run) (*World, error) {
 	var current Run
 	over := false // a finished run made this machine what it is, and with other details
 	for _, e := range lines {
+		w.named[e.Target] = true
 		if e.Run != nil {
 			current = *e.Run
 			w.others = ""
@@ -188,6 +191,10 @@ func sum(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data)) }
 func (w *World) Do(ctx context.Context, c change.Change) error {
 	if err := w.record(ctx, c); err != nil {
 		return fmt.Errorf("writing the journal: %w", err)
+	}
+	if file, ok := c.(change.WriteFile); ok && w.named[c.Target()] {
+		file.Resumed = true
+		c = file
 	}
 	return w.World.Do(ctx, c)
 }

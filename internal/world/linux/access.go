@@ -13,17 +13,21 @@ const (
 	accessList = "system.posix_acl_access"
 )
 
-// keepAccess gives a new file the access control list and the label of the one whose place it takes. Where a policy of
-// SELinux does not let us label files, it decides on the label itself.
-func keepAccess(f *os.File, path string) error {
-	list, err := attribute(path, accessList)
+// keepAccess gives a new file the access control list and the label of the one that it replaces;
+// nil for none. Where a policy of SELinux does not let us label files, it decides on the label
+// itself.
+func keepAccess(f *os.File, old *entry) error {
+	if old == nil {
+		return nil
+	}
+	list, err := attribute(old.proc(), accessList)
 	if err == nil && list != nil {
 		err = unix.Fsetxattr(int(f.Fd()), accessList, list, 0)
 	}
 	if err != nil {
-		return &os.PathError{Op: "keep the access control list", Path: path, Err: err}
+		return &os.PathError{Op: "keep the access control list", Path: f.Name(), Err: err}
 	}
-	if label, err := attribute(path, seLabel); err == nil && label != nil {
+	if label, err := attribute(old.proc(), seLabel); err == nil && label != nil {
 		_ = unix.Fsetxattr(int(f.Fd()), seLabel, label, 0)
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -36,7 +35,8 @@ func setAccounts(ctx context.Context, c change.SetAccounts) error {
 	for _, file := range []change.WriteFile{
 		{Path: c.GroupFile(), Data: after.Group, Mode: 0o644}, {Path: c.PasswdFile(), Data: after.Passwd, Mode: 0o644},
 	} {
-		if err := writeFile(file); err != nil {
+		file.Resumed = true // the lock keeps every other writer out
+		if err := writeFile(ctx, file); err != nil {
 			return err
 		}
 	}
@@ -65,28 +65,65 @@ func lockAccounts(ctx context.Context, path string) (unlock func(), err error) {
 	}
 }
 
-// setOwner follows a symbolic link at the path itself, and none below it.
+// setOwner follows symbolic links on the way to the path, and none below it.
 func setOwner(c change.SetOwner) error {
 	if !c.Below {
-		return own(c, c.Path)
+		return setFileOwner(c)
 	}
-	return filepath.WalkDir(c.Path, func(path string, _ fs.DirEntry, err error) error {
-		if err == nil {
-			err = os.Lchown(path, c.UID, c.GID)
-		}
-		if errors.Is(err, fs.ErrNotExist) && path != c.Path {
-			return nil // it went away meanwhile
-		}
+	d, real, err := openDir(c.Path, 0)
+	if err != nil {
 		return err
-	})
+	}
+	defer d.Close()
+	if err := guard(d, real, c.Path); err != nil {
+		return err
+	}
+	return setTreeOwner(c, d, real)
 }
 
-// own narrows the mode before it gives the file away.
-func own(c change.SetOwner, path string) error {
+// setFileOwner narrows the mode before it gives the file away.
+func setFileOwner(c change.SetOwner) error {
+	p, err := locate(c.Path, 0)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	fd, err := unix.Openat(int(p.dir.Fd()), p.name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return p.fault("open", err)
+	}
+	f := os.NewFile(uintptr(fd), p.path)
+	defer f.Close()
 	if c.Mode != 0 {
-		if err := os.Chmod(path, c.Mode.Perm()); err != nil {
+		if err := f.Chmod(c.Mode.Perm()); err != nil {
 			return err
 		}
 	}
-	return os.Chown(path, c.UID, c.GID)
+	return f.Chown(c.UID, c.GID)
+}
+
+// setTreeOwner gives away what is in the directory before the directory itself: nothing that
+// its new owner puts there is touched.
+func setTreeOwner(c change.SetOwner, d *os.File, path string) error {
+	entries, err := d.ReadDir(-1)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		below := filepath.Join(path, e.Name())
+		fd, err := unix.Openat(int(d.Fd()), e.Name(), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err == nil {
+			sub := os.NewFile(uintptr(fd), below)
+			err = errors.Join(setTreeOwner(c, sub, below), sub.Close())
+		} else if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+			err = unix.Fchownat(int(d.Fd()), e.Name(), c.UID, c.GID, unix.AT_SYMLINK_NOFOLLOW)
+		}
+		if errors.Is(err, unix.ENOENT) {
+			continue // it went away meanwhile
+		}
+		if err != nil {
+			return fmt.Errorf("giving %s to %s: %w", below, c.Name, err)
+		}
+	}
+	return d.Chown(c.UID, c.GID)
 }

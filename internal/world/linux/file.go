@@ -9,15 +9,41 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"kubeadm/internal/change"
 )
 
-// ReadFile returns a file's bytes.
-func (m Machine) ReadFile(_ context.Context, path string) ([]byte, error) { return os.ReadFile(path) }
+// ReadFile returns a file's bytes. A FIFO is read to its end, as it is for process substitution;
+// the wait for its writer is bounded.
+func (m Machine) ReadFile(ctx context.Context, path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case info.Mode()&(fs.ModeNamedPipe|fs.ModeCharDevice) != 0:
+		return readStream(ctx, f, info.Mode()&fs.ModeNamedPipe != 0)
+	}
+	return io.ReadAll(f)
+}
 
-// Stat tells what is known of a file or folder; it follows symbolic links.
+// Stat returns what is known of a file or directory; it follows symbolic links.
 func (m Machine) Stat(_ context.Context, path string) (change.FileInfo, error) {
 	info, err := os.Stat(path)
+	if err != nil {
+		return change.FileInfo{}, err
+	}
+	return infoOf(path, info)
+}
+
+// Lstat is Stat of the link itself, if the path names one.
+func (m Machine) Lstat(_ context.Context, path string) (change.FileInfo, error) {
+	info, err := os.Lstat(path)
 	if err != nil {
 		return change.FileInfo{}, err
 	}

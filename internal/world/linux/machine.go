@@ -17,7 +17,7 @@ type Machine struct{}
 func (m Machine) Do(ctx context.Context, c change.Change) error {
 	switch c := c.(type) {
 	case change.WriteFile:
-		return writeFile(c)
+		return writeFile(ctx, c)
 	case change.MakeDir:
 		return explain(c.Path, makeDirs(c.Path, c.Mode.Perm()))
 	case change.Remove:

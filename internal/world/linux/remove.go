@@ -6,88 +6,182 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/node"
 )
 
-// remove deletes a file, a tree or the contents of a folder. It never enters a mount: what
+// remove deletes a file, a tree or the contents of a directory. It never enters a mount: what
 // is mounted there is left alone, with everything above it, and named in the error.
 func remove(c change.Remove) error {
-	if c.OnlyEmpty {
+	switch {
+	case c.OnlyEmpty:
 		return removeEmpty(c.Path)
+	case c.Contents:
+		return removeContents(c.Path)
 	}
-	top, err := realPath(c.Path, c.Contents)
+	p, err := locateLink(c.Path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	mounts, err := mountPoints(top)
+	defer p.close()
+	if node.OfSystem(p.path) {
+		return ofSystem(c.Path, p.path)
+	}
+	mount, err := mountID(p.dir)
 	if err != nil {
 		return err
 	}
-	t := tree{mounts}
-	if c.Contents {
-		return t.empty(top)
-	}
-	return errors.Join(t.remove(top), sweepIfPossible(top))
+	return tree{mount}.remove(p.dir, p.name, p.path)
 }
 
 func removeEmpty(path string) error {
 	err := unix.Rmdir(path)
+	if info, lerr := os.Lstat(path); lerr == nil && info.Mode().Type() == fs.ModeSymlink {
+		return nil
+	}
 	if err == nil || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) {
 		return nil
 	}
 	return &fs.PathError{Op: "rmdir", Path: path, Err: err}
 }
 
-// realPath is the path without symbolic links, so that it can be compared with mount
-// points; the last name is followed only where the folder behind it is meant.
-func realPath(path string, follow bool) (string, error) {
-	if follow {
-		return filepath.EvalSymlinks(path)
+func removeContents(path string) error {
+	d, real, err := openDir(path, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	parent, err := filepath.EvalSymlinks(filepath.Dir(path))
-	return filepath.Join(parent, filepath.Base(path)), err
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := guard(d, real, path); err != nil {
+		return err
+	}
+	mount, err := mountID(d)
+	if err != nil {
+		return err
+	}
+	return tree{mount}.empty(d, real)
 }
 
-func sweepIfPossible(path string) error {
-	if err := sweep(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+// guard refuses a directory of the operating system, by whatever link or bind mount it was
+// opened. Named is the path that the user knows.
+func guard(d *os.File, real, named string) error {
+	if node.OfSystem(real) {
+		return ofSystem(named, real)
+	}
+	have, err := d.Stat()
+	if err != nil {
 		return err
+	}
+	for _, dir := range node.SystemDirs() {
+		if info, err := os.Stat(dir); err == nil && os.SameFile(have, info) {
+			return ofSystem(named, dir)
+		}
 	}
 	return nil
 }
 
-// tree removes files around mount points.
-type tree struct{ mounts []string }
-
-func (t tree) remove(path string) error {
-	switch {
-	case slices.Contains(t.mounts, path):
-		return fmt.Errorf("%s is a mount point and was left alone: unmount it and run this again", path)
-	case t.holdsMount(path):
-		return t.empty(path)
+func ofSystem(named, real string) error {
+	if named == real {
+		return fmt.Errorf("%s is a directory of the operating system", named)
 	}
-	return os.RemoveAll(path)
+	return fmt.Errorf("%s leads to %s, a directory of the operating system", named, real)
 }
 
-func (t tree) empty(dir string) error {
-	entries, err := os.ReadDir(dir)
+// mountID tells mounts apart, even those of one file system.
+func mountID(d *os.File) (uint64, error) {
+	var s unix.Statx_t
+	err := unix.Statx(int(d.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &s)
+	if err == nil && s.Mask&unix.STATX_MNT_ID != 0 {
+		return s.Mnt_id, nil
+	}
+	// Linux before 5.8 says it only here.
+	text, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", d.Fd()))
+	if err != nil {
+		return 0, fmt.Errorf("looking for mounts: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if id, ok := strings.CutPrefix(line, "mnt_id:"); ok {
+			return strconv.ParseUint(strings.TrimSpace(id), 10, 64)
+		}
+	}
+	return 0, fmt.Errorf("looking for mounts: the kernel does not say which one %s is on", d.Name())
+}
+
+// tree removes files of one mount.
+type tree struct{ mount uint64 }
+
+// remove deletes what has the name in the directory. The path is for errors.
+func (t tree) remove(dir *os.File, name, path string) error {
+	fd := int(dir.Fd())
+	err := unix.Unlinkat(fd, name, 0)
+	switch {
+	case err == nil, errors.Is(err, unix.ENOENT):
+		return nil
+	case errors.Is(err, unix.EISDIR):
+		return t.removeDir(dir, name, path)
+	case errors.Is(err, unix.EBUSY):
+		return mounted(path)
+	}
+	return &fs.PathError{Op: "remove", Path: path, Err: err}
+}
+
+func (t tree) removeDir(parent *os.File, name, path string) error {
+	fd, err := unix.Openat(int(parent.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	d := os.NewFile(uintptr(fd), path)
+	defer d.Close()
+	mount, err := mountID(d)
+	if err != nil {
+		return err
+	}
+	if mount != t.mount {
+		return mounted(path)
+	}
+	// Another process may still write here.
+	for range 3 {
+		if err := t.empty(d, path); err != nil {
+			return err
+		}
+		if err = unix.Unlinkat(int(parent.Fd()), name, unix.AT_REMOVEDIR); !errors.Is(err, unix.ENOTEMPTY) {
+			break
+		}
+	}
+	switch {
+	case err == nil, errors.Is(err, unix.ENOENT):
+		return nil
+	case errors.Is(err, unix.EBUSY):
+		return mounted(path)
+	}
+	return &fs.PathError{Op: "rmdir", Path: path, Err: err}
+}
+
+func mounted(path string) error {
+	return fmt.Errorf("%s is a mount point and was left alone: unmount it and run this again", path)
+}
+
+func (t tree) empty(d *os.File, path string) error {
+	if _, err := d.Seek(0, 0); err != nil {
+		return err
+	}
+	names, err := d.Readdirnames(-1)
 	if err != nil {
 		return err
 	}
 	var errs []error
-	for _, e := range entries {
-		errs = append(errs, t.remove(filepath.Join(dir, e.Name())))
+	for _, name := range names {
+		errs = append(errs, t.remove(d, name, filepath.Join(path, name)))
 	}
 	return errors.Join(errs...)
-}
-
-func (t tree) holdsMount(path string) bool {
-	return slices.ContainsFunc(t.mounts, func(m string) bool { return strings.HasPrefix(m, path+"/") })
 }

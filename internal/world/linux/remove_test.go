@@ -53,6 +53,25 @@ func TestRemovingDoesNotFollowLinks(t *testing.T) {
 	}
 }
 
+// Nothing is harmed where this fails: not even root can remove what is in /proc and /sys.
+func TestDirectoriesOfTheSystemAreLeftAlone(t *testing.T) {
+	dir := folder(t)
+	link, mounted := symlink(t, "/proc", filepath.Join(dir, "link")), filepath.Join(dir, "mounted")
+	if err := os.Mkdir(mounted, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	bind(t, "/proc", mounted)
+	above := symlink(t, "/sys/kernel", filepath.Join(dir, "above")) // in a tree of the system
+	chain := symlink(t, "link", filepath.Join(dir, "chain"))
+	for _, path := range []string{"/proc", link, chain, mounted, above, link + "/../proc"} {
+		fails(t, change.Remove{Path: path, Contents: true}, path, "a directory of the operating system")
+		fails(t, change.SetOwner{Path: path, UID: 1, GID: 1, Below: true}, path, "a directory of the operating system")
+	}
+	fails(t, change.Remove{Path: "/proc/self"}, "a directory of the operating system")
+	do(t, change.Remove{Path: link})
+	gone(t, link)
+}
+
 func TestOnlyFoldersHaveContents(t *testing.T) {
 	name := put(t, "x", folder(t), "file")
 	fails(t, change.Remove{Path: name, Contents: true}, name)

@@ -1,6 +1,7 @@
 package linux
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -127,12 +128,16 @@ func (s *Store) create(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f, syncDir(s.dir)
+	d, err := os.Open(s.dir)
+	if err == nil {
+		err = errors.Join(syncDir(d), d.Close())
+	}
+	return f, err
 }
 
 // Replace writes a file anew as a whole, beside the old one at first.
 func (s *Store) Replace(name string, data []byte) error {
-	return writeFile(change.WriteFile{Path: filepath.Join(s.dir, name), Data: data, Mode: 0o600})
+	return writeFile(context.Background(), change.WriteFile{Path: filepath.Join(s.dir, name), Data: data, Mode: 0o600, Resumed: true})
 }
 
 // Clear removes the folder and all that is in it, and the one above it if nothing else is there.

@@ -52,22 +52,29 @@ func TestALinkStaysAndItsTargetIsWritten(t *testing.T) {
 	if err := os.Remove(end); err != nil {
 		t.Fatal(err)
 	}
-	fails(t, change.WriteFile{Path: link, Mode: 0o600}, link, "symbolic link", "remove the link")
-	gone(t, end)
+	do(t, change.WriteFile{Path: link, Data: []byte("created"), Mode: 0o600})
+	reads(t, end, "created")
+	if err := os.RemoveAll(filepath.Dir(end)); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, change.WriteFile{Path: link, Mode: 0o600}, "a symbolic link leads to the directory "+filepath.Dir(end))
+	gone(t, filepath.Dir(end))
 }
 
-func TestWhatAKilledWriteLeftIsSweptAway(t *testing.T) {
+func TestOnlyAResumedRunRemovesWhatAKilledWriteLeft(t *testing.T) {
 	dir := folder(t)
-	left := put(t, "half a secr", dir, ".admin.conf8371624098127364")
+	const random = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	left := put(t, "half a secr", dir, change.PendingName("admin.conf", random))
 	others := []string{
-		put(t, "x", dir, ".admin.conf"), put(t, "x", dir, ".admin.conf1"),
-		put(t, "x", dir, ".admin.conf.bak123456789012345"), put(t, "x", dir, "admin.conf8371624098127364"),
-		put(t, "x", dir, ".kubelet.conf8371624098127364"),
+		put(t, "x", dir, ".admin.conf"), put(t, "x", dir, ".admin.conf1"), put(t, "x", dir, ".admin.conf20260901120000123"),
+		put(t, "x", dir, ".admin.conf.kubeadm-2026"), put(t, "x", dir, "admin.conf.kubeadm-"+random),
+		put(t, "x", dir, ".kubelet.conf.kubeadm-"+random), put(t, "x", dir, ".admin.conf.kubeadm-"+strings.ToLower(random)),
 	}
-	do(t, change.WriteFile{Path: filepath.Join(dir, "admin.conf"), Data: []byte("new"), Mode: 0o600})
-	gone(t, left)
-	left = put(t, "half a secr", dir, ".admin.conf8371624098127364")
-	do(t, change.Remove{Path: filepath.Join(dir, "admin.conf")})
+	write := change.WriteFile{Path: filepath.Join(dir, "admin.conf"), Data: []byte("new"), Mode: 0o600}
+	do(t, write)
+	reads(t, left, "half a secr")
+	write.Resumed = true
+	do(t, write)
 	gone(t, left)
 	for _, o := range others {
 		reads(t, o, "x")
@@ -117,5 +124,4 @@ func TestErrorsNameTheFileAndNotItsTemporaryName(t *testing.T) {
 	if strings.Contains(err.Error(), "/.admin.conf") {
 		t.Errorf("got %v", err)
 	}
-	fails(t, change.WriteFile{Path: "/dev/null", Mode: 0o600}, "/dev/null", "not a regular file")
 }

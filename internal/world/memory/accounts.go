@@ -21,7 +21,7 @@ func (w *World) setAccounts(c change.SetAccounts) error {
 }
 
 func (w *World) setOwner(c change.SetOwner) error {
-	name := path.Clean(c.Path)
+	name := w.resolve(c.Path, true)
 	if _, ok := w.Files[name]; !ok {
 		return notExist("chown", name)
 	}

@@ -11,12 +11,13 @@ import (
 	"time"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/node"
 )
 
-// File is one file or folder.
+// File is one file, directory or symbolic link.
 type File struct {
-	Data    []byte
-	Mode    fs.FileMode // with fs.ModeDir for a folder
+	Data    []byte      // of a link: where it leads to
+	Mode    fs.FileMode // with fs.ModeDir for a directory, fs.ModeSymlink for a link
 	ModTime time.Time
 	UID     int
 	GID     int
@@ -26,11 +27,38 @@ func (f File) info(name string) change.FileInfo {
 	return change.FileInfo{Path: name, Mode: f.Mode, ModTime: f.ModTime, UID: f.UID, GID: f.GID}
 }
 
+// resolve follows symbolic links, up to the last name and, if asked, there too.
+func (w *World) resolve(name string, last bool) string {
+	name = path.Clean(name)
+	for range 40 { // as many as Linux follows
+		at, ok := w.firstLink(name, last)
+		if !ok {
+			break
+		}
+		to := string(w.Files[at].Data)
+		if !path.IsAbs(to) {
+			to = path.Join(path.Dir(at), to)
+		}
+		name = path.Join(to, strings.TrimPrefix(name, at))
+	}
+	return name
+}
+
+func (w *World) firstLink(name string, last bool) (string, bool) {
+	for i := 1; i <= len(name); i++ {
+		whole := i == len(name)
+		if (whole || name[i] == '/') && w.Files[name[:i]].Mode.Type() == fs.ModeSymlink && (last || !whole) {
+			return name[:i], true
+		}
+	}
+	return "", false
+}
+
 // ReadFile returns a file's bytes.
 func (w *World) ReadFile(_ context.Context, name string) ([]byte, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	f, ok := w.Files[path.Clean(name)]
+	f, ok := w.Files[w.resolve(name, true)]
 	if !ok {
 		return nil, notExist("open", name)
 	}
@@ -40,11 +68,20 @@ func (w *World) ReadFile(_ context.Context, name string) ([]byte, error) {
 	return slices.Clone(f.Data), nil
 }
 
-// Stat tells what is known of a file or folder.
+// Stat returns what is known of a file or directory; it follows symbolic links.
 func (w *World) Stat(_ context.Context, name string) (change.FileInfo, error) {
+	return w.look(name, true)
+}
+
+// Lstat is Stat of the link itself, if the path names one.
+func (w *World) Lstat(_ context.Context, name string) (change.FileInfo, error) {
+	return w.look(name, false)
+}
+
+func (w *World) look(name string, follow bool) (change.FileInfo, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	f, ok := w.Files[path.Clean(name)]
+	f, ok := w.Files[w.resolve(name, follow)]
 	if !ok {
 		return change.FileInfo{}, notExist("stat", name)
 	}
@@ -55,8 +92,8 @@ func (w *World) Stat(_ context.Context, name string) (change.FileInfo, error) {
 func (w *World) ReadDir(_ context.Context, name string) ([]change.FileInfo, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	name = path.Clean(name)
-	f, ok := w.Files[name]
+	real := w.resolve(name, true)
+	f, ok := w.Files[real]
 	if !ok {
 		return nil, notExist("open", name)
 	}
@@ -65,8 +102,8 @@ func (w *World) ReadDir(_ context.Context, name string) ([]change.FileInfo, erro
 	}
 	var inside []change.FileInfo
 	for _, p := range slices.Sorted(maps.Keys(w.Files)) {
-		if p != name && path.Dir(p) == name {
-			inside = append(inside, w.Files[p].info(p))
+		if p != real && path.Dir(p) == real {
+			inside = append(inside, w.Files[p].info(path.Join(name, path.Base(p))))
 		}
 	}
 	return inside, nil
@@ -85,7 +122,10 @@ func (w *World) Put(name string, f File) error {
 }
 
 func (w *World) writeFile(c change.WriteFile) error {
-	name := path.Clean(c.Path)
+	name := w.resolve(c.Path, true)
+	if above, ok := w.Files[path.Dir(name)]; c.Output && path.Dir(name) != "/" && (!ok || !above.Mode.IsDir()) {
+		return notExist("open", path.Dir(name))
+	}
 	if err := w.makeDirs(path.Dir(name), 0o755); err != nil {
 		return err
 	}
@@ -114,8 +154,11 @@ func (w *World) makeDirs(name string, mode fs.FileMode) error {
 	return nil
 }
 
-func (w *World) remove(c change.Remove) {
-	name := path.Clean(c.Path)
+func (w *World) remove(c change.Remove) error {
+	name := w.resolve(c.Path, c.Contents)
+	if !c.OnlyEmpty && node.OfSystem(name) {
+		return fmt.Errorf("%s leads to %s, a directory of the operating system", c.Path, name)
+	}
 	inside := slices.Collect(func(yield func(string) bool) {
 		for p := range w.Files {
 			if strings.HasPrefix(p, name+"/") && !yield(p) {
@@ -123,8 +166,8 @@ func (w *World) remove(c change.Remove) {
 			}
 		}
 	})
-	if c.OnlyEmpty && len(inside) > 0 {
-		return
+	if c.OnlyEmpty && (len(inside) > 0 || w.Files[name].Mode.Type() == fs.ModeSymlink) {
+		return nil
 	}
 	for _, p := range inside {
 		delete(w.Files, p)
@@ -132,6 +175,7 @@ func (w *World) remove(c change.Remove) {
 	if !c.Contents {
 		delete(w.Files, name)
 	}
+	return nil
 }
 
 func notExist(op, name string) error {

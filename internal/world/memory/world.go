@@ -6,7 +6,6 @@ package memory
 import (
 	"context"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -94,9 +93,9 @@ func (w *World) Do(_ context.Context, c change.Change) error {
 	case change.WriteFile:
 		return w.writeFile(c)
 	case change.MakeDir:
-		return w.makeDirs(path.Clean(c.Path), c.Mode)
+		return w.makeDirs(w.resolve(c.Path, true), c.Mode)
 	case change.Remove:
-		w.remove(c)
+		return w.remove(c)
 	case change.SetOwner:
 		return w.setOwner(c)
 	case change.SetAccounts:

@@ -119,12 +119,23 @@ func (w *World) ReadFile(ctx context.Context, name string) ([]byte, error) {
 
 // Stat looks at what this preview "wrote", or else at the real file.
 func (w *World) Stat(ctx context.Context, name string) (change.FileInfo, error) {
+	return w.look(ctx, name, w.World.Stat)
+}
+
+// Lstat is Stat of the link itself, if the path names one.
+func (w *World) Lstat(ctx context.Context, name string) (change.FileInfo, error) {
+	return w.look(ctx, name, w.World.Lstat)
+}
+
+type stat = func(ctx context.Context, name string) (change.FileInfo, error)
+
+func (w *World) look(ctx context.Context, name string, below stat) (change.FileInfo, error) {
 	info, err := w.over.Stat(ctx, name)
 	given := w.has(change.SetOwner{Path: name}.Target())
 	if err == nil && (!info.Mode.IsDir() || given) || w.isGone(name) {
 		return info, err
 	}
-	real, rerr := w.World.Stat(ctx, name)
+	real, rerr := below(ctx, name)
 	if rerr != nil && err == nil {
 		return info, nil
 	}

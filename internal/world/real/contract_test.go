@@ -35,6 +35,18 @@ func TestOwners(t *testing.T) {
 	worldtest.Trees(t, real.New(), folder(t))
 }
 
+func TestLinks(t *testing.T) {
+	link := func(to, at string) {
+		if err := os.Symlink(to, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	worldtest.Links(t, real.New(), folder(t), link)
+	if os.Getuid() == 0 {
+		worldtest.LinkedTrees(t, real.New(), folder(t), link)
+	}
+}
+
 func TestWaits(t *testing.T) { worldtest.Waits(t, real.New()) }
 
 func TestClock(t *testing.T) { worldtest.Clock(t, real.New()) }

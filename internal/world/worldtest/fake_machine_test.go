@@ -1,10 +1,13 @@
 package worldtest_test
 
 import (
+	"io/fs"
 	"testing"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
+	"kubeadm/internal/world/memory"
 	"kubeadm/internal/world/worldtest"
 )
 
@@ -15,6 +18,18 @@ func TestFakeAccounts(t *testing.T) { worldtest.Accounts(t, fake.New(), "/contra
 func TestFakeOwners(t *testing.T) {
 	worldtest.Owners(t, fake.New(), "/contract")
 	worldtest.Trees(t, fake.New(), "/contract")
+}
+
+func TestFakeLinks(t *testing.T) {
+	for _, suite := range []func(*testing.T, world.World, string, func(to, at string)){worldtest.Links, worldtest.LinkedTrees} {
+		w := fake.New()
+		w.Files["/proc"] = memory.File{Mode: fs.ModeDir | 0o755}
+		suite(t, w, "/contract", func(to, at string) {
+			if err := w.Put(at, memory.File{Data: []byte(to), Mode: fs.ModeSymlink | 0o777}); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
 }
 
 func TestFakeWaits(t *testing.T) { worldtest.Waits(t, fake.New()) }

@@ -1,0 +1,178 @@
+package linux
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"kubeadm/internal/change"
+)
+
+func mkfifo(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(folder(t), "fifo")
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestAFIFOIsReadToItsEnd(t *testing.T) {
+	for name, script := range map[string]string{
+		"at once": "printf one-two >$0", "later": "sleep 0.3; printf one-two >$0",
+		"in parts": "(printf one; sleep 0.3; printf -- -two) >$0", "in silence first": "(sleep 0.5; printf one-two) >$0",
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := mkfifo(t)
+			writer := exec.Command("sh", "-c", script, path)
+			if err := writer.Start(); err != nil {
+				t.Fatal(err)
+			}
+			reads := make(chan string)
+			go func() {
+				got, err := Machine{}.ReadFile(t.Context(), path)
+				reads <- string(got) + errorText(err)
+			}()
+			if got := <-reads; got != "one-two" {
+				t.Errorf("got %q", got)
+			}
+			if err := writer.Wait(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func TestAFIFOWithoutAWriterIsAnError(t *testing.T) {
+	path := mkfifo(t)
+	begun := time.Now()
+	_, err := Machine{}.ReadFile(t.Context(), path)
+	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "no program has opened it for writing") {
+		t.Errorf("got %v", err)
+	}
+	if took := time.Since(begun); took > 4*writerLimit {
+		t.Errorf("it took %s", took)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	time.AfterFunc(100*time.Millisecond, func() { cancel(errors.New("interrupted")) })
+	if _, err := (Machine{}).ReadFile(ctx, path); err == nil || !strings.Contains(err.Error(), "interrupted") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestWhatDoesNotEndIsAnError(t *testing.T) {
+	if _, err := (Machine{}).ReadFile(t.Context(), "/dev/zero"); err == nil || !strings.Contains(err.Error(), "does not end") {
+		t.Errorf("got %v", err)
+	}
+	if data, err := (Machine{}).ReadFile(t.Context(), "/dev/null"); err != nil || len(data) > 0 {
+		t.Errorf("got %q, %v", data, err)
+	}
+}
+
+func TestWhatKeepsNothingIsWrittenTo(t *testing.T) {
+	do(t, change.WriteFile{Path: "/dev/null", Data: []byte("x"), Mode: 0o600})
+	fifo := mkfifo(t)
+	got := make(chan string)
+	go func() {
+		data, err := os.ReadFile(fifo)
+		got <- string(data) + errorText(err)
+	}()
+	do(t, change.WriteFile{Path: fifo, Data: []byte("through"), Mode: 0o600})
+	if text := <-got; text != "through" {
+		t.Errorf("the reader of the FIFO got %q", text)
+	}
+	if info, err := os.Stat(fifo); err != nil || info.Mode().IsRegular() {
+		t.Errorf("the FIFO is now %v, %v", info.Mode(), err)
+	}
+}
+
+// The standard output is written to where it has come to, whatever it is.
+func TestStandardOutputByName(t *testing.T) {
+	if path := os.Getenv("KUBEADM_TEST_OUTPUT"); path != "" {
+		if _, err := os.Stdout.WriteString("before\n"); err != nil {
+			t.Fatal(err)
+		}
+		do(t, change.WriteFile{Path: path, Data: []byte("written\n"), Mode: 0o600, Secret: true, Output: true})
+		if _, err := os.Stdout.WriteString("after\n"); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	for _, path := range []string{"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"} {
+		self := exec.Command(os.Args[0], "-test.run=^TestStandardOutputByName$")
+		self.Env = append(os.Environ(), "KUBEADM_TEST_OUTPUT="+path)
+		if out, err := self.Output(); err != nil || !strings.HasPrefix(string(out), "before\nwritten\nafter\n") {
+			t.Errorf("%s: a pipe gets %q, %v", path, out, err)
+		}
+		file, err := os.OpenFile(put(t, "old\n", folder(t), "out"), os.O_WRONLY|os.O_APPEND, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := exec.Command(self.Args[0], self.Args[1:]...)
+		again.Env, again.Stdout = self.Env, file
+		if err := errors.Join(again.Run(), file.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := os.ReadFile(file.Name()); err != nil || !strings.HasPrefix(string(out), "old\nbefore\nwritten\nafter\n") {
+			t.Errorf("%s: a file gets %q, %v", path, out, err)
+		}
+	}
+}
+
+func TestAMountedFileIsWrittenInPlace(t *testing.T) {
+	dir := folder(t)
+	behind, at := put(t, "a longer old text", dir, "behind"), put(t, "", dir, "mounted")
+	bind(t, behind, at)
+	do(t, change.WriteFile{Path: at, Data: []byte("new"), Mode: 0o600})
+	reads(t, behind, "new")
+	owned(t, behind, 0, 0o644)
+	do(t, change.WriteFile{Path: at, Data: []byte("secret"), Mode: 0o600, Secret: true, Output: true})
+	reads(t, behind, "secret")
+	owned(t, behind, 0, 0o600)
+	foreign(t, behind)
+	fails(t, change.WriteFile{Path: at, Data: []byte("more"), Mode: 0o600, Secret: true, Output: true}, at)
+	reads(t, behind, "secret")
+	if inside, err := os.ReadDir(dir); err != nil || len(inside) != 2 {
+		t.Errorf("left over: %v, %v", inside, err)
+	}
+}
+
+func TestAccountsInAMountedFile(t *testing.T) {
+	dir, behind := folder(t), folder(t)
+	for _, name := range []string{"passwd", "group"} {
+		put(t, "root:x:0:\n", behind, name)
+		bind(t, filepath.Join(behind, name), put(t, "", dir, name))
+	}
+	do(t, change.SetAccounts{Dir: dir, Users: []string{"a-test"}})
+	for _, name := range []string{"passwd", "group"} {
+		if data, err := os.ReadFile(filepath.Join(behind, name)); err != nil || !strings.Contains(string(data), "\na-test:x:") {
+			t.Errorf("%s holds %q, %v", name, data, err)
+		}
+	}
+}
+
+func TestAFileInAReadOnlyDirectoryIsWrittenInPlace(t *testing.T) {
+	dir, other := folder(t), folder(t)
+	mount(t, dir, "")
+	file := put(t, "", dir, "file")
+	bind(t, put(t, "old", other, "behind"), file)
+	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+		t.Fatal(err)
+	}
+	do(t, change.WriteFile{Path: file, Data: []byte("new"), Mode: 0o600})
+	reads(t, filepath.Join(other, "behind"), "new")
+}
