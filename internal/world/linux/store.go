@@ -29,25 +29,62 @@ var ErrLocked = errors.New("another kubeadm is at work on this machine")
 // NewStore opens the journal in dir and takes its lock. The folder is made when something is first written.
 // If another run has the lock, the error is ErrLocked and names its process.
 func NewStore(dir string) (*Store, error) {
-	f, err := openLock()
-	if errors.Is(err, fs.ErrPermission) {
+	f, err := takeLock(lockFile)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
 		return &Store{dir: dir}, nil // who may not lock may not change anything either, and is told so by preflight
-	}
-	if err != nil {
+	case errors.Is(err, ErrLocked):
+		return nil, err
+	case err != nil:
 		return nil, fmt.Errorf("taking the lock of this machine: %w", err)
 	}
-	if err := lock(f); err != nil {
-		defer f.Close()
-		if !errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("taking the lock of this machine: %w", err)
-		}
-		owner, _ := io.ReadAll(io.LimitReader(f, 32))
-		return nil, fmt.Errorf("%w (process %s): wait for it to end", ErrLocked, strings.TrimSpace(string(owner)))
-	}
-	if err := errors.Join(f.Truncate(0), writeAt(f, fmt.Sprintln(os.Getpid()))); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
 	return &Store{dir: dir, lock: f}, nil
+}
+
+// takeLock opens and locks the file, which its last holder removes. A lock on a file that has
+// been removed meanwhile keeps nobody out, so it is taken again.
+func takeLock(path string) (*os.File, error) {
+	for {
+		f, err := openLock(path)
+		if err != nil {
+			return nil, err
+		}
+		if err := lock(f); err != nil {
+			defer f.Close()
+			if !errors.Is(err, unix.EWOULDBLOCK) {
+				return nil, err
+			}
+			owner, _ := io.ReadAll(io.LimitReader(f, 32))
+			return nil, fmt.Errorf("%w (process %s): wait for it to end", ErrLocked, strings.TrimSpace(string(owner)))
+		}
+		if !isFile(f, path) {
+			_ = f.Close()
+			continue
+		}
+		if err := errors.Join(f.Truncate(0), writeAt(f, fmt.Sprintln(os.Getpid()))); err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		return f, nil
+	}
+}
+
+// releaseLock removes the file before it gives the lock back, unless another file is there by now.
+func releaseLock(f *os.File, path string) error {
+	var err error
+	if isFile(f, path) {
+		err = os.Remove(path)
+	}
+	return errors.Join(err, f.Close())
+}
+
+// isFile reports whether the open file is the one at the path.
+func isFile(f *os.File, path string) bool {
+	open, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Lstat(path)
+	return err == nil && os.SameFile(open, there)
 }
 
 // lock is patient for a moment: a run that was killed has the lock until the kernel has cleared it away.
@@ -63,19 +100,19 @@ func lock(f *os.File) error {
 }
 
 // lockFile is in memory only and not in dir: nothing may be written to the disk before the
-// first change. It is never removed, as that would let two runs lock two files of that name.
+// first change.
 const lockFile = "/run/kubeadm.lock"
 
-// openLock makes the folder too where it is missing, as in a root file system that nobody has booted.
-func openLock() (*os.File, error) {
+// openLock creates the directory too where it is missing, as in a root file system that was never booted.
+func openLock(path string) (*os.File, error) {
 	open := func() (*os.File, error) {
-		return os.OpenFile(lockFile, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+		return os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	}
 	f, err := open()
 	if !errors.Is(err, fs.ErrNotExist) {
 		return f, err
 	}
-	if err := makeDirs(filepath.Dir(lockFile), 0o755); err != nil {
+	if err := makeDirs(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
 	}
 	return open()
@@ -91,7 +128,7 @@ func (s *Store) Close() error {
 	if s.lock == nil {
 		return nil
 	}
-	return s.lock.Close()
+	return releaseLock(s.lock, lockFile)
 }
 
 // Load reads a whole file.
