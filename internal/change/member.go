@@ -47,14 +47,11 @@ func (c SetMember) String() string {
 	return fmt.Sprintf("promote etcd member %s to a voter", c.PeerURL)
 }
 
-// Done tells whether the member is in that state. While etcd chooses a leader it does not say; who adds a member or lets it vote
-// asks again for as long as that may take.
+// Done reports whether the member is in that state. Where etcd cannot be asked, as while it elects a
+// leader, the change is not done: carrying it out asks again for as long as that may take.
 func (c SetMember) Done(ctx context.Context, r Reader) (bool, error) {
 	now, err := c.now(ctx, r)
-	if err != nil && c.State != Absent {
-		return false, nil
-	}
-	return err == nil && (now == c.State || c.State == Learner && now == Voter), err
+	return err == nil && (now == c.State || c.State == Learner && now == Voter), nil
 }
 
 // Breakable marks that it may be broken off: what is tried again and again looks first each time.

@@ -1,8 +1,12 @@
 package reset
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -14,37 +18,153 @@ import (
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/survey"
+	"kubeadm/internal/world"
 )
 
-// leave takes this machine's member out of its etcd cluster, unless it is the last that votes. The others are
-// asked to do it, as a member that removes itself cannot see whether that went well.
+// How long a reset looks for the other members where nobody answers: longer where this machine's
+// member is known to have joined some.
+const (
+	lookLimit       = 5 * time.Second
+	lookLimitJoined = 30 * time.Second
+)
+
+// A removal is tried by way of the members that there are at the time. Each attempt outlasts the
+// ten seconds for which etcd may refuse one for the sake of its quorum.
+const (
+	attemptLimit = 20 * time.Second
+	mostAttempts = 10
+)
+
+// leave removes this machine's member from its etcd cluster, unless it is the last that votes. The
+// others are asked to do it, as a member that removes itself cannot see whether that went well.
+// While etcd elects a leader, or another control plane leaves too, it is tried again, for
+// Timeouts.EtcdAPI in all.
 func leave(ctx context.Context, e *flow.Env, o own) error {
-	roll, err := o.callRoll(ctx, e)
-	if err != nil {
-		return problem.New("looking for the other members", err,
-			"if there are others, they count it as one that is down: remove it there with `etcdctl member remove`")
+	begun, limit := e.World.Now(), cmp.Or(e.Local.Timeouts.EtcdAPI, 2*time.Minute)
+	for attempt := 1; ; attempt++ {
+		roll, err := o.findMembers(ctx, e)
+		if err != nil {
+			return problem.New("looking for the other members", err,
+				"if there are others, they count it as one that is down: remove it there with `etcdctl member remove`")
+		}
+		others := slices.DeleteFunc(slices.Clone(roll.Members), o.is)
+		self := slices.IndexFunc(roll.Members, o.is)
+		switch {
+		case !hasVoter(others):
+			e.Say("no other etcd member has a vote: this one's data go, and the cluster with them")
+			return nil
+		case self < 0:
+			e.Say("etcd does not count this machine's member among its own any more")
+			return nil
+		}
+		m := roll.Members[self]
+		byHand := fmt.Sprintf("remove it on another control plane: etcdctl member remove %x", m.ID)
+		if attempt == 1 {
+			if err := checkAddress(ctx, e, m); err != nil {
+				return problem.New("", err, "if this machine had that address, "+byHand)
+			}
+			weigh(e, roll, m)
+			disown(ctx, e)
+			e.Say("removing this machine's member from etcd, by way of %s", names(others))
+		}
+		err = attemptRemoval(ctx, e, change.SetMember{PeerURL: m.PeerURLs[0], State: change.Absent, Via: o.through(roll, others)})
+		if err == nil {
+			return nil
+		}
+		left := limit - e.World.Now().Sub(begun)
+		if ctx.Err() != nil || errors.Is(err, change.ErrQuorum) || world.Hopeless(err) || attempt == mostAttempts || left <= 0 {
+			return problem.New("", err, byHand)
+		}
+		e.Say("etcd has not removed the member yet, trying again: %v", err)
+		if lost := e.Await(ctx, o.settled(e, left)); lost != nil {
+			return problem.New("", fmt.Errorf("%w; %w", err, lost), byHand)
+		}
 	}
-	others := slices.DeleteFunc(slices.Clone(roll.Members), o.is)
-	if !slices.ContainsFunc(others, func(m change.Member) bool { return !m.Learner }) {
-		e.Say("no other etcd member has a vote: this one's data go, and the cluster with them")
-		return nil
-	}
-	self := slices.IndexFunc(roll.Members, o.is)
-	if self < 0 {
-		e.Say("etcd does not count this machine's member among its own any more")
-		return nil
-	}
-	m := roll.Members[self]
-	weigh(e, roll, m)
-	disown(ctx, e)
-	e.Say("removing this machine's member from etcd, by way of %s", names(others))
-	if err := e.Do(ctx, change.SetMember{PeerURL: m.PeerURLs[0], State: change.Absent, Via: o.through(roll, others)}); err != nil {
-		return problem.New("", err, fmt.Sprintf("remove it on another control plane: etcdctl member remove %x", m.ID))
-	}
-	return nil
 }
 
-// Foresee tells before anything is done what it will mean for the others that this machine leaves etcd, as far as it sees them.
+func hasVoter(members []change.Member) bool {
+	return slices.ContainsFunc(members, func(m change.Member) bool { return !m.Learner })
+}
+
+func attemptRemoval(ctx context.Context, e *flow.Env, c change.SetMember) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, attemptLimit, fmt.Errorf("no success within %s", attemptLimit))
+	defer cancel()
+	return e.Do(ctx, c)
+}
+
+// settled holds once another attempt to remove the member is worth it: etcd has a quorum, or no
+// other member with a vote is left.
+func (o own) settled(e *flow.Env, limit time.Duration) world.Condition {
+	return world.Condition{
+		Name:    "a quorum of etcd's members",
+		Timeout: limit,
+		Check: func(ctx context.Context, _ change.Reader) error {
+			roll, err := o.callRoll(ctx, e)
+			if err != nil || !hasVoter(slices.DeleteFunc(slices.Clone(roll.Members), o.is)) {
+				return err
+			}
+			return roll.Quorum()
+		},
+	}
+}
+
+// findMembers is callRoll, repeated for a while if nobody answers.
+func (o own) findMembers(ctx context.Context, e *flow.Env) (survey.Roll, error) {
+	roll, err := o.callRoll(ctx, e)
+	if err == nil {
+		return roll, nil
+	}
+	limit := lookLimit
+	if len(o.joined()) > 0 {
+		limit = lookLimitJoined
+	}
+	err = e.Await(ctx, world.Condition{
+		Name:    "etcd to tell who its members are",
+		Timeout: limit,
+		Check: func(ctx context.Context, _ change.Reader) (err error) {
+			roll, err = o.callRoll(ctx, e)
+			return err
+		},
+	})
+	return roll, err
+}
+
+// checkAddress is an error if the member serves at an address that this machine does not have. Then
+// the machine is a copy, and the member is the original's.
+func checkAddress(ctx context.Context, e *flow.Env, m change.Member) error {
+	here, err := e.World.Addresses(ctx)
+	if err != nil {
+		return fmt.Errorf("looking for the addresses of this machine: %w", err)
+	}
+	var unknown []error
+	for _, peer := range m.PeerURLs {
+		u, err := url.Parse(peer)
+		if err != nil {
+			continue
+		}
+		addresses := []string{u.Hostname()}
+		if _, err := netip.ParseAddr(u.Hostname()); err != nil {
+			if addresses, err = e.World.Lookup(ctx, u.Hostname()); err != nil {
+				unknown = append(unknown, err)
+			}
+		}
+		for _, text := range addresses {
+			ip, err := netip.ParseAddr(text)
+			if err == nil && (ip.IsLoopback() || slices.ContainsFunc(here, func(a change.Address) bool { return isAddress(a.IP, ip) })) {
+				return nil
+			}
+		}
+	}
+	return errors.Join(append(unknown, fmt.Errorf("etcd member %s serves at %q, and this machine has no such address: it may be a copy of the member's machine",
+		survey.NameOf(m), m.PeerURLs))...)
+}
+
+func isAddress(text string, ip netip.Addr) bool {
+	other, err := netip.ParseAddr(text)
+	return err == nil && other.Unmap() == ip.Unmap()
+}
+
+// Foresee says before anything is done what it will mean for the others that this machine leaves etcd, as far as it sees them.
 func Foresee(ctx context.Context, e *flow.Env) {
 	pod, err := staticPod(ctx, e, manifest.Etcd)
 	if err != nil {
@@ -55,7 +175,8 @@ func Foresee(ctx context.Context, e *flow.Env) {
 	if err != nil {
 		return // nothing is known of others; the phase says so
 	}
-	if self := slices.IndexFunc(roll.Members, o.is); self >= 0 && len(roll.Members) > 1 {
+	self := slices.IndexFunc(roll.Members, o.is)
+	if self >= 0 && len(roll.Members) > 1 && checkAddress(ctx, e, roll.Members[self]) == nil {
 		weigh(e, roll, roll.Members[self])
 	}
 }
@@ -148,19 +269,18 @@ func (o own) joined() []string {
 	return urls
 }
 
-// through is by way of the others: those that are well, or of all if none is.
+// through is by way of the others, first of those that are healthy.
 func (o own) through(roll survey.Roll, others []change.Member) change.Etcd {
-	var all, well []string
+	var healthy, rest []string
 	for _, m := range others {
-		all = append(all, m.ClientURLs...)
 		if roll.Silent[m.ID] == nil {
-			well = append(well, m.ClientURLs...)
+			healthy = append(healthy, m.ClientURLs...)
+		} else {
+			rest = append(rest, m.ClientURLs...)
 		}
 	}
 	via := o.via
-	if via.Endpoints = well; len(well) == 0 {
-		via.Endpoints = all
-	}
+	via.Endpoints = append(healthy, rest...)
 	return via
 }
 

@@ -2,6 +2,7 @@ package reset_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/reset"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/memory"
 )
@@ -44,12 +46,38 @@ type scene struct {
 	e      *flow.Env
 	lines  []string
 	leaves []change.SetMember // that were carried out, or refused
+
+	unanswered int     // of the next questions who the members are
+	refused    []error // by etcd, one for each of the next removals; nil: carried out
+	meanwhile  func()  // happens with each refusal
+}
+
+// Members has no answer while etcd elects a leader.
+func (s *scene) Members(ctx context.Context, via change.Etcd) ([]change.Member, error) {
+	if s.unanswered > 0 {
+		s.unanswered--
+		return nil, errors.New("etcdserver: no leader")
+	}
+	return s.World.Members(ctx, via)
+}
+
+// Await looks at the scene and not at the fake world in it.
+func (s *scene) Await(ctx context.Context, c world.Condition) error {
+	check := c.Check
+	c.Check = func(ctx context.Context, _ change.Reader) error { return check(ctx, s) }
+	return s.World.Await(ctx, c)
 }
 
 // Do notes who is asked to remove a member.
 func (s *scene) Do(ctx context.Context, c change.Change) error {
 	if set, ok := c.(change.SetMember); ok {
 		s.leaves = append(s.leaves, set)
+		if len(s.refused) > 0 {
+			err := s.refused[0]
+			s.refused = s.refused[1:]
+			s.meanwhile()
+			return err
+		}
 	}
 	return s.World.Do(ctx, c)
 }
@@ -63,6 +91,7 @@ func newScene(initial string, members ...change.Member) *scene {
 		s.Files[dir] = memory.File{Mode: fs.ModeDir | 0o700}
 	}
 	s.MemberList = members
+	s.Interfaces = []change.Address{{IP: "192.0.2.1", Interface: "eth0", DefaultRoute: true}}
 	s.e = flow.New(flow.Env{World: s, Local: node.Local{Paths: node.DefaultPaths()}, Emit: func(e flow.Event) {
 		s.lines = append(s.lines, fmt.Sprintf("%s: %s", e.Kind, e.Text))
 	}})
@@ -111,10 +140,10 @@ func TestAMemberLeavesByWayOfTheOthers(t *testing.T) {
 	}{
 		"one of three":             {alone, []change.Member{member(1), member(2), member(3)}, nil, "[https://192.0.2.2:2379 https://192.0.2.3:2379]", "by way of cp2, cp3", 0},
 		"it is down itself":        {both, []change.Member{member(1), member(2), member(3)}, []uint64{1}, "[https://192.0.2.2:2379 https://192.0.2.3:2379]", "by way of cp2, cp3", 0},
-		"another is down":          {alone, []change.Member{member(1), member(2), member(3), member(4)}, []uint64{3}, "[https://192.0.2.2:2379 https://192.0.2.4:2379]", "by way of", 0},
+		"another is down":          {alone, []change.Member{member(1), member(2), member(3), member(4)}, []uint64{3}, "[https://192.0.2.2:2379 https://192.0.2.4:2379 https://192.0.2.3:2379]", "by way of", 0},
 		"it has no vote yet":       {both, []change.Member{learner(1), member(2)}, []uint64{1}, "[https://192.0.2.2:2379]", "by way of cp2", 0},
-		"it costs the quorum":      {alone, []change.Member{member(1), member(2), member(3)}, []uint64{3}, "[https://192.0.2.2:2379]", "of 2 voting etcd members 1 are well, and 2 must be: asking etcd member cp3", 4},
-		"there is no quorum":       {alone, []change.Member{member(1), member(2)}, []uint64{2}, "", "remove it on another control plane: etcdctl member remove 1", 4},
+		"it costs the quorum":      {alone, []change.Member{member(1), member(2), member(3)}, []uint64{3}, "[https://192.0.2.2:2379 https://192.0.2.3:2379]", "of 2 voting etcd members 1 are well, and 2 must be: asking etcd member cp3", 4},
+		"there is no quorum":       {alone, []change.Member{member(1), member(2)}, []uint64{2}, "[https://192.0.2.2:2379]", "remove it on another control plane: etcdctl member remove 1", 4},
 		"nobody answers":           {both, []change.Member{member(1), member(2)}, []uint64{1, 2}, "", "looking for the other members", 2},
 		"it is the last":           {alone, []change.Member{member(1)}, nil, "", "the cluster with them", 0},
 		"it alone has a vote":      {alone, []change.Member{member(1), learner(2)}, nil, "", "the cluster with them", 0},
@@ -140,6 +169,96 @@ func TestAMemberLeavesByWayOfTheOthers(t *testing.T) {
 			}
 			if asked != c.asked || warns != c.warns || !s.said(c.says) {
 				t.Errorf("asked %s, want %s, to remove it; %d warnings, want %d; want %q in\n%s", asked, c.asked, warns, c.warns, c.says, strings.Join(s.lines, "\n"))
+			}
+		})
+	}
+}
+
+// What one look does not find out, while etcd elects a leader, the next one does.
+func TestAMemberLeavesAlthoughEtcdElectsALeader(t *testing.T) {
+	for _, initial := range []string{alone, both} {
+		for unanswered := range 12 {
+			s := newScene(initial, member(1), member(2), member(3))
+			s.unanswered = unanswered
+			s.reset(t)
+			if len(s.MemberList) != 2 || s.MemberList[0].ID != 2 {
+				t.Errorf("%d unanswered: members left: %v\n%s", unanswered, s.MemberList, strings.Join(s.lines, "\n"))
+			}
+		}
+	}
+}
+
+// A removal that fails is tried again by way of the members that there are by then.
+func TestARemovalIsTriedAgain(t *testing.T) {
+	noLeader := errors.New("etcdserver: no leader")
+	for name, c := range map[string]struct {
+		refused   []error
+		meanwhile func(s *scene)
+		asked     int
+		left      []uint64
+		says      string
+	}{
+		"the leader comes back": {[]error{noLeader, noLeader}, func(*scene) {}, 3, []uint64{2, 3}, "trying again: "},
+		"another leaves at the same time": {[]error{noLeader}, func(s *scene) {
+			s.MemberList = []change.Member{member(1), member(3)}
+		}, 2, []uint64{3}, "trying again: "},
+		"all others have left": {[]error{noLeader}, func(s *scene) {
+			s.MemberList = []change.Member{member(1)}
+		}, 1, []uint64{1}, "no other etcd member has a vote"},
+		"the answer was lost": {[]error{noLeader}, func(s *scene) {
+			s.MemberList = []change.Member{member(2), member(3)}
+		}, 1, []uint64{2, 3}, "does not count this machine's member"},
+		"etcd refuses for good": {[]error{change.ErrQuorum}, func(*scene) {}, 1, []uint64{1, 2, 3}, "etcdctl member remove 1"},
+		"it never succeeds":     {slices.Repeat([]error{noLeader}, 99), func(*scene) {}, 10, []uint64{1, 2, 3}, "etcdctl member remove 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(alone, member(1), member(2), member(3))
+			s.refused, s.meanwhile = c.refused, func() { c.meanwhile(s) }
+			s.reset(t)
+			var left []uint64
+			for _, m := range s.MemberList {
+				left = append(left, m.ID)
+			}
+			if len(s.leaves) != c.asked || !slices.Equal(left, c.left) || !s.said(c.says) {
+				t.Errorf("asked %d times, want %d; left are %v, want %v; want %q in\n%s", len(s.leaves), c.asked, left, c.left, c.says, strings.Join(s.lines, "\n"))
+			}
+		})
+	}
+}
+
+// A copy of a control plane's disk holds the manifest and the certificates of the original's member.
+func TestTheMemberOfAnotherMachineStays(t *testing.T) {
+	for name, c := range map[string]struct {
+		here []string // addresses of this machine
+		peer string
+		asks bool
+	}{
+		"the member's address":         {[]string{"192.0.2.7", "192.0.2.1"}, "https://192.0.2.1:2380", true},
+		"another address":              {[]string{"192.0.2.7"}, "https://192.0.2.1:2380", false},
+		"no address":                   {nil, "https://192.0.2.1:2380", false},
+		"the member's IPv6 address":    {[]string{"2001:db8::1"}, "https://[2001:db8:0::1]:2380", true},
+		"another IPv6 address":         {[]string{"2001:db8::2"}, "https://[2001:db8::1]:2380", false},
+		"a name of this machine":       {[]string{"192.0.2.10"}, "https://cp1:2380", true},
+		"a name of another machine":    {[]string{"192.0.2.7"}, "https://cp1:2380", false},
+		"a name that does not resolve": {[]string{"192.0.2.10"}, "https://none.example:2380", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			original := member(1)
+			original.PeerURLs = []string{c.peer}
+			s := newScene(alone, original, member(2), member(3))
+			file := s.Files["/etc/kubernetes/manifests/etcd.yaml"]
+			file.Data = []byte(strings.ReplaceAll(string(file.Data), "https://192.0.2.1:2380", c.peer))
+			s.Files["/etc/kubernetes/manifests/etcd.yaml"] = file
+			s.Interfaces = nil
+			for _, ip := range c.here {
+				s.Interfaces = append(s.Interfaces, change.Address{IP: ip, Interface: "eth0"})
+			}
+			s.reset(t)
+			if asked := len(s.leaves) > 0; asked != c.asks || asked != (len(s.MemberList) == 2) {
+				t.Errorf("asked: %v, members: %v\n%s", asked, s.MemberList, strings.Join(s.lines, "\n"))
+			}
+			if !c.asks && (!s.said("this machine has no such address") || !s.said("etcdctl member remove 1")) {
+				t.Errorf("the user is not told why and what to do:\n%s", strings.Join(s.lines, "\n"))
 			}
 		})
 	}

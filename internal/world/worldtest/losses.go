@@ -39,6 +39,12 @@ func Lost(t *testing.T, w Etcd, via change.Etcd) {
 	if all, err := w.Members(t.Context(), via); err == nil {
 		t.Errorf("without a quorum nobody should know for sure who the members are: %+v", all)
 	}
+	for _, state := range []change.MemberState{change.Absent, change.Learner, change.Voter} {
+		set := change.SetMember{PeerURL: "https://192.0.2.99:2380", State: state, Via: via}
+		if done, err := set.Done(t.Context(), membersOnly{members: w}); done || err != nil {
+			t.Errorf("%s: done is %v, %v, though nobody can tell", set, done, err)
+		}
+	}
 	via.Stale = true
 	e := etcdSuite{t: t, w: w, via: via}
 	if all := e.list(); len(all) < 2 {
