@@ -1,11 +1,14 @@
 package internal_test
 
 import (
+	"fmt"
+	"go/parser"
 	"go/token"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
+	"testing"
 )
 
 // importRules say who may know whom.
@@ -43,8 +46,12 @@ func importRules() []rule {
 			name: "packages know only those below them", reason: "then a change is felt upwards only, and everything below can be tested alone",
 			check: func(s source, blame func(token.Pos, string, ...any)) {
 				s.imports(func(f file, at token.Pos, what string) {
-					if above := local(what); above != "" && layer(above) >= layer(f.dir) && !under(f.dir, "internal/world", "internal/config") {
-						blame(at, "%s (layer %d) imports %s (layer %d)", f.dir, layer(f.dir), above, layer(above))
+					dir := local(what)
+					if dir == "" || top(dir) != "" && top(dir) == top(f.dir) {
+						return // of others, or of the same part of the program
+					}
+					if layer(dir) < 0 || layer(dir) >= layer(f.dir) {
+						blame(at, "%s (layer %d) imports %s (layer %d)", f.dir, layer(f.dir), dir, layer(dir))
 					}
 				})
 			},
@@ -83,6 +90,59 @@ func layers() [][]string {
 // layer is -1 for a package without one.
 func layer(dir string) int {
 	return slices.IndexFunc(layers(), func(tops []string) bool { return under(dir, tops...) })
+}
+
+// top is the entry of layers that a package belongs to, or empty.
+func top(dir string) string {
+	for _, tops := range layers() {
+		if i := slices.IndexFunc(tops, func(top string) bool { return under(dir, top) }); i >= 0 {
+			return tops[i]
+		}
+	}
+	return ""
+}
+
+func TestPlantedImportsAreFound(t *testing.T) {
+	for _, c := range []struct {
+		dir, imports string
+		found        bool
+	}{
+		{"internal/config", "kubeadm/internal/health", true},
+		{"internal/config", "kubeadm/internal/survey", true}, // of the same layer
+		{"internal/config/strict", "kubeadm/internal/phase/certs", true},
+		{"internal/config/v1beta4", "kubeadm/internal/discovery", true},
+		{"internal/world/kube", "kubeadm/internal/flow", true},
+		{"internal/world/real", "kubeadm/internal/manifest", true}, // of the same layer
+		{"internal/world", "kubeadm/internal/cli", true},
+		{"internal/node", "kubeadm/internal/change", true},
+		{"internal/phase/certs", "kubeadm/internal/workflow", true},
+		{"internal/phase/certs", "kubeadm/internal/phase/kubelet", true},
+		{"internal/cli", "kubeadm/test/nodes", true},
+		{"internal/configuration", "kubeadm/internal/config", true}, // in no layer itself
+		{"internal/config", "kubeadm/internal/config/v1beta4", false},
+		{"internal/config/v1beta3", "kubeadm/internal/config/v1beta4", false},
+		{"internal/config", "kubeadm/internal/node", false},
+		{"internal/world/real", "kubeadm/internal/world/linux", false},
+		{"internal/world/kube", "kubeadm/internal/change", false},
+		{"internal/cli", "kubeadm/internal/config", false},
+		{"internal/cli", "strings", false},
+	} {
+		planted := source{fset: token.NewFileSet()}
+		parsed, err := parser.ParseFile(planted.fset, "planted.go", fmt.Sprintf("package planted\n\nimport _ %q\n", c.imports), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		planted.files = []file{{File: parsed, dir: c.dir, name: "planted.go"}}
+		found := false
+		for _, r := range importRules() {
+			if r.name == "packages know only those below them" || r.name == "a phase does not import another phase" {
+				r.check(planted, func(token.Pos, string, ...any) { found = true })
+			}
+		}
+		if found != c.found {
+			t.Errorf("%s imports %s: found is %v, want %v", c.dir, c.imports, found, c.found)
+		}
+	}
 }
 
 // imported is the rule that packages may be imported only by some.
