@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/config"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/flow"
@@ -113,6 +112,10 @@ func (p *program) runInit(c *cobra.Command, o *initOptions, sel flow.Selection) 
 	}
 	keys := p.keys(ctx, s, n)
 	return p.within(ctx, s, n, func(e *flow.Env) error {
+		finished := s.finished()
+		if finished {
+			e.Once = s.journal.Kept
+		}
 		settled, err := settleVersion(ctx, e.Named("init"), n, func(told release.Fetch) (*node.Node, error) {
 			before, _, err := p.resolveInit(c, real, o, told)
 			return before, err
@@ -126,25 +129,17 @@ func (p *program) runInit(c *cobra.Command, o *initOptions, sel flow.Selection) 
 		e.Local, e.Withhold = settled.Local, o.withhold
 		e.Node = func(context.Context) (*node.Node, error) { return settled, nil }
 		e.Admin = workflow.Admin(e, o.kubeconfig)
+		if finished {
+			e.Admin = workflow.FinishedAdmin(e)
+			s.phases, s.sel = workflow.InitAgain(s.finishedRun()), flow.Selection{}
+			return s.run(ctx, e)
+		}
 		e.Keys = keys
 		if s.whole() {
 			s.say(flow.Said, "using Kubernetes version "+settled.Cluster.Version)
 		}
-		if p.finished(ctx, e, s, settled) {
-			s.phases, s.sel = workflow.InitAgain, flow.Selection{}
-		}
 		return s.run(ctx, e)
 	})
-}
-
-// finished tells whether this very init was brought to its end before, and what it made is alive.
-// Then it is not gone through again: since that time others may have changed what it made.
-func (p *program) finished(ctx context.Context, e *flow.Env, s *session, n *node.Node) bool {
-	if !s.whole() || s.dryRun || s.journal == nil || !s.journal.Finished() {
-		return false
-	}
-	admin := change.Identity{Kubeconfig: n.Paths.Kubeconfig("admin.conf"), Server: n.LocalServer()}
-	return e.World.Livez(ctx, admin) == nil
 }
 
 // resolveInit finds the intent. The network tells the version behind a label, unless somebody is named who does.

@@ -10,10 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kubeadm/internal/change"
 	"kubeadm/internal/config"
 	"kubeadm/internal/discovery"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/flow"
+	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/workflow"
@@ -102,6 +104,9 @@ func (p *program) runJoin(c *cobra.Command, o *joinOptions, sel flow.Selection) 
 		return err
 	}
 	return p.within(ctx, s, &node.Node{Local: local}, func(e *flow.Env) error {
+		if s.finished() {
+			return s.joinAgain(ctx, e)
+		}
 		stock := &keysOnceKnown{program: p, session: s}
 		e.Keys, e.Admin = stock.key, workflow.JoinAdmin(e)
 		e.Node = memoised(func(ctx context.Context) (*node.Node, error) {
@@ -121,21 +126,33 @@ func (p *program) runJoin(c *cobra.Command, o *joinOptions, sel flow.Selection) 
 		if err != nil {
 			return err
 		}
-		s.say(flow.Printed, joinedAs(n, slices.Contains(s.sel.Skip, "etcd-join")))
+		localEtcd, _ := node.LocalEtcd(n)
+		s.say(flow.Printed, joinedAs(n.Local, localEtcd && !slices.Contains(s.sel.Skip, "etcd-join")))
 		return nil
 	})
 }
 
-// joinedAs are the last words of a join.
-func joinedAs(n *node.Node, withoutEtcd bool) string {
-	if n.Role == node.Worker {
+// joinAgain shows the closing text of a join that has finished before, and changes nothing.
+func (s *session) joinAgain(ctx context.Context, e *flow.Env) error {
+	run, local := s.finishedRun(), e.Local
+	s.phases, s.sel = workflow.JoinAgain(run), flow.Selection{}
+	if err := s.run(ctx, e); err != nil || s.dryRun {
+		return err
+	}
+	s.say(flow.Printed, joinedAs(local, run.Recorded(change.FileTarget(local.Paths.Manifest(manifest.Etcd)))))
+	return nil
+}
+
+// joinedAs is the closing text of a join; etcd: this machine has a member of etcd.
+func joinedAs(l node.Local, etcd bool) string {
+	if l.Role == node.Worker {
 		return joined
 	}
-	etcd := "\n  * etcd has one more member, which votes."
-	if ok, _ := node.LocalEtcd(n); !ok || withoutEtcd {
-		etcd = ""
+	member := ""
+	if etcd {
+		member = "\n  * etcd has one more member, which votes."
 	}
-	return fmt.Sprintf(joinedControlPlane, etcd, n.Paths.Kubeconfig("admin.conf"), "$(id -u):$(id -g)")
+	return fmt.Sprintf(joinedControlPlane, member, l.Paths.Kubeconfig("admin.conf"), "$(id -u):$(id -g)")
 }
 
 // keysOnceKnown makes private keys of the cluster's algorithm, which a joining machine learns only when it has found it.

@@ -3,12 +3,14 @@ package cli
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 
 	"kubeadm/internal/config"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
+	"kubeadm/internal/phase/finished"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/report"
 	"kubeadm/internal/world"
@@ -47,6 +49,22 @@ func (p *program) session(real world.World, command string, sel flow.Selection, 
 
 // whole tells whether the workflow runs and not a single phase of it.
 func (s *session) whole() bool { return s.sel.Only == "" }
+
+// finished reports whether this same command has finished on this machine, as the journal tells. Then no phase runs again:
+// since that time users may have changed what it made.
+func (s *session) finished() bool { return s.whole() && s.journal != nil && s.journal.Finished() }
+
+// finishedRun is what the journal tells of the run that has finished.
+func (s *session) finishedRun() finished.Run {
+	run := finished.Run{Recorded: s.journal.Recorded}
+	for _, phase := range s.journal.Skipped() {
+		checks := phase == "preflight" || phase == "show-join-command" // make nothing that could be missing
+		if !checks && !slices.Contains(s.sel.Skip, phase) {
+			run.Skipped = append(run.Skipped, phase)
+		}
+	}
+	return run
+}
 
 // text renders what a run says.
 func (p *program) text(dryRun bool) *report.Text {
@@ -119,7 +137,7 @@ func (s *session) run(ctx context.Context, e *flow.Env) error {
 		return err
 	}
 	if err == nil {
-		return s.journal.End()
+		return s.journal.End(s.sel.Skip...)
 	}
 	p := s.advise(err)
 	p.Alone = ctx.Err() != nil // who interrupts needs no help with what was being waited for
@@ -132,7 +150,7 @@ func (s *session) advise(err error) *problem.Problem {
 	if other := s.journal.Unfinished(); other != "" {
 		p.Hints = append(p.Hints, "an unfinished `kubeadm "+other+"` with other settings left files here: give that command again, or run `kubeadm reset`")
 	}
-	if s.failed != "preflight" && (s.changed || !s.journal.First()) {
+	if s.failed != "preflight" && !s.journal.Finished() && (s.changed || !s.journal.First()) {
 		p.Hints = append(p.Hints, "what was done so far stays: give the same command again and it goes on from there")
 	}
 	return p

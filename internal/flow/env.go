@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"kubeadm/internal/change"
 	"kubeadm/internal/node"
 	"kubeadm/internal/release"
@@ -145,7 +147,8 @@ func (e *Env) do(ctx context.Context, c change.Change) error {
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("stopped before this was done: %s: %w", c, err)
 	}
-	done, err := c.Done(ctx, e.World)
+	hear := func(text string) { e.event(Underway, fmt.Sprintf("%s: %s", c, text), c) }
+	done, err := e.isDone(world.Listen(ctx, hear), c)
 	if err != nil {
 		return fmt.Errorf("before trying to %s: %w", c, err)
 	}
@@ -155,13 +158,46 @@ func (e *Env) do(ctx context.Context, c change.Change) error {
 	}
 	ctx, cancel := e.bounded(ctx, c)
 	defer cancel()
-	ctx = world.Listen(ctx, func(text string) { e.event(Underway, fmt.Sprintf("%s: %s", c, text), c) })
-	if err := e.World.Do(ctx, c); err != nil {
+	if err := e.World.Do(world.Listen(ctx, hear), c); err != nil {
 		return fmt.Errorf("could not %s: %w", c, err)
 	}
 	e.busy.note(c.Target())
 	e.event(Did, c.String(), c)
 	return nil
+}
+
+// isDone reports whether the change is already true. What it reads of the API server is retried.
+func (e *Env) isDone(ctx context.Context, c change.Change) (bool, error) {
+	if strings.HasPrefix(c.Target(), "object:") {
+		var cancel context.CancelFunc
+		ctx, cancel = e.retrying(ctx)
+		defer cancel()
+	}
+	return c.Done(ctx, e.World)
+}
+
+// Object reads an object that decides what is changed. A failure that may pass is retried within Timeouts.KubernetesAPI.
+func (e *Env) Object(ctx context.Context, ref change.Ref) (*unstructured.Unstructured, error) {
+	ctx, cancel := e.retrying(world.Listen(ctx, func(text string) { e.Say("%s", text) }))
+	defer cancel()
+	return e.World.Object(ctx, ref)
+}
+
+// List reads objects as Object reads one.
+func (e *Env) List(ctx context.Context, q change.Query) ([]unstructured.Unstructured, error) {
+	ctx, cancel := e.retrying(world.Listen(ctx, func(text string) { e.Say("%s", text) }))
+	defer cancel()
+	return e.World.List(ctx, q)
+}
+
+// retrying is the context of a read that is retried.
+func (e *Env) retrying(ctx context.Context) (context.Context, context.CancelFunc) {
+	limit := e.Local.Timeouts.KubernetesAPI
+	if limit <= 0 {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	return world.Retry(ctx, limit), cancel
 }
 
 // bounded is the context in which a change is carried out. A change in hand is brought to its end

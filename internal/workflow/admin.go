@@ -46,6 +46,13 @@ func Admin(e *flow.Env, kubeconfig string) func(context.Context) (change.Identit
 	}
 }
 
+// FinishedAdmin is the administrator of a cluster that a finished init made. It is given no rights: the cluster stays as it is.
+func FinishedAdmin(e *flow.Env) func(context.Context) (change.Identity, error) {
+	return func(context.Context) (change.Identity, error) {
+		return change.Identity{Kubeconfig: e.Local.Paths.Kubeconfig("admin.conf"), Server: e.Local.LocalServer()}, nil
+	}
+}
+
 // JoinAdmin is the administrator of the cluster that this machine joins, at the address that all control planes
 // share: the API server of this machine comes up last.
 func JoinAdmin(e *flow.Env) func(context.Context) (change.Identity, error) {
@@ -83,8 +90,9 @@ func empower(ctx context.Context, e *flow.Env, admin change.Identity) error {
 		}
 		err = look(ctx, e.World)
 	}
-	if err == nil {
-		return nil
+	// Any other answer says nothing about the rights.
+	if err == nil || !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+		return err
 	}
 	maker := change.Identity{Kubeconfig: e.Local.Paths.Kubeconfig("super-admin.conf"), Server: admin.Server}
 	if _, missing := e.World.Stat(ctx, maker.Kubeconfig); missing != nil || apierrors.IsNotFound(err) {

@@ -11,6 +11,7 @@ import (
 	"kubeadm/internal/phase/controlplane"
 	"kubeadm/internal/phase/downloadcerts"
 	"kubeadm/internal/phase/etcd"
+	"kubeadm/internal/phase/finished"
 	"kubeadm/internal/phase/joincommand"
 	"kubeadm/internal/phase/kubeconfig"
 	"kubeadm/internal/phase/kubelet"
@@ -45,8 +46,13 @@ var Init = []flow.Phase{
 	joincommand.Phase,
 }
 
-// InitAgain is what is left to do where an earlier run of the same init did everything.
-var InitAgain = []flow.Phase{joincommand.Again}
+// InitAgain is what a re-run of a finished init does: it changes nothing.
+func InitAgain(run finished.Run) []flow.Phase {
+	return []flow.Phase{finished.Init(run), joincommand.Again}
+}
+
+// JoinAgain is what a re-run of a finished join does: it changes nothing.
+func JoinAgain(run finished.Run) []flow.Phase { return []flow.Phase{finished.Join(run)} }
 
 // Join makes this machine a node of a cluster: a worker, or one more control plane. The kubelet of a control
 // plane talks to the API server beside it, which needs etcd: so etcd comes before the wait for the kubelet.

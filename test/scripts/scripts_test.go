@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -81,7 +82,7 @@ func kubeadm(ts *testscript.TestScript, neg bool, args []string) {
 		In: strings.NewReader(m.stdin), Out: ts.Stdout(), Err: io.MultiWriter(ts.Stderr(), &errs),
 		Getenv:  func(name string) (string, bool) { v := ts.Getenv(name); return v, v != "" },
 		World:   func() world.World { return m.world },
-		Journal: func(string) (cli.Journal, error) { return store{m.journal}, nil },
+		Journal: func(dir string) (cli.Journal, error) { return store{m.journal, m.world, dir}, nil },
 		Random:  func(string) io.Reader { return rand.Reader },
 		Chroot:  func(dir string) error { return fmt.Errorf("no chroot to %s in a test", dir) },
 		Log:     func(int, string) error { return nil },
@@ -97,8 +98,24 @@ func kubeadm(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// store is a journal in memory that nobody else can have locked.
-type store struct{ *journal.Memory }
+// store is a journal that is never locked. It is gone when its directory is, as after a reset.
+type store struct {
+	*journal.Memory
+	machine *fake.World
+	dir     string
+}
+
+func (s store) Load(name string) ([]byte, error) {
+	if _, there := s.machine.Files[s.dir]; !there {
+		return nil, errors.Join(s.Memory.Clear(), fs.ErrNotExist)
+	}
+	return s.Memory.Load(name)
+}
+
+func (s store) Append(name string, data []byte) error {
+	s.machine.Files[s.dir] = memory.File{Mode: fs.ModeDir | 0o700}
+	return s.Memory.Append(name, data)
+}
 
 func (store) Close() error { return nil }
 

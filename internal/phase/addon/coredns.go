@@ -62,7 +62,7 @@ func apply(ctx context.Context, e *flow.Env, as change.Identity, made manifest.C
 
 // deployed tells how many replicas of which version of CoreDNS the cluster has.
 func deployed(ctx context.Context, e *flow.Env, as change.Identity) (int32, string, error) {
-	all, err := e.World.List(ctx, change.Query{
+	all, err := e.List(ctx, change.Query{
 		GVK: appsv1.SchemeGroupVersion.WithKind("Deployment"), Namespace: "kube-system", LabelSelector: manifest.DNSSelector, As: as,
 	})
 	if err != nil {
@@ -80,7 +80,7 @@ func deployed(ctx context.Context, e *flow.Env, as change.Identity) (int32, stri
 }
 
 func planOf(ctx context.Context, e *flow.Env, n *node.Node, ref change.Ref, version string) (manifest.CorefilePlan, error) {
-	u, err := e.World.Object(ctx, ref)
+	u, err := e.Object(ctx, ref)
 	if apierrors.IsNotFound(err) {
 		return manifest.PlanCorefile(n, nil, version)
 	}

@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/flow"
@@ -49,7 +51,7 @@ func show(ctx context.Context, e *flow.Env, n *node.Node) error {
 	return nil
 }
 
-// Again shows the same on a machine where an earlier run did everything, for the tokens that are still good.
+// Again shows the same on a machine where init has finished before, for the tokens that the cluster still has.
 var Again = flow.Phase{
 	Name:  Phase.Name,
 	Short: Phase.Short,
@@ -58,48 +60,81 @@ var Again = flow.Phase{
 		if err != nil {
 			return err
 		}
-		e.Say("this very command has made this machine a control plane before: nothing is changed")
-		good := *n
-		good.Tokens = nil
+		shown := *n
+		shown.Tokens = nil
 		for _, t := range n.Tokens {
-			_, err := e.World.Object(ctx, change.RefOf(manifest.Token(t, e.World.Now()), as))
-			switch {
-			case err == nil:
-				good.Tokens = append(good.Tokens, t)
-			case !apierrors.IsNotFound(err):
+			here, err := hasToken(ctx, e, t, as)
+			if err != nil {
 				return err
 			}
+			if here {
+				shown.Tokens = append(shown.Tokens, t)
+			}
 		}
-		if len(good.Tokens) == 0 {
-			e.Say("its tokens have expired; this makes a new one: kubeadm token create --print-join-command")
+		if len(shown.Tokens) == 0 {
+			e.Say("the cluster has no such token any more; this creates a new one: kubeadm token create --print-join-command")
 		}
-		if err := lent(ctx, e, n, as); err != nil {
+		if shown.UploadCerts, err = uploaded(ctx, e, n, as); err != nil {
 			return err
 		}
-		return show(ctx, e, &good)
+		if !shown.UploadCerts {
+			shown.CertificateKey = ""
+		}
+		return show(ctx, e, &shown)
 	},
 }
 
-// lent tells the key of the certificates that were uploaded, as long as they are there.
-func lent(ctx context.Context, e *flow.Env, n *node.Node, as change.Identity) error {
+// hasToken reports whether the cluster has that token, with that secret.
+func hasToken(ctx context.Context, e *flow.Env, t node.BootstrapToken, as change.Identity) (bool, error) {
+	s, err := secretOf(ctx, e, manifest.Token(t, e.World.Now()), as)
+	return s != nil && string(s.Data[bootstrapapi.BootstrapTokenSecretKey]) == t.Secret, err
+}
+
+// uploaded reports whether the certificates are uploaded, encrypted with the node's certificate key.
+func uploaded(ctx context.Context, e *flow.Env, n *node.Node, as change.Identity) (bool, error) {
 	if !n.UploadCerts {
-		return nil
+		return false, nil
 	}
-	_, err := e.World.Object(ctx, change.RefOf(manifest.Certs(nil, &corev1.Secret{}), as))
-	switch {
-	case apierrors.IsNotFound(err):
-		e.Say("the uploaded certificates are gone; this lends them anew, with a new join command: " +
+	key, err := pki.ParseCertificateKey(n.CertificateKey)
+	if err != nil {
+		return false, err
+	}
+	s, err := secretOf(ctx, e, manifest.Certs(nil, &corev1.Secret{}), as)
+	if err != nil {
+		return false, err
+	}
+	decrypts := func() bool {
+		for _, data := range s.Data {
+			if _, err := key.Open(data); err == nil {
+				return true
+			}
+		}
+		return false
+	}
+	if s == nil || !decrypts() {
+		e.Say("the certificates are not uploaded with that key any more; this uploads them again and prints a new join command: " +
 			"kubeadm token create --print-join-command --upload-certs")
-		return nil
-	case err != nil:
-		return err
+		return false, nil
 	}
-	shown := n.CertificateKey
+	text := n.CertificateKey
 	if e.Withhold.CertificateKey {
-		shown = flow.Withheld
+		text = flow.Withheld
 	}
-	e.Say("using certificate key:\n%s", shown)
-	return nil
+	e.Say("using certificate key:\n%s", text)
+	return true, nil
+}
+
+// secretOf reads a Secret of the cluster; nil if there is none.
+func secretOf(ctx context.Context, e *flow.Env, named *corev1.Secret, as change.Identity) (*corev1.Secret, error) {
+	u, err := e.Object(ctx, change.RefOf(named, as))
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var s corev1.Secret
+	return &s, runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &s)
 }
 
 // steps are the values of the closing text.

@@ -97,7 +97,7 @@ func owned(ctx context.Context, e *flow.Env, as change.Identity) (*corev1.Secret
 }
 
 func secretOf(ctx context.Context, e *flow.Env, ref change.Ref) (*corev1.Secret, error) {
-	u, err := e.World.Object(ctx, ref)
+	u, err := e.Object(ctx, ref)
 	if err != nil {
 		return nil, err
 	}

@@ -41,7 +41,7 @@ func accounts(ctx context.Context, e *flow.Env, n *node.Node, as change.Identity
 }
 
 func bindings(ctx context.Context, e *flow.Env, kind, namespace string, as change.Identity) ([]unstructured.Unstructured, error) {
-	all, err := e.World.List(ctx, change.Query{
+	all, err := e.List(ctx, change.Query{
 		GVK: rbacv1.SchemeGroupVersion.WithKind(kind), Namespace: namespace, LabelSelector: manifest.ControllerBindings, As: as,
 	})
 	if err != nil {

@@ -57,6 +57,7 @@ type World struct {
 	finished bool
 	// unended: the last run of the same name did not come to its end
 	unended bool
+	skipped []string // phases that the finished run left out
 }
 
 // Run names a command and what it is to do. A run goes on with an unfinished one of the same command
@@ -79,6 +80,7 @@ type entry struct {
 	What   string    `json:"what,omitempty"`
 	Undone string    `json:"undone,omitempty"` // a target is about to be put back and counts no longer as made
 	End    bool      `json:"end,omitempty"`    // the run ended well
+	Skip   []string  `json:"skip,omitempty"`   // phases that a run left out which ended well
 }
 
 type value struct {
@@ -117,7 +119,7 @@ func Open(real world.World, store Store, run Run) (*World, error) {
 			over = true
 			clear(w.made)
 		case e.End:
-			w.finished = true
+			w.finished, w.skipped = true, e.Skip
 		case e.Target != "":
 			w.made[e.Target] = w.made[e.Target].with(e.Sum)
 			w.finished = false
@@ -160,6 +162,9 @@ func (w *World) First() bool { return w.first }
 // Finished tells whether a run of the same name and details came to its end and was not begun again.
 func (w *World) Finished() bool { return w.finished }
 
+// Skipped are the phases that the finished run was asked to leave out.
+func (w *World) Skipped() []string { return w.skipped }
+
 // Unfinished is the command of another run that was not brought to its end; empty if there is none.
 func (w *World) Unfinished() string { return w.others }
 
@@ -173,6 +178,14 @@ func (w *World) Made(target string) bool {
 	}
 	now, err := w.ReadFile(context.Background(), strings.TrimPrefix(target, change.FileTarget("")))
 	return err == nil && slices.Contains(known, sum(now))
+}
+
+// Recorded reports whether an earlier run of the same name was about to make the target, whatever has become of it since.
+func (w *World) Recorded(target string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, ok := w.made[target]
+	return ok
 }
 
 // sums are digests of what a file was made to hold, one after the other; none for what is no file.
@@ -238,14 +251,14 @@ func encode(v any) []byte {
 	return append(data, '\n')
 }
 
-// End notes that the run came to its end, and leaves out of the journal what it has said again.
-func (w *World) End() error {
+// End notes that the run came to its end without the skipped phases, and leaves out of the journal what it has said again.
+func (w *World) End(skipped ...string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.fresh && !w.unended {
 		return nil // nothing was changed: the journal is as it should be
 	}
-	if err := w.line(entry{End: true}); err != nil {
+	if err := w.line(entry{End: true, Skip: skipped}); err != nil {
 		return err
 	}
 	_ = w.tidy() // a journal that stays long is as good
@@ -265,6 +278,16 @@ func (w *World) Once(_ context.Context, name string, make func() (string, error)
 	}
 	w.kept[name] = v
 	return v, w.store.Append(values, append([]byte{'\n'}, encode(value{Run: w.run, Name: name, Value: v})...))
+}
+
+// Kept is Once for a run that must not write: a value that no earlier run kept is made, and not kept.
+func (w *World) Kept(_ context.Context, name string, make func() (string, error)) (string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if v, ok := w.kept[name]; ok {
+		return v, nil
+	}
+	return make()
 }
 
 // Forget removes the journal and the values beside it.

@@ -38,10 +38,10 @@ func New(readFile func(path string) ([]byte, error)) *Cluster {
 }
 
 // Object reads one object; absent ones satisfy apierrors.IsNotFound. A server that says it cannot answer
-// now is asked again within the Bound; one that cannot be reached is not.
+// now is asked again within the Bound; one that cannot be reached is asked again as the context says (see world.Retry).
 func (k *Cluster) Object(ctx context.Context, ref change.Ref) (*unstructured.Unstructured, error) {
 	var found *unstructured.Unstructured
-	err := k.try(ctx, attempt{as: ref.As, op: "reading " + ref.String(), again: overloaded, do: func(ctx context.Context, c *client) error {
+	err := k.try(ctx, attempt{as: ref.As, op: "reading " + ref.String(), again: overloaded, reads: true, do: func(ctx context.Context, c *client) error {
 		r, err := c.resource(ref.GVK, ref.Namespace)
 		if err == nil {
 			found, err = r.Get(ctx, ref.Name, metav1.GetOptions{})
@@ -58,7 +58,7 @@ func (k *Cluster) Object(ctx context.Context, ref change.Ref) (*unstructured.Uns
 // all. It is as patient as Object.
 func (k *Cluster) List(ctx context.Context, q change.Query) ([]unstructured.Unstructured, error) {
 	var found []unstructured.Unstructured
-	err := k.try(ctx, attempt{as: q.As, op: "listing " + q.GVK.Kind + " objects", again: overloaded, do: func(ctx context.Context, c *client) error {
+	err := k.try(ctx, attempt{as: q.As, op: "listing " + q.GVK.Kind + " objects", again: overloaded, reads: true, do: func(ctx context.Context, c *client) error {
 		r, err := c.resource(q.GVK, q.Namespace)
 		if err != nil {
 			return err

@@ -5,6 +5,11 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,22 +24,35 @@ type attempt struct {
 	as    change.Identity
 	op    string           // what is asked, such as "reading Node cp1"
 	again func(error) bool // whether to ask once more after this error
+	reads bool             // retried as the context says, see world.Retry
 	do    func(ctx context.Context, c *client) error
 }
+
+// remindEvery is how often whoever listens is told what is retried.
+const remindEvery = 10 * time.Second
 
 func (k *Cluster) try(ctx context.Context, a attempt) error {
 	c, err := k.client(a.as)
 	if err != nil {
 		return explain(a, "", err)
 	}
+	begun := time.Now()
+	reminded := begun
 	var last error
 	err = world.Poll(ctx, nil, world.Condition{
 		Name:    "the API server",
 		Timeout: world.Left(ctx, cmp.Or(k.Bound, defaultBound)),
-		Check: func(ctx context.Context, _ change.Reader) error {
-			last = c.once(ctx, a)
-			if last != nil && !a.again(last) {
+		Check: func(looking context.Context, _ change.Reader) error {
+			last = c.once(looking, a)
+			if last == nil {
+				return nil
+			}
+			if retried := a.reads && time.Since(begun) < world.RetryLimit(ctx) && transient(last); !retried && !a.again(last) {
 				return world.GiveUp(last)
+			}
+			if time.Since(reminded) >= remindEvery {
+				reminded = time.Now()
+				world.Tell(ctx, "still waiting for the API server: %v", last)
 			}
 			return last
 		},
@@ -51,14 +69,39 @@ func (c *client) once(ctx context.Context, a attempt) error {
 
 func never(error) bool { return false }
 
-// overloaded tells whether the server was reached and could not answer just now.
+// overloaded reports whether the server was reached and could not answer just now. An API server whose etcd has no leader
+// answers 500 without a reason, a proxy before it 502 or 504.
 func overloaded(err error) bool {
-	switch apierrors.ReasonForError(err) {
-	case metav1.StatusReasonTooManyRequests, metav1.StatusReasonServiceUnavailable,
-		metav1.StatusReasonInternalError, metav1.StatusReasonServerTimeout, metav1.StatusReasonTimeout:
-		return true
+	var answer apierrors.APIStatus
+	if errors.As(err, &answer) {
+		code := answer.Status().Code
+		return code == http.StatusTooManyRequests || code >= http.StatusInternalServerError && code != http.StatusNotImplemented
 	}
 	return utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) || utilnet.IsHTTP2ConnectionLost(err)
+}
+
+// transient reports whether a request that failed so may succeed later: the server was not reached or could not answer, and
+// neither the connection nor the request was refused for a reason that stays.
+func transient(err error) bool {
+	var request *url.Error
+	var answer apierrors.APIStatus
+	switch {
+	case world.Hopeless(err), isRefusedForGood(err):
+		return false
+	case overloaded(err), errors.Is(err, world.ErrWithoutEtcd):
+		return true
+	}
+	return !errors.As(err, &answer) && errors.As(err, &request)
+}
+
+// isRefusedForGood reports whether one side does not trust the other, or does not speak TLS, or the server's name does not exist.
+func isRefusedForGood(err error) bool {
+	var untrusted *tls.CertificateVerificationError
+	var alert tls.AlertError
+	var plain tls.RecordHeaderError
+	var name *net.DNSError
+	return errors.As(err, &untrusted) || errors.As(err, &alert) || errors.As(err, &plain) ||
+		errors.As(err, &name) && name.IsNotFound || strings.Contains(err.Error(), "server gave HTTP response to HTTPS client")
 }
 
 // passing tells whether a write that failed so may succeed later: all but refusals. NotFound

@@ -1,0 +1,129 @@
+package finished
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/release"
+)
+
+// file is one without which the machine does not work, and the phase of init that creates it again without harm. Files
+// that a user may take away are none of these: keys of CAs, super-admin.conf.
+type file struct {
+	path  string
+	phase string // empty: nothing can create the same again
+	made  bool   // by the kubelet and not by kubeadm, so the journal does not know it
+}
+
+// controlPlaneFiles are those of a control plane.
+func controlPlaneFiles(l node.Local) []file {
+	p := l.Paths
+	files := []file{{path: p.Certificate(pki.ServiceAccountKey)}, {path: p.Certificate(pki.ServiceAccountPublicKey)}}
+	for _, c := range pki.Profiles() {
+		if c.IsCA() {
+			files = append(files, file{path: p.Cert(c.Base)})
+			continue
+		}
+		files = append(files, file{path: p.Cert(c.Base), phase: "certs " + c.Name}, file{path: p.Key(c.Base), phase: "certs " + c.Name})
+	}
+	for _, k := range pki.KubeconfigProfiles() {
+		if k.Name != "super-admin" {
+			files = append(files, file{path: p.Kubeconfig(k.File), phase: "kubeconfig " + k.Name})
+		}
+	}
+	return append(files,
+		file{path: p.Manifest(manifest.Etcd), phase: "etcd local"},
+		file{path: p.Manifest(release.APIServer), phase: "control-plane apiserver"},
+		file{path: p.Manifest(release.ControllerManager), phase: "control-plane controller-manager"},
+		file{path: p.Manifest(release.Scheduler), phase: "control-plane scheduler"},
+		file{path: p.KubeletConfig(), phase: "kubelet-start"})
+}
+
+// nodeFiles are those of a machine that has joined.
+func nodeFiles(l node.Local) []file {
+	files := []file{{path: l.Paths.KubeletKubeconfig(), made: true}, {path: l.Paths.KubeletConfig()}, {path: l.CACertPath}}
+	if l.Role == node.ControlPlane {
+		files = append(files, controlPlaneFiles(l)...)
+	}
+	return files
+}
+
+// missingFiles is an error that names the files that the finished run made and that are gone.
+func missingFiles(ctx context.Context, e *flow.Env, command string, files []file, run Run) error {
+	var gone, phases []string
+	lost := false
+	for _, f := range files {
+		if !f.made && !run.Recorded(change.FileTarget(f.path)) || slices.Contains(gone, f.path) {
+			continue
+		}
+		_, err := e.World.Stat(ctx, f.path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("looking for what the finished %s made: %w", command, err)
+		}
+		if err != nil {
+			gone, phases = append(gone, f.path), append(phases, f.phase)
+			lost = lost || f.phase == ""
+		}
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	const most = 5 // of which each is named
+	hints := []string{"restore them from a backup"}
+	if command == "init" && !lost {
+		hints = nil
+		slices.Sort(phases)
+		if phases = slices.Compact(phases); len(phases) > most {
+			phases = nil
+		}
+		for _, phase := range phases {
+			hints = append(hints, "create what is missing, with the same options: kubeadm init phase "+phase)
+		}
+	}
+	if n := len(gone) - most; n > 1 {
+		gone = append(gone[:most], fmt.Sprintf("and %d more", n))
+	}
+	return problem.New("", fmt.Errorf("this command has finished before, but what it made is gone: %s", strings.Join(gone, ", ")),
+		append(hints, "or start over: kubeadm reset, then run the same command again")...)
+}
+
+// fileCAs are the pins of the CAs in a discovery file. One that is no longer there, or that is not on this machine, has none.
+func fileCAs(ctx context.Context, e *flow.Env, path string) ([]string, error) {
+	if strings.Contains(path, "://") {
+		return nil, nil
+	}
+	data, err := e.World.ReadFile(ctx, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the discovery file: %w", err)
+	}
+	config, err := pki.ParseKubeconfig(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	cluster, err := config.DiscoveryCluster()
+	if err != nil || len(cluster.CertificateAuthorityData) == 0 {
+		return nil, err
+	}
+	certs, err := pki.ParseCertificates(cluster.CertificateAuthorityData)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	var pins []string
+	for _, c := range certs {
+		pins = append(pins, pki.PinOf(c).String())
+	}
+	return pins, nil
+}

@@ -1,0 +1,181 @@
+// Package finished looks at a machine on which init or join has finished before. It changes nothing: users may have
+// changed what the command made, and a re-run must not undo that.
+package finished
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/world"
+)
+
+// Run is what the journal tells of the finished run.
+type Run struct {
+	Recorded func(target string) bool // reports whether the run made the target
+	Skipped  []string                 // phases that the run left out and that are asked for now
+}
+
+// Init checks the control plane of a finished init, and waits for its API server.
+func Init(run Run) flow.Phase {
+	return flow.Phase{
+		Name:  "finished",
+		Short: "Check the control plane that a finished init made",
+		Run: func(ctx context.Context, e *flow.Env) error {
+			as, err := e.Admin(ctx)
+			if err != nil {
+				return err
+			}
+			say(e, "init", run)
+			if err := missingFiles(ctx, e, "init", controlPlaneFiles(e.Local), run); err != nil {
+				return err
+			}
+			return registered(ctx, e, as)
+		},
+	}
+}
+
+// Join checks the node of a finished join, and waits for its cluster.
+func Join(run Run) flow.Phase {
+	return flow.Phase{
+		Name:  "finished",
+		Short: "Check the node that a finished join made",
+		Run: func(ctx context.Context, e *flow.Env) error {
+			say(e, "join", run)
+			if err := missingFiles(ctx, e, "join", nodeFiles(e.Local), run); err != nil {
+				return err
+			}
+			if err := sameCluster(ctx, e); err != nil {
+				return err
+			}
+			return registered(ctx, e, change.Identity{Kubeconfig: e.Local.Paths.KubeletKubeconfig()})
+		},
+	}
+}
+
+func say(e *flow.Env, command string, run Run) {
+	e.Say("this command has already finished on this machine: nothing is changed")
+	for _, phase := range run.Skipped {
+		e.Warn("the finished run skipped phase %q; to run it: kubeadm %s phase %s", phase, command, strings.ReplaceAll(phase, "/", " "))
+	}
+}
+
+// registered waits until the API server tells whether the cluster has this machine's Node.
+func registered(ctx context.Context, e *flow.Env, as change.Identity) error {
+	ref := change.Ref{GVK: change.NodeKind, Name: e.Local.Name, As: as}
+	var absent, refused error
+	err := e.Await(ctx, world.Condition{
+		Name:    "the API server to answer",
+		Timeout: e.Local.Timeouts.KubernetesAPI,
+		Outside: true,
+		Check: func(ctx context.Context, r change.Reader) error {
+			_, err := r.Object(ctx, ref)
+			switch {
+			case apierrors.IsNotFound(err):
+				absent = err
+				return nil
+			case apierrors.IsUnauthorized(err), apierrors.IsForbidden(err), isUntrusted(err):
+				refused = err
+				return world.GiveUp(err)
+			}
+			return err
+		},
+	})
+	switch {
+	case absent != nil:
+		return problem.New("", fmt.Errorf("the cluster has no Node %s any more", e.Local.Name),
+			"restart the kubelet, which registers it again: systemctl restart kubelet",
+			"if this machine is to leave its cluster: kubeadm reset")
+	case refused != nil:
+		return problem.New("reading Node "+e.Local.Name, refused, "if this machine is to leave its cluster: kubeadm reset")
+	case err != nil:
+		return problem.New("nothing was changed", err,
+			"see whether the API server runs: crictl ps -a --name kube-apiserver",
+			"see what the kubelet says: journalctl -xeu kubelet",
+			"when the API server answers, run the same command again")
+	}
+	return nil
+}
+
+// sameCluster wants the cluster that the arguments name to be the one that this machine is a node of.
+func sameCluster(ctx context.Context, e *flow.Env) error {
+	path := e.Local.Paths.KubeletKubeconfig()
+	data, err := e.World.ReadFile(ctx, path)
+	if err != nil {
+		return fmt.Errorf("reading the kubelet's kubeconfig: %w", err)
+	}
+	own, err := pki.ParseKubeconfig(data)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	trusted, err := own.Trusted()
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	var pins []string
+	for _, ca := range trusted {
+		pins = append(pins, pki.PinOf(ca).String())
+	}
+	j := e.Local.Join
+	other := problem.New("", fmt.Errorf("this machine is a node of another cluster than the one to join: %s trusts the CA %s",
+		path, strings.Join(pins, ", ")), "to leave its cluster: kubeadm reset, then run this command again")
+	shares := func(cas []string) bool {
+		return slices.ContainsFunc(cas, func(ca string) bool { return slices.Contains(pins, strings.ToLower(ca)) })
+	}
+	if len(j.CACertHashes) > 0 && !shares(j.CACertHashes) {
+		return other
+	}
+	switch {
+	case len(j.CACertHashes) > 0:
+		return nil
+	case j.File != "":
+		cas, err := fileCAs(ctx, e, j.File)
+		if err == nil && len(cas) > 0 && !shares(cas) {
+			return other
+		}
+		return err
+	}
+	if server, err := own.Endpoint(); err == nil && server == j.Endpoint {
+		return nil
+	}
+	err = verifiedBy(ctx, e, pki.EncodeCertificates(trusted...))
+	if isUntrusted(err) {
+		return other
+	}
+	return err
+}
+
+// verifiedBy waits until the server at the endpoint to join has shown a certificate that the CA has signed.
+func verifiedBy(ctx context.Context, e *flow.Env, ca []byte) error {
+	server := "https://" + e.Local.Join.Endpoint
+	return e.Await(ctx, world.Condition{
+		Name:    "the API server at " + server,
+		Timeout: e.Local.Timeouts.KubernetesAPI,
+		Outside: true,
+		Check: func(ctx context.Context, r change.Reader) error {
+			_, err := r.ClusterInfo(ctx, server, ca)
+			var answer apierrors.APIStatus
+			switch {
+			case isUntrusted(err), errors.Is(err, change.ErrAstray):
+				return world.GiveUp(err)
+			case errors.As(err, &answer) && !apierrors.IsServiceUnavailable(err): // it came over a verified connection
+				return nil
+			}
+			return err
+		},
+	})
+}
+
+func isUntrusted(err error) bool {
+	var untrusted *tls.CertificateVerificationError
+	return errors.As(err, &untrusted)
+}

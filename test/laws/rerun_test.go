@@ -1,0 +1,382 @@
+package laws
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/cli"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/world"
+	"kubeadm/internal/world/fake"
+	"kubeadm/internal/world/fault"
+	"kubeadm/internal/world/journal"
+	"kubeadm/internal/world/memory"
+)
+
+// commandLine is a command that has finished on a machine, as a user gives it.
+type commandLine struct {
+	name    string
+	machine func(t testing.TB) *fake.World
+	args    func(t testing.TB) []string
+	config  string // the file that --config names, if any
+}
+
+const configFile = "/srv/kubeadm.yaml"
+
+// commandLines are all commands that are remembered once they have finished, in all their variants.
+func commandLines() []commandLine {
+	byConfig := func(more ...string) func(testing.TB) []string {
+		return func(testing.TB) []string { return append([]string{"init", "--config", configFile}, more...) }
+	}
+	joining := func(more func(t testing.TB) []string) func(testing.TB) []string {
+		return func(t testing.TB) []string {
+			return append([]string{"join", "192.0.2.10:6443", "--token", joinToken, "--discovery-token-ca-cert-hash", pinOf(t)}, more(t)...)
+		}
+	}
+	rootlessConfig := strings.Replace(initConfig, "networking:", "featureGates:\n  RootlessControlPlane: true\nnetworking:", 1)
+	return []commandLine{
+		{"init", first, byConfig("--upload-certs"), initConfig},
+		{"init that ignores preflight errors", first, byConfig("--ignore-preflight-errors=all"), initConfig},
+		{"init that skips a phase", first, byConfig("--skip-phases=mark-control-plane"), initConfig},
+		{"init without root", unowned, byConfig(), rootlessConfig},
+		{"init without the keys of authorities", supplied, byConfig(), initConfig},
+		{"join", second, joining(func(testing.TB) []string { return nil }), ""},
+		{"join without a pin", second, func(testing.TB) []string {
+			return []string{"join", "192.0.2.10:6443", "--token", joinToken, "--discovery-token-unsafe-skip-ca-verification"}
+		}, ""},
+		{"join that ignores preflight errors", second, joining(func(testing.TB) []string { return []string{"--ignore-preflight-errors=all"} }), ""},
+		{"join by a file", withFile, func(testing.TB) []string {
+			return []string{"join", "--discovery-file", discoveryFile, "--tls-bootstrap-token", joinToken}
+		}, ""},
+		{"join a control plane", another, joining(func(t testing.TB) []string {
+			begun(t)
+			return []string{"--control-plane", "--certificate-key", cluster.key}
+		}), ""},
+		{"join a control plane without the keys of authorities", suppliedPlane, joining(func(testing.TB) []string {
+			return []string{"--control-plane"}
+		}), ""},
+	}
+}
+
+func pinOf(t testing.TB) string {
+	t.Helper()
+	certs, err := pki.ParseCertificates(begun(t).Files[caFile].Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pki.PinOf(certs[0]).String()
+}
+
+// finishedRun is a machine on which a command has finished.
+type finishedRun struct {
+	commandLine
+	machine *fake.World
+	store   *journal.Memory
+}
+
+// finish runs the command on a new machine.
+func (c commandLine) finish(t testing.TB) finishedRun {
+	t.Helper()
+	r := finishedRun{c, c.machine(t), &journal.Memory{}}
+	if c.config != "" {
+		r.machine.Files[configFile] = memory.File{Data: []byte(c.config), Mode: 0o644}
+	}
+	if out, err := r.run(t, r.machine); err != nil {
+		t.Fatalf("the first run: %v\n%s", err, out)
+	}
+	return r
+}
+
+// clone is the same machine, to be spoiled by one test alone.
+func (r finishedRun) clone(t testing.TB) finishedRun {
+	t.Helper()
+	r.machine = r.machine.Clone()
+	var err error
+	if r.store, err = journal.Copy(r.store); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// run gives the command in that world.
+func (r finishedRun) run(t testing.TB, in world.World, more ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	host := cli.Host{
+		In: strings.NewReader(""), Out: &out, Err: &out,
+		Getenv:  func(string) (string, bool) { return "", false },
+		World:   func() world.World { return in },
+		Journal: func(string) (cli.Journal, error) { return readJournal{r.store, in}, nil },
+		Random:  func(string) io.Reader { return rand.Reader },
+		Chroot:  func(string) error { return nil },
+		Log:     func(int, string) error { return nil },
+		Version: version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.1"},
+	}
+	err := cli.Run(context.Background(), host, append(r.args(t), more...))
+	return out.String(), err
+}
+
+// readJournal is a journal that nobody has locked, whose files may be among the reads that fail.
+type readJournal struct {
+	*journal.Memory
+	in world.World
+}
+
+func (j readJournal) Load(name string) ([]byte, error) {
+	if w, ok := j.in.(*fault.Reads); ok {
+		if err := w.Fail(); err != nil && !errors.Is(err, fs.ErrNotExist) { // or else it is no journal at all
+			return nil, err
+		}
+	}
+	return j.Memory.Load(name)
+}
+
+func (readJournal) Close() error { return nil }
+
+// snapshot is all that a run could have changed.
+func (r finishedRun) snapshot(t testing.TB) string {
+	t.Helper()
+	text := r.machine.Snapshot()
+	for _, name := range []string{"journal", "values"} {
+		data, err := r.store.Load(name)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		text += fmt.Sprintf("%s\n%s\n", name, data)
+	}
+	return text
+}
+
+// edit is what users and time do to a machine and its cluster after a command has finished: all of it would be put back by
+// a run that went through the phases again.
+func (r finishedRun) edit() {
+	w := r.machine
+	maps.DeleteFunc(w.Discovery, func(key, _ string) bool { return strings.HasPrefix(key, bootstrapapi.JWSSignatureKeyPrefix) })
+	for k, o := range w.Objects {
+		switch {
+		case k.Kind.Kind == "Secret":
+			delete(w.Objects, k)
+		case k.Kind.Kind == "ConfigMap" && k.Name != "cluster-info":
+			_ = unstructured.SetNestedField(o.Object, "edited", "data", "edited")
+		case k.Kind.Kind == "Node":
+			unstructured.RemoveNestedField(o.Object, "spec", "taints")
+			o.SetLabels(map[string]string{"kubernetes.io/hostname": k.Name, "edited": "yes"})
+		}
+	}
+	for name, f := range w.Files {
+		if strings.HasSuffix(name, ".yaml") && strings.HasPrefix(name, "/var/lib/kubelet/") {
+			f.Data = append(slices.Clone(f.Data), "\n# edited\n"...)
+			w.Files[name] = f
+		}
+	}
+}
+
+// eachFinished tries a law on every command that has finished on a machine that was used since.
+func eachFinished(t *testing.T, law func(t *testing.T, r finishedRun)) {
+	for _, c := range commandLines() {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := c.finish(t)
+			r.edit()
+			law(t, r)
+		})
+	}
+}
+
+func TestReRunOfAFinishedCommandChangesNothing(t *testing.T) {
+	eachFinished(t, func(t *testing.T, r finishedRun) {
+		before, ahead := r.snapshot(t), r.clone(t)
+		out, err := r.run(t, r.machine)
+		if err != nil || !strings.Contains(out, "nothing is changed") {
+			t.Errorf("%v; the user reads:\n%s", err, out)
+		}
+		if diff := diff(before, r.snapshot(t)); diff != "" {
+			t.Errorf("after the re-run (-before +after):\n%s", diff)
+		}
+		if r.config != "" { // --dry-run is no flag to give beside a file
+			ahead.machine.Files[configFile] = memory.File{Data: []byte(strings.Replace(r.config, "InitConfiguration\n", "InitConfiguration\ndryRun: true\n", 1))}
+			out, err = ahead.run(t, ahead.machine)
+		} else {
+			out, err = ahead.run(t, ahead.machine, "--dry-run")
+		}
+		if err != nil || foretells.MatchString(out) {
+			t.Errorf("%v; a dry run tells of changes:\n%s", err, out)
+		}
+	})
+}
+
+// foretells finds what a dry run says of a change.
+var foretells = regexp.MustCompile(`would (write|apply|start|stop|remove|delete|label|pull|add)`)
+
+// What users may take away after a command has finished is not missed: keys of CAs, what only super administrators need, and
+// the file by which a cluster was found.
+func TestReRunOfAFinishedCommandMissesNothingThatUsersTakeAway(t *testing.T) {
+	eachFinished(t, func(t *testing.T, r finishedRun) {
+		maps.DeleteFunc(r.machine.Files, func(name string, _ memory.File) bool {
+			return strings.HasSuffix(name, "ca.key") || strings.HasSuffix(name, "super-admin.conf") || name == discoveryFile
+		})
+		before := r.snapshot(t)
+		out, err := r.run(t, r.machine)
+		if err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		if diff := diff(before, r.snapshot(t)); diff != "" {
+			t.Errorf("after the re-run (-before +after):\n%s", diff)
+		}
+	})
+}
+
+// What the machine cannot do without is named, with the remedy, and not made again.
+func TestReRunOfAFinishedCommandNamesWhatIsGone(t *testing.T) {
+	for _, c := range []struct{ file, command, hint string }{
+		{"/etc/kubernetes/admin.conf", "init", "kubeadm init phase kubeconfig admin"},
+		{"/etc/kubernetes/manifests/kube-apiserver.yaml", "init", "kubeadm init phase control-plane apiserver"},
+		{"/etc/kubernetes/manifests/etcd.yaml", "init", "kubeadm init phase etcd local"},
+		{"/etc/kubernetes/pki/etcd/peer.key", "init", "kubeadm init phase certs etcd-peer"},
+		{"/etc/kubernetes/pki/sa.key", "init", "restore them from a backup"},
+		{"/etc/kubernetes/pki/ca.crt", "init", "restore them from a backup"},
+		{"/var/lib/kubelet/config.yaml", "init", "kubeadm init phase kubelet-start"},
+		{"/etc/kubernetes/kubelet.conf", "join", "kubeadm reset"},
+		{"/etc/kubernetes/pki/ca.crt", "join", "kubeadm reset"},
+		{"/etc/kubernetes/admin.conf", "join a control plane", "kubeadm reset"},
+		{"/etc/kubernetes/manifests/etcd.yaml", "join a control plane", "kubeadm reset"},
+	} {
+		t.Run(c.command+c.file, func(t *testing.T) {
+			t.Parallel()
+			all := commandLines()
+			r := all[slices.IndexFunc(all, func(l commandLine) bool { return l.name == c.command })].finish(t)
+			r.edit()
+			if _, there := r.machine.Files[c.file]; !there {
+				t.Fatal("it was never there")
+			}
+			delete(r.machine.Files, c.file)
+			before := r.snapshot(t)
+			_, err := r.run(t, r.machine)
+			hints := strings.Join(problem.Hints(err), "\n")
+			if err == nil || !strings.Contains(err.Error(), c.file) || !strings.Contains(hints, c.hint) || !strings.Contains(hints, "kubeadm reset") {
+				t.Errorf("%v, with the hints:\n%s", err, hints)
+			}
+			if diff := diff(before, r.snapshot(t)); diff != "" {
+				t.Errorf("after the re-run (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestReRunOfAFinishedJoinIsNotOneOfAnotherCluster(t *testing.T) {
+	foreign := otherCA(t)
+	certs, err := pki.ParseCertificates(foreign)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := pki.Access{Server: "https://192.0.2.99:6443", Cluster: "kubernetes", User: "u", CA: foreign}.WithToken("x").Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, args := range map[string][]string{
+		"join":           {"join", "192.0.2.10:6443", "--token", joinToken, "--discovery-token-ca-cert-hash", pki.PinOf(certs[0]).String()},
+		"join by a file": {"join", "--discovery-file", discoveryFile, "--tls-bootstrap-token", joinToken},
+	} {
+		all := commandLines()
+		r := all[slices.IndexFunc(all, func(l commandLine) bool { return l.name == name })].finish(t)
+		r.commandLine.args = func(testing.TB) []string { return args }
+		overwrite(r.machine, discoveryFile, file)
+		before := r.snapshot(t)
+		out, err := r.run(t, r.machine)
+		if err == nil || !strings.Contains(err.Error(), "another cluster") || r.snapshot(t) != before {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+	}
+}
+
+func TestReRunOfAFinishedJoinNamesADeletedNode(t *testing.T) {
+	all := commandLines()
+	r := all[slices.IndexFunc(all, func(l commandLine) bool { return l.name == "join" })].finish(t)
+	delete(r.machine.Objects, memory.Key{Kind: change.NodeKind.GroupKind(), Name: "worker1"})
+	before := r.snapshot(t)
+	_, err := r.run(t, r.machine)
+	if err == nil || !strings.Contains(err.Error(), "no Node worker1") || !slices.Contains(problem.Hints(err), "restart the kubelet, which registers it again: systemctl restart kubelet") {
+		t.Errorf("%v, %q", err, problem.Hints(err))
+	}
+	if diff := diff(before, r.snapshot(t)); diff != "" {
+		t.Errorf("after the re-run (-before +after):\n%s", diff)
+	}
+}
+
+// A re-run without the phases that the finished run was to skip runs none of them, and names them.
+func TestReRunOfAFinishedInitNamesWhatItSkipped(t *testing.T) {
+	all := commandLines()
+	r := all[slices.IndexFunc(all, func(l commandLine) bool { return l.name == "init that skips a phase" })].finish(t)
+	r.commandLine.args = all[0].args
+	before := r.snapshot(t)
+	out, err := r.run(t, r.machine)
+	if err != nil || !strings.Contains(out, "kubeadm init phase mark-control-plane") || r.snapshot(t) != before {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// Whatever single read fails, and whether it or all that follow fail: a command that has finished changes nothing.
+func TestReRunOfAFinishedCommandChangesNothingWhateverReadFails(t *testing.T) {
+	failures := map[string]error{
+		"an error":           fault.ErrInjected,
+		"nothing there":      missing{},
+		"connection refused": &url.Error{Op: "Get", URL: "https://192.0.2.10:6443", Err: syscall.ECONNREFUSED},
+	}
+	eachFinished(t, func(t *testing.T, r finishedRun) {
+		before := r.snapshot(t)
+		whole := r.clone(t)
+		counting := &fault.Reads{World: whole.machine, At: -1}
+		if out, err := whole.run(t, counting); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		if counting.Count() < 5 {
+			t.Fatalf("only %d reads were seen", counting.Count())
+		}
+		for what, failure := range failures {
+			for at := range counting.Count() {
+				for _, later := range []bool{false, true} {
+					one := r.clone(t)
+					out, err := one.run(t, &fault.Reads{World: one.machine, At: at, Later: later, Err: failure})
+					if diff := diff(before, one.snapshot(t)); diff != "" {
+						t.Fatalf("read %d gives %s, all later ones too: %v; the run ended with %v (-before +after):\n%s\n%s", at, what, later, err, diff, out)
+					}
+				}
+			}
+		}
+	})
+}
+
+// missing is what a read says that finds neither file nor object.
+type missing struct{}
+
+func (missing) Error() string { return "not found" }
+
+func (missing) Is(target error) bool { return target == fs.ErrNotExist }
+
+func (missing) As(target any) bool {
+	if status, ok := target.(*apierrors.APIStatus); ok {
+		*status = apierrors.NewNotFound(schema.GroupResource{Resource: "objects"}, "x")
+		return true
+	}
+	return false
+}
