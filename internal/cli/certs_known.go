@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +14,7 @@ import (
 	"kubeadm/internal/flag"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
+	"kubeadm/internal/world"
 )
 
 // certsOptions are the flags by which commands find the certificates of a control plane.
@@ -51,6 +53,13 @@ func (p *program) known(c *cobra.Command, o *certsOptions, r change.Reader) (*no
 	return n, warnings, nil
 }
 
+// Bounds of asking the cluster about its certificates: a load balancer with a dead backend gets a second connection, and a
+// cluster that is down does not keep its certificates from being renewed.
+const (
+	memberLimit   = 10 * time.Second
+	memberRetries = 3 * time.Second
+)
+
 // member asks the cluster of which this control plane is part; where it cannot be asked, the usual is taken.
 func (p *program) member(ctx context.Context, o *certsOptions, usual *node.Node) (*node.Node, []string) {
 	usual.Cluster.Algorithm = ""
@@ -61,7 +70,9 @@ func (p *program) member(ctx context.Context, o *certsOptions, usual *node.Node)
 	var warnings []string
 	e := flow.Env{World: w, Local: usual.Local, Emit: func(e flow.Event) { warnings = append(warnings, e.Text) }}
 	e.Tool, _ = p.tool() // was good enough before
-	n, err := discovery.Member(ctx, flow.New(e), change.Identity{Kubeconfig: o.kubeconfig})
+	ctx, cancel := context.WithTimeout(ctx, memberLimit)
+	defer cancel()
+	n, err := discovery.Member(world.Retry(ctx, memberRetries), flow.New(e), change.Identity{Kubeconfig: o.kubeconfig})
 	if err != nil {
 		return usual, []string{"the usual configuration of certificates is taken, since the cluster's is not to be had: " + err.Error()}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"path"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -71,6 +72,18 @@ func (p *program) ownKubeconfigs() []string {
 		return []string{path.Join(home, ".kube", "config")}
 	}
 	return nil
+}
+
+// apiLimit is how long token commands retry what the API server is asked.
+const apiLimit = time.Minute
+
+// retrying is the context in which the cluster is asked: what fails in a way that may pass is retried until the limit, and
+// the user told of it on standard error.
+func retrying(ctx context.Context, t *report.Text, limit time.Duration) context.Context {
+	ctx = world.Listen(ctx, func(text string) {
+		t.Emit(flow.Event{Phase: "token", Kind: flow.Warned, Text: text})
+	})
+	return world.Retry(ctx, limit)
 }
 
 // do carries out changes and tells what a dry run would have done.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path"
@@ -75,6 +76,9 @@ func (p *program) createTokens(c *cobra.Command, o *tokenCreateOptions) error {
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(local.Timeouts.KubernetesAPI, apiLimit))
+	defer cancel()
+	ctx = retrying(ctx, text, cmp.Or(local.Timeouts.KubernetesAPI, apiLimit))
 	as := p.as(ctx, c, o.tokenOptions, w)
 	changes, err := creations(ctx, w, as, local.Tokens)
 	if err != nil {

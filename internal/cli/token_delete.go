@@ -43,6 +43,7 @@ func (p *program) deleteTokens(c *cobra.Command, o *tokenOptions, args []string)
 	as := p.as(ctx, c, o, w)
 	text := p.text(o.dryRun)
 	defer text.Close()
+	ctx = retrying(ctx, text, apiLimit)
 	for _, id := range ids {
 		_, err := w.Object(ctx, tokenRef(id, as))
 		if apierrors.IsNotFound(err) {

@@ -55,7 +55,7 @@ func (p *program) listTokens(c *cobra.Command, o *tokenOptions, out *output) err
 	if err != nil {
 		return err
 	}
-	tokens, warnings, err := knownTokens(ctx, real, p.as(ctx, c, o, real))
+	tokens, warnings, err := knownTokens(retrying(ctx, p.text(false), apiLimit), real, p.as(ctx, c, o, real))
 	if err != nil {
 		return err
 	}

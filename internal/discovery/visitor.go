@@ -97,9 +97,12 @@ func optional(ctx context.Context, e *flow.Env, as change.Identity, name string)
 }
 
 func configMap(ctx context.Context, r change.Reader, ref change.Ref, into *corev1.ConfigMap) error {
-	limited, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	u, err := r.Object(limited, ref)
+	if world.RetryLimit(ctx) == 0 { // asked again by whoever waits
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+	}
+	u, err := r.Object(ctx, ref)
 	if err != nil {
 		return err
 	}

@@ -88,7 +88,7 @@ func empower(ctx context.Context, e *flow.Env, admin change.Identity) error {
 		if err := e.Await(ctx, reachable(e, admin, look)); err != nil {
 			return problem.New("", err, "see whether the control plane runs: kubeadm init phase wait-control-plane")
 		}
-		err = look(ctx, e.World)
+		_, err = e.Object(ctx, change.RefOf(binding, admin))
 	}
 	// Any other answer says nothing about the rights.
 	if err == nil || !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {

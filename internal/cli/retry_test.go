@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"syscall"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/world"
+	"kubeadm/internal/world/fake"
+)
+
+// flapping is a machine whose API server answers only those reads that are retried, as one does that restarts just then, and
+// those of a wait, which are repeated anyway.
+type flapping struct {
+	*fake.World
+	refused []string
+}
+
+func (w *flapping) answers(ctx context.Context, what string) error {
+	if world.RetryLimit(ctx) > 0 {
+		return nil
+	}
+	w.refused = append(w.refused, what)
+	return &url.Error{Op: "Get", URL: "https://192.0.2.10:6443", Err: syscall.ECONNREFUSED}
+}
+
+func (w *flapping) Object(ctx context.Context, ref change.Ref) (*unstructured.Unstructured, error) {
+	if err := w.answers(ctx, ref.String()); err != nil {
+		return nil, err
+	}
+	return w.World.Object(ctx, ref)
+}
+
+func (w *flapping) List(ctx context.Context, q change.Query) ([]unstructured.Unstructured, error) {
+	if err := w.answers(ctx, q.GVK.Kind); err != nil {
+		return nil, err
+	}
+	return w.World.List(ctx, q)
+}
+
+// Every read of the API server that decides what is changed is retried, in every command.
+func TestCommandsOutliveAnAPIServerThatRestarts(t *testing.T) {
+	s := newStation(t)
+	s.Host.World = func() world.World { return &flapping{World: s.world} }
+	if err := s.run(t.Context(), "init", "--kubernetes-version", "v1.37.1", "--upload-certs", "--control-plane-endpoint", "192.0.2.10:6443"); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{
+		"init --kubernetes-version v1.37.1 --upload-certs --control-plane-endpoint 192.0.2.10:6443",
+		"token create aaaaaa.0123456789abcdef",
+		"token create --print-join-command",
+		"token create --print-join-command --upload-certs",
+		"token list",
+		"token delete aaaaaa",
+		"init phase upload-certs --upload-certs",
+		"init phase bootstrap-token",
+		"init phase upload-config all",
+		"init phase mark-control-plane",
+		"init phase addon all",
+	} {
+		if err := s.run(t.Context(), strings.Fields(line)...); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+	if err := s.run(t.Context(), "certs", "check-expiration"); err != nil || strings.Contains(s.err.String(), "not to be had") {
+		t.Errorf("certs check-expiration: %v\n%s", err, &s.err)
+	}
+}

@@ -1,0 +1,166 @@
+package kube_test
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/world"
+)
+
+// spoiled is an address at which the first connections are spoiled, and later ones led to the server.
+func spoiled(t *testing.T, server *httptest.Server, times int32, spoil func(net.Conn)) (address string, connections *atomic.Int32) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	connections = &atomic.Int32{}
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			if connections.Add(1) <= times {
+				spoil(client)
+				continue
+			}
+			backend, err := net.Dial("tcp", server.Listener.Addr().String())
+			if err != nil {
+				client.Close()
+				continue
+			}
+			go func() { _, _ = io.Copy(backend, client); backend.Close() }()
+			go func() { _, _ = io.Copy(client, backend); client.Close() }()
+		}
+	}()
+	return l.Addr().String(), connections
+}
+
+// A read that decides a change outlives a load balancer with a dead backend and an API server that restarts.
+func TestReadsOutliveBrokenConnections(t *testing.T) {
+	reset := func(c net.Conn) { _ = c.(*net.TCPConn).SetLinger(0); c.Close() }
+	for name, spoil := range map[string]func(net.Conn){
+		"reset":        reset,
+		"closed":       func(c net.Conn) { c.Close() },
+		"cut in hello": func(c net.Conn) { _, _ = io.ReadFull(c, make([]byte, 5)); reset(c) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, answer{200, object})
+			address, connections := spoiled(t, s.Server, 3, spoil)
+			data := s.kubeconfig(t, func(a *pki.Access) { a.Server = "https://" + address })
+			ctx := world.Retry(t.Context(), bound)
+			if o, err := cluster(&data).Object(ctx, change.RefOf(object, apply().As)); err != nil || o.GetName() != "c" {
+				t.Errorf("%v after %d connections", err, connections.Load())
+			}
+		})
+	}
+}
+
+func TestReadsWaitForAnAPIServerThatStarts(t *testing.T) {
+	t.Parallel()
+	s := serve(t, answer{200, object})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close() // connections are refused
+	data := s.kubeconfig(t, func(a *pki.Access) { a.Server = "https://" + address })
+	time.AfterFunc(time.Second, func() {
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		later := httptest.NewUnstartedServer(s.Config.Handler)
+		later.Listener.Close()
+		later.Listener, later.TLS = l, &tls.Config{Certificates: s.TLS.Certificates}
+		later.StartTLS()
+		t.Cleanup(later.Close)
+	})
+	k := cluster(&data)
+	if _, err := k.Object(t.Context(), change.RefOf(object, apply().As)); err == nil || !strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("a read that decides nothing: %v", err)
+	}
+	if _, err := k.Object(world.Retry(t.Context(), bound), change.RefOf(object, apply().As)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestReadsAskAnAPIServerWithoutALeaderAgain(t *testing.T) {
+	for name, first := range map[string]answer{
+		"etcd without a leader": {500, metav1.Status{Status: metav1.StatusFailure, Code: 500, Message: "etcdserver: leader changed"}},
+		"etcd timed out":        {500, metav1.Status{Status: metav1.StatusFailure, Code: 500, Message: "etcdserver: request timed out"}},
+		"too many requests":     refusal(429, metav1.StatusReasonTooManyRequests),
+		"bad gateway":           {502, "bad gateway"},
+		"gateway timeout":       {504, "gateway timeout"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, first, first, answer{200, object})
+			data := s.kubeconfig(t)
+			_, err := cluster(&data).Object(world.Retry(t.Context(), bound), change.RefOf(object, apply().As))
+			if err != nil || len(s.asked) != 3 {
+				t.Errorf("%v after %q", err, s.asked)
+			}
+		})
+	}
+}
+
+// What stays as it is ends a read at once.
+func TestReadsDoNotRetryWhatStays(t *testing.T) {
+	plain := httptest.NewServer(nil)
+	t.Cleanup(plain.Close)
+	s := serve(t, answer{200, object})
+	foreign := pki.EncodeCertificates(foreignCA(t))
+	for name, data := range map[string][]byte{
+		"another CA":   s.kubeconfig(t, func(a *pki.Access) { a.CA = foreign }),
+		"another name": s.kubeconfig(t, func(a *pki.Access) { a.Server = strings.Replace(a.Server, "127.0.0.1", "localhost", 1) }),
+		"plain HTTP":   s.kubeconfig(t, func(a *pki.Access) { a.Server = strings.Replace(plain.URL, "http:", "https:", 1) }),
+		"forbidden":    serve(t, refusal(403, metav1.StatusReasonForbidden)).kubeconfig(t),
+		"unauthorized": serve(t, refusal(401, metav1.StatusReasonUnauthorized)).kubeconfig(t),
+		"not found":    serve(t, refusal(404, metav1.StatusReasonNotFound)).kubeconfig(t),
+		"invalid":      serve(t, refusal(422, metav1.StatusReasonInvalid)).kubeconfig(t),
+		"redirected":   serve(t, answer{307, ""}).kubeconfig(t),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			start := time.Now()
+			_, err := cluster(&data).Object(world.Retry(t.Context(), bound), change.RefOf(object, apply().As))
+			if took := time.Since(start); err == nil || took > bound/2 {
+				t.Errorf("%v after %s", err, took)
+			}
+		})
+	}
+}
+
+func TestRetriesEndAtTheirLimitAndWithTheContext(t *testing.T) {
+	t.Parallel()
+	s := serve(t, answer{200, object})
+	data := s.kubeconfig(t)
+	s.Close()
+	start := time.Now()
+	_, err := cluster(&data).Object(world.Retry(t.Context(), time.Second), change.RefOf(object, apply().As))
+	if took := time.Since(start); err == nil || !strings.Contains(err.Error(), "connection refused") || took < time.Second || took > bound/2 {
+		t.Errorf("%v after %s", err, took)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err = cluster(&data).Object(world.Retry(ctx, bound), change.RefOf(object, apply().As)); err == nil || !strings.Contains(err.Error(), "connection refused") {
+		t.Error(err)
+	}
+}
