@@ -12,6 +12,7 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
+	"kubeadm/internal/world/memory"
 )
 
 // flapping is a machine whose API server answers only those reads that are retried, as one does that restarts just then, and
@@ -47,11 +48,12 @@ func (w *flapping) List(ctx context.Context, q change.Query) ([]unstructured.Uns
 func TestCommandsOutliveAnAPIServerThatRestarts(t *testing.T) {
 	s := newStation(t)
 	s.Host.World = func() world.World { return &flapping{World: s.world} }
-	if err := s.run(t.Context(), "init", "--kubernetes-version", "v1.37.1", "--upload-certs", "--control-plane-endpoint", "192.0.2.10:6443"); err != nil {
+	s.world.Files["/init.yaml"] = memory.File{Data: append(quick[:len(quick):len(quick)], "controlPlaneEndpoint: 192.0.2.10:6443\n"...), Mode: 0o644}
+	if err := s.run(t.Context(), "init", "--config", "/init.yaml", "--upload-certs"); err != nil {
 		t.Fatal(err)
 	}
 	for _, line := range []string{
-		"init --kubernetes-version v1.37.1 --upload-certs --control-plane-endpoint 192.0.2.10:6443",
+		"init --config /init.yaml --upload-certs",
 		"token create aaaaaa.0123456789abcdef",
 		"token create --print-join-command",
 		"token create --print-join-command --upload-certs",

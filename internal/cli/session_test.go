@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"io"
 	"io/fs"
@@ -10,6 +11,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/node"
@@ -186,6 +190,101 @@ func TestALabelStandsForWhatItStoodForAtFirst(t *testing.T) {
 	s.world.Files["/init.yaml"] = memory.File{Data: bytes.Replace(quick, []byte("v1.37.1"), []byte("v1.37.2"), 1), Mode: 0o644}
 	if err := s.run(t.Context(), "init", "--config", "/init.yaml"); err == nil {
 		t.Error("a finished cluster took another version from an init")
+	}
+}
+
+// A value that an unfinished run kept is used again only if it was made from the same arguments.
+func TestResumedInitTakesOtherTokensAndTTLs(t *testing.T) {
+	const one, other = "aaaaaa.0123456789abcdef", "bbbbbb.fedcba9876543210"
+	keys := []string{strings.Repeat("ab", 32), strings.Repeat("cd", 32)}
+	expires := func(s *station, token string) string {
+		id, _, _ := strings.Cut(token, ".")
+		ref := change.Ref{GVK: secretKind, Namespace: "kube-system", Name: "bootstrap-token-" + id}
+		u, err := s.world.World.Object(t.Context(), ref)
+		if err != nil {
+			t.Fatalf("token %s: %v", token, err)
+		}
+		text, _, _ := unstructured.NestedString(u.Object, "data", "expiration")
+		data, err := base64.StdEncoding.DecodeString(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(data) == 0 {
+			return "never"
+		}
+		end, err := time.Parse(time.RFC3339, string(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return end.Sub(s.world.Now()).Round(time.Hour).String()
+	}
+	tokens := func(fields string) string { return "bootstrapTokens: [{" + fields + "}]\n" }
+	for name, c := range map[string]struct {
+		first, second  string // of the InitConfiguration
+		token, expires string // of the second run; an empty token is one of its own
+	}{
+		"another TTL":           {"", tokens("ttl: 2h"), "", "2h0m0s"},
+		"no end":                {tokens("token: " + one), tokens("ttl: 0s, token: " + one), one, "never"},
+		"an end":                {tokens("ttl: 0s, token: " + one), tokens("token: " + one), one, "24h0m0s"},
+		"a token for a random":  {"", tokens("token: " + one), one, "24h0m0s"},
+		"another token":         {tokens("token: " + one), tokens("token: " + other), other, "24h0m0s"},
+		"another token and TTL": {tokens("ttl: 1h, token: " + one), tokens("ttl: 3h, token: " + other), other, "3h0m0s"},
+		"a random for a token":  {tokens("token: " + one), "", "", "24h0m0s"},
+		"the same TTL":          {tokens("ttl: 9h, token: " + one), tokens("ttl: 9h, token: " + one), one, "4h0m0s"},
+		"another key":           {"certificateKey: " + keys[0] + "\n", "certificateKey: " + keys[1] + "\n", "", "19h0m0s"},
+		"a key for a random":    {"", "certificateKey: " + keys[1] + "\n", "", "19h0m0s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStation(t)
+			begin := func(init string) []string {
+				text := "apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\n" + init + "---" + string(quick) + "controlPlaneEndpoint: cluster.example:6443\n"
+				s.world.Files["/init.yaml"] = memory.File{Data: []byte(text), Mode: 0o644}
+				return []string{"init", "--config", "/init.yaml", "--upload-certs"}
+			}
+			if err := s.interruptAt("[addon] deploying CoreDNS", begin(c.first)...); err == nil {
+				t.Fatal("the interruption was not heeded")
+			}
+			s.world.Clock = memory.Ticking(s.world.Now().Add(5 * time.Hour))
+			if err := s.run(t.Context(), begin(c.second)...); err != nil {
+				t.Fatal(err)
+			}
+			m := tokenInText.FindStringSubmatch(s.out.String())
+			if m == nil || c.token != "" && m[1] != c.token || c.token == "" && (m[1] == one || m[1] == other) {
+				t.Fatalf("the join command has the token %q", m)
+			}
+			if got := expires(s, m[1]); got != c.expires {
+				t.Errorf("it expires in %s, want %s", got, c.expires)
+			}
+			if strings.Contains(c.second, keys[1]) && !strings.Contains(s.out.String(), "--certificate-key "+keys[1]) {
+				t.Errorf("the join command has another certificate key:\n%s", &s.out)
+			}
+			if err := s.run(t.Context(), begin(c.second)...); err != nil || !strings.Contains(s.out.String(), m[1]) {
+				t.Errorf("the finished run given again: %v; it does not show token %s:\n%s", err, m[1], &s.out)
+			}
+		})
+	}
+}
+
+// Of two labels that stand for the same minor version, each keeps what it stood for.
+func TestAnotherLabelStandsForAnotherVersion(t *testing.T) {
+	s := newStation(t)
+	s.world.Names["dl.k8s.io"] = []string{"192.0.2.80"}
+	net := &network{World: s.world, answer: change.Response{Status: 200, Body: []byte("v1.37.1")}}
+	s.Host.World = func() world.World { return net }
+	begin := func(label string) []string {
+		s.world.Files["/init.yaml"] = memory.File{Data: bytes.Replace(quick, []byte("v1.37.1"), []byte(label), 1), Mode: 0o644}
+		return []string{"init", "--config", "/init.yaml"}
+	}
+	if err := s.interruptAt("[kubelet-start] starting", begin("stable-1")...); err == nil {
+		t.Fatal("the interruption was not heeded")
+	}
+	net.answer.Body = []byte("v1.37.3")
+	if err := s.run(t.Context(), begin("stable-1.37")...); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(s.out.String(), "using Kubernetes version v1.37.3") {
+		t.Errorf("another version is used:\n%s", &s.out)
 	}
 }
 

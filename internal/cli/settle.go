@@ -38,7 +38,7 @@ func settleVersion(ctx context.Context, e *flow.Env, n *node.Node, again func(re
 	if n.Cluster.Label == "" {
 		return n, nil
 	}
-	version, err := e.Once(ctx, "kubernetes-version", func() (string, error) { return n.Cluster.Version, nil })
+	version, err := e.Once(ctx, "kubernetes-version/"+n.Cluster.Label, func() (string, error) { return n.Cluster.Version, nil })
 	if err != nil || version == n.Cluster.Version {
 		return n, err
 	}
@@ -60,7 +60,12 @@ func settleToken(ctx context.Context, e *flow.Env, t *node.BootstrapToken, name 
 		return nil
 	}
 	now := e.World.Now()
-	text, err := e.Once(ctx, name+"/expires", func() (string, error) { return now.Add(t.TTL).UTC().Format(time.RFC3339), nil })
+	// The end is that of this token with this TTL: a run that is resumed with others gets another.
+	token, err := digest(t.String())
+	if err != nil {
+		return err
+	}
+	text, err := e.Once(ctx, fmt.Sprintf("%s/expires/%s/%s", name, token, t.TTL), func() (string, error) { return now.Add(t.TTL).UTC().Format(time.RFC3339), nil })
 	if err != nil {
 		return fmt.Errorf("keeping the end of the bootstrap token: %w", err)
 	}
