@@ -207,7 +207,8 @@ func TestReRunOfAFinishedCommandChangesNothing(t *testing.T) {
 	eachFinished(t, func(t *testing.T, r finishedRun) {
 		before, ahead := r.snapshot(t), r.clone(t)
 		out, err := r.run(t, r.machine)
-		if err != nil || !strings.Contains(out, "nothing is changed") {
+		closing := map[bool]string{true: "Your Kubernetes control", false: "This machine is a node"}[r.config != ""]
+		if err != nil || !strings.Contains(out, "nothing is changed") || !strings.Contains(out, closing) {
 			t.Errorf("%v; the user reads:\n%s", err, out)
 		}
 		if diff := diff(before, r.snapshot(t)); diff != "" {

@@ -41,7 +41,11 @@ func show(ctx context.Context, e *flow.Env, n *node.Node) error {
 	if err != nil {
 		return err
 	}
-	for _, t := range n.Tokens {
+	tokens := n.Tokens
+	if len(tokens) == 0 {
+		tokens = []node.BootstrapToken{{}} // the closing text is shown without join commands
+	}
+	for _, t := range tokens {
 		text, err := nextSteps(e.Withhold, n, admin, t)
 		if err != nil {
 			return err
@@ -141,7 +145,7 @@ func secretOf(ctx context.Context, e *flow.Env, named *corev1.Secret, as change.
 type steps struct {
 	AdminConf            string
 	Self                 string // the user and group that give the commands, as a shell says it
-	Worker, ControlPlane string // join commands; ControlPlane is empty without a shared endpoint
+	Worker, ControlPlane string // join commands, empty without a token; ControlPlane also without a shared endpoint
 	Uploaded             bool
 }
 
@@ -155,6 +159,11 @@ func nextSteps(w flow.Withhold, n *node.Node, admin *pki.Kubeconfig, t node.Boot
 	}
 	s := steps{AdminConf: n.Paths.Kubeconfig("admin.conf"), Self: "$(id -u):$(id -g)", Uploaded: n.UploadCerts}
 	var err error
+	if t.ID == "" {
+		var b strings.Builder
+		err = text.Execute(&b, s)
+		return b.String(), err
+	}
 	if s.Worker, err = manifest.JoinCommand(admin, token, false, ""); err != nil {
 		return "", err
 	}
@@ -199,8 +208,8 @@ Further control planes join once the certificate authorities and the service acc
 copied to them, by giving this command on each, as root:
 
   {{.ControlPlane}}
-{{end}}{{end}}
+{{end}}{{end}}{{if .Worker}}
 Workers join by giving this command on each, as root:
 
 {{.Worker}}
-`))
+{{end}}`))

@@ -1,0 +1,211 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"kubeadm/test/nodes"
+)
+
+// objectsOf lists the objects that init makes, with their versions, and the Node's labels and taints.
+func objectsOf(t *testing.T, cp *nodes.Node, node string) []string {
+	t.Helper()
+	const kinds = "configmaps,secrets,serviceaccounts,services,roles,rolebindings"
+	const versions = `jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.resourceVersion}{"\n"}{end}`
+	list := kubectl(t, cp, "get", "--namespace=kube-system", "--output="+versions, kinds) + "\n" +
+		kubectl(t, cp, "get", "--namespace=kube-public", "--output="+versions, kinds) + "\n" +
+		kubectl(t, cp, "get", "node", node, "--output=jsonpath={.metadata.labels} {.spec.taints}")
+	lines := strings.Split(list, "\n")
+	slices.Sort(lines)
+	return lines
+}
+
+// journalOf is what the journal and the values beside it hold.
+func journalOf(t *testing.T, n *nodes.Node) string {
+	t.Helper()
+	return shell(t, n, "cd /etc/kubernetes/tmp/kubeadm-journal && sha256sum *")
+}
+
+// stopAPIServer stops a control plane's API server. While its kubelet is stopped as well, it stays so.
+func stopAPIServer(t *testing.T, cp *nodes.Node) {
+	t.Helper()
+	shell(t, cp, "crictl stop --timeout 0 $(crictl ps --quiet --name '^kube-apiserver$')")
+}
+
+// changesNothing checks that a node's files, its journal and the cluster's objects are what they were.
+func changesNothing(t *testing.T, cp, n *nodes.Node, act func()) {
+	t.Helper()
+	files, journal, objects := filesOf(t, n), journalOf(t, n), objectsOf(t, cp, n.Name())
+	act()
+	if changed := rewritten(files, filesOf(t, n)); len(changed) > 0 {
+		t.Errorf("files were written again:%s", lines("%s", changed))
+	}
+	if journalOf(t, n) != journal {
+		t.Error("the journal was written")
+	}
+	if after := objectsOf(t, cp, n.Name()); !slices.Equal(objects, after) {
+		gone := slices.DeleteFunc(slices.Clone(objects), func(line string) bool { return slices.Contains(after, line) })
+		fresh := slices.DeleteFunc(slices.Clone(after), func(line string) bool { return slices.Contains(objects, line) })
+		t.Errorf("the cluster was changed; before:%s\nafter:%s", lines("%s", gone), lines("%s", fresh))
+	}
+}
+
+// reRun gives a finished command again.
+func reRun(t *testing.T, n *nodes.Node, command ...string) {
+	t.Helper()
+	result, err := n.Run(t.Context(), command...)
+	if err != nil {
+		t.Error(err)
+	}
+	if !strings.Contains(result.Stdout, "nothing is changed") || strings.Contains(result.Stdout, "] done: ") {
+		t.Errorf("the finished command given again says:\n%s", result.Stdout)
+	}
+	t.Logf("%s %s: %s", n.Name(), command[1], result.Duration.Round(100*time.Millisecond))
+}
+
+// TestReRunOfFinishedInitChangesNothing gives init again on a control plane whose settings were edited, while its API server
+// answers, while it restarts and while it is down.
+func TestReRunOfFinishedInitChangesNothing(t *testing.T) {
+	s := home(t)
+	command := []string{ours, "init", "--config", "/root/kubeadm.yaml", "--upload-certs", "-v=1"}
+	const taint = "node-role.kubernetes.io/control-plane:NoSchedule"
+	kubectl(t, s.cp, "taint", "node", "cp1", taint+"-")
+	kubectl(t, s.cp, "--namespace=kube-system", "patch", "configmap", "kube-proxy", "--patch", `{"data":{"edited":"yes"}}`)
+	t.Cleanup(func() {
+		kubectl(t, s.cp, "taint", "--overwrite", "node", "cp1", taint)
+		kubectl(t, s.cp, "--namespace=kube-system", "patch", "configmap", "kube-proxy", "--type=json", "--patch", `[{"op":"remove","path":"/data/edited"}]`)
+	})
+	impatient := nodes.InitConfig(nodes.Config{Address: s.cp.Address(), Init: "timeouts:\n  kubernetesAPICall: 3s\n"})
+	write(t, s.cp, "/root/impatient.yaml", impatient)
+	changesNothing(t, s.cp, s.cp, func() {
+		reRun(t, s.cp, command...)
+		shell(t, s.cp, "systemctl stop kubelet")
+		started := false
+		defer func() {
+			if !started {
+				shell(t, s.cp, "systemctl start kubelet")
+			}
+		}()
+		stopAPIServer(t, s.cp)
+		refused(t, s.cp, []string{"nothing was changed", "the API server to answer", "crictl"},
+			ours, "init", "--config", "/root/impatient.yaml", "--upload-certs", "-v=1")
+		time.AfterFunc(3*time.Second, func() { shell(t, s.cp, "systemctl start kubelet") })
+		started = true
+		reRun(t, s.cp, command...)
+		stopAPIServer(t, s.cp)
+		reRun(t, s.cp, command...)
+	})
+}
+
+// TestReRunOfFinishedWorkerJoinChangesNothing gives join again with a token that the cluster does not know any more, while the API
+// server restarts, on a worker whose settings were edited.
+func TestReRunOfFinishedWorkerJoinChangesNothing(t *testing.T) {
+	s := home(t)
+	token := flagOf(t, s.command, "--token")
+	command := append(slices.Clone(s.command), "--ignore-preflight-errors="+nodes.IgnoredPreflight, "-v=1")
+	command[slices.Index(command, token)] = "zzzzzz.zzzzzzzzzzzzzzzz"
+	shell(t, s.worker, "cp -p /var/lib/kubelet/config.yaml /root/config.yaml; echo '# edited' >> /var/lib/kubelet/config.yaml")
+	t.Cleanup(func() { shell(t, s.worker, "cp -p /root/config.yaml /var/lib/kubelet/config.yaml") })
+	kubectl(t, s.cp, "taint", "node", "worker1", "edited=yes:PreferNoSchedule")
+	t.Cleanup(func() { kubectl(t, s.cp, "taint", "node", "worker1", "edited-") })
+	changesNothing(t, s.cp, s.worker, func() {
+		reRun(t, s.worker, command...)
+		stopAPIServer(t, s.cp)
+		reRun(t, s.worker, command...)
+	})
+}
+
+// TestReRunOfFinishedControlPlaneJoinChangesNothing does the same with a control plane that joined, whose taint was removed.
+func TestReRunOfFinishedControlPlaneJoinChangesNothing(t *testing.T) {
+	s := high(t)
+	n := s.planes[1]
+	token := flagOf(t, s.invitation, "--token")
+	command := planeCommand(ours, s, "-v=1")
+	command[slices.Index(command, token)] = "zzzzzz.zzzzzzzzzzzzzzzz"
+	const taint = "node-role.kubernetes.io/control-plane:NoSchedule"
+	kubectl(t, s.cp, "taint", "node", n.Name(), taint+"-")
+	t.Cleanup(func() { kubectl(t, s.cp, "taint", "--overwrite", "node", n.Name(), taint) })
+	changesNothing(t, s.cp, n, func() {
+		reRun(t, n, command...)
+		stopAPIServer(t, n)
+		reRun(t, n, command...)
+	})
+}
+
+// TestInitOutlivesAnAPIServerThatRestarts stops the API server in each of the phases that talk to it.
+func TestInitOutlivesAnAPIServerThatRestarts(t *testing.T) {
+	t.Parallel()
+	n := add(t, newCluster(t), "cp1")
+	write(t, n, goodFile, nodes.InitConfig(nodes.Config{Address: n.Address()}))
+	read, out := io.Pipe()
+	cmd := n.Command(ours, "init", "--config", goodFile, "--upload-certs", "-v=1")
+	cmd.Stdout = out
+	p, err := cmd.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stops := 0
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		phases := regexp.MustCompile(`^\[(upload-config|upload-certs|bootstrap-token|addon)\] `)
+		seen := map[string]bool{}
+		for scan := bufio.NewScanner(read); scan.Scan(); {
+			m := phases.FindStringSubmatch(scan.Text())
+			if m == nil || seen[m[1]] {
+				continue
+			}
+			seen[m[1]] = true
+			// While the kubelet starts it again there may be none to stop.
+			if _, err := n.Run(t.Context(), "sh", "-ec", "crictl stop --timeout 0 $(crictl ps --quiet --name '^kube-apiserver$')"); err == nil {
+				stops++
+			}
+		}
+	}()
+	result, err := p.Wait()
+	out.Close()
+	<-ended
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stops == 0 {
+		t.Error("the API server was never stopped")
+	}
+	t.Logf("init took %s with %s", result.Duration.Round(time.Second), fmt.Sprintf("%d restarts of its API server", stops))
+	marked(t, n)
+}
+
+// TestTokenCommandsOutliveALoadBalancer gives them while the load balancer refuses connections, and while it cuts them.
+func TestTokenCommandsOutliveALoadBalancer(t *testing.T) {
+	s := high(t)
+	const token = "lbtest.0123456789abcdef"
+	t.Cleanup(func() {
+		s.balancer.Flap(false)
+		if err := s.balancer.Open(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, args := range [][]string{{"create", token}, {"list"}, {"create", "--ttl=10m", "--print-join-command"}, {"delete", token}} {
+		s.balancer.Refuse()
+		time.AfterFunc(2*time.Second, func() {
+			if err := s.balancer.Open(); err != nil {
+				t.Error(err)
+			}
+		})
+		s.balancer.Flap(true)
+		if result, err := s.cp.Run(t.Context(), append([]string{ours, "token"}, args...)...); err != nil {
+			t.Error(err)
+		} else if result.Duration < 2*time.Second {
+			t.Errorf("token %s took only %s: it did not meet the load balancer", args[0], result.Duration)
+		}
+		s.balancer.Flap(false)
+	}
+}
