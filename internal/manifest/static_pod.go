@@ -81,6 +81,17 @@ func StaticPodFile(component string, n *node.Node, h Host, p Patches) ([]byte, e
 	return data, nil
 }
 
+// ComponentContainer returns the container of a static Pod in which the component runs: the one with its name. Patches
+// may add other containers and init containers, before it as well as after it.
+func ComponentContainer(pod *corev1.Pod, component string) (*corev1.Container, error) {
+	for i := range pod.Spec.Containers {
+		if pod.Spec.Containers[i].Name == component {
+			return &pod.Spec.Containers[i], nil
+		}
+	}
+	return nil, fmt.Errorf("the static Pod has no container %q", component)
+}
+
 func (s static) pod(name string, n *node.Node) *corev1.Pod {
 	return &corev1.Pod{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},

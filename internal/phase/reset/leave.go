@@ -292,9 +292,14 @@ func names(members []change.Member) string {
 	return strings.Join(all, ", ")
 }
 
-// argument is the value of --name=value in the Pod's command.
+// argument returns the value of --name=value in the command of the Pod's component. A sidecar may have a flag of that
+// name too, so other containers count only where none is named after the component.
 func argument(pod *corev1.Pod, name string) string {
-	for _, c := range pod.Spec.Containers {
+	containers := pod.Spec.Containers
+	if c, err := manifest.ComponentContainer(pod, pod.Name); err == nil {
+		containers = []corev1.Container{*c}
+	}
+	for _, c := range containers {
 		for _, a := range slices.Concat(c.Command, c.Args) {
 			if value, ok := strings.CutPrefix(a, "--"+name+"="); ok {
 				return value

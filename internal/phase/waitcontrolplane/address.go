@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -11,21 +12,28 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
 )
 
 // address is where a component answers, as its static Pod on this machine says.
 func address(ctx context.Context, r change.Reader, n *node.Node, name, port string) (string, error) {
-	data, err := r.ReadFile(ctx, n.Paths.Manifest(name))
+	file := n.Paths.Manifest(name)
+	data, err := r.ReadFile(ctx, file)
 	if err != nil {
 		return "", problem.New("looking for the address of "+name, err, "run the control-plane phase first")
 	}
 	var pod corev1.Pod
-	if err := yaml.Unmarshal(data, &pod); err != nil || len(pod.Spec.Containers) != 1 {
-		return "", fmt.Errorf("static Pod %s: one container was expected in it: %w", n.Paths.Manifest(name), err)
+	if err := yaml.Unmarshal(data, &pod); err != nil {
+		return "", fmt.Errorf("reading the static Pod manifest %s: %w", file, err)
 	}
-	args := append(pod.Spec.Containers[0].Command, pod.Spec.Containers[0].Args...)
+	container, err := manifest.ComponentContainer(&pod, name)
+	if err != nil {
+		return "", problem.New("reading "+file, err,
+			"run the control-plane phase again, without a patch that renames or removes the container")
+	}
+	args := slices.Concat(container.Command, container.Args)
 	host := lastValue(args, "bind-address", "127.0.0.1")
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 		host = n.Loopback()

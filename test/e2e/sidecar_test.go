@@ -1,0 +1,71 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"path"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kubeadm/test/nodes"
+)
+
+// sidecars puts a container of the pause image beside every component of a node: after it by strategic merges, before it
+// by operations.
+func sidecars(t *testing.T, n *nodes.Node) {
+	t.Helper()
+	image := shell(t, n, ours+" config images list --kubernetes-version v1.37.1 | grep /pause:")
+	for _, component := range []string{"etcd", "kube-apiserver"} {
+		write(t, n, path.Join(patchDir, component+".yaml"),
+			fmt.Sprintf("spec: {containers: [{name: sidecar, image: %s}]}\n", image))
+	}
+	for _, component := range []string{"kube-controller-manager", "kube-scheduler"} {
+		write(t, n, path.Join(patchDir, component+"+json.yaml"), fmt.Sprintf(
+			"- {op: add, path: /spec/containers/0, value: {name: sidecar, image: %s, args: [--secure-port=1]}}\n", image))
+	}
+}
+
+// TestSidecarsInStaticPods patches a sidecar into each static Pod of two control planes, and resets the second.
+func TestSidecarsInStaticPods(t *testing.T) {
+	t.Parallel()
+	s := &trio{site: site{Cluster: newCluster(t)}}
+	if err := s.raise(t.Context(), 2, 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range s.planes {
+		sidecars(t, n)
+	}
+	if err := s.start(t.Context(), nodes.Config{Init: "patches:\n  directory: " + patchDir}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.cp.Run(t.Context(), ours, "init", "--config", goodFile, "--upload-certs"); err != nil {
+		t.Errorf("init given again: %v", err)
+	}
+	run(t, s.planes[1], planeCommand(ours, s, "--patches", patchDir)...)
+	for _, n := range s.planes {
+		for _, component := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
+			await(t, component+" of "+n.Name()+" with its sidecar", patience, func() error {
+				out, err := s.cp.Kubectl(t.Context(), "--namespace=kube-system", "get", "pod", component+"-"+n.Name())
+				if err != nil {
+					return fmt.Errorf("%w: %s", err, out.Stderr)
+				}
+				pod := get[corev1.Pod](t, s.cp, "--namespace=kube-system", "pod", component+"-"+n.Name())
+				if got := len(pod.Spec.Containers); got != 2 {
+					return fmt.Errorf("it has %d containers", got)
+				}
+				for _, c := range pod.Status.ContainerStatuses {
+					if !c.Ready {
+						return fmt.Errorf("container %s is not ready", c.Name)
+					}
+				}
+				return nil
+			})
+		}
+	}
+	run(t, s.planes[1], ours, "reset", "--force")
+	if left := membersOf(t, s.cp); len(left) != 1 {
+		t.Errorf("after the second control plane's reset etcd has the members %v", left)
+	}
+}
