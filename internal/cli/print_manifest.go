@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/survey"
@@ -12,7 +13,10 @@ import (
 
 // printManifest prints what an addon's phase would deploy to a cluster that has none yet, which it does not ask.
 func (p *program) printManifest(ctx context.Context, r change.Reader, n *node.Node, address string) error {
-	host, patches, err := survey.Inputs(ctx, r, n)
+	text := p.text(false)
+	host, patches, err := survey.Inputs(ctx, r, n, func(format string, args ...any) {
+		text.Emit(flow.Event{Kind: flow.Warned, Phase: "patches", Text: fmt.Sprintf(format, args...)})
+	})
 	if err != nil {
 		return err
 	}
@@ -34,9 +38,9 @@ func (p *program) printManifest(ctx context.Context, r change.Reader, n *node.No
 	if err != nil {
 		return err
 	}
-	text, err := manifest.YAML(objects...)
+	data, err := manifest.YAML(objects...)
 	if err == nil {
-		_, err = p.Out.Write(text)
+		_, err = p.Out.Write(data)
 	}
 	return err
 }

@@ -102,8 +102,41 @@ func TestPatchesAreLookedAtBeforeAnythingIsMade(t *testing.T) {
 	}
 	delete(s.world.Files, "/patches/etcd.yaml")
 	s.world.Files["/patched.yaml"] = memory.File{Data: slices.Concat([]byte("apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\npatches: {directory: /patches}\n---"), quick), Mode: 0o644}
-	if err := s.run(t.Context(), "init", "phase", "preflight", "--config", "/patched.yaml"); err != nil || !strings.Contains(s.err.String(), "is passed over") {
-		t.Errorf("%v; got %q, want that a file is passed over", err, &s.err)
+	if err := s.run(t.Context(), "init", "phase", "preflight", "--config", "/patched.yaml"); err != nil || !strings.Contains(s.err.String(), "is skipped: ") {
+		t.Errorf("%v; got %q, want that a file is skipped", err, &s.err)
+	}
+}
+
+func TestSinglePhaseNamesEachSkippedPatchFileOnce(t *testing.T) {
+	for phase, target := range map[string]string{
+		"control-plane all": "kube-apiserver.yaml", "etcd local": "etcd.yaml", "kubelet-start": "kubeletconfiguration.yaml",
+	} {
+		t.Run(phase, func(t *testing.T) {
+			s := newStation(t)
+			s.world.Files["/patches"] = memory.File{Mode: fs.ModeDir | 0o755}
+			for name, text := range map[string]string{"kubeapiserver.yaml": "a: 1", target: "# nothing\n---\n", "etcd.yml": "a: 1"} {
+				s.world.Files["/patches/"+name] = memory.File{Data: []byte(text), Mode: 0o644}
+			}
+			s.world.Files["/patched.yaml"] = memory.File{Data: slices.Concat([]byte("apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\npatches: {directory: /patches}\n---"), quick), Mode: 0o644}
+			for _, files := range []string{"certs", "kubeconfig"} {
+				if err := s.run(t.Context(), "init", "phase", files, "all", "--config", "/patched.yaml"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := s.run(t.Context(), append(append([]string{"init", "phase"}, strings.Fields(phase)...), "--config", "/patched.yaml")...); err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range []string{
+				`[patches] warning: patch file "/patches/kubeapiserver.yaml" is skipped: its name must begin with one of etcd, `,
+				"did you mean kube-apiserver?",
+				`patch file "/patches/` + target + `" is skipped: it is empty`,
+				`patch file "/patches/etcd.yml" is skipped: its name must end in .yaml or .json`,
+			} {
+				if got := strings.Count(s.err.String(), want); got != 1 {
+					t.Errorf("%q is there %d times in\n%s", want, got, &s.err)
+				}
+			}
+		})
 	}
 }
 

@@ -47,6 +47,7 @@ type Env struct {
 	groups *atomic.Int64 // of branches begun so far; shared by all copies
 
 	postponed *postponed // shared by all copies
+	warned    *sync.Map  // texts of warnings that are given once; shared by all copies
 }
 
 // Withhold says which secrets the user does not want to see in what is printed.
@@ -70,6 +71,7 @@ type Undoer interface {
 func New(e Env) *Env {
 	e.busy, e.groups = &targets{locks: map[string]*sync.Mutex{}, changed: map[string]bool{}}, &atomic.Int64{}
 	e.postponed = &postponed{work: map[string][]func(context.Context) error{}}
+	e.warned = &sync.Map{}
 	return &e
 }
 
@@ -265,6 +267,14 @@ func (e *Env) Say(format string, args ...any) { e.event(Said, fmt.Sprintf(format
 
 // Warn tells the user something that deserves a look.
 func (e *Env) Warn(format string, args ...any) { e.event(Warned, fmt.Sprintf(format, args...), nil) }
+
+// WarnOnce warns as Warn does, but of the same thing once in a run: several phases may find it.
+func (e *Env) WarnOnce(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if _, again := e.warned.LoadOrStore(text, true); !again {
+		e.event(Warned, text, nil)
+	}
+}
 
 // Doubt passes on a warning of a preflight check.
 func (e *Env) Doubt(check, text string) {

@@ -12,6 +12,9 @@ import (
 
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
+
+	"kubeadm/internal/config/strict"
+	"kubeadm/internal/untrusted"
 )
 
 // Targets of patches besides the components of a control plane.
@@ -55,24 +58,27 @@ const (
 
 // ParsePatches reads files named "target[suffix][+kind].extension": target is one of
 // PatchTargets, kind is json (RFC 6902), merge (RFC 7386) or strategic, the default,
-// extension is json or yaml. A file may hold several YAML documents. Notes tell which
-// files were passed over, and why.
+// extension is json or yaml. A file may hold several YAML documents. Notes name the
+// files that are skipped, and why.
 func ParsePatches(files []PatchFile) (p Patches, notes []string, err error) {
 	for _, f := range files {
 		target, kind, why, err := parsePatchName(path.Base(f.Name))
 		if err != nil {
-			return Patches{}, nil, fmt.Errorf("patch file %q: %w", f.Name, err)
+			return Patches{}, nil, fmt.Errorf("patch file %s: %w", untrusted.Quote(f.Name), err)
 		}
-		if why == "" && len(f.Data) == 0 {
-			why = "it is empty"
+		var documents []patch
+		if why == "" {
+			documents, err = patchDocuments(f)
+			if err != nil {
+				return Patches{}, nil, err
+			}
+			if len(documents) == 0 {
+				why = "it is empty"
+			}
 		}
 		if why != "" {
-			notes = append(notes, fmt.Sprintf("patch file %q is passed over: %s", f.Name, why))
+			notes = append(notes, fmt.Sprintf("patch file %s is skipped: %s", untrusted.Quote(f.Name), why))
 			continue
-		}
-		documents, err := patchDocuments(f)
-		if err != nil {
-			return Patches{}, nil, err
 		}
 		for _, d := range documents {
 			d.target, d.kind = target, kind
@@ -82,7 +88,7 @@ func ParsePatches(files []PatchFile) (p Patches, notes []string, err error) {
 	return p, notes, nil
 }
 
-// NamesPatch tells whether a file is a patch by its name. What is in one that is not does not matter to ParsePatches.
+// NamesPatch reports whether a file is a patch by its name. What is in one that is not does not matter to ParsePatches.
 func NamesPatch(file string) bool {
 	_, _, why, err := parsePatchName(path.Base(file))
 	return why == "" && err == nil
@@ -91,11 +97,16 @@ func NamesPatch(file string) bool {
 // parsePatchName takes a file name apart; why says why the file is none of ours.
 func parsePatchName(name string) (target, kind, why string, err error) {
 	if ext := path.Ext(name); ext == name || ext != ".json" && ext != ".yaml" {
-		return "", "", "its name ends neither in .json nor in .yaml", nil
+		return "", "", "its name must end in .yaml or .json", nil
 	}
 	i := slices.IndexFunc(PatchTargets(), func(t string) bool { return strings.HasPrefix(name, t) })
 	if i < 0 {
-		return "", "", "its name begins with none of " + strings.Join(PatchTargets(), ", "), nil
+		why = "its name must begin with one of " + strings.Join(PatchTargets(), ", ")
+		stem := name[:strings.IndexAny(name, "+.")]
+		if near := strict.Nearest(stem, PatchTargets()); near != "" {
+			why += "; did you mean " + near + "?"
+		}
+		return "", "", why, nil
 	}
 	target = PatchTargets()[i]
 	stem, _, _ := strings.Cut(strings.TrimPrefix(name, target), ".")
@@ -108,7 +119,7 @@ func parsePatchName(name string) (target, kind, why string, err error) {
 			return target, known, "", nil
 		}
 	}
-	return "", "", "", fmt.Errorf("unknown kind of patch %q: write +%s, +%s or +%s", "+"+kind, jsonPatch, mergePatch, strategicPatch)
+	return "", "", "", fmt.Errorf("unknown kind of patch %s: write +%s, +%s or +%s", untrusted.Quote("+"+kind), jsonPatch, mergePatch, strategicPatch)
 }
 
 // patchDocuments converts each document of a file to JSON.
@@ -120,7 +131,7 @@ func patchDocuments(f PatchFile) ([]patch, error) {
 		if errors.Is(err, io.EOF) {
 			return list, nil
 		}
-		origin := fmt.Sprintf("patch file %q, document %d", f.Name, i)
+		origin := fmt.Sprintf("patch file %s, document %d", untrusted.Quote(f.Name), i)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", origin, err)
 		}

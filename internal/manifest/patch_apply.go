@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
-	"strings"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,7 +14,7 @@ import (
 	"kubeadm/internal/problem"
 )
 
-// Pod returns the static Pod as the user wants it. Fields that a Pod does not have are lost.
+// Pod returns the static Pod as the user wants it. A patch after which the kubelet could not run the component is an error.
 func (p Patches) Pod(pod *corev1.Pod) (*corev1.Pod, error) { return patched(p, pod.Name, pod) }
 
 // deployment returns the Deployment of CoreDNS as the user wants it.
@@ -47,29 +45,33 @@ func patched[T any](p Patches, target string, object *T) (*T, error) {
 
 // apply patches a JSON document. schema is a value of the Go type that the document must fit; its tags say how lists are merged.
 func (p Patches) apply(target string, data []byte, schema any) ([]byte, error) {
+	before := data
+	var fault error
+	var origin string // of the patch that brought the fault
 	for _, d := range p.patches {
 		if d.target != target {
 			continue
 		}
 		after, err := d.apply(data, schema, p.later)
 		if err != nil {
-			return nil, mend(fmt.Errorf("%s cannot be applied to %s: %w", d.origin, target, err))
+			return nil, fixPatches(fmt.Errorf("%s cannot be applied to %s: %w", d.origin, target, err))
 		}
 		data = after
+		switch broken := checkPatched(before, data, schema); {
+		case broken == nil:
+			fault = nil
+		case fault == nil:
+			fault, origin = broken, d.origin
+		}
 	}
-	if err := fits(data, schema); err != nil {
-		return nil, mend(fmt.Errorf("%s as patched by %s is not valid any more: %w", target, strings.Join(p.Origins(target), ", "), err))
+	if fault != nil {
+		return nil, fixPatches(fmt.Errorf("%s cannot be applied to %s: %w", origin, target, fault))
 	}
 	return data, nil
 }
 
-// fits tells whether a JSON document has values of the right types where the schema's type has fields.
-func fits(data []byte, schema any) error {
-	return json.Unmarshal(data, reflect.New(reflect.TypeOf(schema)).Interface())
-}
-
-func mend(err error) error {
-	return problem.New("", err, "mend the patches, or name another folder with --patches")
+func fixPatches(err error) error {
+	return problem.New("", err, "fix the patches, or name another directory with --patches")
 }
 
 func (d patch) apply(data []byte, schema any, later string) ([]byte, error) {
@@ -81,8 +83,14 @@ func (d patch) apply(data []byte, schema any, later string) ([]byte, error) {
 		}
 		return operate(data, operations, later)
 	case mergePatch:
+		if err := d.fits(schema); err != nil {
+			return nil, err
+		}
 		return jsonpatch.MergePatch(data, d.json)
 	default:
+		if err := d.fits(schema); err != nil {
+			return nil, err
+		}
 		return strategic(data, d.json, schema)
 	}
 }
@@ -114,13 +122,10 @@ func holds(data []byte, path *json.RawMessage, text string) bool {
 
 // strategic merges as the tags of the schema say.
 func strategic(data, patch []byte, schema any) (merged []byte, err error) {
-	// The library relies on the types of what it compares: a patch that does not fit can make it panic.
-	if err := fits(patch, schema); err != nil {
-		return nil, fmt.Errorf("it has a value of the wrong type: %w", err)
-	}
+	// The library relies on the types of what it compares: one that does not fit can make it panic.
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("it is no strategic merge patch: %v", p)
+			err = fmt.Errorf("it is not a strategic merge patch: %v", p)
 		}
 	}()
 	return strategicpatch.StrategicMergePatch(data, patch, schema)

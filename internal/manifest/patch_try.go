@@ -59,6 +59,20 @@ func (p Patches) tryPods(n *node.Node, h Host) error {
 	return errors.Join(errs...)
 }
 
+// TryPod applies the patches of one component as Try does.
+func (p Patches) TryPod(component string, n *node.Node, h Host) error {
+	if len(p.Origins(component)) == 0 {
+		return nil
+	}
+	p.later = someMember
+	h, err := foreseen(n, h)
+	if err != nil {
+		return err
+	}
+	_, err = StaticPodFile(component, n, h, p)
+	return err
+}
+
 func (p Patches) tryAddons(n *node.Node, h Host) error {
 	var errs []error
 	if !n.Cluster.DNS.Disabled {

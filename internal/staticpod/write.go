@@ -17,7 +17,7 @@ func Write(ctx context.Context, e *flow.Env, n *node.Node, component string, mem
 	if err := e.Do(ctx, manifest.Accounts(n)...); err != nil {
 		return err
 	}
-	host, patches, err := survey.Inputs(ctx, e.World, n)
+	host, patches, err := survey.Inputs(ctx, e.World, n, e.Named("patches").WarnOnce)
 	if err != nil {
 		return err
 	}
@@ -36,4 +36,14 @@ func Write(ctx context.Context, e *flow.Env, n *node.Node, component string, mem
 	return e.Do(ctx,
 		change.MakeDir{Path: n.Paths.Manifests(), Mode: 0o700},
 		change.WriteFile{Path: n.Paths.Manifest(component), Data: data, Mode: 0o600})
+}
+
+// TryPatches is an error if the user's patches of a component do not apply, or leave a Pod that could not work. Call it
+// before the first change of a phase that ends in Write.
+func TryPatches(ctx context.Context, e *flow.Env, n *node.Node, component string) error {
+	host, patches, err := survey.Inputs(ctx, e.World, n, e.Named("patches").WarnOnce)
+	if err != nil {
+		return err
+	}
+	return patches.TryPod(component, n, host)
 }

@@ -33,6 +33,6 @@ func TestOnlyPatchesAreRead(t *testing.T) {
 		t.Errorf("the scheduler is patched by %q", got)
 	}
 	if len(notes) != 3 {
-		t.Errorf("notes of files that are passed over: %q", notes)
+		t.Errorf("notes of files that are skipped: %q", notes)
 	}
 }

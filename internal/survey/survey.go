@@ -15,14 +15,18 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/untrusted"
 )
 
-// Inputs are all that manifests take besides the intent.
-func Inputs(ctx context.Context, r change.Reader, n *node.Node) (h manifest.Host, p manifest.Patches, err error) {
+// Inputs are all that manifests take besides the intent. warn is told of each patch file that is skipped, and why.
+func Inputs(ctx context.Context, r change.Reader, n *node.Node, warn func(format string, args ...any)) (h manifest.Host, p manifest.Patches, err error) {
 	if h, err = Host(ctx, r, n); err != nil {
 		return h, p, err
 	}
-	p, _, err = Patches(ctx, r, n.Patches)
+	p, notes, err := Patches(ctx, r, n.Patches)
+	for _, note := range notes {
+		warn("%s", note)
+	}
 	return h, p, err
 }
 
@@ -155,10 +159,17 @@ func Patches(ctx context.Context, r change.Reader, dir string) (manifest.Patches
 		return manifest.Patches{}, nil, nil
 	}
 	files, err := patchFiles(ctx, r, dir)
-	if err != nil {
-		return manifest.Patches{}, nil, fmt.Errorf("reading patches from %s: %w", dir, err)
+	var p manifest.Patches
+	var notes []string
+	if err == nil {
+		p, notes, err = manifest.ParsePatches(files)
+	} else {
+		err = fmt.Errorf("reading patches from %s: %w", untrusted.Line(dir), err)
 	}
-	return manifest.ParsePatches(files)
+	if err != nil {
+		return manifest.Patches{}, nil, problem.New("", err, "fix the patches, or name another directory with --patches")
+	}
+	return p, notes, nil
 }
 
 func patchFiles(ctx context.Context, r change.Reader, dir string) ([]manifest.PatchFile, error) {

@@ -27,7 +27,7 @@ func patchCases() []testCase {
 		"an operation that fails":  {"kube-scheduler+json.yaml": `[{"op": "remove", "path": "/spec/nothing"}]`},
 		"a field of another type":  {"kube-scheduler.yaml": "spec: {containers: 7}\n"},
 		"a field that is unknown":  {"kube-scheduler.yaml": "spec: {unknown: 7}\n"},
-		"a deletion in a list":     {"kube-apiserver.yaml": "spec: {volumes: [{name: k8s-certs, $patch: delete}]}\n"},
+		"a deletion in a list":     {"kube-apiserver.yaml": "spec: {volumes: [{name: k8s-certs, $patch: delete}], containers: [{name: kube-apiserver, volumeMounts: [{mountPath: /etc/kubernetes/pki, $patch: delete}]}]}\n"},
 		"a replacement":            {"kube-scheduler.yaml": "metadata: {labels: {$patch: replace, a: b}}\n"},
 		"another kind and name":    {"kube-scheduler.yaml": "kind: Job\nmetadata: {name: other}\n"},
 		"two of one name and type": {"etcd.yaml": label, "etcd.json": `{"spec": {"priority": 4}}`},

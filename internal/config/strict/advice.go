@@ -46,6 +46,9 @@ func ofWhat(t reflect.Type) string {
 		return ""
 	}
 	names := slices.Sorted(maps.Keys(fieldsOf(t)))
+	if len(names) > 12 { // more than a reader would look through
+		return " of mappings"
+	}
 	return " of mappings with " + strings.Join(names, ", ")
 }
 

@@ -43,7 +43,7 @@ func kubeProxy(ctx context.Context, e *flow.Env) error {
 	if err != nil {
 		return err
 	}
-	host, patches, err := survey.Inputs(ctx, e.World, n)
+	host, patches, err := survey.Inputs(ctx, e.World, n, e.Named("patches").WarnOnce)
 	if err != nil {
 		return err
 	}

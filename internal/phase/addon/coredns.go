@@ -25,7 +25,7 @@ func coreDNS(ctx context.Context, e *flow.Env) error {
 	if err != nil {
 		return err
 	}
-	patches, _, err := survey.Patches(ctx, e.World, n.Patches)
+	_, patches, err := survey.Inputs(ctx, e.World, n, e.Named("patches").WarnOnce)
 	if err != nil {
 		return err
 	}

@@ -77,6 +77,9 @@ func join(ctx context.Context, e *flow.Env) error {
 	if err != nil {
 		return err
 	}
+	if err := staticpod.TryPatches(ctx, e, n, manifest.Etcd); err != nil {
+		return err
+	}
 	// While one member is being added no other can be: the turn is not taken before the kubelet can use it.
 	err = health.Before(ctx, e, n, append(manifest.Components(), manifest.Etcd), func() error { return e.Await(ctx, health.Kubelet(ctx, e.World, n)) })
 	if err != nil {

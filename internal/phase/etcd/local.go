@@ -31,6 +31,9 @@ func first(ctx context.Context, e *flow.Env) error {
 	if err != nil {
 		return err
 	}
+	if err := staticpod.TryPatches(ctx, e, n, manifest.Etcd); err != nil {
+		return err
+	}
 	e.Say("creating the static Pod manifest for a local etcd in %q", n.Paths.Manifests())
 	if err := e.Do(ctx, change.MakeDir{Path: n.Cluster.Etcd.DataDir, Mode: 0o700}); err != nil {
 		return err

@@ -101,7 +101,7 @@ func run(ctx context.Context, e *flow.Env, reads ...string) error {
 }
 
 func configFile(ctx context.Context, e *flow.Env, n *node.Node) ([]byte, error) {
-	host, patches, err := survey.Inputs(ctx, e.World, n)
+	host, patches, err := survey.Inputs(ctx, e.World, n, e.Named("patches").WarnOnce)
 	if err != nil {
 		return nil, err
 	}

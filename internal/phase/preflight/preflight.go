@@ -12,7 +12,6 @@ import (
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	checks "kubeadm/internal/preflight"
-	"kubeadm/internal/problem"
 	"kubeadm/internal/survey"
 )
 
@@ -122,21 +121,18 @@ func pass(e *flow.Env, found checks.Result) error {
 	return found.Err()
 }
 
-// patches tells which of the user's patches will not be used, and finds unreadable ones before anything is made.
+// patches warns of the user's patches that are skipped, and finds unreadable ones before anything is made.
 func patches(ctx context.Context, e *flow.Env) error {
 	_, notes, err := survey.Patches(ctx, e.World, e.Local.Patches)
 	for _, note := range notes {
-		e.Warn("%s", note)
+		e.Named("patches").WarnOnce("%s", note)
 	}
-	if err != nil {
-		return problem.New("", err, "mend the patches, or name another folder with --patches")
-	}
-	return nil
+	return err
 }
 
 // tryPatches finds those that do not apply before anything is made.
 func tryPatches(ctx context.Context, e *flow.Env, n *node.Node) error {
-	host, patches, err := survey.Inputs(ctx, e.World, n)
+	host, patches, err := survey.Inputs(ctx, e.World, n, e.Named("patches").WarnOnce)
 	if err != nil {
 		return err
 	}

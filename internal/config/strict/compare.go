@@ -1,0 +1,24 @@
+package strict
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+)
+
+// Compare returns what in a JSON value has no place in the Go type t, a struct. The error is of a text that is no JSON.
+func Compare(data []byte, t reflect.Type) (Misfits, error) {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	var tree any
+	if err := decoder.Decode(&tree); err != nil {
+		return Misfits{}, err
+	}
+	if _, ok := tree.(map[string]any); !ok {
+		return Misfits{Wrong: []string{fmt.Sprintf("it must be a mapping, not %s", describe(tree))}}, nil
+	}
+	w := walker{root: t}
+	w.walk("", tree, t)
+	return w.Misfits, nil
+}

@@ -1,0 +1,177 @@
+package manifest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"kubeadm/internal/config/strict"
+)
+
+// fits is an error if the merge patch has fields that the schema's type does not have, or values of the wrong type.
+// Directives of strategic merges ("$patch" and the like) are not fields.
+func (d patch) fits(schema any) error {
+	var tree any
+	if err := json.Unmarshal(d.json, &tree); err != nil {
+		return err
+	}
+	data, err := json.Marshal(withoutDirectives(tree))
+	if err != nil {
+		return err
+	}
+	return checkFields(data, schema)
+}
+
+func withoutDirectives(tree any) any {
+	switch tree := tree.(type) {
+	case map[string]any:
+		rest := map[string]any{}
+		for name, value := range tree {
+			if !isDirective(name) {
+				rest[name] = withoutDirectives(value)
+			}
+		}
+		return rest
+	case []any:
+		rest := make([]any, len(tree))
+		for i, item := range tree {
+			rest[i] = withoutDirectives(item)
+		}
+		return rest
+	}
+	return tree
+}
+
+// isDirective reports whether strategic merges take the name for an instruction: see
+// https://github.com/kubernetes/community/blob/master/contributors/devel/sig-api-machinery/strategic-merge-patch.md.
+func isDirective(name string) bool {
+	known := func(d string) bool { return name == d || strings.HasSuffix(d, "/") && strings.HasPrefix(name, d) }
+	return slices.ContainsFunc([]string{"$patch", "$retainKeys", "$deleteFromPrimitiveList/", "$setElementOrder/"}, known)
+}
+
+// checkFields compares a JSON document with the type of schema.
+func checkFields(data []byte, schema any) error {
+	misfits, err := strict.Compare(data, reflect.TypeOf(schema))
+	if err != nil {
+		return err
+	}
+	if all := append(misfits.Wrong, misfits.Unknown...); len(all) > 0 {
+		return errors.New(strings.Join(all, "; "))
+	}
+	return nil
+}
+
+// checkPatched is an error if what became of a JSON document by a patch is another object, or one that cannot work. What
+// was wrong before is not the patch's fault.
+func checkPatched(before, after []byte, schema any) error {
+	if err := checkFields(after, schema); err != nil {
+		return err
+	}
+	if err := checkIdentity(before, after); err != nil {
+		return err
+	}
+	var check func([]byte) error
+	switch schema.(type) {
+	case corev1.Pod:
+		check = checkStaticPod
+	case appsv1.Deployment, appsv1.DaemonSet:
+		check = checkWorkload
+	default:
+		return nil
+	}
+	err := check(after)
+	if old := check(before); err != nil && old != nil && old.Error() == err.Error() {
+		return nil
+	}
+	return err
+}
+
+// checkIdentity is an error if two JSON documents are not versions of the same object.
+func checkIdentity(before, after []byte) error {
+	var was, is metav1.PartialObjectMetadata
+	if err := errors.Join(json.Unmarshal(before, &was), json.Unmarshal(after, &is)); err != nil {
+		return err
+	}
+	for _, field := range []struct{ name, was, is string }{
+		{"kind", was.Kind, is.Kind},
+		{"apiVersion", was.APIVersion, is.APIVersion},
+		{"metadata.name", was.Name, is.Name},
+		{"metadata.namespace", was.Namespace, is.Namespace},
+	} {
+		if field.was != field.is {
+			return fmt.Errorf("it changes %s from %q to %q, and that must stay", field.name, field.was, field.is)
+		}
+	}
+	return nil
+}
+
+func checkStaticPod(data []byte) error {
+	var pod corev1.Pod
+	if err := json.Unmarshal(data, &pod); err != nil {
+		return err
+	}
+	if _, err := ComponentContainer(&pod, pod.Name); err != nil {
+		return fmt.Errorf("it leaves spec.containers without the container %q, in which the component runs", pod.Name)
+	}
+	return checkPodSpec("spec", &pod.Spec)
+}
+
+// checkWorkload looks at the Pods that a Deployment or DaemonSet makes. Their types have these fields in common.
+func checkWorkload(data []byte) error {
+	var w struct {
+		Spec struct {
+			Selector *metav1.LabelSelector  `json:"selector"`
+			Template corev1.PodTemplateSpec `json:"template"`
+		} `json:"spec"`
+	}
+	if err := json.Unmarshal(data, &w); err != nil {
+		return err
+	}
+	selector, err := metav1.LabelSelectorAsSelector(w.Spec.Selector)
+	if err != nil {
+		return fmt.Errorf("spec.selector: %w", err)
+	}
+	if !selector.Matches(labels.Set(w.Spec.Template.Labels)) {
+		return fmt.Errorf("spec.selector (%s) does not select the Pods: spec.template.metadata.labels must have these labels", selector)
+	}
+	if len(w.Spec.Template.Spec.Containers) == 0 {
+		return errors.New("it leaves spec.template.spec.containers empty")
+	}
+	return checkPodSpec("spec.template.spec", &w.Spec.Template.Spec)
+}
+
+// checkPodSpec finds what the API server and the kubelet refuse in the containers and volumes of every Pod.
+func checkPodSpec(path string, spec *corev1.PodSpec) error {
+	volumes, names := map[string]bool{}, map[string]bool{}
+	for _, v := range spec.Volumes {
+		if volumes[v.Name] {
+			return fmt.Errorf("%s.volumes has two volumes named %q", path, v.Name)
+		}
+		volumes[v.Name] = true
+	}
+	for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
+		switch {
+		case c.Name == "":
+			return fmt.Errorf("%s has a container without a name", path)
+		case names[c.Name]:
+			return fmt.Errorf("%s has two containers named %q", path, c.Name)
+		case c.Image == "":
+			return fmt.Errorf("%s has the container %q without an image", path, c.Name)
+		}
+		names[c.Name] = true
+		for _, m := range c.VolumeMounts {
+			if !volumes[m.Name] {
+				return fmt.Errorf("%s: the container %q mounts a volume %q, which %s.volumes does not have", path, c.Name, m.Name, path)
+			}
+		}
+	}
+	return nil
+}
