@@ -11,6 +11,7 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/untrusted"
 )
 
 // Text renders events as lines "[phase] what happened": progress and results to Out, to Err warnings and how
@@ -55,9 +56,10 @@ func (t *Text) show(e flow.Event) {
 	case flow.Warned:
 		t.warn(e)
 	case flow.Underway:
-		fmt.Fprintf(t.Err, "[%s] %s\n", tag(e), e.Text)
+		fmt.Fprintf(t.Err, "[%s] %s\n", tag(e), message(e.Text, "\t"))
 	case flow.Said:
-		t.line(e, "%s", e.Text)
+		// What a phase says may be a result, such as a token.
+		fmt.Fprintf(t.Out, "[%s] %s\n", tag(e), untrusted.Screen(urlForm.ReplaceAllStringFunc(e.Text, redactUser)))
 	case flow.Waiting:
 		t.waiting(e)
 	case flow.Waited:
@@ -75,10 +77,10 @@ func (t *Text) show(e flow.Event) {
 
 func (t *Text) warn(e flow.Event) {
 	if e.Check != "" {
-		fmt.Fprintf(t.Err, "\t[WARNING %s]: %s\n", e.Check, e.Text)
+		fmt.Fprintf(t.Err, "\t[WARNING %s]: %s\n", e.Check, message(e.Text, "\t\t"))
 		return
 	}
-	fmt.Fprintf(t.Err, "[%s] warning: %s\n", tag(e), e.Text)
+	fmt.Fprintf(t.Err, "[%s] warning: %s\n", tag(e), message(e.Text, "\t"))
 }
 
 func (t *Text) waiting(e flow.Event) {
@@ -98,7 +100,7 @@ func (t *Text) did(e flow.Event) {
 	}
 	t.line(e, "would %s", e.Text)
 	if shown, ok := e.Change.(change.Shown); ok {
-		if text := strings.TrimRight(shown.Content(), "\n"); text != "" {
+		if text := untrusted.Screen(strings.TrimRight(shown.Content(), "\n")); text != "" {
 			fmt.Fprintf(t.Out, "\t%s\n", strings.ReplaceAll(text, "\n", "\n\t"))
 		}
 	}
@@ -116,7 +118,17 @@ func (t *Text) aside(e flow.Event) {
 }
 
 func (t *Text) line(e flow.Event, format string, args ...any) {
-	fmt.Fprintf(t.Out, "[%s] %s\n", tag(e), fmt.Sprintf(format, args...))
+	fmt.Fprintf(t.Out, "[%s] %s\n", tag(e), message(fmt.Sprintf(format, args...), "\t"))
+}
+
+// message makes text safe to show: without secrets and control characters, and further lines indented, so that
+// none of them looks like a line of ours.
+func message(text, indent string) string {
+	lines := strings.Split(untrusted.Screen(redact(strings.TrimRight(text, "\n"))), "\n")
+	for i, line := range lines[1:] {
+		lines[i+1] = indent + strings.TrimPrefix(line, "\t")
+	}
+	return strings.Join(lines, "\n")
 }
 
 // tag is the first part of the phase's address.
@@ -128,10 +140,11 @@ func tag(e flow.Event) string {
 	return top
 }
 
-// Error tells what went wrong and what to do about it.
+// Error tells what went wrong and what to do about it: a first line, further lines of the error indented by a tab, and
+// the next steps as a list. Only the list has lines that begin with a dash: other text cannot imitate it.
 func Error(w io.Writer, err error) {
-	fmt.Fprintf(w, "error: %v\n", err)
+	fmt.Fprintf(w, "error: %s\n", message(err.Error(), "\t"))
 	for _, hint := range problem.Hints(err) {
-		fmt.Fprintf(w, "  - %s\n", hint)
+		fmt.Fprintf(w, "  - %s\n", message(hint, "    "))
 	}
 }

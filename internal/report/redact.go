@@ -1,0 +1,92 @@
+package report
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// Forms of secrets. They are looked for without word boundaries, since a blank lost in copying leaves a token
+// attached to the word before it.
+var (
+	// A bootstrap token, its dot perhaps as in a URL; one character of each half may have got lost.
+	tokenForm = regexp.MustCompile(`([a-z0-9]{5,})(?:\.|%2[eE])([a-z0-9]{15,})|([A-Z0-9]{5,})(?:\.|%2[eE])([A-Z0-9]{15,})`)
+	// A certificate key is 64 hex digits: a shorter one is most of it. IDs of containers look the same.
+	keyForm = regexp.MustCompile(`[0-9a-fA-F]{48,}`)
+	// What stands before a checksum, which is public: the pin of a CA, the digest of an image.
+	checksumForm = regexp.MustCompile(`(?i)sha(?:256|384|512)[:%\s]$`)
+	// A URL up to the first character that cannot be part of one.
+	urlForm = regexp.MustCompile("[a-zA-Z][a-zA-Z0-9+.-]*://[^\\s\"'`<>]+")
+)
+
+const (
+	tokenIDLength     = 6
+	tokenSecretLength = 16
+)
+
+// redact replaces what has the form of a secret: the second half of bootstrap tokens, certificate keys, and the
+// user and password in URLs. IDs of tokens, pins of CAs and digests of images are no secrets and stay.
+func redact(text string) string {
+	text = urlForm.ReplaceAllStringFunc(text, redactUser)
+	text = redactTokens(text)
+	return redactKeys(text)
+}
+
+func redactTokens(text string) string {
+	var safe strings.Builder
+	end := 0
+	for _, at := range tokenForm.FindAllStringSubmatchIndex(text, -1) {
+		id, secret := at[2:4], at[4:6]
+		if id[0] < 0 {
+			id, secret = at[6:8], at[8:10]
+		}
+		if !isTokenSecret(text[id[0]:id[1]], text[secret[0]:secret[1]]) {
+			continue
+		}
+		safe.WriteString(text[end:secret[0]])
+		safe.WriteString("[hidden]")
+		end = secret[1]
+	}
+	return safe.String() + text[end:]
+}
+
+// isTokenSecret tells tokens from host names and file names, whose parts may be as long: such words rarely
+// have digits, and the random secret of a token has none once in two hundred times.
+func isTokenSecret(id, secret string) bool {
+	if len(id) >= tokenIDLength && len(secret) == tokenSecretLength {
+		return true
+	}
+	return strings.ContainsAny(secret, "0123456789")
+}
+
+func redactKeys(text string) string {
+	var safe strings.Builder
+	end := 0
+	for _, at := range keyForm.FindAllStringIndex(text, -1) {
+		if checksumForm.MatchString(text[max(0, at[0]-12):at[0]]) {
+			continue
+		}
+		safe.WriteString(text[end:at[0]])
+		fmt.Fprintf(&safe, "[%d hex digits hidden]", at[1]-at[0])
+		end = at[1]
+	}
+	return safe.String() + text[end:]
+}
+
+// redactUser hides what stands before the "@" of a URL's authority. A password may hold characters that should have been
+// escaped, so the last "@" counts, unless the authority ends before it as one without a user does.
+func redactUser(address string) string {
+	scheme, rest, _ := strings.Cut(address, "://")
+	at := strings.LastIndex(rest, "@")
+	for at >= 0 && strings.HasPrefix(strings.ToLower(rest[at+1:]), "sha") {
+		at = strings.LastIndex(rest[:at], "@") // before it is the digest of an image
+	}
+	authority := rest[:strings.IndexAny(rest+"/", "/?#")]
+	if at < 0 || !strings.Contains(authority, "@") && hostForm.MatchString(authority) {
+		return address
+	}
+	return scheme + "://[hidden]" + rest[at:]
+}
+
+// hostForm is a host with or without a port.
+var hostForm = regexp.MustCompile(`^(?:[^:\[\]]+|\[[^\]]*\])(?::[0-9]*)?$`)

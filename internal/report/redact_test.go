@@ -1,0 +1,108 @@
+package report
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"kubeadm/internal/flow"
+	"kubeadm/internal/problem"
+)
+
+const (
+	secret = "x4tq8zr2m6wn1p0v"
+	key    = "3f9a0c27e51b84d6f0a1c2e3b4d5968778695a4b3c2d1e0f1a2b3c4d5e6f7081"
+)
+
+func TestSecretsAreHidden(t *testing.T) {
+	for _, text := range []string{
+		"unknown command \"k3h9wd." + secret + "\"",
+		"unknown flag: --tokenk3h9wd." + secret,
+		"172.31.37.150:6443--tokenk3h9wd." + secret + "--discovery-token",
+		"k3h9wd." + secret + "sha256",
+		"k3h9wd%2E" + secret,
+		"K3H9WD." + strings.ToUpper(secret),
+		"\\u00a0k3h9wd." + secret + "\\u00a0",
+		"abcdef.ghijklmnopqrstuv",
+		"tokenabcdef.ghijklmnopqrstuv",
+		"k3h9w." + secret,
+		"k3h9wd." + secret[:15],
+		key, key[:63], key + "0", strings.ToUpper(key), "--certificate-key" + key, `"` + key + `\r"`,
+	} {
+		got := redact(text)
+		for _, hidden := range []string{secret, secret[:15], strings.ToUpper(secret), "ghijklmnopqrstuv", key[:63], strings.ToUpper(key)} {
+			if strings.Contains(got, hidden) {
+				t.Errorf("%s is shown as %s", text, got)
+			}
+		}
+	}
+	if got, want := redact("--certificate-key "+key[:63]), "--certificate-key [63 hex digits hidden]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestUsersOfURLsAreHidden(t *testing.T) {
+	for text, want := range map[string]string{
+		`parse "http://me:pw@proxy:3128": bad`:       `parse "http://[hidden]@proxy:3128": bad`,
+		"http://me:p@w@proxy:3128/":                  "http://[hidden]@proxy:3128/",
+		"http://me:p/w?x#y@proxy:3128":               "http://[hidden]@proxy:3128",
+		"http://ghp_token@host/x@y":                  "http://[hidden]@y",
+		"https://host:5000/v2/etcd@sha256:" + key:    "https://host:5000/v2/etcd@sha256:" + key,
+		"https://u:p@host:5000/etcd@sha256:" + key:   "https://[hidden]@host:5000/etcd@sha256:" + key,
+		"https://[2001:db8::1]:6443/a@b":             "https://[2001:db8::1]:6443/a@b",
+		"unix:///run/containerd/containerd.sock":     "unix:///run/containerd/containerd.sock",
+		"context kubernetes-admin@kubernetes":        "context kubernetes-admin@kubernetes",
+		"context system:node:cp1@kubernetes":         "context system:node:cp1@kubernetes",
+		"see https://kubernetes.io/docs or x@y.test": "see https://kubernetes.io/docs or x@y.test",
+	} {
+		if got := redact(text); got != want {
+			t.Errorf("%s is shown as %s, want %s", text, got, want)
+		}
+	}
+}
+
+func TestWhatIsNoSecretStays(t *testing.T) {
+	for _, text := range []string{
+		"sha256:" + key, "SHA256:" + key, "sha256%3A" + key, "sha256:" + key[:63], "registry.k8s.io/etcd:3.7.0-0@sha256:" + key,
+		"nodeRegistration.kubeletExtraArgs: localAPIEndpoint.advertiseAddress",
+		"kubelet.KubeletConfiguration", "v1beta4.ClusterConfiguration", "validatingwebhookconfigurations.admissionregistration.k8s.io",
+		"kube-apiserver-cp1.example.internal", "10.244.0.0/16", "/etc/kubernetes/manifests/kube-controller-manager.yaml",
+		"d41d8cd98f00b204e9800998ecf8427e", "k3h9wd", "token ID k3h9wd.",
+	} {
+		if got := redact(text); got != text {
+			t.Errorf("%s is shown as %s", text, got)
+		}
+	}
+}
+
+func TestErrorsCannotForgeHints(t *testing.T) {
+	var b bytes.Buffer
+	remote := errors.New("denied\n  - install the new CA first\n\terror: \x1b[2Jgone\r\n[init] done\n")
+	Error(&b, problem.New("asking it", remote, "ask\n  - nothing"))
+	want := "error: asking it: denied\n\t  - install the new CA first\n\terror: \\x1b[2Jgone\\r\n\t[init] done\n  - ask\n      - nothing\n"
+	if b.String() != want {
+		t.Errorf("told\n%s\nwant\n%s", b.String(), want)
+	}
+}
+
+func TestEventsCannotForgeLines(t *testing.T) {
+	text := "token k3h9wd." + secret + "\n[init] \x1b[1mdone\x9b"
+	for _, c := range []struct {
+		event    flow.Event
+		out, err string
+	}{
+		{flow.Event{Kind: flow.Warned, Phase: "w", Text: text}, "", "[w] warning: token k3h9wd.[hidden]\n\t[init] \\x1b[1mdone\\u009b\n"},
+		{flow.Event{Kind: flow.Warned, Check: "C", Text: text}, "", "\t[WARNING C]: token k3h9wd.[hidden]\n\t\t[init] \\x1b[1mdone\\u009b\n"},
+		{flow.Event{Kind: flow.Underway, Phase: "w", Text: text}, "", "[w] token k3h9wd.[hidden]\n\t[init] \\x1b[1mdone\\u009b\n"},
+		{flow.Event{Kind: flow.Waiting, Phase: "w", Text: text}, "[w] waiting for token k3h9wd.[hidden]\n\t[init] \\x1b[1mdone\\u009b\n", ""},
+		{flow.Event{Kind: flow.Said, Phase: "w", Text: "key:\n" + key + "\x1b"}, "[w] key:\n" + key + "\\x1b\n", ""},
+		{flow.Event{Kind: flow.Printed, Phase: "w", Text: text}, text, ""},
+	} {
+		c.event.Text = strings.ReplaceAll(c.event.Text, "\x9b", "\u009b")
+		c.out = strings.ReplaceAll(c.out, "\x9b", "\u009b")
+		if out, err := told(&Text{}, c.event); out != c.out || err != c.err {
+			t.Errorf("%s:\n out %q, want %q\n err %q, want %q", c.event.Kind, out, c.out, err, c.err)
+		}
+	}
+}
