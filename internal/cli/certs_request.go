@@ -30,7 +30,7 @@ the kubeconfig itself, as "client-certificate-data" of its user, and the authori
   kubeadm certs generate-csr --kubeconfig-dir /tmp/k8s --cert-dir /tmp/k8s/pki`,
 		Args: known,
 		RunE: func(c *cobra.Command, _ []string) error {
-			n, how, err := p.offline(c.Context(), file, flags)
+			n, how, err := p.offline(c.Context(), file, flags, true)
 			if err == nil && certDir != "" {
 				n.Paths.Certificates = certDir
 			}
@@ -41,8 +41,9 @@ the kubeconfig itself, as "client-certificate-data" of its user, and the authori
 	return c
 }
 
-// offline is the intent of an init that asks nobody outside of this machine.
-func (p *program) offline(ctx context.Context, name string, flags config.InitFlags) (*node.Node, config.Run, error) {
+// offline is the intent of an init that sends no request. Without a default route it has no address that others could
+// use: that is a warning where the command needs it, or where there is no shared endpoint.
+func (p *program) offline(ctx context.Context, name string, flags config.InitFlags, needsAddress bool) (*node.Node, config.Run, error) {
 	real := p.World()
 	file, err := readConfig(ctx, real, name)
 	if err != nil {
@@ -52,8 +53,16 @@ func (p *program) offline(ctx context.Context, name string, flags config.InitFla
 	if err != nil {
 		return nil, config.Run{}, err
 	}
-	facts.Fetch = nil
-	return config.Init(file, flags, facts)
+	facts.Fetch, facts.AddressOptional = nil, true
+	n, how, err := config.Init(file, flags, facts)
+	if err == nil && n.Address == "" {
+		n.Address = "0.0.0.0"
+		if needsAddress || n.Cluster.Endpoint == "" {
+			how.Warnings = append(how.Warnings, "there is no default route to choose the address of this machine by, so "+
+				n.Address+" takes its place; set advertiseAddress of localAPIEndpoint in a file for --config")
+		}
+	}
+	return n, how, err
 }
 
 func (p *program) request(ctx context.Context, n *node.Node, how config.Run, failed error) error {

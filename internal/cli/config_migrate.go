@@ -57,6 +57,7 @@ func (p *program) migrated(c *cobra.Command, name string, experimental bool) ([]
 	if err != nil {
 		return nil, err
 	}
+	facts.AddressOptional = true
 	documents, how, err := config.Migrate(file, facts)
 	warn(p.text(false), how.Warnings)
 	if err != nil {

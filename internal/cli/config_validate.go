@@ -37,6 +37,7 @@ func (p *program) validate(c *cobra.Command, file config.File) error {
 	if err != nil {
 		return err
 	}
+	facts.AddressOptional = true
 	_, how, err := config.Migrate(file, facts)
 	warn(p.text(false), how.Warnings)
 	if err != nil {

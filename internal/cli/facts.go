@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,7 +38,17 @@ func (p *program) inputs(c *cobra.Command, r change.Reader, name string, refuse 
 		return file, config.Facts{}, err
 	}
 	facts, err := p.facts(ctx, r, c.Flag(string(flag.CRISocket)) != nil)
+	facts.AddressOptional = !needsAddress(c)
 	return file, facts, err
+}
+
+// needsAddress reports whether the command needs the address of this machine. Most that do have the flag for it.
+func needsAddress(c *cobra.Command) bool {
+	phase, isInit := strings.CutPrefix(c.CommandPath(), c.Root().Name()+" init phase ")
+	if !isInit || c.Flag(string(flag.APIServerAdvertise)) != nil {
+		return true
+	}
+	return slices.Contains([]string{"preflight", "certs etcd-server", "certs etcd-peer", "etcd all", "etcd local", "wait-control-plane"}, phase)
 }
 
 // facts are what a configuration is resolved with. Container runtimes are looked for only if that is asked.

@@ -66,7 +66,7 @@ func (p *program) printKubeconfig(ctx context.Context, o *userOptions) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	n, how, err := p.offline(ctx, o.file, config.NewInitFlags())
+	n, how, err := p.offline(ctx, o.file, config.NewInitFlags(), false)
 	warnings := how.Warnings
 	if o.token == "" && o.validity > v1beta4.DefaultCertValidity {
 		warnings = append(warnings, fmt.Sprintf("--%s %s is longer than %s: a stolen key stays useful all that time", flag.ValidityPeriod, o.validity, v1beta4.DefaultCertValidity))

@@ -14,6 +14,8 @@ type Facts struct {
 	Hostname string // as the operating system tells it
 	// Addresses of this machine, that of the default route first.
 	Addresses []change.Address
+	// AddressOptional leaves the address to advertise empty where there is no default route to choose it by.
+	AddressOptional bool
 	// Runtimes are the sockets of container runtimes that answer. Empty, also where
 	// nobody looked, means the usual socket; several mean that the user must choose.
 	Runtimes []string

@@ -74,8 +74,12 @@ func fillSocket(socket *string, runtimes []string, at *field.Path, run *Run) fie
 	return nil
 }
 
-func fillAddress(e *v1beta4.APIEndpoint, addresses []change.Address, at *field.Path) field.ErrorList {
-	ip, err := advertised(e.AdvertiseAddress, addresses)
+func fillAddress(e *v1beta4.APIEndpoint, facts Facts, at *field.Path) field.ErrorList {
+	ip, err := advertised(e.AdvertiseAddress, facts.Addresses)
+	if errors.Is(err, errNoDefaultRoute) && facts.AddressOptional {
+		e.AdvertiseAddress = ""
+		return nil
+	}
 	if err != nil {
 		wish := e.AdvertiseAddress
 		e.AdvertiseAddress = ""
@@ -85,6 +89,10 @@ func fillAddress(e *v1beta4.APIEndpoint, addresses []change.Address, at *field.P
 	return nil
 }
 
+// errNoDefaultRoute says why no address could be chosen. The words "from default routes" are looked for by minikube.
+var errNoDefaultRoute = errors.New("no address can be chosen from default routes, as this machine has no default route; " +
+	"set --apiserver-advertise-address, or advertiseAddress of localAPIEndpoint in the file")
+
 // advertised is the address to advertise where the user wishes for that one. What
 // is not an address at all is left for the checks.
 func advertised(wish string, addresses []change.Address) (string, error) {
@@ -93,7 +101,7 @@ func advertised(wish string, addresses []change.Address) (string, error) {
 	case wish == "" || err == nil && ip.IsUnspecified():
 		found := append(pick(addresses, byDefaultRoute, ip.Is6()), pick(addresses, onLoopback, ip.Is6())...)
 		if len(found) == 0 {
-			return "", errors.New("this machine has no default route to tell which address others reach it by: name the address")
+			return "", errNoDefaultRoute
 		}
 		return found[0], nil
 	case err == nil && ip.IsLoopback():

@@ -103,7 +103,7 @@ func (in *initial) read(file File, flags InitFlags, run *Run) (err error) {
 // fill puts in what depends on the machine.
 func (in *initial) fill(facts Facts, common Common, run *Run) {
 	in.fields(v1beta4.KindInit, fillNode(&in.init.NodeRegistration, facts, common, run))
-	in.fields(v1beta4.KindInit, fillAddress(&in.init.LocalAPIEndpoint, facts.Addresses, field.NewPath("localAPIEndpoint")))
+	in.fields(v1beta4.KindInit, fillAddress(&in.init.LocalAPIEndpoint, facts, field.NewPath("localAPIEndpoint")))
 	in.init.NodeRegistration.Taints = controlPlaneTaints(in.init.NodeRegistration.Taints)
 	fillCluster(&in.cluster, in.init.LocalAPIEndpoint.BindPort)
 }

@@ -26,7 +26,7 @@ func completeJoin(c *v1beta4.JoinConfiguration, from given, run *Run) error {
 	wrong.fields(v1beta4.KindJoin, fillNode(&c.NodeRegistration, from.facts, from.common, run))
 	if c.ControlPlane != nil {
 		at := field.NewPath("controlPlane", "localAPIEndpoint")
-		wrong.fields(v1beta4.KindJoin, fillAddress(&c.ControlPlane.LocalAPIEndpoint, from.facts.Addresses, at))
+		wrong.fields(v1beta4.KindJoin, fillAddress(&c.ControlPlane.LocalAPIEndpoint, from.facts, at))
 		c.NodeRegistration.Taints = controlPlaneTaints(c.NodeRegistration.Taints)
 	}
 	wrong.fields(v1beta4.KindJoin, checkJoin(c))
