@@ -57,6 +57,22 @@ func (c PullImage) Done(ctx context.Context, r Reader) (bool, error) {
 // Inverse is ErrOneWay: an image may be in use by others, so it stays.
 func (c PullImage) Inverse(context.Context, Reader) (Change, error) { return nil, ErrOneWay }
 
+// PullError is why a container runtime could not pull an image.
+type PullError struct {
+	Ref string // of the image
+	// Cause is why, in one line that names the image only if the registry's answer is about it: what keeps several images
+	// away has one Cause.
+	Cause string
+	// Unreachable says that the registry cannot be reached, so that it has no other image either.
+	Unreachable bool
+	Err         error
+}
+
+func (e *PullError) Error() string { return e.Cause }
+
+// Unwrap returns the container runtime's own error.
+func (e *PullError) Unwrap() error { return e.Err }
+
 // RemoveContainers makes the container runtime hold no Pod sandbox of Kubernetes, and so none of their containers.
 type RemoveContainers struct {
 	Socket string

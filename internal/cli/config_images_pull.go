@@ -14,6 +14,7 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/preflight"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/world"
 )
 
 func (p *program) configImagesPull() *cobra.Command {
@@ -42,7 +43,10 @@ func (p *program) pullImages(c *cobra.Command, o *initOptions) error {
 	if err != nil {
 		return err
 	}
-	if _, err := real.Runtime(ctx, n.CRISocket); err != nil { // else each image would fail, and say the same
+	text := p.text(false)
+	defer text.Close()
+	hearing := world.Listen(ctx, func(news string) { text.Emit(flow.Event{Kind: flow.Underway, Phase: "config/images", Text: news}) })
+	if _, err := real.Runtime(hearing, n.CRISocket); err != nil { // else each image would fail, and say the same
 		return problem.New("", err, "name another container runtime with --cri-socket")
 	}
 	images, err := manifest.Images(n)
@@ -53,8 +57,6 @@ func (p *program) pullImages(c *cobra.Command, o *initOptions) error {
 	for _, ref := range images.All() {
 		pulls = append(pulls, change.PullImage{Socket: n.CRISocket, Ref: ref, Always: true})
 	}
-	text := p.text(false)
-	defer text.Close()
 	e := flow.New(flow.Env{World: real, Local: n.Local, Emit: func(e flow.Event) { text.Emit(pulled(e)) }})
 	err = preflight.Pull(ctx, e.Named("config/images"), pulls, n.PullSerially)
 	if stopped := context.Cause(ctx); stopped != nil {

@@ -26,11 +26,17 @@ type Finding struct {
 	Remedy   string // the next step, where Text does not name it
 }
 
-// String is one line: "[ERROR NumCPU]: what is wrong; the next step".
-func (f Finding) String() string {
-	line := fmt.Sprintf("[%s %s]: %s", f.Severity, f.Check, f.Text)
+// String is one line: "[ERROR NumCPU]: what is wrong; the next step". A list in the text comes after it.
+func (f Finding) String() string { return fmt.Sprintf("[%s %s]: %s", f.Severity, f.Check, f.Message()) }
+
+// Message is what is wrong, and the next step.
+func (f Finding) Message() string {
+	line, list, _ := strings.Cut(f.Text, "\n")
 	if f.Remedy != "" {
 		line += "; " + f.Remedy
+	}
+	if list != "" {
+		line += "\n" + list
 	}
 	return line
 }

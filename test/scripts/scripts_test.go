@@ -138,6 +138,8 @@ func alter(ts *testscript.TestScript, _ bool, args []string) {
 		w.Sockets = append(w.Sockets, value)
 	case "unpullable":
 		w.Unpullable = append(w.Unpullable, value)
+	case "unreachable":
+		w.Unreachable = append(w.Unreachable, value)
 	case "slow":
 		w.Slow = append(w.Slow, value)
 	case "with", "without":

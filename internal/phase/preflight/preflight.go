@@ -13,6 +13,7 @@ import (
 	"kubeadm/internal/node"
 	checks "kubeadm/internal/preflight"
 	"kubeadm/internal/survey"
+	"kubeadm/internal/world"
 )
 
 // Init asks whether this machine can become the first control plane of a cluster and pulls its images.
@@ -107,16 +108,13 @@ var Reset = flow.Phase{
 
 // ask runs the checks; what they only doubt is passed on, what they refuse ends the phase.
 func ask(ctx context.Context, e *flow.Env, set []checks.Check) error {
+	ctx = world.Listen(ctx, func(text string) { e.Say("%s", text) })
 	return pass(e, checks.Run(ctx, e.World, set, e.Local.Ignore))
 }
 
 func pass(e *flow.Env, found checks.Result) error {
 	for _, w := range found.Warnings() {
-		text := w.Text
-		if w.Remedy != "" {
-			text += "; " + w.Remedy
-		}
-		e.Doubt(w.Check, text)
+		e.Doubt(w.Check, w.Message())
 	}
 	return found.Err()
 }
@@ -177,17 +175,4 @@ func sayMissing(ctx context.Context, e *flow.Env, pulls []change.Change) {
 			return
 		}
 	}
-}
-
-// Pull makes the changes that bring images, one after the other or side by side. It goes on to the
-// next where one fails, and tells of all that failed.
-func Pull(ctx context.Context, e *flow.Env, pulls []change.Change, serially bool) error {
-	if !serially {
-		return e.DoAll(ctx, pulls...)
-	}
-	var errs []error
-	for _, p := range pulls {
-		errs = append(errs, e.Do(ctx, p))
-	}
-	return errors.Join(errs...)
 }

@@ -161,6 +161,15 @@ func TestIgnoredFailuresAreWarningsAndEverythingGoesOn(t *testing.T) {
 	}
 }
 
+func TestUnreachableRegistryIsAskedOnce(t *testing.T) {
+	a := machine()
+	a.Unreachable = []string{"registry.k8s.io"}
+	err := a.run(t, preflight.Init)
+	if err == nil || len(a.Attempts) != 1 || strings.Count(err.Error(), "no such host") != 1 || strings.Count(err.Error(), "\n\t\tregistry.k8s.io/") != 7 {
+		t.Errorf("asked for %q: %v", a.Attempts, err)
+	}
+}
+
 func TestAnotherSandboxImageIsTold(t *testing.T) {
 	a := machine()
 	a.CRI.SandboxImage = "registry.k8s.io/pause:3.1"

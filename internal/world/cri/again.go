@@ -2,11 +2,7 @@ package cri
 
 import (
 	"context"
-	"slices"
 	"time"
-
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"kubeadm/internal/world"
 )
@@ -14,13 +10,12 @@ import (
 // attempts is how often something is tried.
 const attempts = 5
 
-// again tries up to five times, with a growing pause, until it succeeds, the context ends or trying is of no use. Who
+// again tries up to five times, with a pause that doubles, until it succeeds, the context ends or the error is final. Who
 // listens is told of each attempt that failed and of those that last.
-func again(ctx context.Context, try func() error, useless ...codes.Code) error {
-	pause := 100 * time.Millisecond
+func again(ctx context.Context, pause time.Duration, try func() error, isFinal func(error) bool) error {
 	for n := 1; ; n++ {
 		err := reminding(ctx, n, try)
-		if err == nil || n == attempts || ctx.Err() != nil || slices.Contains(useless, status.Code(err)) {
+		if err == nil || n == attempts || ctx.Err() != nil || isFinal(err) {
 			return err
 		}
 		world.Tell(ctx, "attempt %d of %d failed, the next follows: %v", n, attempts, err)

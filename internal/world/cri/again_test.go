@@ -18,11 +18,11 @@ import (
 func heard(ctx context.Context, each time.Duration, try func(n int) error) (told []string, err error) {
 	n := 0
 	ctx = world.Listen(ctx, func(text string) { told = append(told, text) })
-	err = again(ctx, func() error {
+	err = again(ctx, pullPause, func() error {
 		n++
 		time.Sleep(each)
 		return try(n)
-	}, codes.NotFound)
+	}, isFinalPullError)
 	return told, err
 }
 
@@ -44,6 +44,17 @@ func TestAttemptsAreToldOf(t *testing.T) {
 		}
 		if err != nil || !slices.Equal(told, want) {
 			t.Errorf("got %v and told %q, want %q", err, told, want)
+		}
+	})
+}
+
+func TestAttemptsGiveABusyRegistryTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		_, err := heard(t.Context(), 0, func(int) error { return errors.New("i/o timeout") })
+		if took := time.Since(begin); err == nil || took < 10*time.Second || took > time.Minute {
+			t.Errorf("five attempts took %s: %v", took, err)
 		}
 	})
 }

@@ -18,7 +18,7 @@ import (
 
 // Sandboxes lists all Pod sandboxes, ended ones too.
 func (r Runtimes) Sandboxes(ctx context.Context, socket string) ([]change.Sandbox, error) {
-	c, err := connect(ctx, socket)
+	c, err := connect(ctx, socket, connectLimit)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (c *client) sandboxes(ctx context.Context) ([]change.Sandbox, error) {
 
 // Containers lists all containers, ended ones too and oldest first, with the last lines of what they wrote.
 func (r Runtimes) Containers(ctx context.Context, socket string) ([]change.Container, error) {
-	c, err := connect(ctx, socket)
+	c, err := connect(ctx, socket, connectLimit)
 	if err != nil {
 		return nil, err
 	}

@@ -17,15 +17,20 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/untrusted"
+	"kubeadm/internal/world"
 )
 
 // Bounds of one call. A runtime that answers at all does so at once, but on a machine that is busy; stopping a Pod waits for its
 // network to be taken down.
 const (
 	connectLimit = 10 * time.Second
+	firstLimit   = 5 * time.Second // of the first connection of a command: nothing says yet that there is a runtime
 	callLimit    = 10 * time.Second
 	stopLimit    = 30 * time.Second
 )
+
+// tellAfter is how long a runtime may take to answer before it is told what is waited for.
+const tellAfter = time.Second
 
 // maxMessage bounds an answer: a list of all containers of a full machine has some megabytes.
 const maxMessage = 16 << 20
@@ -58,7 +63,7 @@ type client struct {
 func (c *client) close() { _ = c.conn.Close() } // a connection that cannot be closed is of no use anyway
 
 // connect opens a connection and makes sure that the runtime answers on it.
-func connect(ctx context.Context, socket string) (*client, error) {
+func connect(ctx context.Context, socket string, limit time.Duration) (*client, error) {
 	conn, err := dial(socket)
 	if err != nil {
 		return nil, err
@@ -68,13 +73,19 @@ func connect(ctx context.Context, socket string) (*client, error) {
 		ImageServiceClient:   runtimeapi.NewImageServiceClient(conn),
 		conn:                 conn,
 	}
-	ctx, cancel := context.WithTimeout(ctx, connectLimit)
+	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	c.version, err = c.Version(ctx, &runtimeapi.VersionRequest{})
+	defer time.AfterFunc(tellAfter, func() {
+		world.Tell(ctx, "waiting for the container runtime at %s to answer, at most %s", socket, limit)
+	}).Stop()
+	c.version, err = c.Version(limited, &runtimeapi.VersionRequest{})
 	if err == nil {
 		return c, nil
 	}
 	c.close()
+	if status.Code(err) == codes.DeadlineExceeded && ctx.Err() == nil {
+		err = fmt.Errorf("no answer within %s", limit)
+	}
 	return nil, silent(socket, err)
 }
 

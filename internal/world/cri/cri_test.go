@@ -20,6 +20,7 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/world"
 )
 
 // server is a container runtime on a socket of its own. Functions that are nil answer that all is well.
@@ -329,5 +330,45 @@ func TestLogs(t *testing.T) {
 	}
 	if got := (Runtimes{}).log("/log"); got != "" {
 		t.Errorf("got %q without a way to read", got)
+	}
+}
+
+// mute accepts connections and never answers.
+func mute(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "cri.sock")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return "unix://" + path
+}
+
+func TestSocketThatNeverAnswers(t *testing.T) {
+	t.Parallel()
+	socket := mute(t)
+	begin := time.Now()
+	if found := accepting(t.Context(), []string{socket}); len(found) != 1 || time.Since(begin) > firstLimit/2 {
+		t.Errorf("after %s it finds %q", time.Since(begin), found)
+	}
+	var mu sync.Mutex
+	var told []string
+	ctx := world.Listen(t.Context(), func(text string) {
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, text)
+	})
+	_, err := Runtimes{}.Runtime(ctx, socket)
+	if took := time.Since(begin); took > 2*firstLimit {
+		t.Errorf("the first look took %s", took)
+	}
+	if err == nil || !strings.Contains(err.Error(), socket) || !strings.Contains(err.Error(), "no answer within 5s") {
+		t.Errorf("got %v", err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(told) != 1 || !strings.Contains(told[0], socket) {
+		t.Errorf("told %q", told)
 	}
 }

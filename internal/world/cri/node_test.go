@@ -21,7 +21,7 @@ func TestAContainerOfANode(t *testing.T) {
 	if os.Getenv("KUBEADM_TEST_NODE") != "1" {
 		t.Skip("it removes all Pods of the machine: KUBEADM_TEST_NODE=1 says that it may")
 	}
-	c, err := connect(t.Context(), containerd)
+	c, err := connect(t.Context(), containerd, connectLimit)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -15,8 +16,11 @@ import (
 // atOnce bounds how many Pods are taken down side by side: each one runs the network's plugins.
 const atOnce = 4
 
+// removePause is the first pause between attempts to remove a Pod.
+const removePause = 100 * time.Millisecond
+
 func removeContainers(ctx context.Context, want change.RemoveContainers) error {
-	c, err := connect(ctx, want.Socket)
+	c, err := connect(ctx, want.Socket, connectLimit)
 	if err != nil {
 		return err
 	}
@@ -31,7 +35,7 @@ func removeContainers(ctx context.Context, want change.RemoveContainers) error {
 	g.SetLimit(atOnce)
 	for i, s := range all {
 		g.Go(func() error {
-			errs[i] = again(ctx, func() error { return c.removeSandbox(ctx, s) })
+			errs[i] = again(ctx, removePause, func() error { return c.removeSandbox(ctx, s) }, func(error) bool { return false })
 			return nil // one that stays does not keep the others
 		})
 	}

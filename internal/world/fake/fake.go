@@ -35,6 +35,8 @@ type World struct {
 	CRI          change.Runtime
 	Sockets      []string // container runtimes that answer
 	Unpullable   []string // images that no registry has
+	Unreachable  []string // registries that cannot be reached
+	Attempts     []string // images asked for at such registries
 	Slow         []string // images whose registry lets the first attempt fail
 	Findings     []error  // of Verify
 	Discovery    map[string]string
@@ -106,8 +108,12 @@ func (w *World) pullable(ctx context.Context, c change.Change) error {
 	if ok && slices.Contains(w.Slow, p.Ref) {
 		world.Tell(ctx, "attempt 1 of 5 failed, the next follows: i/o timeout")
 	}
+	if registry, _, _ := strings.Cut(p.Ref, "/"); ok && slices.Contains(w.Unreachable, registry) {
+		w.Attempts = append(w.Attempts, p.Ref)
+		return &change.PullError{Ref: p.Ref, Cause: "dial tcp: lookup " + registry + ": no such host", Unreachable: true, Err: errors.New("unavailable")}
+	}
 	if ok && slices.Contains(w.Unpullable, p.Ref) {
-		return errors.New("not found")
+		return fmt.Errorf("the runtime says: %w", &change.PullError{Ref: p.Ref, Cause: "not found", Err: errors.New("not found")})
 	}
 	return nil
 }
