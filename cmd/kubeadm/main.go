@@ -4,6 +4,8 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"syscall"
@@ -11,19 +13,39 @@ import (
 	"kubeadm/internal/cli"
 	"kubeadm/internal/report"
 	"kubeadm/internal/world"
+	"kubeadm/internal/world/cri"
 	"kubeadm/internal/world/linux"
 	"kubeadm/internal/world/real"
 )
 
 func main() {
-	// That nobody reads along any more, as behind head(1), is no reason to stop half-way.
+	// A closed pipe, as behind head(1), must not kill a run that changes the machine half-way. A command that only
+	// prints ends as if killed, below.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	go interrupt(cancel)
 	if err := cli.Run(ctx, host(), os.Args[1:]); err != nil {
+		if isClosedOutput(err) {
+			os.Exit(128 + int(syscall.SIGPIPE)) // what a shell shows of a program that the signal has killed
+		}
 		report.Error(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+// isClosedOutput reports whether nothing failed but to write a result that is no longer read, as behind head(1).
+func isClosedOutput(err error) bool {
+	for err != nil {
+		if path, ok := err.(*fs.PathError); ok {
+			return path.Path == os.Stdout.Name() && errors.Is(path.Err, syscall.EPIPE)
+		}
+		if many, ok := err.(interface{ Unwrap() []error }); ok && len(many.Unwrap()) == 1 {
+			err = many.Unwrap()[0]
+		} else {
+			err = errors.Unwrap(err) // nil for several
+		}
+	}
+	return false
 }
 
 // interrupt ends the run in good order at the first signal; a second Ctrl-C kills. SIGTERM counts
@@ -49,8 +71,18 @@ func host() cli.Host {
 		Journal: func(dir string) (cli.Journal, error) { return linux.NewStore(dir) },
 		Random:  linux.Random,
 		Chroot:  linux.Chroot,
-		Log:     report.Log,
+		Log:     logTo(os.Stderr),
 		Version: built(),
+	}
+}
+
+// logTo sets what the libraries of this program log.
+func logTo(w io.Writer) func(level int, files string) error {
+	cri.LogTo(io.Discard)
+	return func(level int, files string) error {
+		screened, err := report.Log(w, level, files)
+		cri.LogTo(screened)
+		return err
 	}
 }
 

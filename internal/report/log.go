@@ -3,10 +3,14 @@ package report
 import (
 	"flag"
 	"fmt"
+	"io"
+	"log"
 	"strconv"
 	"strings"
 
 	"k8s.io/klog/v2"
+
+	"kubeadm/internal/untrusted"
 )
 
 // Libraries tell more than warnings from the first verbosity on, and never more than at the last: above
@@ -16,11 +20,27 @@ const (
 	lastLibraryLevel = 7
 )
 
-// Log tells the libraries that this program is made of how much to log: a level, and
-// "pattern=N,..." for single source files.
-func Log(level int, files string) error {
+// Log sets how much libraries log to w: a level, and "pattern=N,..." for single source files. Without either they log
+// nothing at all, not even errors: what matters to the user is in the errors of this program.
+// The writer that it returns is for libraries that use another log than klog or Go's own.
+func Log(w io.Writer, level int, files string) (io.Writer, error) {
+	if level == 0 && files == "" {
+		w = io.Discard
+	}
+	w = screened{w}
+	log.SetOutput(w)
+	return w, setKlog(w, level, files)
+}
+
+func setKlog(w io.Writer, level int, files string) error {
 	var set flag.FlagSet
 	klog.InitFlags(&set)
+	klog.SetOutput(w)
+	for name, value := range map[string]string{"logtostderr": "false", "stderrthreshold": "FATAL", "one_output": "true"} {
+		if err := set.Set(name, value); err != nil {
+			return err
+		}
+	}
 	if level < libraryLevel {
 		level = 0 // so far the level is about what we tell ourselves
 	}
@@ -31,6 +51,16 @@ func Log(level int, files string) error {
 		return fmt.Errorf("flag --vmodule: %w", err)
 	}
 	return nil
+}
+
+// screened hides secrets and control characters in what is written to it, a message each time.
+type screened struct{ to io.Writer }
+
+func (s screened) Write(text []byte) (int, error) {
+	if _, err := io.WriteString(s.to, untrusted.Screen(redact(string(text)))); err != nil {
+		return 0, err
+	}
+	return len(text), nil
 }
 
 // capped is "pattern=N,..." without levels above the last. What has another form is left for klog to refuse.

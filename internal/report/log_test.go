@@ -1,6 +1,11 @@
 package report
 
 import (
+	"bytes"
+	"errors"
+	"io"
+	"log"
+	"strings"
 	"testing"
 
 	"k8s.io/klog/v2"
@@ -8,12 +13,12 @@ import (
 
 func TestLibrariesNeverWriteOutRequests(t *testing.T) {
 	defer func() {
-		if err := Log(0, ""); err != nil {
+		if _, err := Log(io.Discard, 0, ""); err != nil {
 			t.Error(err)
 		}
 	}()
 	for level, want := range map[int]klog.Level{0: 0, 3: 0, 4: 4, 7: 7, 8: 7, 10: 7} {
-		if err := Log(level, ""); err != nil {
+		if _, err := Log(io.Discard, level, ""); err != nil {
 			t.Fatal(err)
 		}
 		if !klog.V(want).Enabled() || klog.V(want+1).Enabled() {
@@ -24,12 +29,12 @@ func TestLibrariesNeverWriteOutRequests(t *testing.T) {
 
 func TestSingleFilesNeverWriteOutRequestsEither(t *testing.T) {
 	defer func() {
-		if err := Log(0, ""); err != nil {
+		if _, err := Log(io.Discard, 0, ""); err != nil {
 			t.Error(err)
 		}
 	}()
 	for _, files := range []string{"log_test=9", "other=1,*=10", "log_t*=7"} {
-		if err := Log(0, files); err != nil {
+		if _, err := Log(io.Discard, 0, files); err != nil {
 			t.Fatal(err)
 		}
 		if !klog.V(7).Enabled() || klog.V(8).Enabled() {
@@ -37,8 +42,34 @@ func TestSingleFilesNeverWriteOutRequestsEither(t *testing.T) {
 		}
 	}
 	for _, files := range []string{"log_test", "log_test=x", "=3"} {
-		if Log(0, files) == nil {
+		if _, err := Log(io.Discard, 0, files); err == nil {
 			t.Errorf("--vmodule %s is taken", files)
+		}
+	}
+}
+
+func TestLibrariesLogNothingUnlessAsked(t *testing.T) {
+	defer func() {
+		if _, err := Log(io.Discard, 0, ""); err != nil {
+			t.Error(err)
+		}
+	}()
+	for level, want := range map[int]int{0: 0, 1: 4} {
+		var b bytes.Buffer
+		other, err := Log(&b, level, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		klog.Info("Warning: unable to cancel request of k3h9wd." + secret)
+		klog.Warning("\x1b[2J")
+		klog.ErrorS(errors.New("broken"), "failed")
+		log.Print("Unsolicited response received on idle HTTP channel")
+		klog.Flush()
+		if lines := strings.Count(b.String(), "\n"); lines != want || strings.Contains(b.String(), secret) || strings.Contains(b.String(), "\x1b") {
+			t.Errorf("-v %d: %d lines, want %d:\n%s", level, lines, want, b.String())
+		}
+		if _, err := io.WriteString(other, "of gRPC"); err != nil || strings.Contains(b.String(), "gRPC") != (level > 0) {
+			t.Errorf("-v %d: %v, %s", level, err, b.String())
 		}
 	}
 }

@@ -79,7 +79,7 @@ func TestImagesOfAnUnreachableRegistryHaveOneCause(t *testing.T) {
 	t.Parallel()
 	for message, want := range map[string]string{
 		`failed to pull and unpack image "r.invalid/a:1": failed to resolve reference "r.invalid/a:1": failed to do request: Head "https://r.invalid/v2/a/manifests/1": dial tcp: lookup r.invalid on 127.0.0.53:53: no such host`: "dial tcp: lookup r.invalid on 127.0.0.53:53: no such host",
-		`initializing source docker://r.invalid/a:1: pinging container registry r.invalid: Get "https://r.invalid/v2/": dial tcp: lookup r.invalid: read udp 10.0.0.1:41234->10.0.0.2:53: i/o timeout`:                         "dial tcp: lookup r.invalid: read udp 10.0.0.1->10.0.0.2:53: i/o timeout",
+		`initializing source docker://r.invalid/a:1: pinging container registry r.invalid: Get "https://r.invalid/v2/": dial tcp: lookup r.invalid: read udp 10.0.0.1:41234->10.0.0.2:53: i/o timeout`:                             "dial tcp: lookup r.invalid: read udp 10.0.0.1->10.0.0.2:53: i/o timeout",
 	} {
 		var failed *change.PullError
 		err := newPullError("r.invalid/a:1", status.Error(codes.Unknown, message))

@@ -129,6 +129,9 @@ func (t impatient) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
+// WrappedRoundTripper is how client-go finds the transport whose request it wants to cancel.
+func (t impatient) WrappedRoundTripper() http.RoundTripper { return t.next }
+
 func (c *client) livez(ctx context.Context) error {
 	status, report, err := c.health(ctx, "/livez")
 	if err != nil || status == http.StatusOK {

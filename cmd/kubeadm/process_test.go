@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// asProgram is the variable that makes the test binary run as the program itself.
+const asProgram = "KUBEADM_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// program is a process of this program.
+func program(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.CommandContext(t.Context(), self, args...)
+	c.Env = append(os.Environ(), asProgram+"=1")
+	c.WaitDelay = 10 * time.Second
+	return c
+}
+
+func TestClosedOutputEndsPrintingSilently(t *testing.T) {
+	for _, command := range []string{"config print init-defaults", "config images list --kubernetes-version v1.37.1", "version", "token generate", "completion bash"} {
+		read, write, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		read.Close()
+		var said bytes.Buffer
+		c := program(t, strings.Fields(command)...)
+		c.Stdout, c.Stderr = write, &said
+		err = c.Run()
+		write.Close()
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != 141 || said.Len() != 0 {
+			t.Errorf("%s: %v; it says %q", command, err, said.String())
+		}
+	}
+}
+
+func TestFailureIsToldThoughOutputIsClosed(t *testing.T) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read.Close()
+	defer write.Close()
+	var said bytes.Buffer
+	c := program(t, "config", "validate", "--config", "/nonexistent/file.yaml")
+	c.Stdout, c.Stderr = write, &said
+	err = c.Run()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.HasPrefix(said.String(), "error: ") {
+		t.Errorf("%v; it says %q", err, said.String())
+	}
+}
+
+func TestOnlyStandardOutputCountsAsClosedOutput(t *testing.T) {
+	closed := &fs.PathError{Op: "write", Path: os.Stdout.Name(), Err: syscall.EPIPE}
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{closed, true},
+		{errors.Join(closed), true},
+		{errors.Join(closed, errors.New("the token was not deleted")), false},
+		{&fs.PathError{Op: "write", Path: "/etc/kubernetes/admin.conf", Err: syscall.EPIPE}, false},
+		{&fs.PathError{Op: "write", Path: os.Stdout.Name(), Err: syscall.ENOSPC}, false},
+		{syscall.EPIPE, false}, // such as of a connection
+	} {
+		if got := isClosedOutput(c.err); got != c.want {
+			t.Errorf("%v: %t", c.err, got)
+		}
+	}
+}
+
+func TestTokenInTheWrongPlaceIsNotRepeated(t *testing.T) {
+	const secret = "x4tq8zr2m6wn1p0v"
+	for _, command := range []string{"token generate k3h9wd.", "reset k3h9wd.", "join 192.0.2.1:6443--token k3h9wd.", "version --tokenk3h9wd."} {
+		said, err := program(t, strings.Fields(command+secret)...).CombinedOutput()
+		if err == nil || strings.Contains(string(said), secret) {
+			t.Errorf("%s: %v\n%s", command, err, said)
+		}
+	}
+}
