@@ -15,8 +15,14 @@ var (
 	keyForm = regexp.MustCompile(`[0-9a-fA-F]{48,}`)
 	// What stands before a checksum, which is public: the pin of a CA, the digest of an image.
 	checksumForm = regexp.MustCompile(`(?i)sha(?:256|384|512)[:%\s]$`)
-	// A URL up to the first character that cannot be part of one.
-	urlForm = regexp.MustCompile("[a-zA-Z][a-zA-Z0-9+.-]*://[^\\s\"'`<>]+")
+	// A URL in quotes, or one up to the first character that cannot be part of one.
+	urlForm = regexp.MustCompile("\"[a-zA-Z][a-zA-Z0-9+.-]*://(?:\\\\.|[^\"\\\\])*\"|[a-zA-Z][a-zA-Z0-9+.-]*://[^\\s\"'`<>]+")
+	// A user and a password without a scheme before them, as in "me:secret@proxy:3128".
+	userForm = regexp.MustCompile(`([^\s"'/@:=,;]+):[^\s"'/@]+@([A-Za-z0-9\[]+)`)
+	// What Go says of a proxy in the environment that is no URL: it repeats all of it, and then a part of it.
+	proxyForm = regexp.MustCompile(`invalid proxy address "(?:\\.|[^"\\])*"(?:: .*)?`)
+	// What Go takes for the port of a URL may be a password.
+	portForm = regexp.MustCompile(`invalid port "(?:\\.|[^"\\])*" after host`)
 )
 
 const (
@@ -27,9 +33,22 @@ const (
 // redact replaces what has the form of a secret: the second half of bootstrap tokens, certificate keys, and the
 // user and password in URLs. IDs of tokens, pins of CAs and digests of images are no secrets and stay.
 func redact(text string) string {
+	return redactKeys(redactTokens(redactUsers(text)))
+}
+
+// redactUsers hides users and passwords in URLs, well formed or not.
+func redactUsers(text string) string {
+	text = proxyForm.ReplaceAllString(text, "invalid proxy address [hidden]")
+	text = portForm.ReplaceAllString(text, "invalid port after host")
 	text = urlForm.ReplaceAllStringFunc(text, redactUser)
-	text = redactTokens(text)
-	return redactKeys(text)
+	return userForm.ReplaceAllStringFunc(text, func(found string) string {
+		user, _, _ := strings.Cut(found, ":")
+		at := strings.LastIndex(found, "@")
+		if user == "system" || strings.HasPrefix(strings.ToLower(found[at+1:]), "sha") { // a name of Kubernetes, a digest
+			return found
+		}
+		return "[hidden]" + found[at:]
+	})
 }
 
 func redactTokens(text string) string {

@@ -44,17 +44,22 @@ func TestSecretsAreHidden(t *testing.T) {
 
 func TestUsersOfURLsAreHidden(t *testing.T) {
 	for text, want := range map[string]string{
-		`parse "http://me:pw@proxy:3128": bad`:       `parse "http://[hidden]@proxy:3128": bad`,
-		"http://me:p@w@proxy:3128/":                  "http://[hidden]@proxy:3128/",
-		"http://me:p/w?x#y@proxy:3128":               "http://[hidden]@proxy:3128",
-		"http://ghp_token@host/x@y":                  "http://[hidden]@y",
-		"https://host:5000/v2/etcd@sha256:" + key:    "https://host:5000/v2/etcd@sha256:" + key,
-		"https://u:p@host:5000/etcd@sha256:" + key:   "https://[hidden]@host:5000/etcd@sha256:" + key,
-		"https://[2001:db8::1]:6443/a@b":             "https://[2001:db8::1]:6443/a@b",
-		"unix:///run/containerd/containerd.sock":     "unix:///run/containerd/containerd.sock",
-		"context kubernetes-admin@kubernetes":        "context kubernetes-admin@kubernetes",
-		"context system:node:cp1@kubernetes":         "context system:node:cp1@kubernetes",
-		"see https://kubernetes.io/docs or x@y.test": "see https://kubernetes.io/docs or x@y.test",
+		`parse "http://me:pw@proxy:3128": bad`: `parse "http://[hidden]@proxy:3128": bad`,
+		`invalid proxy address "me:p w@proxy:3128": parse "http://me:p w@proxy:3128": net/url: invalid userinfo`: `invalid proxy address [hidden]`,
+		`parse "http://me:p w\"x@proxy:3128": net/url: invalid userinfo`:                                         `parse "http://[hidden]@proxy:3128": net/url: invalid userinfo`,
+		`parse "http://me:p/w@proxy:3128": invalid port ":p" after host`:                                         `parse "http://[hidden]@proxy:3128": invalid port after host`,
+		`Invalid value: "me:pw@192.0.2.1:6443": must be`:                                                         `Invalid value: "[hidden]@192.0.2.1:6443": must be`,
+		"registry.k8s.io/etcd:3.7.0-0@sha256:" + key:                                                             "registry.k8s.io/etcd:3.7.0-0@sha256:" + key,
+		"http://me:p@w@proxy:3128/":                                                                              "http://[hidden]@proxy:3128/",
+		"http://me:p/w?x#y@proxy:3128":                                                                           "http://[hidden]@proxy:3128",
+		"http://ghp_token@host/x@y":                                                                              "http://[hidden]@y",
+		"https://host:5000/v2/etcd@sha256:" + key:                                                                "https://host:5000/v2/etcd@sha256:" + key,
+		"https://u:p@host:5000/etcd@sha256:" + key:                                                               "https://[hidden]@host:5000/etcd@sha256:" + key,
+		"https://[2001:db8::1]:6443/a@b":                                                                         "https://[2001:db8::1]:6443/a@b",
+		"unix:///run/containerd/containerd.sock":                                                                 "unix:///run/containerd/containerd.sock",
+		"context kubernetes-admin@kubernetes":                                                                    "context kubernetes-admin@kubernetes",
+		"context system:node:cp1@kubernetes":                                                                     "context system:node:cp1@kubernetes",
+		"see https://kubernetes.io/docs or x@y.test":                                                             "see https://kubernetes.io/docs or x@y.test",
 	} {
 		if got := redact(text); got != want {
 			t.Errorf("%s is shown as %s, want %s", text, got, want)

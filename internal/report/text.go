@@ -59,7 +59,7 @@ func (t *Text) show(e flow.Event) {
 		fmt.Fprintf(t.Err, "[%s] %s\n", tag(e), message(e.Text, "\t"))
 	case flow.Said:
 		// What a phase says may be a result, such as a token.
-		fmt.Fprintf(t.Out, "[%s] %s\n", tag(e), untrusted.Screen(urlForm.ReplaceAllStringFunc(e.Text, redactUser)))
+		fmt.Fprintf(t.Out, "[%s] %s\n", tag(e), untrusted.Screen(redactUsers(e.Text)))
 	case flow.Waiting:
 		t.waiting(e)
 	case flow.Waited:

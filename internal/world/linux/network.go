@@ -2,7 +2,7 @@ package linux
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"net"
 	"net/http"
 	"net/url"
@@ -28,7 +28,8 @@ func (m Machine) Proxy(_ context.Context, host string) (string, error) {
 	target := &url.URL{Scheme: "https", Host: host}
 	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: target})
 	if err != nil {
-		return "", fmt.Errorf("reading the proxy settings of the environment: %w", err)
+		// Go repeats the whole address, password and all.
+		return "", errors.New("HTTPS_PROXY is no URL such as http://proxy.example:3128, or has characters that must be escaped in a URL")
 	}
 	if proxy == nil {
 		return "", nil
