@@ -34,7 +34,7 @@ func (o *certsOptions) values() values {
 // it wants is not known then.
 func (p *program) known(c *cobra.Command, o *certsOptions, r change.Reader) (*node.Node, []string, error) {
 	ctx := c.Context()
-	file, err := readConfig(ctx, r, o.file)
+	file, err := p.readConfig(ctx, r, o.file)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -45,7 +45,7 @@ the kubeconfig itself, as "client-certificate-data" of its user, and the authori
 // use: that is a warning where the command needs it, or where there is no shared endpoint.
 func (p *program) offline(ctx context.Context, name string, flags config.InitFlags, needsAddress bool) (*node.Node, config.Run, error) {
 	real := p.World()
-	file, err := readConfig(ctx, real, name)
+	file, err := p.readConfig(ctx, real, name)
 	if err != nil {
 		return nil, config.Run{}, err
 	}

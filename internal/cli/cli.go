@@ -48,6 +48,7 @@ type program struct {
 	verbosity int
 	vmodule   string
 	rootfs    string
+	strict    bool // refuse unknown fields of a configuration file
 }
 
 // New is the command "kubeadm". Its errors are returned, not shown.
@@ -87,6 +88,18 @@ func (p *program) furnish(root *cobra.Command) {
 	adopt(root, "Look after a cluster:", p.certsCommand(), p.configCommand(), p.kubeconfigCommand(), p.tokenCommand())
 	adopt(root, "Get to know this program:", p.completionCommand(), help, p.versionCommand())
 	root.AddCommand(alphaCommand(), upgradeCommand())
+	p.bindStrict(root)
+}
+
+// bindStrict gives --strict to every command that reads a configuration file and would only warn of
+// unknown fields.
+func (p *program) bindStrict(c *cobra.Command) {
+	for _, child := range c.Commands() {
+		p.bindStrict(child)
+	}
+	if c.Flags().Lookup(string(flag.Config)) != nil && c.CommandPath() != "kubeadm config validate" {
+		values{flag.Strict: &p.strict}.bind(c.Flags())
+	}
 }
 
 // begin heeds the flags that every command has, and warns of those that none should have.

@@ -45,7 +45,7 @@ func (p *program) listImages(c *cobra.Command, o *initOptions, out *output) erro
 	if err != nil {
 		return err
 	}
-	file, err := readConfig(ctx, real, o.file)
+	file, err := p.readConfig(ctx, real, o.file)
 	if err == nil && file.Given() {
 		err = p.outranked(given(c))
 	}

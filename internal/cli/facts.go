@@ -30,7 +30,7 @@ const (
 // this machine. Flags beside a file may be refused.
 func (p *program) inputs(c *cobra.Command, r change.Reader, name string, refuse func(flags []string) error) (config.File, config.Facts, error) {
 	ctx := c.Context()
-	file, err := readConfig(ctx, r, name)
+	file, err := p.readConfig(ctx, r, name)
 	if err == nil && file.Given() {
 		err = refuse(given(c))
 	}
@@ -114,8 +114,10 @@ func reachable(ctx context.Context, r change.Reader, address string) error {
 }
 
 // readConfig reads the configuration file, if the user names one.
-func readConfig(ctx context.Context, r change.Reader, name string) (config.File, error) {
-	return readConfigOf(ctx, r, flag.Config, name)
+func (p *program) readConfig(ctx context.Context, r change.Reader, name string) (config.File, error) {
+	file, err := readConfigOf(ctx, r, flag.Config, name)
+	file.Strict = p.strict
+	return file, err
 }
 
 // readConfigOf reads the configuration file that a flag names, if it was given.

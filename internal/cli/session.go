@@ -25,6 +25,7 @@ type session struct {
 	dryRun  bool
 	makes   bool // makes files, so it is remembered, and its dry run keeps copies of them
 	text    *report.Text
+	ignored []string // warnings of fields that have no effect
 
 	real, world world.World
 	store       Journal        // nil where nobody is kept out
@@ -37,7 +38,7 @@ type session struct {
 
 // session begins a run of the selected phases. The phases that a file leaves out count for a whole workflow only.
 func (p *program) session(real world.World, command string, sel flow.Selection, how config.Run) *session {
-	s := &session{command: command, sel: sel, dryRun: how.DryRun, text: p.text(how.DryRun), real: real, world: real}
+	s := &session{command: command, sel: sel, dryRun: how.DryRun, text: p.text(how.DryRun), ignored: how.Ignored, real: real, world: real}
 	if sel.Only == "" {
 		s.sel.Skip = how.SkipPhases
 	} else {
@@ -91,7 +92,20 @@ func (p *program) within(ctx context.Context, s *session, n *node.Node, run func
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	return run(p.env(s, n.Local))
+	if err := run(p.env(s, n.Local)); err != nil {
+		return err
+	}
+	s.repeatIgnored()
+	return nil
+}
+
+// repeatIgnored warns again of fields without effect at the end of a whole init or join, whose many
+// lines have hidden the first warning.
+func (s *session) repeatIgnored() {
+	if s.makes && s.whole() {
+		warn(s.text, s.ignored)
+		s.text.Close()
+	}
 }
 
 // env is what the phases of a run may use, but for what its command adds.

@@ -107,7 +107,7 @@ func (p *program) tokensToCreate(c *cobra.Command, o *tokenCreateOptions, r chan
 	if err := o.refuseIdle(); err != nil {
 		return node.Local{}, err
 	}
-	file, err := readConfig(c.Context(), r, o.file)
+	file, err := p.readConfig(c.Context(), r, o.file)
 	if err != nil {
 		return node.Local{}, err
 	}

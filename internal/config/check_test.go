@@ -158,7 +158,6 @@ func TestResetRules(t *testing.T) {
 		"certificatesDir: pki":                                               "certificatesDir: Invalid value",
 		"criSocket: npipe:////x":                                             "criSocket: Invalid value",
 		"ignorePreflightErrors: [all, x]":                                    "ignorePreflightErrors: Invalid value",
-		"nodeRegistration: {}":                                               "unknown field nodeRegistration",
 	} {
 		_, _, err := Reset(fileOf(resetHead+text+"\n"), NewResetFlags(), aMachine(t))
 		switch {

@@ -11,9 +11,8 @@ import (
 	"kubeadm/internal/config/v1beta4"
 )
 
-// decode stores the document as v1beta4 has it, whichever version it is of. The others are structs
-// among which a field may belong that this one does not have.
-func (t *target) decode(d strict.Document, others ...any) strict.Misfits {
+// decode stores the document as v1beta4 has it, whichever version it is of.
+func (t *target) decode(d strict.Document) strict.Misfits {
 	if d.Group() == v1beta4.Group && d.Version() == v1beta3.Version {
 		return t.decodeOld(d)
 	}
@@ -24,7 +23,7 @@ func (t *target) decode(d strict.Document, others ...any) strict.Misfits {
 		}
 		d, t.lost = lowered, lost
 	}
-	return d.Decode(t.into, others...)
+	return d.Decode(t.into, hintsFor(t.kind))
 }
 
 func (t *target) decodeOld(d strict.Document) strict.Misfits {
@@ -45,7 +44,11 @@ func (t *target) decodeOld(d strict.Document) strict.Misfits {
 // convert reads a document as it was written and stores what becomes of it.
 func convert[Old, New any](d strict.Document, into *New, to func(*Old) New) strict.Misfits {
 	old := new(Old)
-	misfits := d.Decode(old)
+	hints := hintsFor(d.Kind)
+	hints.Newer, hints.NewerVersion = into, v1beta4.APIVersion
+	const shape = "v1beta4 has a list here, v1beta3 a mapping of names to values"
+	hints.Shapes = map[string]string{extraArgs: shape, kubeletExtraArgs: shape}
+	misfits := d.Decode(old, hints)
 	if len(misfits.Wrong) == 0 {
 		*into = to(old)
 	}

@@ -42,6 +42,15 @@ type Run struct {
 	DryRun     bool
 	SkipPhases []string // addresses of phases
 	Warnings   []string // a sentence each
+	// Ignored are those of the warnings that tell of fields which are unknown or given twice. They are
+	// worth repeating at the end of a long run.
+	Ignored []string
 }
 
 func (r *Run) warn(texts ...string) { r.Warnings = append(r.Warnings, texts...) }
+
+// ignore warns of a field that has no effect.
+func (r *Run) ignore(text string) {
+	r.warn(text)
+	r.Ignored = append(r.Ignored, text)
+}

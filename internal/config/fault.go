@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -25,13 +26,19 @@ func (f *faults) fields(kind string, errs field.ErrorList) {
 	}
 }
 
+// maxFaults is how many faults an error names. The others are counted.
+const maxFaults = 30
+
 // err is nil if nothing is wrong.
 func (f *faults) err(source string) error {
-	switch len(f.list) {
-	case 0:
+	list := f.list
+	switch {
+	case len(list) == 0:
 		return nil
-	case 1:
-		return fmt.Errorf("%s: %s", source, f.list[0])
+	case len(list) == 1:
+		return fmt.Errorf("%s: %s", source, list[0])
+	case len(list) > maxFaults:
+		list = append(slices.Clone(list[:maxFaults]), fmt.Sprintf("and %d more", len(list)-maxFaults))
 	}
-	return errors.New(source + ":\n\t" + strings.Join(f.list, "\n\t"))
+	return errors.New(source + ":\n\t" + strings.Join(list, "\n\t"))
 }

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +16,7 @@ type File struct {
 
 	Experimental bool // also read versions of the API that are not settled yet
 	Deprecated   bool // do not warn of versions of the API that are on their way out
+	Strict       bool // refuse unknown fields and fields given twice instead of warning
 
 	whole bool // all documents are read, by one reader or another
 }
@@ -44,12 +44,13 @@ type target struct {
 	lost         []string         // a sentence each
 }
 
-// read stores the documents of the kinds that a command reads, and returns
-// warnings about those that it does not. Whatever does not fit is an error.
-func (f File) read(targets ...*target) (warnings []string, err error) {
+// read stores the documents of the kinds that a command reads. It warns of documents that the command
+// does not use, and of fields that are unknown or given twice unless the file is read strictly. Values
+// that do not fit are errors.
+func (f File) read(run *Run, targets ...*target) error {
 	documents, err := strict.Split(f.Data)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.source(), err)
+		return fmt.Errorf("%s: %w", f.source(), err)
 	}
 	var wrong faults
 	wrong.list = repeatedKinds(documents)
@@ -60,27 +61,32 @@ func (f File) read(targets ...*target) (warnings []string, err error) {
 		}
 		t := choose(d, targets)
 		if t == nil {
-			warnings = append(warnings, f.unused(d)...)
+			if !f.whole {
+				run.warn(notUsed(d))
+			}
 			continue
 		}
 		t.found = true
-		misfits := t.decode(d, others(t, targets)...)
-		for _, text := range slices.Concat(misfits.Unknown, misfits.Wrong) {
+		misfits := t.decode(d)
+		for _, i := range misfits.Ignored {
+			if f.Strict {
+				wrong.add("%s: %s", d, i.Fault())
+			} else {
+				run.ignore(d.String() + ": " + i.Warning())
+			}
+		}
+		for _, text := range misfits.Wrong {
 			wrong.add("%s: %s", d, text)
 		}
-		warnings = append(warnings, f.outdated(d, t)...)
+		for _, text := range misfits.Doubtful {
+			run.warn(d.String() + ": " + text)
+		}
+		run.warn(f.outdated(d, t)...)
 	}
 	if len(wrong.list) == 0 {
 		wrong.list = missing(documents, targets)
 	}
-	return warnings, wrong.err(f.source())
-}
-
-func (f File) unused(d strict.Document) []string {
-	if f.whole {
-		return nil
-	}
-	return []string{notUsed(d)}
+	return wrong.err(f.source())
 }
 
 // outdated warns of what comes with the version of a document.
@@ -92,16 +98,6 @@ func (f File) outdated(d strict.Document, t *target) (warnings []string) {
 		warnings = append(warnings, d.String()+": "+text)
 	}
 	return warnings
-}
-
-// others are the structs among which a field may belong that t does not have.
-func others(t *target, targets []*target) (all []any) {
-	for _, o := range targets {
-		if o != t {
-			all = append(all, o.into)
-		}
-	}
-	return all
 }
 
 func choose(d strict.Document, targets []*target) *target {

@@ -143,7 +143,8 @@ func (f ResetFlags) document() v1beta4.ResetConfiguration {
 // allowedWithFile lists the flags that may be given beside --config.
 func allowedWithFile() []string {
 	return []string{"allow-missing-template-keys", "config", "dry-run", "ignore-preflight-errors", "kubeconfig", "kubeconfig-dir",
-		"node-name", "output", "print-join-command", "print-manifest", "replace-member", "rootfs", "show-managed-fields", "upload-certs", "v", "vmodule", "yes"}
+		"node-name", "output", "print-join-command", "print-manifest", "replace-member", "rootfs", "show-managed-fields", "strict",
+		"upload-certs", "v", "vmodule", "yes"}
 }
 
 // AllowedWithFile tells whether a flag, named without dashes, may be given beside --config.

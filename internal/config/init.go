@@ -93,8 +93,7 @@ func (in *initial) read(file File, flags InitFlags, run *Run) (err error) {
 	kubelet := &target{kind: kindKubelet, into: in.kubelet.Config}
 	proxy := &target{kind: kindProxy, into: in.proxy.Config}
 	cluster := &target{kind: v1beta4.KindCluster, into: &in.cluster, needed: true}
-	warnings, err := file.read(&target{kind: v1beta4.KindInit, into: &in.init, needed: true}, cluster, kubelet, proxy)
-	run.warn(warnings...)
+	err = file.read(run, &target{kind: v1beta4.KindInit, into: &in.init, needed: true}, cluster, kubelet, proxy)
 	limit(&in.init, cluster.controlPlane)
 	in.kubelet.Generated, in.proxy.Generated = !kubelet.found, !proxy.found
 	return err

@@ -38,7 +38,7 @@ func readJoin(file File, flags JoinFlags, facts Facts) (*v1beta4.JoinConfigurati
 	c := &v1beta4.JoinConfiguration{}
 	var err error
 	if file.Given() {
-		run.Warnings, err = file.read(&target{kind: v1beta4.KindJoin, into: c, needed: true})
+		err = file.read(&run, &target{kind: v1beta4.KindJoin, into: c, needed: true})
 		if flags.Endpoint != "" {
 			run.warn("the argument " + flags.Endpoint + " does not count beside --config: the file says where the cluster is")
 		}

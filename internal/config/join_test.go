@@ -198,11 +198,11 @@ func TestJoinedIsLenient(t *testing.T) {
 		t.Error("a kube-proxy came out of nothing")
 	}
 	want := []string{
-		"ConfigMap kube-system/kubeadm-config: unknown field ofTheFuture: there are apiServer, caCertificateValidityPeriod, certificateValidityPeriod, " +
+		"ConfigMap kube-system/kubeadm-config: unknown field ofTheFuture is ignored: there are apiServer, caCertificateValidityPeriod, certificateValidityPeriod, " +
 			"certificatesDir, clusterName, controlPlaneEndpoint, controllerManager, dns, encryptionAlgorithm, etcd, featureGates, imageRepository, " +
 			"kubernetesVersion, networking, proxy, scheduler",
-		`ConfigMap kube-system/kubelet-config: line 51: field "maxPods" is given twice`,
-		"ConfigMap kube-system/kubelet-config: unknown field ofTheFuture",
+		`ConfigMap kube-system/kubelet-config: line 51: field "maxPods" is given twice; the last value counts`,
+		"ConfigMap kube-system/kubelet-config: unknown field ofTheFuture is ignored",
 	}
 	if diff := cmp.Diff(want, warnings); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -115,8 +115,8 @@ func load(kept keptAs, into any, warnings *[]string) error {
 			return fmt.Errorf("%s: %w", source, err)
 		}
 		misfits := (&target{kind: kept.kind, into: into}).decode(d)
-		for _, text := range misfits.Unknown {
-			*warnings = append(*warnings, source+": "+text)
+		for _, i := range misfits.Ignored {
+			*warnings = append(*warnings, source+": "+i.Warning())
 		}
 		wrong.list = append(wrong.list, misfits.Wrong...)
 	}

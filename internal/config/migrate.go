@@ -13,9 +13,10 @@ import (
 
 // Migrate reads all that is in a file, in whichever versions of the API, fills it in as the commands would
 // that go by it, and checks it. The results are pointers to documents of v1beta4 in the order in which they are
-// written; component configurations are checked but not among them. Documents that nothing reads are faults.
+// written; component configurations are checked but not among them. Documents that nothing reads are faults, and
+// so are fields that are unknown or given twice.
 func Migrate(file File, facts Facts) (documents []any, run Run, err error) {
-	file.whole = true
+	file.whole, file.Strict = true, true
 	kinds, err := file.kinds()
 	if err != nil {
 		return nil, run, err
@@ -30,7 +31,7 @@ func Migrate(file File, facts Facts) (documents []any, run Run, err error) {
 		run.warn(how.Warnings...)
 	}
 	if !readers()[0].concerns(kinds) { // else init's has read them
-		errs = append(errs, file.checkComponents())
+		errs = append(errs, file.checkComponents(&run))
 	}
 	return documents, run, errors.Join(errs...)
 }
@@ -60,9 +61,9 @@ func readers() []reader {
 }
 
 // checkComponents asks whether the configurations of components can be read.
-func (f File) checkComponents() error {
-	_, err := f.read(&target{kind: kindKubelet, into: &kubeletconfig.KubeletConfiguration{}}, &target{kind: kindProxy, into: &proxyconfig.KubeProxyConfiguration{}})
-	return err
+func (f File) checkComponents(run *Run) error {
+	kubelet := &target{kind: kindKubelet, into: &kubeletconfig.KubeletConfiguration{}}
+	return f.read(run, kubelet, &target{kind: kindProxy, into: &proxyconfig.KubeProxyConfiguration{}})
 }
 
 // kinds lists what is in the file, and refuses what nothing reads.

@@ -27,9 +27,7 @@ func readReset(file File, flags ResetFlags) (*v1beta4.ResetConfiguration, Run, e
 	if file.Given() {
 		c = v1beta4.ResetConfiguration{}
 		file.Experimental = true // The kind is the same in all versions.
-		var err error
-		run.Warnings, err = file.read(&target{kind: v1beta4.KindReset, into: &c, needed: true})
-		if err != nil {
+		if err := file.read(&run, &target{kind: v1beta4.KindReset, into: &c, needed: true}); err != nil {
 			return nil, run, err
 		}
 	}

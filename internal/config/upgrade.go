@@ -13,9 +13,7 @@ import (
 func readUpgrade(file File) (*v1beta4.UpgradeConfiguration, Run, error) {
 	var run Run
 	c := &v1beta4.UpgradeConfiguration{}
-	var err error
-	run.Warnings, err = file.read(&target{kind: v1beta4.KindUpgrade, into: c, needed: true})
-	if err != nil {
+	if err := file.read(&run, &target{kind: v1beta4.KindUpgrade, into: c, needed: true}); err != nil {
 		return nil, run, err
 	}
 	c.Default()

@@ -136,7 +136,7 @@ func (p peer) facts(t *testing.T) Facts {
 		t.Fatal(err)
 	}
 	in := &initial{}
-	if _, err := fileOf(said).read(&target{kind: v1beta4.KindInit, into: &in.init}, &target{kind: v1beta4.KindCluster, into: &in.cluster}); err != nil {
+	if err := fileOf(said).read(&Run{}, &target{kind: v1beta4.KindInit, into: &in.init}, &target{kind: v1beta4.KindCluster, into: &in.cluster}); err != nil {
 		t.Fatal(err)
 	}
 	f := aMachine(t)

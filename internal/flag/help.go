@@ -54,6 +54,7 @@ var helps = []struct {
 	{SkipCertificateKeyPrint, "Withhold the certificate key in what is printed"},
 	{SkipPhases, "Phases to leave out, such as addon/kube-proxy"},
 	{SkipTokenPrint, "Withhold the token in what is printed"},
+	{Strict, "Refuse a configuration file with unknown or duplicate fields instead of warning"},
 	{TLSBootstrapToken, "Token with which the kubelet asks for its certificate"},
 	{Token, "Bootstrap token, \"abcdef.0123456789abcdef\""},
 	{TokenTTL, "How long the token lives; 0 for ever"},

@@ -51,6 +51,7 @@ const (
 	SkipCertificateKeyPrint  Name = "skip-certificate-key-print"
 	SkipPhases               Name = "skip-phases"
 	SkipTokenPrint           Name = "skip-token-print"
+	Strict                   Name = "strict"
 	TLSBootstrapToken        Name = "tls-bootstrap-token"
 	Token                    Name = "token"
 	TokenTTL                 Name = "token-ttl"

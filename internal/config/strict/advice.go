@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -40,38 +41,56 @@ func wanted(t reflect.Type) string {
 	return "a whole number"
 }
 
-// ofWhat tells the fields that entries of a list have.
+// ofWhat says what the entries of a list are.
 func ofWhat(t reflect.Type) string {
-	if t.Kind() != reflect.Struct || readsItself(t) {
-		return ""
+	switch {
+	case t.Kind() == reflect.String:
+		return " of text"
+	case t.Kind() == reflect.Struct && !readsItself(t):
+		names := slices.Sorted(maps.Keys(fieldsOf(t)))
+		if len(names) > 12 { // more than a reader would look through
+			return " of mappings"
+		}
+		return " of mappings with " + strings.Join(names, ", ")
 	}
-	names := slices.Sorted(maps.Keys(fieldsOf(t)))
-	if len(names) > 12 { // more than a reader would look through
-		return " of mappings"
-	}
-	return " of mappings with " + strings.Join(names, ", ")
+	return ""
 }
 
-// advice names the field that was probably meant, or the few that there are.
-func (w *walker) advice(name string, known map[string]reflect.Type) string {
+// advice says what was probably meant by an unknown field of the struct at the path, or which fields
+// there are.
+func (w *walker) advice(path, name string, t reflect.Type) string {
+	if moved, ok := w.hints.Moved[listIndex.ReplaceAllString(below(path, name), "[]")]; ok {
+		return ": " + moved
+	}
+	known := fieldsOf(t)
 	names := slices.Sorted(maps.Keys(known))
-	if elsewhere := find(name, w.root, 4); elsewhere != "" {
+	if elsewhere := find(name, w.root, 5); elsewhere != "" {
 		return fmt.Sprintf(": did you mean %s?", elsewhere)
 	}
-	for _, o := range w.others {
-		if there := find(name, o, 4); there != "" {
-			return fmt.Sprintf(": did you mean %s of %s?", there, o.Name())
+	if w.hints.Newer != nil {
+		if there := find(name, reflect.TypeOf(w.hints.Newer).Elem(), 5); there != "" {
+			return fmt.Sprintf(": %s has it, as %s", w.hints.NewerVersion, there)
 		}
 	}
 	if near := Nearest(name, names); near != "" {
 		return fmt.Sprintf(": did you mean %s?", near)
 	}
-	names = slices.DeleteFunc(names, func(n string) bool { return n == "apiVersion" || n == "kind" }) // which nobody misspells
-	if few := 20; len(names) <= few {
-		return ": there are " + strings.Join(names, ", ")
+	for _, o := range w.hints.Others {
+		other := reflect.TypeOf(o).Elem()
+		if there := find(name, other, 5); other != w.root && there != "" {
+			return fmt.Sprintf(": did you mean %s of %s?", there, other.Name())
+		}
 	}
-	return ""
+	names = slices.DeleteFunc(names, func(n string) bool { return n == "apiVersion" || n == "kind" }) // seldom misspelled
+	const few = 20
+	if len(names) > few || w.listed[t] {
+		return ""
+	}
+	w.listed[t] = true
+	return ": there are " + strings.Join(names, ", ")
 }
+
+var listIndex = regexp.MustCompile(`\[[0-9]+\]`)
 
 // find looks in nested structs for a field of exactly that name and returns its path.
 func find(name string, t reflect.Type, depth int) string {
@@ -86,7 +105,11 @@ func find(name string, t reflect.Type, depth int) string {
 		return name
 	}
 	for _, outer := range slices.Sorted(maps.Keys(fields)) {
-		if inner := find(name, fields[outer], depth-1); inner != "" {
+		field := fields[outer]
+		if field.Kind() == reflect.Slice {
+			outer, field = outer+"[]", field.Elem()
+		}
+		if inner := find(name, field, depth-1); inner != "" {
 			return below(outer, inner)
 		}
 	}

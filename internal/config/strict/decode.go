@@ -6,34 +6,65 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"kubeadm/internal/untrusted"
 )
 
-// Misfits are what in a document has no place in the Go type, a sentence each.
+// Misfits are what in a document has no place in the Go type.
 type Misfits struct {
-	Unknown []string // fields that do not exist or are given twice: a lenient reader can do without
-	Wrong   []string // values of the wrong type: nobody can go on
+	Ignored  []Ignored // what a lenient reader leaves out
+	Doubtful []string  // values that YAML reads otherwise than they look, a sentence each
+	Wrong    []string  // values of the wrong type, a sentence each: no reader can use them
+}
+
+// Ignored is a field that does not exist, or the earlier value of a field that is given twice.
+type Ignored struct{ fault, effect, advice string }
+
+// Fault says what is wrong.
+func (i Ignored) Fault() string { return i.fault + i.advice }
+
+// Warning says what is wrong, and what becomes of it.
+func (i Ignored) Warning() string { return i.fault + i.effect + i.advice }
+
+// maxMisfits is how many misfits of a sort are named. The others are counted.
+const maxMisfits = 20
+
+// Hints help to say what was meant by a field that does not fit.
+type Hints struct {
+	// Others point to structs of further kinds, to one of which an unknown field may belong.
+	Others []any
+	// Moved says of fields that other versions of the kind had what became of them. The keys are
+	// paths; entries of a list are "[]".
+	Moved map[string]string
+	// Shapes says of lists or mappings, by the names of their fields, what another version had there.
+	Shapes map[string]string
+	// Newer points to the struct of a newer version that may have an unknown field, NewerVersion
+	// is its name.
+	Newer        any
+	NewerVersion string
 }
 
 // Decode stores the document in the struct that into points to, unless a value has
-// a wrong type. Field names are case-sensitive. A field that is unknown here but not in the
-// structs that others point to is said to belong there.
-func (d Document) Decode(into any, others ...any) Misfits {
-	w := walker{root: reflect.TypeOf(into).Elem()}
-	for _, o := range others {
-		w.others = append(w.others, reflect.TypeOf(o).Elem())
+// a wrong type. Field names are case-sensitive. Of a field that is given twice the last value
+// counts.
+func (d Document) Decode(into any, hints Hints) Misfits {
+	w := walker{Document: d, hints: hints, root: reflect.TypeOf(into).Elem(), listed: map[reflect.Type]bool{}}
+	for _, r := range d.repeated {
+		w.ignore(fmt.Sprintf("line %d: field %q is given twice", r.line, untrusted.Line(r.name)), "; the last value counts", nil)
 	}
 	w.walk("", d.tree, w.root)
-	w.Unknown = append(slices.Clone(d.twice), w.Unknown...)
+	w.countRest()
 	if len(w.Wrong) > 0 {
 		return w.Misfits
 	}
 	if err := utiljson.Unmarshal(d.json, into); err != nil {
-		w.Wrong = append(w.Wrong, err.Error())
+		w.Wrong = append(w.Wrong, "a value does not fit: compare the document with the reference of its kind")
 	}
 	return w.Misfits
 }
@@ -44,13 +75,41 @@ const anyObjects = "metadata"
 
 // walker compares a document with a type.
 type walker struct {
+	Document
 	Misfits
-	root   reflect.Type
-	others []reflect.Type
+	hints   Hints
+	root    reflect.Type
+	listed  map[reflect.Type]bool // structs whose fields were listed
+	ignored int                   // how many there are, named or not
+	wrongs  int
+}
+
+// ignore adds a misfit. Advice is only computed for those that are named.
+func (w *walker) ignore(fault, effect string, advice func() string) {
+	if w.ignored++; w.ignored > maxMisfits {
+		return
+	}
+	i := Ignored{fault: fault, effect: effect}
+	if advice != nil {
+		i.advice = advice()
+	}
+	w.Ignored = append(w.Ignored, i)
 }
 
 func (w *walker) wrong(path, format string, args ...any) {
-	w.Wrong = append(w.Wrong, path+": "+fmt.Sprintf(format, args...))
+	if w.wrongs++; w.wrongs <= maxMisfits {
+		w.Wrong = append(w.Wrong, untrusted.Line(path)+": "+fmt.Sprintf(format, args...))
+	}
+}
+
+// countRest says how many misfits are not named.
+func (w *walker) countRest() {
+	if rest := w.ignored - maxMisfits; rest > 0 {
+		w.Ignored = append(w.Ignored, Ignored{fault: fmt.Sprintf("%d more fields are unknown or given twice", rest)})
+	}
+	if rest := w.wrongs - maxMisfits; rest > 0 {
+		w.Wrong = append(w.Wrong, fmt.Sprintf("%d more values are of the wrong type", rest))
+	}
 }
 
 func (w *walker) walk(path string, value any, t reflect.Type) {
@@ -87,14 +146,14 @@ func (w *walker) fields(path string, value any, t reflect.Type) {
 		if below(path, name) == anyObjects {
 			continue
 		}
-		w.Unknown = append(w.Unknown, fmt.Sprintf("unknown field %s%s", below(path, name), w.advice(name, known)))
+		w.ignore("unknown field "+untrusted.Line(below(path, name)), " is ignored", func() string { return w.advice(path, name, t) })
 	}
 }
 
 func (w *walker) list(path string, value any, t reflect.Type) {
 	items, ok := value.([]any)
 	if !ok {
-		w.wrong(path, "must be a list%s, not %s", ofWhat(t.Elem()), describe(value))
+		w.wrong(path, "must be a list%s, not %s%s", ofWhat(t.Elem()), describe(value), w.shape(path))
 		return
 	}
 	for i, item := range items {
@@ -105,7 +164,7 @@ func (w *walker) list(path string, value any, t reflect.Type) {
 func (w *walker) mapping(path string, value any, t reflect.Type) {
 	object, ok := value.(map[string]any)
 	if !ok {
-		w.wrong(path, "must be a mapping, not %s", describe(value))
+		w.wrong(path, "must be a mapping, not %s%s", describe(value), w.shape(path))
 		return
 	}
 	for _, key := range slices.Sorted(maps.Keys(object)) {
@@ -113,19 +172,49 @@ func (w *walker) mapping(path string, value any, t reflect.Type) {
 	}
 }
 
+// shape says what another version had in place of a list or mapping.
+func (w *walker) shape(path string) string {
+	if text, ok := w.hints.Shapes[path[strings.LastIndex(path, ".")+1:]]; ok {
+		return ": " + text
+	}
+	return ""
+}
+
 func (w *walker) scalar(path string, value any, t reflect.Type) {
+	w.doubt(path, value)
 	text, err := json.Marshal(value)
 	if err == nil && json.Unmarshal(text, reflect.New(t).Interface()) == nil {
 		return
 	}
-	_, number := value.(json.Number)
+	_, isNumber := value.(json.Number)
+	_, isBool := value.(bool)
+	quoted, isText := value.(string)
 	switch {
-	case number && t.Kind() == reflect.String:
+	case isNumber && t.Kind() == reflect.String:
 		w.wrong(path, "must be text, not a number: put it in quotes")
-	case number && t.Kind() != reflect.Bool:
+	case isBool && t.Kind() == reflect.String:
+		w.wrong(path, "must be text, not true or false: put it in quotes, for YAML reads yes, no, on and off as true or false")
+	case isNumber && t.Kind() != reflect.Bool:
 		w.wrong(path, "must be %s", wanted(t))
+	case isText && json.Unmarshal([]byte(quoted), reflect.New(t).Interface()) == nil:
+		w.wrong(path, "must be %s, not text: leave out the quotes", wanted(t))
 	default:
 		w.wrong(path, "must be %s, not %s", wanted(t), describe(value))
+	}
+}
+
+// doubt reports a number that looks like another one.
+func (w *walker) doubt(path string, value any) {
+	number, ok := value.(json.Number)
+	if !ok || len(w.octals) == 0 {
+		return
+	}
+	for _, text := range w.octals[path[strings.LastIndex(path, ".")+1:]] {
+		if n, err := strconv.ParseInt(text, 8, 64); err == nil && strconv.FormatInt(n, 10) == number.String() && n > 7 {
+			w.Doubtful = append(w.Doubtful, fmt.Sprintf("%s: %s is read as the octal number %d: write %s or %d",
+				path, text, n, strings.TrimLeft(text, "0"), n))
+			return
+		}
 	}
 }
 
@@ -138,15 +227,19 @@ func (w *walker) own(path string, value any, t reflect.Type) {
 	if err == nil {
 		return
 	}
+	found := describe(value)
+	if text, ok := value.(string); ok {
+		found = untrusted.Quote(text)
+	}
 	switch t {
 	case reflect.TypeFor[metav1.Duration]():
-		w.wrong(path, "must be a duration such as 1h30m0s")
+		w.wrong(path, "must be a duration such as 1h30m0s, not %s: its units are h, m, s and ms", found)
 	case reflect.TypeFor[metav1.Time]():
-		w.wrong(path, "must be a time such as 2030-01-02T15:04:05Z")
+		w.wrong(path, "must be a time such as 2030-01-02T15:04:05Z, not %s", found)
 	case reflect.TypeFor[resource.Quantity]():
-		w.wrong(path, "must be a quantity such as 100Mi")
+		w.wrong(path, "must be a quantity such as 100Mi, not %s", found)
 	default:
-		w.wrong(path, "does not fit: %v", err)
+		w.wrong(path, "has a form that is not read")
 	}
 }
 

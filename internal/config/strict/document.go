@@ -8,9 +8,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
+	"regexp"
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"kubeadm/internal/untrusted"
 )
 
 // Document is one document of a file.
@@ -19,9 +23,10 @@ type Document struct {
 	APIVersion string // has the form "group/version"
 	Kind       string
 
-	json  []byte
-	tree  map[string]any
-	twice []string // fields given more than once
+	json     []byte
+	tree     map[string]any
+	repeated []repeatedField
+	octals   map[string][]string // numbers in the text with a leading zero, by the names of their fields
 }
 
 // String names the document for messages.
@@ -39,12 +44,16 @@ func (d Document) Version() string {
 	return version
 }
 
-// Split reads the documents of a file, which are parted by lines of "---". Empty
-// ones are passed over. The error names the document and, for a fault of form,
-// the line of the file.
+// Split reads the documents of a file, which are separated by lines of "---". Empty
+// ones are skipped. The error names the document and, for a fault of form,
+// the line of the file. No part of the file is lost: it is in a document or there is an error.
 func Split(data []byte) ([]Document, error) {
+	text, err := decodeText(data)
+	if err != nil {
+		return nil, err
+	}
 	var documents []Document
-	for _, c := range chunks(data) {
+	for _, c := range chunks(text) {
 		d, err := parse(c)
 		if err != nil {
 			return nil, fmt.Errorf("document %d: %w", len(documents)+1, err)
@@ -66,11 +75,10 @@ type chunk struct {
 
 func chunks(data []byte) []chunk {
 	all := []chunk{{line: 1}}
-	number := 0
-	for line := range bytes.Lines(data) {
-		number++
-		rest, parted := separator(line)
-		if parted {
+	for number, line := range lines(data) {
+		line = bytes.TrimPrefix(line, markUTF8) // where files were concatenated
+		rest, separated := separator(line)
+		if separated {
 			all = append(all, chunk{line: number})
 		}
 		last := &all[len(all)-1]
@@ -79,24 +87,53 @@ func chunks(data []byte) []chunk {
 	return all
 }
 
-// separator tells whether the line ends one document, and what of the line
+// lines yields the numbered lines of a text with their ends. A line ends at each of YAML's line
+// breaks, for a parser sees a separator behind any of them.
+func lines(data []byte) iter.Seq2[int, []byte] {
+	return func(yield func(int, []byte) bool) {
+		for number := 1; len(data) > 0; number++ {
+			end := lineEnd(data)
+			if !yield(number, data[:end]) {
+				return
+			}
+			data = data[end:]
+		}
+	}
+}
+
+// lineEnd is where the first line of a text ends.
+func lineEnd(data []byte) int {
+	for _, found := range lineBreak.FindAllIndex(data, 1) {
+		return found[1]
+	}
+	return len(data)
+}
+
+var lineBreak = regexp.MustCompile("\r\n|[\n\r\u0085\u2028\u2029]")
+
+// separator reports whether the line ends one document, and what of the line
 // belongs to the next. A parser would stop at "..." and drop what follows.
-func separator(line []byte) (rest []byte, parted bool) {
+func separator(line []byte) (rest []byte, separates bool) {
 	for _, mark := range []string{"---", "..."} {
 		after, found := bytes.CutPrefix(line, []byte(mark))
-		if found && (len(after) == 0 || bytes.ContainsRune([]byte(" \t\r\n"), rune(after[0]))) {
+		if found && (len(after) == 0 || separatorEnd.Match(after)) {
 			return after, true
 		}
 	}
 	return line, false
 }
 
+var separatorEnd = regexp.MustCompile("^[ \t\r\n\u0085\u2028\u2029]")
+
 // parse returns nil for an empty document.
 func parse(c chunk) (*Document, error) {
+	if err := checkAliases(c.text); err != nil {
+		return nil, errors.New(readable(err, c.line))
+	}
 	d := &Document{}
 	var err error
 	if d.json, err = yaml.YAMLToJSONStrict(c.text); err != nil {
-		d.twice = repeated(err, c.line)
+		d.repeated = findRepeated(err, c.line)
 		if d.json, err = yaml.YAMLToJSON(c.text); err != nil {
 			return nil, errors.New(readable(err, c.line))
 		}
@@ -105,7 +142,10 @@ func parse(c chunk) (*Document, error) {
 	decoder.UseNumber()
 	var value any
 	if err := decoder.Decode(&value); err != nil {
-		return nil, fmt.Errorf("reading the document that begins in line %d: %w", c.line, err)
+		return nil, fmt.Errorf("the document that begins in line %d cannot be read: it must be YAML or JSON", c.line)
+	}
+	if err := checkEnd(c.text); err != nil {
+		return nil, err
 	}
 	if value == nil {
 		return nil, nil
@@ -114,6 +154,7 @@ func parse(c chunk) (*Document, error) {
 	if d.tree, ok = value.(map[string]any); !ok {
 		return nil, fmt.Errorf("it is %s, not a mapping with apiVersion and kind", describe(value))
 	}
+	d.octals = findOctals(c.text)
 	return d, d.identify()
 }
 
@@ -123,12 +164,23 @@ func (d *Document) identify() error {
 	if d.APIVersion, err = d.text("apiVersion", likeVersion); err != nil {
 		return err
 	}
-	if group, version, found := strings.Cut(d.APIVersion, "/"); !found || group == "" || version == "" {
-		return fmt.Errorf("apiVersion is %q: it must be %s", d.APIVersion, likeVersion)
+	if !apiVersionForm.MatchString(d.APIVersion) {
+		return fmt.Errorf("apiVersion is %s: it must be %s", untrusted.Quote(d.APIVersion), likeVersion)
 	}
-	d.Kind, err = d.text("kind", likeKind)
-	return err
+	if d.Kind, err = d.text("kind", likeKind); err != nil {
+		return err
+	}
+	if !kindForm.MatchString(d.Kind) {
+		return fmt.Errorf("kind is %s: it must be %s", untrusted.Quote(d.Kind), likeKind)
+	}
+	return nil
 }
+
+// What may be an API version and a kind of any program.
+var (
+	apiVersionForm = regexp.MustCompile(`^[a-zA-Z0-9.-]{1,253}/[a-zA-Z0-9.-]{1,63}$`)
+	kindForm       = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,253}$`)
+)
 
 // text is a field that every document must have.
 func (d *Document) text(field, like string) (string, error) {

@@ -1,36 +1,41 @@
 package strict
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"kubeadm/internal/untrusted"
 )
 
 var (
 	lineNumber  = regexp.MustCompile(`\bline (\d+)`)
-	repetition  = regexp.MustCompile(`(line \d+): key (".*") already set in map`)
+	repetition  = regexp.MustCompile(`line (\d+): key "(.*)" already set in map`)
 	parserWords = regexp.MustCompile(`error converting YAML to JSON: |yaml: (unmarshal errors:\s*)?`)
 )
 
 // readable is a parser's error with line numbers of the file, and with what to do about it.
 func readable(err error, first int) string {
-	return numbered(err, first) + ": " + remedy(err.Error())
-}
-
-func numbered(err error, first int) string {
 	text := parserWords.ReplaceAllString(err.Error(), "")
-	return lineNumber.ReplaceAllStringFunc(text, func(s string) string {
+	text = lineNumber.ReplaceAllStringFunc(text, func(s string) string {
 		n, _ := strconv.Atoi(strings.TrimPrefix(s, "line "))
 		return fmt.Sprintf("line %d", first+n-1)
 	})
+	return untrusted.Line(text) + ": " + remedy(err.Error())
 }
 
 // remedy says what a parser's error most often comes from.
 func remedy(fault string) string {
 	for _, known := range []struct{ words, remedy string }{
 		{"cannot start any token", "indent by spaces, not by tabs, and put text that begins with a special character in quotes"},
+		{"tab character", "indent by spaces, not by tabs"},
 		{"mapping values are not allowed", "put text with a colon in it in quotes, and indent fields of one mapping alike"},
+		{"could not find expected ':'", "write each field as \"name: value\", and indent fields of one mapping alike"},
 		{"did not find expected key", "close what a bracket before it opens, and indent fields of one mapping alike"},
 		{"did not find expected", "close what a bracket before it opens"},
 		{"while scanning a quoted scalar", "close what a quote before it opens"},
@@ -48,10 +53,74 @@ func remedy(fault string) string {
 	return "the file must be YAML or JSON"
 }
 
-func repeated(err error, first int) []string {
-	var all []string
-	for _, m := range repetition.FindAllStringSubmatch(numbered(err, first), -1) {
-		all = append(all, fmt.Sprintf("%s: field %s is given twice", m[1], m[2]))
+// repeatedField is a field that a document gives more than once.
+type repeatedField struct {
+	line int // in the file, of the second time
+	name string
+}
+
+// findRepeated takes the fields that are given more than once from the error of a strict parser.
+func findRepeated(err error, first int) (all []repeatedField) {
+	for _, m := range repetition.FindAllStringSubmatch(err.Error(), -1) {
+		n, _ := strconv.Atoi(m[1])
+		all = append(all, repeatedField{first + n - 1, m[2]})
+	}
+	return all
+}
+
+// expansionLimit is how large the text of a document may become when its aliases are replaced.
+const expansionLimit = 64 << 20
+
+var aliasForm = regexp.MustCompile(`(?m)(?:^|[\s\[{,:-])\*[^\s,\]}]`)
+
+// checkAliases refuses a long text that many aliases may repeat. The parser itself bounds how many
+// values aliases may add, but not how long they are.
+func checkAliases(text []byte) error {
+	if !bytes.ContainsRune(text, '*') {
+		return nil
+	}
+	if aliases := len(aliasForm.FindAllIndex(text, -1)); aliases*len(text) > expansionLimit {
+		return fmt.Errorf("excessive aliasing: %d aliases in %d bytes", aliases, len(text))
+	}
+	return nil
+}
+
+// checkEnd refuses a text behind whose first YAML document there is more, which the parser does not
+// read: a second JSON object, or lines that are indented less than the first one. It has the parser
+// read the document as the value of a field. What is left over is then a second field or an error.
+func checkEnd(text []byte) error {
+	at := documentStart.FindIndex(text)
+	if at == nil {
+		return nil
+	}
+	start := at[1] - 1
+	column := start - (bytes.LastIndexAny(text[:start], "\r\n") + 1)
+	var asValue string
+	switch {
+	case text[start] == '{' || text[start] == '[':
+		asValue = string(text[:start]) + "document: " + string(text[start:])
+	case column > 0:
+		asValue = "document:\n" + string(text)
+	default: // Only a mapping can begin here, and what is not indented belongs to it.
+		return nil
+	}
+	var fields map[string]any
+	if err := yaml.Unmarshal([]byte(asValue), &fields); err != nil || len(fields) != 1 {
+		return errors.New("there is more behind its end: separate documents by lines of \"---\", and indent fields of one mapping alike")
+	}
+	return nil
+}
+
+// documentStart finds the first character behind blank lines, comments, anchors and tags.
+var documentStart = regexp.MustCompile(`\A(?:\s|#[^\r\n]*[\r\n]|[&!]\S*\s)*[^\s#&!]`)
+
+var octalForm = regexp.MustCompile(`(?:^|[\s{,])["']?([A-Za-z][A-Za-z0-9]*)["']?:\s+(0[0-7]+)(?:[\s,}\]]|$)`)
+
+// findOctals finds numbers with a leading zero, which YAML 1.1 reads as octal.
+func findOctals(text []byte) map[string][]string {
+	all := map[string][]string{}
+	for _, m := range octalForm.FindAllSubmatch(text, -1) {
+		all[string(m[1])] = append(all[string(m[1])], string(m[2]))
 	}
 	return all
 }

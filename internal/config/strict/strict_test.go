@@ -61,9 +61,9 @@ func TestDecodeNamesWhatDoesNotFit(t *testing.T) {
 		"text for number":      {text: "count: many\n", wrong: []string{"count: must be a whole number of at most 2147483647, not text"}},
 		"too large":            {text: "count: 99999999999\n", wrong: []string{"count: must be a whole number of at most 2147483647"}},
 		"text for bool":        {text: "ripe: \"yes\"\n", wrong: []string{"ripe: must be true or false, not text"}},
-		"number for duration":  {text: "age: 5\n", wrong: []string{"age: must be a duration such as 1h30m0s"}},
-		"no time":              {text: "picked: today\n", wrong: []string{"picked: must be a time such as 2030-01-02T15:04:05Z"}},
-		"no quantity":          {text: "weight: heavy\n", wrong: []string{"weight: must be a quantity such as 100Mi"}},
+		"number for duration":  {text: "age: 5\n", wrong: []string{"age: must be a duration such as 1h30m0s, not a number: its units are h, m, s and ms"}},
+		"no time":              {text: "picked: today\n", wrong: []string{"picked: must be a time such as 2030-01-02T15:04:05Z, not \"today\""}},
+		"no quantity":          {text: "weight: heavy\n", wrong: []string{"weight: must be a quantity such as 100Mi, not \"heavy\""}},
 		"mapping for list":     {text: "seeds: {colour: red}\n", wrong: []string{"seeds: must be a list of mappings with colour, not a mapping"}},
 		"list for mapping":     {text: "tree: [1]\n", wrong: []string{"tree: must be a mapping, not a list"}},
 		"in a map":             {text: "tags: {a: 1}\n", wrong: []string{"tags[a]: must be true or false, not a number"}},
@@ -75,8 +75,12 @@ func TestDecodeNamesWhatDoesNotFit(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := documents[0].Decode(&fruit{}, &basket{})
-			if diff := cmp.Diff(c.unknown, got.Unknown); diff != "" {
+			got := documents[0].Decode(&fruit{}, Hints{Others: []any{&basket{}}})
+			var unknown []string
+			for _, i := range got.Ignored {
+				unknown = append(unknown, i.Fault())
+			}
+			if diff := cmp.Diff(c.unknown, unknown); diff != "" {
 				t.Errorf("unknown (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(c.wrong, got.Wrong); diff != "" {
@@ -92,7 +96,7 @@ func TestDecodeStoresWhatFits(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got fruit
-	documents[0].Decode(&got)
+	documents[0].Decode(&got, Hints{})
 	if got.Kind != "Fruit" || got.Name != "apple" || got.Tree == nil || got.Tree.Height != 2.5 {
 		t.Errorf("got %+v", got)
 	}
