@@ -61,7 +61,7 @@ func (p *program) facts(ctx context.Context, r change.Reader, runtimes bool) (co
 	if err != nil {
 		return config.Facts{}, err
 	}
-	f := config.Facts{Tool: tool, Hostname: host.Hostname, Fetch: fetch(ctx, r), Random: p.Random("bootstrap-token")}
+	f := config.Facts{Tool: tool, Hostname: host.Hostname, Fetch: fetch(ctx, r), Random: p.Random("bootstrap-token"), Now: r.Now()}
 	if f.Addresses, err = r.Addresses(ctx); err != nil {
 		return f, fmt.Errorf("looking for the addresses of this machine: %w", err)
 	}

@@ -120,7 +120,7 @@ func (p *program) tokensToCreate(c *cobra.Command, o *tokenCreateOptions, r chan
 	if err != nil {
 		return node.Local{}, err
 	}
-	local, how, err := config.Tokens(file, o.TokenFlags, config.Facts{Tool: tool, Random: p.Random("bootstrap-token")})
+	local, how, err := config.Tokens(file, o.TokenFlags, config.Facts{Tool: tool, Random: p.Random("bootstrap-token"), Now: r.Now()})
 	warn(text, how.Warnings)
 	switch {
 	case err != nil:

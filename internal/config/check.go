@@ -54,6 +54,9 @@ func subdomain(at *field.Path, value, more string) field.ErrorList {
 	if len(validation.IsDNS1123Subdomain(value)) == 0 {
 		return nil
 	}
+	if longest := validation.DNS1123SubdomainMaxLength; len(value) > longest {
+		return one(at, value[:40]+"...", fmt.Sprintf("has %d characters, and must have at most %d", len(value), longest))
+	}
 	return one(at, value, "must be lower-case letters, digits, dashes and dots, and begin and end with a letter or digit (RFC 1123)"+more)
 }
 

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -26,6 +27,17 @@ func checkTokens(c *v1beta4.InitConfiguration) (errs field.ErrorList) {
 			continue
 		}
 		first[id] = i
+	}
+	return errs
+}
+
+// checkExpiry finds tokens that have expired: the cluster removes them as soon as they are created.
+func checkExpiry(tokens []v1beta4.BootstrapToken, now time.Time) (errs field.ErrorList) {
+	for i, t := range tokens {
+		if t.Expires != nil && !now.IsZero() && t.Expires.Time.Before(now) {
+			at := field.NewPath("bootstrapTokens").Index(i).Child("expires")
+			errs = append(errs, one(at, t.Expires.UTC().Format(time.RFC3339), "has passed, so no machine can join with this token: name a later time, or a ttl in its place")...)
+		}
 	}
 	return errs
 }

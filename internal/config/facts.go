@@ -2,6 +2,7 @@ package config
 
 import (
 	"io"
+	"time"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/release"
@@ -23,6 +24,8 @@ type Facts struct {
 	// only for a label, and must give up by itself (10 s is usual). Nil takes this
 	// program's own version and says nothing.
 	Fetch release.Fetch
+	// Now is the time on this machine. Zero means that nothing is compared with it.
+	Now time.Time
 	// Random makes tokens that the user leaves to us.
 	Random io.Reader
 	// AdminKubeconfig is the path of admin.conf if this machine has one. Where the

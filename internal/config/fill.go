@@ -27,24 +27,25 @@ const controlPlaneTaint = "node-role.kubernetes.io/control-plane"
 
 func fillNode(r *v1beta4.NodeRegistrationOptions, facts Facts, common Common, run *Run) field.ErrorList {
 	at := field.NewPath("nodeRegistration")
-	errs := fillName(r, facts.Hostname, common.NodeName, at)
+	fillName(r, facts.Hostname, common.NodeName, run)
 	r.IgnorePreflightErrors = ignored(r.IgnorePreflightErrors, common.IgnorePreflightErrors)
-	return append(errs, fillSocket(&r.CRISocket, facts.Runtimes, at.Child("criSocket"), run)...)
+	return fillSocket(&r.CRISocket, facts.Runtimes, at.Child("criSocket"), run)
 }
 
-// fillName finds the name under which the kubelet will register.
-func fillName(r *v1beta4.NodeRegistrationOptions, hostname, flag string, at *field.Path) field.ErrorList {
-	given, taken := tidyName(first(flag, r.Name)), tidyName(hostname)
+// fillName finds the name under which the kubelet will register. Its argument hostname-override
+// decides that, so a name beside it has no effect.
+func fillName(r *v1beta4.NodeRegistrationOptions, hostname, flag string, run *Run) {
+	wanted := tidyName(first(flag, r.Name))
+	r.Name = first(wanted, tidyName(hostname))
 	override, overrides := node.LastArg(args(r.KubeletExtraArgs), "hostname-override")
-	if overrides { // as the kubelet reads it
-		taken = first(tidyName(override), taken)
+	if !overrides {
+		return
 	}
-	r.Name = first(given, taken)
-	if overrides && r.Name != taken {
-		return field.ErrorList{field.Invalid(at.Child("name"), given,
-			fmt.Sprintf("kubeletExtraArgs has hostname-override %q: a node has one name, leave one of the two out", override))}
+	r.Name = first(tidyName(override), tidyName(hostname))
+	if wanted != "" && wanted != r.Name {
+		run.warn(fmt.Sprintf("the node name %q has no effect: kubeletExtraArgs has hostname-override %q, "+
+			"and the kubelet registers as %q; leave one of the two out", wanted, override, r.Name))
 	}
-	return nil
 }
 
 func tidyName(name string) string { return strings.ToLower(strings.TrimSpace(name)) }

@@ -35,7 +35,6 @@ func Images(file File, flags InitFlags, facts Facts) (*node.Node, Run, error) {
 // planned is the cluster that the documents describe.
 func (in *initial) planned(flags InitFlags, facts Facts, run *Run) (node.Cluster, error) {
 	run.choose(in.init.DryRun, in.init.SkipPhases, flags.Common)
-	coupleAddons(&in.cluster, run)
 	fillCluster(&in.cluster, in.init.LocalAPIEndpoint.BindPort)
 	in.fields(v1beta4.KindCluster, checkCluster(&in.cluster))
 	target, err := in.resolve(facts, run)

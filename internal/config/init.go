@@ -31,6 +31,9 @@ func Init(file File, flags InitFlags, facts Facts) (*node.Node, Run, error) {
 	coupleAddons(&in.cluster, &run)
 	in.fill(facts, flags.Common, &run)
 	in.check()
+	for _, e := range checkExpiry(in.init.BootstrapTokens, facts.Now) { // a finished init may be given again
+		run.warn(in.spoken(v1beta4.KindInit, e.Field) + ": " + e.ErrorBody())
+	}
 	target, err := in.resolve(facts, &run)
 	if err != nil {
 		return nil, run, err
@@ -57,6 +60,7 @@ func Tokens(file File, flags TokenFlags, facts Facts) (node.Local, Run, error) {
 		in.init.Default()
 	}
 	in.fields(v1beta4.KindInit, checkTokens(&in.init))
+	in.fields(v1beta4.KindInit, checkExpiry(in.init.BootstrapTokens, facts.Now))
 	in.fields(v1beta4.KindInit, certificateKey(field.NewPath("certificateKey"), in.init.CertificateKey))
 	if err := in.err(in.source); err != nil {
 		return node.Local{}, run, err

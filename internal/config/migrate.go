@@ -92,6 +92,7 @@ func migrateInit(file File, facts Facts) ([]any, Run, error) {
 	}
 	in.fill(facts, Common{}, &run)
 	in.check()
+	in.fields(v1beta4.KindInit, checkExpiry(in.init.BootstrapTokens, facts.Now))
 	if _, err := in.resolve(facts, &run); err != nil {
 		return nil, run, err
 	}

@@ -145,6 +145,14 @@ func TestHostnameOverrideNamesTheNode(t *testing.T) {
 	if err != nil || n.Name != "other" || n.Hostname != "vm1" {
 		t.Errorf("%v, %+v", err, n)
 	}
+	n, run, err := Init(fileOf(initHead+"nodeRegistration: {name: one, kubeletExtraArgs: [{name: hostname-override, value: two}]}\n"), NewInitFlags(), aMachine(t))
+	want := []string{`the node name "one" has no effect: kubeletExtraArgs has hostname-override "two", and the kubelet registers as "two"; leave one of the two out`}
+	if err != nil || n.Name != "two" {
+		t.Errorf("beside another name: %v, %+v", err, n)
+	}
+	if diff := cmp.Diff(want, run.Warnings); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
 	for name, override := range map[string]string{"other": " OTHER", "vm1": ""} { // as the kubelet reads it
 		registration := fmt.Sprintf("nodeRegistration: {name: %s, kubeletExtraArgs: [{name: hostname-override, value: %q}]}\n", name, override)
 		if n, _, err := Init(fileOf(initHead+registration), NewInitFlags(), aMachine(t)); err != nil || n.Name != name {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"iter"
 	"regexp"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -52,8 +53,12 @@ func Split(data []byte) ([]Document, error) {
 	if err != nil {
 		return nil, err
 	}
+	parts := chunks(text)
+	if len(parts) > maxDocuments {
+		return nil, fmt.Errorf("it has %d documents: a configuration has at most %d", len(parts), maxDocuments)
+	}
 	var documents []Document
-	for _, c := range chunks(text) {
+	for _, c := range parts {
 		d, err := parse(c)
 		if err != nil {
 			return nil, fmt.Errorf("document %d: %w", len(documents)+1, err)
@@ -67,12 +72,16 @@ func Split(data []byte) ([]Document, error) {
 	return documents, nil
 }
 
+// maxDocuments is how many documents a file may have, many more than there are kinds.
+const maxDocuments = 100
+
 // chunk is the text of one document.
 type chunk struct {
 	text []byte
 	line int // number of its first line in the file
 }
 
+// chunks are the parts of a file between separators that are not blank.
 func chunks(data []byte) []chunk {
 	all := []chunk{{line: 1}}
 	for number, line := range lines(data) {
@@ -84,7 +93,7 @@ func chunks(data []byte) []chunk {
 		last := &all[len(all)-1]
 		last.text = append(last.text, rest...)
 	}
-	return all
+	return slices.DeleteFunc(all, func(c chunk) bool { return len(bytes.TrimSpace(c.text)) == 0 })
 }
 
 // lines yields the numbered lines of a text with their ends. A line ends at each of YAML's line
@@ -117,7 +126,7 @@ func separator(line []byte) (rest []byte, separates bool) {
 	for _, mark := range []string{"---", "..."} {
 		after, found := bytes.CutPrefix(line, []byte(mark))
 		if found && (len(after) == 0 || separatorEnd.Match(after)) {
-			return after, true
+			return bytes.TrimLeft(after, " \t"), true
 		}
 	}
 	return line, false
@@ -137,6 +146,9 @@ func parse(c chunk) (*Document, error) {
 		if d.json, err = yaml.YAMLToJSON(c.text); err != nil {
 			return nil, errors.New(readable(err, c.line))
 		}
+	}
+	if json.Valid(c.text) { // whose mappings that are given twice add up, as in every JSON of Kubernetes
+		d.json = c.text
 	}
 	decoder := json.NewDecoder(bytes.NewReader(d.json))
 	decoder.UseNumber()

@@ -89,17 +89,20 @@ func checkAliases(text []byte) error {
 // read: a second JSON object, or lines that are indented less than the first one. It has the parser
 // read the document as the value of a field. What is left over is then a second field or an error.
 func checkEnd(text []byte) error {
-	at := documentStart.FindIndex(text)
+	at := documentStart.FindSubmatchIndex(text)
 	if at == nil {
 		return nil
 	}
-	start := at[1] - 1
-	column := start - (bytes.LastIndexAny(text[:start], "\r\n") + 1)
+	start := at[2]
+	indent := text[:start]
+	if breaks := lineBreak.FindAllIndex(indent, -1); len(breaks) > 0 {
+		indent = indent[breaks[len(breaks)-1][1]:]
+	}
 	var asValue string
 	switch {
 	case text[start] == '{' || text[start] == '[':
 		asValue = string(text[:start]) + "document: " + string(text[start:])
-	case column > 0:
+	case len(indent) > 0:
 		asValue = "document:\n" + string(text)
 	default: // Only a mapping can begin here, and what is not indented belongs to it.
 		return nil
@@ -112,7 +115,8 @@ func checkEnd(text []byte) error {
 }
 
 // documentStart finds the first character behind blank lines, comments, anchors and tags.
-var documentStart = regexp.MustCompile(`\A(?:\s|#[^\r\n]*[\r\n]|[&!]\S*\s)*[^\s#&!]`)
+var documentStart = regexp.MustCompile("\\A(?:[\\s\u0085\u2028\u2029]|#[^\r\n\u0085\u2028\u2029]*|[&!]\\S*)*" +
+	"([^\\s#&!\u0085\u2028\u2029])")
 
 var octalForm = regexp.MustCompile(`(?:^|[\s{,])["']?([A-Za-z][A-Za-z0-9]*)["']?:\s+(0[0-7]+)(?:[\s,}\]]|$)`)
 

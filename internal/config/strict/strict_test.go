@@ -20,6 +20,7 @@ type fruit struct {
 	Weight          *resource.Quantity `json:"weight,omitempty"`
 	Seeds           []seed             `json:"seeds,omitempty"`
 	Tags            map[string]bool    `json:"tags,omitempty"`
+	Leaves          []string           `json:"leaves,omitempty"`
 	Tree            *tree              `json:"tree,omitempty"`
 	hidden          int
 }
@@ -33,8 +34,13 @@ type tree struct {
 	Place  string  `json:"place"`
 }
 
+type crate struct {
+	Lid string `json:"lid"`
+}
+
 type basket struct {
 	Handle string `json:"handle"`
+	Rings  int    `json:"rings"`
 }
 
 const head = "apiVersion: example.org/v1\nkind: Fruit\n"
@@ -52,30 +58,48 @@ func TestDecodeNamesWhatDoesNotFit(t *testing.T) {
 		"another case":         {text: "Name: apple\n", unknown: []string{"unknown field Name: did you mean name?"}},
 		"only a beginning":     {text: "tree: {heig: 3}\n", unknown: []string{"unknown field tree.heig: did you mean height?"}},
 		"the wrong depth":      {text: "height: 3\n", unknown: []string{"unknown field height: did you mean tree.height?"}},
-		"the wrong kind":       {text: "handle: long\n", unknown: []string{"unknown field handle: did you mean handle of basket?"}},
+		"the wrong kind":       {text: "lid: long\n", unknown: []string{"unknown field lid: did you mean lid of crate?"}},
 		"no idea":              {text: "tree: {xyzzy: 1}\n", unknown: []string{"unknown field tree.xyzzy: there are height, place"}},
-		"not exported":         {text: "hidden: 1\n", unknown: []string{"unknown field hidden: there are age, count, name, picked, ripe, seeds, tags, tree, weight"}},
+		"not exported":         {text: "hidden: 1\n", unknown: []string{"unknown field hidden: there are age, count, leaves, name, picked, ripe, seeds, tags, tree, weight"}},
 		"in a list":            {text: "seeds: [{colour: red}, {color: blue}]\n", unknown: []string{"unknown field seeds[1].color: did you mean colour?"}},
 		"given twice":          {text: "name: a\nname: b\n", unknown: []string{`line 4: field "name" is given twice`}},
-		"number for text":      {text: "name: 1.37\n", wrong: []string{"name: must be text, not a number: put it in quotes"}},
-		"text for number":      {text: "count: many\n", wrong: []string{"count: must be a whole number of at most 2147483647, not text"}},
-		"too large":            {text: "count: 99999999999\n", wrong: []string{"count: must be a whole number of at most 2147483647"}},
-		"text for bool":        {text: "ripe: \"yes\"\n", wrong: []string{"ripe: must be true or false, not text"}},
-		"number for duration":  {text: "age: 5\n", wrong: []string{"age: must be a duration such as 1h30m0s, not a number: its units are h, m, s and ms"}},
-		"no time":              {text: "picked: today\n", wrong: []string{"picked: must be a time such as 2030-01-02T15:04:05Z, not \"today\""}},
-		"no quantity":          {text: "weight: heavy\n", wrong: []string{"weight: must be a quantity such as 100Mi, not \"heavy\""}},
-		"mapping for list":     {text: "seeds: {colour: red}\n", wrong: []string{"seeds: must be a list of mappings with colour, not a mapping"}},
-		"list for mapping":     {text: "tree: [1]\n", wrong: []string{"tree: must be a mapping, not a list"}},
-		"in a map":             {text: "tags: {a: 1}\n", wrong: []string{"tags[a]: must be true or false, not a number"}},
-		"list for map":         {text: "tags: [a]\n", wrong: []string{"tags: must be a mapping, not a list"}},
-		"mapping for text":     {text: "name: {}\n", wrong: []string{"name: must be text, not a mapping"}},
+		"listed once":          {text: "tree: {xyzzy: 1, zzyzx: 2}\n", unknown: []string{"unknown field tree.xyzzy: there are height, place", "unknown field tree.zzyzx"}},
+		"deeper in a list":     {text: "tag: 1\ncolour: red\n", unknown: []string{"unknown field colour: did you mean seeds[].colour?", "unknown field tag: did you mean tags?"}},
+		"moved":                {text: "tree: {age: 3}\n", unknown: []string{"unknown field tree.age: it moved to age"}},
+		"moved in a list":      {text: "seeds: [{age: 3}, {age: 4}]\n", unknown: []string{"unknown field seeds[0].age: it was removed", "unknown field seeds[1].age: it was removed"}},
+		"of a newer version":   {text: "tree: {rings: 3}\n", unknown: []string{"unknown field tree.rings: example.org/v2 has it, as rings"}},
+		"an escape in a name":  {text: "\"\\e[31m\": 3\n", unknown: []string{`unknown field \x1b[31m: there are age, count, leaves, name, picked, ripe, seeds, tags, tree, weight`}},
+		"truth for text":       {text: "name: no\n", wrong: []string{"name: must be text, not true or false: put it in quotes, for YAML reads yes, no, on and off as true or false"}},
+		"quoted number":        {text: "count: '3'\n", wrong: []string{"count: must be a whole number of at most 2147483647, not text: leave out the quotes"}},
+		"quoted truth":         {text: "ripe: 'true'\n", wrong: []string{"ripe: must be true or false, not text: leave out the quotes"}},
+		"a day as duration":    {text: "age: 1d\n", wrong: []string{`age: must be a duration such as 1h30m0s, not "1d": its units are h, m, s and ms`}},
+		"an escape in a value": {text: "age: \"\\e[31m\"\n", wrong: []string{`age: must be a duration such as 1h30m0s, not "\x1b[31m": its units are h, m, s and ms`}},
+		"another shape": {text: "tags: [a]\nseeds: {a: b}\n", wrong: []string{
+			"seeds: must be a list of mappings with colour, not a mapping: v0 had a mapping", "tags: must be a mapping, not a list"}},
+		"text for a list of it": {text: "leaves: green\n", wrong: []string{"leaves: must be a list of text, not text"}},
+		"number for text":       {text: "name: 1.37\n", wrong: []string{"name: must be text, not a number: put it in quotes"}},
+		"text for number":       {text: "count: many\n", wrong: []string{"count: must be a whole number of at most 2147483647, not text"}},
+		"too large":             {text: "count: 99999999999\n", wrong: []string{"count: must be a whole number of at most 2147483647"}},
+		"text for bool":         {text: "ripe: \"yes\"\n", wrong: []string{"ripe: must be true or false, not text"}},
+		"number for duration":   {text: "age: 5\n", wrong: []string{"age: must be a duration such as 1h30m0s, not a number: its units are h, m, s and ms"}},
+		"no time":               {text: "picked: today\n", wrong: []string{"picked: must be a time such as 2030-01-02T15:04:05Z, not \"today\""}},
+		"no quantity":           {text: "weight: heavy\n", wrong: []string{"weight: must be a quantity such as 100Mi, not \"heavy\""}},
+		"mapping for list":      {text: "seeds: {colour: red}\n", wrong: []string{"seeds: must be a list of mappings with colour, not a mapping: v0 had a mapping"}},
+		"list for mapping":      {text: "tree: [1]\n", wrong: []string{"tree: must be a mapping, not a list"}},
+		"in a map":              {text: "tags: {a: 1}\n", wrong: []string{"tags[a]: must be true or false, not a number"}},
+		"list for map":          {text: "tags: [a]\n", wrong: []string{"tags: must be a mapping, not a list"}},
+		"mapping for text":      {text: "name: {}\n", wrong: []string{"name: must be text, not a mapping"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			documents, err := Split([]byte(head + c.text))
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := documents[0].Decode(&fruit{}, Hints{Others: []any{&basket{}}})
+			got := documents[0].Decode(&fruit{}, Hints{
+				Others: []any{&crate{}}, Newer: &basket{}, NewerVersion: "example.org/v2",
+				Moved:  map[string]string{"tree.age": "it moved to age", "seeds[].age": "it was removed"},
+				Shapes: map[string]string{"seeds": "v0 had a mapping"},
+			})
 			var unknown []string
 			for _, i := range got.Ignored {
 				unknown = append(unknown, i.Fault())
@@ -172,6 +196,66 @@ func TestNearest(t *testing.T) {
 	} {
 		if got := Nearest(name, fields); got != want {
 			t.Errorf("Nearest(%q) = %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestWarningsSayWhatBecomesOfAField(t *testing.T) {
+	documents, err := Split([]byte(head + "nmae: apple\ncount: 1\ncount: 2\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got fruit
+	var warnings []string
+	for _, i := range documents[0].Decode(&got, Hints{}).Ignored {
+		warnings = append(warnings, i.Warning())
+	}
+	want := []string{`line 5: field "count" is given twice; the last value counts`, "unknown field nmae is ignored: did you mean name?"}
+	if diff := cmp.Diff(want, warnings); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got.Count != 2 {
+		t.Errorf("count is %d", got.Count)
+	}
+}
+
+func TestRepeatedMappingsOfJSONAddUp(t *testing.T) {
+	for name, c := range map[string]struct {
+		text string
+		want tree
+	}{
+		"YAML": {head + "tree: {height: 2}\ntree: {place: here}\n", tree{Place: "here"}},
+		"JSON": {`{"apiVersion": "example.org/v1", "kind": "Fruit", "tree": {"height": 2}, "tree": {"place": "here"}}`, tree{Height: 2, Place: "here"}},
+	} {
+		documents, err := Split([]byte(c.text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got fruit
+		if m := documents[0].Decode(&got, Hints{}); len(m.Ignored) != 1 || got.Tree == nil || *got.Tree != c.want {
+			t.Errorf("%s: %+v, %+v", name, m, got.Tree)
+		}
+	}
+}
+
+func TestOctalNumbersAreDoubted(t *testing.T) {
+	const said = "count: 06443 is read as the octal number 3363: write 6443 or 3363"
+	for text, want := range map[string]string{
+		"count: 06443\n": said, "count: 06443 # the port\n": said, "{count: 06443}\n": said, "\"count\": 06443": said,
+		"count: 6443\n": "", "count: 0\n": "", "count: 07\n": "", "count: 0x1F\n": "", "name: '06443'\n": "", "name: |\n  count: 06443\n": "",
+		"count: 6443 # not count: 06443\n": "", "count: '06443'\n": "",
+	} {
+		flow, isFlow := strings.CutPrefix(text, "{")
+		text = head + text
+		if isFlow {
+			text = "{apiVersion: example.org/v1, kind: Fruit, " + flow
+		}
+		documents, err := Split([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(documents[0].Decode(&fruit{}, Hints{}).Doubtful, "\n"); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
 }
