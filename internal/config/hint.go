@@ -30,9 +30,10 @@ func hintsFor(kind string) strict.Hints {
 // movedFields says, by kind and path, what became of the fields of earlier versions.
 func movedFields() map[string]map[string]string {
 	const deleteIt = "; delete it"
+	const healthCheck = "it moved to timeouts.controlPlaneComponentHealthCheck of InitConfiguration and JoinConfiguration"
 	return map[string]map[string]string{
 		v1beta4.KindCluster: {
-			"apiServer.timeoutForControlPlane": "it moved to timeouts.controlPlaneComponentHealthCheck of InitConfiguration and JoinConfiguration",
+			"apiServer.timeoutForControlPlane": healthCheck,
 			"apiServerCertSANs":                "it moved to apiServer.certSANs",
 			"apiServerExtraArgs":               "it moved to apiServer.extraArgs",
 			"apiServerExtraVolumes":            "it moved to apiServer.extraVolumes",
@@ -42,6 +43,7 @@ func movedFields() map[string]map[string]string {
 			"dns.type":                         "it was removed, for CoreDNS is the only DNS server" + deleteIt,
 			"schedulerExtraArgs":               "it moved to scheduler.extraArgs",
 			"schedulerExtraVolumes":            "it moved to scheduler.extraVolumes",
+			"timeoutForControlPlane":           healthCheck,
 			"unifiedControlPlaneImage":         "it was removed together with hyperkube" + deleteIt,
 			"useHyperKubeImage":                "it was removed together with hyperkube" + deleteIt,
 		},

@@ -7,7 +7,9 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/pem"
+	"fmt"
 	"iter"
 	"maps"
 	"path"
@@ -16,6 +18,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf16"
 
 	"kubeadm/internal/pki"
 	"kubeadm/internal/world/memory"
@@ -77,18 +80,31 @@ var thingsOnce = sync.OnceValues(makeThings)
 func makeThings() (map[string]string, error) {
 	now := memory.New().Now()
 	m := maker{now: now, things: map[string]string{
-		"binary":    "\x00\x01\x7fELF\xff\xfe\x00",
-		"deep":      strings.Repeat("a: {", 20000),
-		"list":      strings.Repeat("- ", 20000) + "x",
-		"laughs":    laughs(),
-		"bom":       "\ufeffapiVersion: kubeadm.k8s.io/v1beta4\r\nkind: ClusterConfiguration\r\nnetworkin: {}\r\n",
-		"utf16":     "\xff\xfea\x00p\x00i\x00V\x00e\x00r\x00s\x00i\x00o\x00n\x00",
-		"latin1":    "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nclusterName: M\xfcnchen\n",
-		"empty":     "",
-		"truncated": "-----BEGIN CERTIFICATE-----\nMIIB\n",
-		"garbage":   string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("no DER")})),
-		"badkey":    string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: []byte("no DER but a secret all the same")})),
-		"encrypted": string(pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED PRIVATE KEY", Bytes: bytes.Repeat([]byte("secret"), 20)})),
+		"binary":         "\x00\x01\x7fELF\xff\xfe\x00",
+		"deep":           strings.Repeat("a: {", 20000),
+		"list":           strings.Repeat("- ", 20000) + "x",
+		"laughs":         laughs(),
+		"bom":            "\ufeffapiVersion: kubeadm.k8s.io/v1beta4\r\nkind: ClusterConfiguration\r\nnetworkin: {}\r\n",
+		"utf16":          "\xff\xfea\x00p\x00i\x00V\x00e\x00r\x00s\x00i\x00o\x00n\x00",
+		"utf16-bare":     inUTF16("", head, binary.LittleEndian),
+		"utf16-bare-big": inUTF16("", head, binary.BigEndian),
+		"utf16-two": inUTF16("\xff\xfe", "apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\n---\n"+head+
+			"clusterNam: a\nnetworking: {podSubnet: everywhere}\n", binary.LittleEndian),
+		"utf16-cut":  inUTF16("\xff\xfe", head, binary.LittleEndian) + "a",
+		"utf16-half": inUTF16("\xfe\xff", head, binary.BigEndian) + "\xd8\x00\x00a",
+		"utf32":      "\xff\xfe\x00\x00a\x00\x00\x00",
+		"large":      strings.Repeat("# x\n", 5_000_000),
+		"separators": strings.Repeat("--- #\n", 300_000),
+		"repeated":   head + "clusterName: &a " + strings.Repeat("x", 100_000) + "\nall: [" + strings.Repeat("*a, ", 10_000) + "]\n",
+		"unknown":    head + "networking: {podSubnets: a}\n" + many(5000, "field%d: 1\n"),
+		"wrong":      head + "apiServer:\n  certSANs:\n" + strings.Repeat("  - 1\n", 5000),
+		"unusable":   head + "apiServer:\n  certSANs:\n" + strings.Repeat("  - not ok\n", 5000),
+		"latin1":     "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nclusterName: M\xfcnchen\n",
+		"empty":      "",
+		"truncated":  "-----BEGIN CERTIFICATE-----\nMIIB\n",
+		"garbage":    string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("no DER")})),
+		"badkey":     string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: []byte("no DER but a secret all the same")})),
+		"encrypted":  string(pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED PRIVATE KEY", Bytes: bytes.Repeat([]byte("secret"), 20)})),
 	}}
 	ca := m.ca("ca", pki.Lasting(now, 24*time.Hour))
 	other := m.ca("other", pki.Lasting(now, 24*time.Hour))
@@ -103,6 +119,27 @@ func makeThings() (map[string]string, error) {
 	m.note(err)
 	m.things["ed25519"] = string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 	return m.things, m.err
+}
+
+// head is the head of a ClusterConfiguration.
+const head = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\n"
+
+// inUTF16 is a text in UTF-16 with the byte order mark, if any.
+func inUTF16(mark, text string, order binary.AppendByteOrder) string {
+	data := []byte(mark)
+	for _, unit := range utf16.Encode([]rune(text)) {
+		data = order.AppendUint16(data, unit)
+	}
+	return string(data)
+}
+
+// many are numbered lines.
+func many(n int, format string) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, format, i)
+	}
+	return b.String()
 }
 
 // laughs is a small file that would be a huge one with its aliases written out.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -98,7 +99,7 @@ func (w *walker) ignore(fault, effect string, advice func() string) {
 
 func (w *walker) wrong(path, format string, args ...any) {
 	if w.wrongs++; w.wrongs <= maxMisfits {
-		w.Wrong = append(w.Wrong, untrusted.Line(path)+": "+fmt.Sprintf(format, args...))
+		w.Wrong = append(w.Wrong, showPath(path)+": "+fmt.Sprintf(format, args...))
 	}
 }
 
@@ -146,7 +147,7 @@ func (w *walker) fields(path string, value any, t reflect.Type) {
 		if below(path, name) == anyObjects {
 			continue
 		}
-		w.ignore("unknown field "+untrusted.Line(below(path, name)), " is ignored", func() string { return w.advice(path, name, t) })
+		w.ignore("unknown field "+showPath(below(path, name)), " is ignored", func() string { return w.advice(path, name, t) })
 	}
 }
 
@@ -266,6 +267,19 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	}
 	return all
 }
+
+// showPath is a path as messages show it: in quotes if it has characters that no field has.
+func showPath(path string) string {
+	if pathForm.MatchString(path) {
+		return path
+	}
+	if longest := 200; len(path) > longest {
+		path = path[:longest] + "..."
+	}
+	return strconv.Quote(path)
+}
+
+var pathForm = regexp.MustCompile(`^[A-Za-z0-9_./\[\]-]{1,200}$`)
 
 func below(path, name string) string {
 	if path == "" {

@@ -36,6 +36,7 @@ func remedy(fault string) string {
 		{"tab character", "indent by spaces, not by tabs"},
 		{"mapping values are not allowed", "put text with a colon in it in quotes, and indent fields of one mapping alike"},
 		{"could not find expected ':'", "write each field as \"name: value\", and indent fields of one mapping alike"},
+		{"expected <document start>", "leave out lines that begin with %"},
 		{"did not find expected key", "close what a bracket before it opens, and indent fields of one mapping alike"},
 		{"did not find expected", "close what a bracket before it opens"},
 		{"while scanning a quoted scalar", "close what a quote before it opens"},

@@ -68,7 +68,7 @@ func TestDecodeNamesWhatDoesNotFit(t *testing.T) {
 		"moved":                {text: "tree: {age: 3}\n", unknown: []string{"unknown field tree.age: it moved to age"}},
 		"moved in a list":      {text: "seeds: [{age: 3}, {age: 4}]\n", unknown: []string{"unknown field seeds[0].age: it was removed", "unknown field seeds[1].age: it was removed"}},
 		"of a newer version":   {text: "tree: {rings: 3}\n", unknown: []string{"unknown field tree.rings: example.org/v2 has it, as rings"}},
-		"an escape in a name":  {text: "\"\\e[31m\": 3\n", unknown: []string{`unknown field \x1b[31m: there are age, count, leaves, name, picked, ripe, seeds, tags, tree, weight`}},
+		"an escape in a name":  {text: "\"\\e[31m\": 3\n", unknown: []string{`unknown field "\x1b[31m": there are age, count, leaves, name, picked, ripe, seeds, tags, tree, weight`}},
 		"truth for text":       {text: "name: no\n", wrong: []string{"name: must be text, not true or false: put it in quotes, for YAML reads yes, no, on and off as true or false"}},
 		"quoted number":        {text: "count: '3'\n", wrong: []string{"count: must be a whole number of at most 2147483647, not text: leave out the quotes"}},
 		"quoted truth":         {text: "ripe: 'true'\n", wrong: []string{"ripe: must be true or false, not text: leave out the quotes"}},
