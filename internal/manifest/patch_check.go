@@ -63,7 +63,11 @@ func checkFields(data []byte, schema any) error {
 	if err != nil {
 		return err
 	}
-	if all := append(misfits.Wrong, misfits.Unknown...); len(all) > 0 {
+	all := misfits.Wrong
+	for _, field := range misfits.Ignored {
+		all = append(all, field.Fault())
+	}
+	if len(all) > 0 {
 		return errors.New(strings.Join(all, "; "))
 	}
 	return nil
