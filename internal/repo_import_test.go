@@ -73,7 +73,8 @@ func importRules() []rule {
 // stands for all below it.
 func layers() [][]string {
 	return [][]string{
-		{"internal/problem", "internal/flag", "internal/untrusted", "internal/config/strict"},
+		{"internal/problem", "internal/flag", "internal/untrusted"},
+		{"internal/config/strict"},
 		{"internal/release", "internal/pki"},
 		{"internal/node"},
 		{"internal/change"},
