@@ -1,7 +1,10 @@
 package discovery_test
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +15,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 )
 
@@ -157,4 +161,26 @@ func TestWordsOfAServerAreQuoted(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The names in a certificate are of the server's choice.
+func TestNamesInACertificateAreEscaped(t *testing.T) {
+	c := newCluster(t)
+	cert, key := pair(t, c.ca, pki.Spec{CommonName: "kube-apiserver", Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		SANs: pki.SANs{DNSNames: []string{"a\n  - run: b\x1b[2J"}}, Validity: valid()})
+	identity, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewUnstartedServer(http.NotFoundHandler())
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{identity}}
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	_, port, _ := net.SplitHostPort(s.Listener.Addr().String())
+	access := c.access()
+	access.Server = "https://localhost:" + port
+	m := newMachine()
+	m.has(t, discoveryFile, access.WithToken(token))
+	m.refused(t, fileFlags(), "made out to another name", `a\n  - run: b\x1b[2J`)
 }
