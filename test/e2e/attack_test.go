@@ -269,7 +269,7 @@ func TestUploadedCertificatesOfAnotherClusterAreRefused(t *testing.T) {
 	key, err := pki.ParseCertificateKey(keyText)
 	must(t, err)
 	old := newKeeper(t)
-	before := run(t, s.cp, "kubectl", "--kubeconfig=/etc/kubernetes/admin.conf", "--namespace=kube-system", "get", "secret", "kubeadm-certs", "--output=jsonpath={.data}")
+	before := kubectl(t, s.cp, "--namespace=kube-system", "get", "secret", "kubeadm-certs", "--output=jsonpath={.data}")
 	replace := func(data string) {
 		kubectl(t, s.cp, "--namespace=kube-system", "patch", "secret", "kubeadm-certs", "--type=merge", "--patch", `{"data":`+data+`}`)
 	}
