@@ -115,6 +115,9 @@ func (c MakeDir) Inverse(context.Context, Reader) (Change, error) {
 	return Remove{Path: c.Path, OnlyEmpty: true}, nil
 }
 
+// ErrOfSystem says that a directory belongs to the operating system, so it is left alone.
+var ErrOfSystem = errors.New("a directory of the operating system")
+
 // Remove makes a file be absent, or a directory be empty. It never removes a symbolic link's
 // target, never enters a mount, and never empties a directory of the operating system
 // (node.OfSystem), whatever link leads there.

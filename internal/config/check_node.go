@@ -80,7 +80,7 @@ func checkReset(c *v1beta4.ResetConfiguration) field.ErrorList {
 // expendable asks whether a folder may be emptied.
 func expendable(at *field.Path, value string) field.ErrorList {
 	if node.OfSystem(value) {
-		return one(at, value, "must be a folder of certificates alone: all that is in it is removed")
+		return one(at, value, "must be a directory of certificates alone: all that is in it is removed")
 	}
 	return absolute(at, value)
 }

@@ -92,7 +92,10 @@ func findPending(ctx context.Context, e *flow.Env, files []string) (left []strin
 
 // tell warns of what went wrong; the reset goes on.
 func tell(e *flow.Env, err error, remedy string) {
-	if err != nil {
+	switch {
+	case errors.Is(err, change.ErrOfSystem):
+		e.Warn("%v: nothing was removed there", err)
+	case err != nil:
 		e.Warn("%v; %s", err, remedy)
 	}
 }

@@ -92,9 +92,9 @@ func guard(d *os.File, real, named string) error {
 
 func ofSystem(named, real string) error {
 	if named == real {
-		return fmt.Errorf("%s is a directory of the operating system", named)
+		return fmt.Errorf("%s is %w", named, change.ErrOfSystem)
 	}
-	return fmt.Errorf("%s leads to %s, a directory of the operating system", named, real)
+	return fmt.Errorf("%s leads to %s, %w", named, real, change.ErrOfSystem)
 }
 
 // mountID tells mounts apart, even those of one file system.

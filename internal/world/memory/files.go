@@ -123,10 +123,11 @@ func (w *World) Put(name string, f File) error {
 
 func (w *World) writeFile(c change.WriteFile) error {
 	name := w.resolve(c.Path, true)
-	if above, ok := w.Files[path.Dir(name)]; c.Output && path.Dir(name) != "/" && (!ok || !above.Mode.IsDir()) {
-		return notExist("open", path.Dir(name))
+	dir := path.Dir(name)
+	if _, ok := w.Files[dir]; c.Output && !ok && dir != "/" && dir != "." && !w.belowFile(dir) {
+		return notExist("open", dir)
 	}
-	if err := w.makeDirs(path.Dir(name), 0o755); err != nil {
+	if err := w.makeDirs(dir, 0o755); err != nil {
 		return err
 	}
 	f := File{Mode: c.Mode}
@@ -139,6 +140,16 @@ func (w *World) writeFile(c change.WriteFile) error {
 	f.Data, f.ModTime = slices.Clone(c.Data), w.Now()
 	w.Files[name] = f
 	return nil
+}
+
+func (w *World) belowFile(name string) bool {
+	for name != path.Dir(name) {
+		name = path.Dir(name)
+		if f, ok := w.Files[name]; ok {
+			return !f.Mode.IsDir()
+		}
+	}
+	return false
 }
 
 func (w *World) makeDirs(name string, mode fs.FileMode) error {
@@ -157,7 +168,7 @@ func (w *World) makeDirs(name string, mode fs.FileMode) error {
 func (w *World) remove(c change.Remove) error {
 	name := w.resolve(c.Path, c.Contents)
 	if !c.OnlyEmpty && node.OfSystem(name) {
-		return fmt.Errorf("%s leads to %s, a directory of the operating system", c.Path, name)
+		return fmt.Errorf("%s leads to %s, %w", c.Path, name, change.ErrOfSystem)
 	}
 	inside := slices.Collect(func(yield func(string) bool) {
 		for p := range w.Files {
