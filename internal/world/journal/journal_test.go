@@ -1,7 +1,9 @@
 package journal_test
 
 import (
+	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"kubeadm/internal/change"
@@ -73,6 +75,32 @@ func TestAFileIsOursWhileItHoldsWhatWeWrote(t *testing.T) {
 		t.Fatal(err)
 	}
 	ours(false)
+}
+
+// resuming notes which writes may find leftovers of an earlier one.
+type resuming struct {
+	world.World
+	resumed []bool
+}
+
+func (w *resuming) Do(ctx context.Context, c change.Change) error {
+	w.resumed = append(w.resumed, c.(change.WriteFile).Resumed)
+	return w.World.Do(ctx, c)
+}
+
+func TestOnlyAWriteThatTheJournalKnowsIsResumed(t *testing.T) {
+	machine, store := &resuming{World: fake.New()}, &journal.Memory{}
+	for _, command := range []string{"init phase certs", "init"} {
+		w := opened(t, machine, store, journal.Run{Command: command})
+		for _, path := range []string{"/etc/of-both", "/etc/of-" + command} {
+			if err := w.Do(t.Context(), change.WriteFile{Path: path, Mode: 0o600}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if want := []bool{false, false, true, false}; !slices.Equal(machine.resumed, want) {
+		t.Errorf("got %v, want %v", machine.resumed, want)
+	}
 }
 
 // A run that only has objects of the cluster left to make writes no target down, and still is the end of what an

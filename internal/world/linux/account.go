@@ -45,7 +45,7 @@ func setAccounts(ctx context.Context, c change.SetAccounts) error {
 
 // lockAccounts locks as lckpwdf(3) does.
 func lockAccounts(ctx context.Context, path string) (unlock func(), err error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|unix.O_CLOEXEC, 0o600)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return nil, err
 	}

@@ -54,6 +54,9 @@ func unmount(ctx context.Context, c change.Unmount) error {
 	if err != nil {
 		return err
 	}
+	if err := guardMounts(c.Below); err != nil {
+		return err
+	}
 	for {
 		if err := context.Cause(ctx); err != nil {
 			return err
@@ -69,6 +72,19 @@ func unmount(ctx context.Context, c change.Unmount) error {
 			return err
 		}
 	}
+}
+
+// guardMounts refuses to unmount all that is below a directory of the operating system.
+func guardMounts(path string) error {
+	d, real, err := openDir(path, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return guard(d, real, path)
 }
 
 func unmountAll(points []string, flags int) (gone int, err error) {

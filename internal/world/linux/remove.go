@@ -43,14 +43,27 @@ func remove(c change.Remove) error {
 }
 
 func removeEmpty(path string) error {
-	err := unix.Rmdir(path)
-	if info, lerr := os.Lstat(path); lerr == nil && info.Mode().Type() == fs.ModeSymlink {
+	p, err := locateLink(path)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	e, err := p.look()
+	if err != nil || e == nil {
+		return err
+	}
+	defer e.close()
+	if e.st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		return nil
+	}
+	err = unix.Unlinkat(int(p.dir.Fd()), p.name, unix.AT_REMOVEDIR)
 	if err == nil || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) {
 		return nil
 	}
-	return &fs.PathError{Op: "rmdir", Path: path, Err: err}
+	return p.fault("rmdir", err)
 }
 
 func removeContents(path string) error {

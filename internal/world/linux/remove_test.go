@@ -67,6 +67,7 @@ func TestDirectoriesOfTheSystemAreLeftAlone(t *testing.T) {
 		fails(t, change.Remove{Path: path, Contents: true}, path, "a directory of the operating system")
 		fails(t, change.SetOwner{Path: path, UID: 1, GID: 1, Below: true}, path, "a directory of the operating system")
 	}
+	fails(t, change.Unmount{Below: above}, above, "a directory of the operating system")
 	fails(t, change.Remove{Path: "/proc/self"}, "a directory of the operating system")
 	do(t, change.Remove{Path: link})
 	gone(t, link)
