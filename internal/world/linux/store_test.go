@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // The lock leaves nothing behind, and still keeps every second run out: one that opened the file
@@ -51,6 +52,31 @@ func TestTheLockIsRemovedByItsHolder(t *testing.T) {
 	runs.Wait()
 	if most.Load() != 1 || taken.Load() < 50 {
 		t.Errorf("%d held the lock at once, and it was taken %d times", most.Load(), taken.Load())
+	}
+	gone(t, path)
+}
+
+// A lock on a file that is no longer at its path would keep nobody out.
+func TestARunThatWaitsForTheLockTakesTheOneAtThePath(t *testing.T) {
+	path := filepath.Join(folder(t), "kubeadm.lock")
+	first, err := takeLock(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(200*time.Millisecond, func() {
+		if err := releaseLock(first, path); err != nil {
+			t.Error(err)
+		}
+	})
+	second, err := takeLock(path) // has opened the file before it is removed
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !isFile(second, path) {
+		t.Error("the lock is on a file that was removed")
+	}
+	if err := releaseLock(second, path); err != nil {
+		t.Fatal(err)
 	}
 	gone(t, path)
 }
