@@ -4,13 +4,16 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"kubeadm/internal/cli"
+	"kubeadm/internal/problem"
 	"kubeadm/internal/report"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/cri"
@@ -28,9 +31,23 @@ func main() {
 		if isClosedOutput(err) {
 			os.Exit(128 + int(syscall.SIGPIPE)) // what a shell shows of a program that the signal has killed
 		}
-		report.Error(os.Stderr, err)
+		report.Error(os.Stderr, nameObstacle(err))
 		os.Exit(1)
 	}
+}
+
+// nameObstacle adds which part of a path is a file where a directory must be: the system's error names the whole path.
+func nameObstacle(err error) error {
+	var failed *fs.PathError
+	if !errors.As(err, &failed) || !errors.Is(failed.Err, syscall.ENOTDIR) {
+		return err
+	}
+	for path := filepath.Dir(failed.Path); path != filepath.Dir(path); path = filepath.Dir(path) {
+		if info, unknown := os.Stat(path); unknown == nil && !info.IsDir() {
+			return problem.New("", err, fmt.Sprintf("%q is a file where a directory must be: name another path, or move it away", path))
+		}
+	}
+	return err
 }
 
 // isClosedOutput reports whether nothing failed but to write a result that is no longer read, as behind head(1).

@@ -3,9 +3,11 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -96,6 +98,19 @@ func TestTokenInTheWrongPlaceIsNotRepeated(t *testing.T) {
 	for _, command := range []string{"token generate k3h9wd.", "reset k3h9wd.", "join 192.0.2.1:6443--token k3h9wd.", "version --tokenk3h9wd."} {
 		said, err := program(t, strings.Fields(command+secret)...).CombinedOutput()
 		if err == nil || strings.Contains(string(said), secret) {
+			t.Errorf("%s: %v\n%s", command, err, said)
+		}
+	}
+}
+
+func TestFileInPlaceOfADirectoryIsNamed(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"config validate --config ", "init phase certs ca --kubernetes-version v1.37.1 --cert-dir ", "certs check-expiration --cert-dir "} {
+		said, err := program(t, strings.Fields(command+file+"/sub/x.yaml")...).CombinedOutput()
+		if want := fmt.Sprintf("%q is a file where a directory must be", file); err == nil || !strings.Contains(string(said), want) {
 			t.Errorf("%s: %v\n%s", command, err, said)
 		}
 	}

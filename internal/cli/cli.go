@@ -5,12 +5,16 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"io"
+	"io/fs"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/version"
 
 	"kubeadm/internal/flag"
+	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/journal"
@@ -122,7 +126,22 @@ func Run(ctx context.Context, h Host, args []string) error {
 	root := New(h)
 	if completes(args) {
 		(&program{Host: h}).complete(root)
+	} else if err := checkArguments(root, args); err != nil {
+		return err
 	}
 	root.SetArgs(args)
-	return root.ExecuteContext(ctx)
+	return adviseRoot(ctx, h, root.ExecuteContext(ctx))
+}
+
+// adviseRoot adds what helps where a permission is missing and the user is not root.
+func adviseRoot(ctx context.Context, h Host, err error) error {
+	// gRPC passes on the text only of an error of the container runtime's socket.
+	if !errors.Is(err, fs.ErrPermission) && (err == nil || !strings.Contains(err.Error(), "connect: permission denied")) {
+		return err
+	}
+	host, unknown := h.World().Host(ctx)
+	if unknown != nil || host.UserID == 0 {
+		return err
+	}
+	return problem.New("", err, "run the command as root, for example with sudo")
 }

@@ -18,6 +18,7 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
+	"kubeadm/internal/untrusted"
 )
 
 // Bounds of looking up which version is behind a label. A name server that answers at all does so at once.
@@ -128,7 +129,7 @@ func readConfigOf(ctx context.Context, r change.Reader, by flag.Name, name strin
 	data, err := r.ReadFile(ctx, name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return config.File{}, problem.New("", fmt.Errorf("there is no configuration file %s", name), fmt.Sprintf("check the path given with --%s", by))
+		return config.File{}, problem.New("", fmt.Errorf("there is no configuration file %s", untrusted.Line(name)), fmt.Sprintf("check the path given with --%s", by))
 	case err != nil:
 		return config.File{}, problem.New("reading the configuration file", err, "name a file that can be read with --config")
 	}

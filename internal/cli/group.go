@@ -7,7 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kubeadm/internal/flag"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/untrusted"
 )
 
 // group is a command that only holds others.
@@ -32,11 +34,17 @@ func known(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
+	for _, file := range []flag.Name{flag.Config, flag.OldConfig} {
+		if f := c.Flag(string(file)); f != nil && !f.Changed && strings.ContainsAny(args[0], "./") {
+			return problem.New("", fmt.Errorf("%s takes no argument, but was given %s", c.CommandPath(), untrusted.Quote(args[0])),
+				fmt.Sprintf("name a file with --%s=%s", file, untrusted.Line(args[0])))
+		}
+	}
 	if !c.HasSubCommands() {
-		return fmt.Errorf("%s takes no argument, but was given %q", c.CommandPath(), args[0])
+		return fmt.Errorf("%s takes no argument, but was given %s", c.CommandPath(), untrusted.Quote(args[0]))
 	}
 	c.SuggestionsMinimumDistance = 2 // letters that may be wrong
-	err := fmt.Errorf("unknown command %q for %q", args[0], c.CommandPath())
+	err := fmt.Errorf("unknown command %s for %q", untrusted.Quote(args[0]), c.CommandPath())
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
 		return problem.New("", err, "did you mean "+strings.Join(near, " or ")+"?")
 	}

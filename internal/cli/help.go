@@ -1,14 +1,6 @@
 package cli
 
-import (
-	"errors"
-
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-
-	"kubeadm/internal/config/strict"
-	"kubeadm/internal/problem"
-)
+import "github.com/spf13/cobra"
 
 // adopt puts commands below root, under a heading of their own in its help.
 func adopt(root *cobra.Command, heading string, children ...*cobra.Command) {
@@ -46,22 +38,4 @@ func helpCommand() *cobra.Command {
 			return found.Help()
 		},
 	}
-}
-
-// badFlag is the error of a flag that cannot be taken, with what was probably meant.
-func badFlag(c *cobra.Command, err error) error {
-	hints := []string{c.CommandPath() + " --help lists the flags"}
-	var missing *pflag.NotExistError
-	if errors.As(err, &missing) {
-		var there []string
-		c.Flags().VisitAll(func(f *pflag.Flag) {
-			if !f.Hidden {
-				there = append(there, f.Name)
-			}
-		})
-		if near := strict.Nearest(missing.GetSpecifiedName(), there); near != "" {
-			hints = append([]string{"did you mean --" + near + "?"}, hints...)
-		}
-	}
-	return problem.New("", err, hints...)
 }

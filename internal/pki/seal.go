@@ -29,13 +29,15 @@ func NewCertificateKey(random io.Reader) (CertificateKey, error) {
 
 // ParseCertificateKey reads 64 hex digits. Its errors do not repeat the text.
 func ParseCertificateKey(text string) (CertificateKey, error) {
-	raw, err := hex.DecodeString(text)
-	if err != nil {
+	if other := strings.Trim(text, "0123456789abcdefABCDEF"); other != "" {
 		return CertificateKey{}, errors.New("the certificate key must consist of hex digits only")
 	}
-	if len(raw) != certificateKeySize {
-		return CertificateKey{}, fmt.Errorf("the certificate key must have %d hex digits, not %d",
-			2*certificateKeySize, len(text))
+	if len(text) != 2*certificateKeySize {
+		return CertificateKey{}, fmt.Errorf("the certificate key must have %d hex digits, not %d", 2*certificateKeySize, len(text))
+	}
+	raw, err := hex.DecodeString(text)
+	if err != nil {
+		return CertificateKey{}, errors.New("the certificate key cannot be read") // the error of hex repeats a part
 	}
 	return CertificateKey{raw: [certificateKeySize]byte(raw)}, nil
 }

@@ -28,6 +28,7 @@ var (
 const (
 	tokenIDLength     = 6
 	tokenSecretLength = 16
+	exampleSecret     = "0123456789abcdef" // of the token that help and documents show
 )
 
 // redact replaces what has the form of a secret: the second half of bootstrap tokens, certificate keys, and the
@@ -72,6 +73,9 @@ func redactTokens(text string) string {
 // isTokenSecret tells tokens from host names and file names, whose parts may be as long: such words rarely
 // have digits, and the random secret of a token has none once in two hundred times.
 func isTokenSecret(id, secret string) bool {
+	if secret == exampleSecret {
+		return false
+	}
 	if len(id) >= tokenIDLength && len(secret) == tokenSecretLength {
 		return true
 	}
@@ -108,4 +112,4 @@ func redactUser(address string) string {
 }
 
 // hostForm is a host with or without a port.
-var hostForm = regexp.MustCompile(`^(?:[^:\[\]]+|\[[^\]]*\])(?::[0-9]*)?$`)
+var hostForm = regexp.MustCompile(`^(?:[^:\[\]]+|\[[^\]]*\])(?::[0-9]+)?$`)

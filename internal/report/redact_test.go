@@ -52,6 +52,8 @@ func TestUsersOfURLsAreHidden(t *testing.T) {
 		"registry.k8s.io/etcd:3.7.0-0@sha256:" + key:                                                             "registry.k8s.io/etcd:3.7.0-0@sha256:" + key,
 		"http://me:p@w@proxy:3128/":                                                                              "http://[hidden]@proxy:3128/",
 		"http://me:p/w?x#y@proxy:3128":                                                                           "http://[hidden]@proxy:3128",
+		"http://http:/me:pw@proxy:3128":                                                                          "http://[hidden]@proxy:3128",
+		"http://http//me:pw@proxy:3128":                                                                          "http://http//[hidden]@proxy:3128",
 		"http://ghp_token@host/x@y":                                                                              "http://[hidden]@y",
 		"https://host:5000/v2/etcd@sha256:" + key:                                                                "https://host:5000/v2/etcd@sha256:" + key,
 		"https://u:p@host:5000/etcd@sha256:" + key:                                                               "https://[hidden]@host:5000/etcd@sha256:" + key,

@@ -100,7 +100,7 @@ func (t *Text) did(e flow.Event) {
 	}
 	t.line(e, "would %s", e.Text)
 	if shown, ok := e.Change.(change.Shown); ok {
-		if text := untrusted.Screen(strings.TrimRight(shown.Content(), "\n")); text != "" {
+		if text := untrusted.Screen(redact(strings.TrimRight(shown.Content(), "\n"))); text != "" {
 			fmt.Fprintf(t.Out, "\t%s\n", strings.ReplaceAll(text, "\n", "\n\t"))
 		}
 	}

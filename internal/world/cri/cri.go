@@ -4,6 +4,7 @@ package cri
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -106,6 +107,9 @@ func dial(socket string) (*grpc.ClientConn, error) {
 // silent says why a runtime does not answer, and what to do.
 func silent(socket string, err error) error {
 	name := serviceOf(socket)
+	if _, dial, ok := strings.Cut(err.Error(), "Error while dialing: "); ok {
+		err = errors.New(strings.TrimSuffix(dial, `"`))
+	}
 	if status.Code(err) == codes.Unimplemented {
 		return problem.New("", fmt.Errorf("the container runtime at %s does not serve the CRI: %w", socket, plain(err)),
 			"of containerd, the CRI plugin may be switched off: take \"cri\" out of disabled_plugins in /etc/containerd/config.toml, then systemctl restart containerd")

@@ -34,5 +34,6 @@ func (m Machine) Proxy(_ context.Context, host string) (string, error) {
 	if proxy == nil {
 		return "", nil
 	}
-	return proxy.Redacted(), nil
+	// Neither the user nor, where a slash is missing in a malformed address, what Go takes for its path.
+	return proxy.Scheme + "://" + proxy.Host, nil
 }

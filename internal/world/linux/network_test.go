@@ -112,7 +112,8 @@ func TestProxyOf(t *testing.T) {
 	}
 	for _, c := range []struct{ host, env, want string }{
 		{"192.0.2.1", "", "proxy= error=false"},
-		{"192.0.2.1", "HTTPS_PROXY=http://user:secret@proxy.example:3128", "proxy=http://user:xxxxx@proxy.example:3128 error=false"},
+		{"192.0.2.1", "HTTPS_PROXY=http://user:secret@proxy.example:3128", "proxy=http://proxy.example:3128 error=false"},
+		{"192.0.2.1", "HTTPS_PROXY=http:/user:secret@proxy.example:3128", "proxy=http://http: error=false"},
 		{"192.0.2.1", "https_proxy=proxy.example:3128 no_proxy=192.0.2.0/24", "proxy= error=false"},
 		{"198.51.100.1", "https_proxy=proxy.example:3128 no_proxy=192.0.2.0/24", "proxy=http://proxy.example:3128 error=false"},
 		{"2001:db8::1", "HTTPS_PROXY=http://proxy.example NO_PROXY=2001:db8::/32", "proxy= error=false"},

@@ -1,0 +1,183 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"kubeadm/internal/config/strict"
+	"kubeadm/internal/flag"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/untrusted"
+)
+
+// checkArguments refuses what only copying can have put into a command line: characters that cannot be seen, dashes and
+// quotation marks of typography, a single dash before a long flag, a flag attached to the word before it.
+// The library of the command line would take these for file names, arguments or other flags.
+func checkArguments(root *cobra.Command, args []string) error {
+	command, _, err := root.Find(args)
+	if err != nil {
+		command = root
+	}
+	flags := longFlags(command)
+	for i, arg := range args {
+		if arg == "--" {
+			return nil
+		}
+		if i > 0 && isFreeText(args[i-1]) {
+			continue
+		}
+		if name, _, hasValue := strings.Cut(arg, "="); hasValue && isFreeText(name) {
+			arg = name
+		}
+		if err := checkArgument(arg, flags); err != nil {
+			err.Err = fmt.Errorf("argument %d, %q, %w", i+1, arg, err.Err)
+			return err
+		}
+	}
+	return nil
+}
+
+// longFlags are the names of more than one letter of all flags of the command.
+func longFlags(c *cobra.Command) []string {
+	var names []string
+	for _, set := range []*pflag.FlagSet{c.Flags(), c.InheritedFlags()} {
+		set.VisitAll(func(f *pflag.Flag) {
+			if len(f.Name) > 1 {
+				names = append(names, f.Name)
+			}
+		})
+	}
+	return append(names, "help")
+}
+
+// isFreeText reports whether the value of a flag may be any text.
+func isFreeText(arg string) bool {
+	return slices.Contains([]string{"--" + string(flag.Description), "--" + string(flag.Output), "-o"}, arg)
+}
+
+// attachedForm is a flag at the end of a word, or with its value.
+var attachedForm = regexp.MustCompile(`[^-\s]--([a-z][a-z-]*[a-z])(?:=|$)`)
+
+// checkArgument returns what is wrong with one argument, without naming it.
+func checkArgument(arg string, flags []string) *problem.Problem {
+	if i := strings.IndexFunc(arg, isInvisible); i >= 0 {
+		r := []rune(arg[i:])[0]
+		if r == '\r' {
+			return problem.New("", errors.New("has a carriage return: the script has line ends of Windows"),
+				`convert the script: sed -i 's/\r$//' FILE`)
+		}
+		return problem.New("", fmt.Errorf("has %s (U+%04X) as character %d", nameOf(r), r, len([]rune(arg[:i]))+1),
+			"this character cannot be seen: type the command instead of copying it, or type that part of it again")
+	}
+	first := []rune(arg + " ")[0]
+	if unicode.Is(unicode.Pd, first) && first != '-' || first == '\u2212' {
+		return problem.New("", fmt.Errorf("begins with %s (U+%04X), not with a hyphen", nameOf(first), first),
+			"write flags with two hyphens: --"+strings.TrimLeftFunc(arg, func(r rune) bool { return r == '-' || r == '\u2212' || unicode.Is(unicode.Pd, r) }))
+	}
+	if i := strings.IndexAny(arg, "\u201c\u201d\u201e\u2018\u2019"); i >= 0 {
+		return problem.New("", errors.New("has a typographic quotation mark, which means nothing to a shell"), `write it with ' or "`)
+	}
+	name, _, _ := strings.Cut(strings.TrimPrefix(arg, "-"), "=")
+	if strings.HasPrefix(arg, "-") && slices.Contains(flags, name) {
+		return problem.New("", errors.New("has one hyphen, but the flag has a long name"), "use two hyphens: --"+name)
+	}
+	if !strings.HasPrefix(arg, "-") || strings.Contains(arg, "=") {
+		for _, found := range attachedForm.FindAllStringSubmatch(arg, -1) {
+			if slices.Contains(flags, found[1]) {
+				return problem.New("", fmt.Errorf("has --%s within a word", found[1]), "put a blank before --"+found[1])
+			}
+		}
+	}
+	return nil
+}
+
+// isInvisible reports whether a reader of the command line cannot tell the character from a blank or from nothing.
+func isInvisible(r rune) bool { return r != ' ' && r != '\t' && r != '\n' && !unicode.IsPrint(r) }
+
+func nameOf(r rune) string {
+	switch {
+	case r == '\u00a0' || r == '\u202f':
+		return "a no-break space"
+	case unicode.Is(unicode.Zs, r):
+		return "a space of another width"
+	case r == '\u200b' || r == '\ufeff' || r == '\u2060':
+		return "a space without width"
+	case r == '\u2013':
+		return "an en dash"
+	case r == '\u2014':
+		return "an em dash"
+	case r == '\u2212':
+		return "a minus sign"
+	case unicode.Is(unicode.Pd, r):
+		return "a dash"
+	}
+	return "a control character"
+}
+
+// badFlag is the error of a flag that cannot be taken, with what was probably meant.
+func badFlag(c *cobra.Command, err error) error {
+	help := c.CommandPath() + " --help lists the flags"
+	var unknown *pflag.NotExistError
+	var invalid *pflag.InvalidValueError
+	var missing *pflag.ValueRequiredError
+	switch {
+	case errors.As(err, &unknown):
+		return problem.New("", untrusted.Error(err), append(meantFlag(c, unknown), help)...)
+	case errors.As(err, &invalid):
+		f := invalid.GetFlag()
+		return problem.New("", fmt.Errorf("--%s: invalid value %s: %s", f.Name, untrusted.Quote(invalid.GetValue()), mustBe(f, invalid)), help)
+	case errors.As(err, &missing):
+		return problem.New("", fmt.Errorf("--%s needs a value", missing.GetFlag().Name), help)
+	}
+	return problem.New("", untrusted.Error(err), help)
+}
+
+// meantFlag is the hint of what an unknown flag was probably meant to be, if there is one.
+func meantFlag(c *cobra.Command, unknown *pflag.NotExistError) []string {
+	name := unknown.GetSpecifiedName()
+	if group := unknown.GetSpecifiedShortnames(); group != "" {
+		name, _, _ = strings.Cut(group, "=")
+	}
+	var there []string
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			there = append(there, f.Name)
+		}
+	})
+	slices.SortFunc(there, func(a, b string) int { return len(b) - len(a) })
+	for _, f := range there {
+		if len(f) > 3 && strings.HasPrefix(name, f) && !slices.Contains(there, strings.TrimRight(name, "s")) {
+			return []string{"put a blank or an equals sign after --" + f}
+		}
+	}
+	slices.Sort(there)
+	if near := strict.Nearest(name, there); near != "" && len(name) > 1 {
+		return []string{"did you mean --" + near + "?"}
+	}
+	return nil
+}
+
+// mustBe is which values a flag takes.
+func mustBe(f *pflag.Flag, invalid error) string {
+	switch f.Value.Type() {
+	case "int", "int32":
+		if strings.Contains(invalid.Error(), "out of range") {
+			return "the number is too large"
+		}
+		return "must be a whole number"
+	case "bool":
+		return "must be true or false"
+	case "duration":
+		return "must be a duration with units, such as 24h0m0s"
+	case "stringToString":
+		return "must be name=value, several with commas between them"
+	}
+	return "must be a list with commas between its parts; a part with a double quote must be in double quotes itself"
+}
