@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 )
 
 const certificateKeySize = 32 // bytes: AES-256
@@ -29,11 +30,19 @@ func NewCertificateKey(random io.Reader) (CertificateKey, error) {
 
 // ParseCertificateKey reads 64 hex digits. Its errors do not repeat the text.
 func ParseCertificateKey(text string) (CertificateKey, error) {
-	if other := strings.Trim(text, "0123456789abcdefABCDEF"); other != "" {
-		return CertificateKey{}, errors.New("the certificate key must consist of hex digits only")
+	strange := 0
+	for _, r := range text {
+		if !strings.ContainsRune("0123456789abcdefABCDEF", r) {
+			strange++
+		}
 	}
-	if len(text) != 2*certificateKeySize {
-		return CertificateKey{}, fmt.Errorf("the certificate key must have %d hex digits, not %d", 2*certificateKeySize, len(text))
+	length := utf8.RuneCountInString(text)
+	switch {
+	case strange > 0:
+		return CertificateKey{}, fmt.Errorf("the certificate key must consist of %d hex digits (0-9, a-f): %d of its %d characters are not",
+			2*certificateKeySize, strange, length)
+	case length != 2*certificateKeySize:
+		return CertificateKey{}, fmt.Errorf("the certificate key must have %d hex digits, not %d", 2*certificateKeySize, length)
 	}
 	raw, err := hex.DecodeString(text)
 	if err != nil {

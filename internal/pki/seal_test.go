@@ -102,3 +102,21 @@ func TestSealedNamesHaveNoSlash(t *testing.T) {
 		}
 	}
 }
+
+func TestCertificateKeyOfTheWrongLengthSaysHowManyDigits(t *testing.T) {
+	for text, want := range map[string]string{
+		strings.Repeat("a", 63):       "must have 64 hex digits, not 63",
+		strings.Repeat("a", 65):       "must have 64 hex digits, not 65",
+		"":                            "must have 64 hex digits, not 0",
+		strings.Repeat("a", 63) + "g": "1 of its 64 characters are not",
+		strings.Repeat("\u00e9", 2):   "2 of its 2 characters are not",
+	} {
+		_, err := ParseCertificateKey(text)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", text, err, want)
+		}
+		if err != nil && len(text) > 2 && strings.Contains(err.Error(), text) {
+			t.Errorf("the key is repeated: %v", err)
+		}
+	}
+}
