@@ -22,11 +22,15 @@ type Identity struct {
 	Kubeconfig string // path of a kubeconfig, read at each use
 	Config     []byte // a kubeconfig that is not in any file; used when Kubeconfig is empty; secret
 	Server     string // URL used instead of the kubeconfig's; empty for the kubeconfig's
+
+	// Unverified lets the kubeconfig turn off the verification of the server by insecure-skip-tls-verify. Set it only for a
+	// kubeconfig that the user has named, and say so in a warning.
+	Unverified bool
 }
 
 // Key tells identities apart without telling their secrets.
 func (i Identity) Key() string {
-	return fmt.Sprintf("%s@%s#%x", i.Kubeconfig, i.Server, sha256.Sum256(i.Config))
+	return fmt.Sprintf("%s@%s#%x%t", i.Kubeconfig, i.Server, sha256.Sum256(i.Config), i.Unverified)
 }
 
 // Ref names one object and as whom it is read or written.

@@ -72,7 +72,7 @@ func (p *program) member(ctx context.Context, o *certsOptions, usual *node.Node)
 	e.Tool, _ = p.tool() // was good enough before
 	ctx, cancel := context.WithTimeout(ctx, memberLimit)
 	defer cancel()
-	n, err := discovery.Member(world.Retry(ctx, memberRetries), flow.New(e), change.Identity{Kubeconfig: o.kubeconfig})
+	n, err := discovery.Member(world.Retry(ctx, memberRetries), flow.New(e), p.identity(ctx, w, o.kubeconfig))
 	if err != nil {
 		return usual, []string{"the usual configuration of certificates is taken, since the cluster's is not to be had: " + err.Error()}
 	}

@@ -81,7 +81,8 @@ func (p *program) runReset(c *cobra.Command, o *resetOptions, sel flow.Selection
 	return p.within(ctx, s, n, func(e *flow.Env) error {
 		e.Reset = r
 		e.Node = func(context.Context) (*node.Node, error) { return n, nil }
-		e.Admin = func(context.Context) (change.Identity, error) { return change.Identity{Kubeconfig: o.kubeconfig}, nil }
+		admin := p.identity(ctx, real, o.kubeconfig)
+		e.Admin = func(context.Context) (change.Identity, error) { return admin, nil }
 		if !r.Force && s.asks() {
 			reset.Foresee(ctx, e.Named("reset"))
 			if err := p.confirm(ctx, s); err != nil {

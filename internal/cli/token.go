@@ -15,6 +15,7 @@ import (
 	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
 	"kubeadm/internal/report"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/preview"
@@ -52,15 +53,35 @@ func (o *tokenOptions) world(real world.World) world.World {
 // as is as whom the cluster is asked: the user's choice, or the first kubeconfig of the usual places that exists.
 func (p *program) as(ctx context.Context, c *cobra.Command, o *tokenOptions, r change.Reader) change.Identity {
 	if c.Flags().Changed(string(flag.Kubeconfig)) {
-		return change.Identity{Kubeconfig: o.kubeconfig}
+		return p.identity(ctx, r, o.kubeconfig)
 	}
-	places := p.ownKubeconfigs()
-	for _, place := range append(places, o.kubeconfig) {
+	places := append(p.ownKubeconfigs(), o.kubeconfig)
+	for _, place := range places {
 		if _, err := r.Stat(ctx, place); err == nil {
-			return change.Identity{Kubeconfig: place}
+			return p.identity(ctx, r, place)
 		}
 	}
-	return change.Identity{Kubeconfig: append(places, o.kubeconfig)[0]}
+	return change.Identity{Kubeconfig: places[0]}
+}
+
+// identity is the user of a kubeconfig that the person who runs this program has chosen. Such a file may turn off the
+// verification of the server, which is warned of.
+func (p *program) identity(ctx context.Context, r change.Reader, file string) change.Identity {
+	as := change.Identity{Kubeconfig: file}
+	data, err := r.ReadFile(ctx, file)
+	if err != nil {
+		return as // told when it is used
+	}
+	config, err := pki.ParseKubeconfig(data)
+	if err != nil {
+		return as
+	}
+	if cluster, err := config.CurrentCluster(); err == nil && cluster.InsecureSkipTLSVerify {
+		as.Unverified = true
+		p.text(false).Emit(flow.Event{Phase: "kubeconfig", Kind: flow.Warned, Text: file +
+			" has insecure-skip-tls-verify: whoever answers at the server's address can read and forge everything; put the CA into certificate-authority-data instead"})
+	}
+	return as
 }
 
 // ownKubeconfigs are those of the user who runs this program.

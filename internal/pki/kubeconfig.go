@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -101,11 +102,19 @@ func (k *Kubeconfig) CurrentUser() (*api.AuthInfo, error) {
 
 func (k *Kubeconfig) currentContext() (*api.Context, error) {
 	if k.CurrentContext == "" {
-		return nil, errors.New("kubeconfig has no current context")
+		text := "kubeconfig has no current context"
+		if len(k.Contexts) > 0 {
+			text += ": set current-context to one of its contexts, " + k.contextNames()
+		}
+		return nil, errors.New(text)
 	}
 	context := k.Contexts[k.CurrentContext]
 	if context == nil {
-		return nil, fmt.Errorf("kubeconfig has no context %q, though its current-context names it", k.CurrentContext)
+		text := fmt.Sprintf("kubeconfig has no context %q, though its current-context names it", k.CurrentContext)
+		if len(k.Contexts) > 0 {
+			text += "; it has " + k.contextNames()
+		}
+		return nil, errors.New(text)
 	}
 	return context, nil
 }
@@ -179,6 +188,9 @@ func embedUser(read ReadFile, user *api.AuthInfo) error {
 func embed(read ReadFile, path *string, data *[]byte) error {
 	if len(*data) == 0 && *path != "" {
 		content, err := read(*path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("the kubeconfig refers to the file %s, which does not exist", *path)
+		}
 		if err != nil {
 			return fmt.Errorf("reading a file that a kubeconfig refers to: %w", untrusted.Error(err))
 		}

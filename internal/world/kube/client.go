@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -8,7 +9,9 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"path"
 	"strings"
+	"time"
 
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -16,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/world"
 )
@@ -42,7 +46,11 @@ func (k *Cluster) client(as change.Identity) (*client, error) {
 	}
 	c, err := k.connect(data, as)
 	if err != nil {
-		return nil, world.GiveUp(fmt.Errorf("using %s: %w", source(as), err))
+		err = fmt.Errorf("using %s: %w", source(as), err)
+		if as.Kubeconfig != "" {
+			err = problem.New("", err, "fix the file, or name another kubeconfig with --kubeconfig; a control plane has /etc/kubernetes/admin.conf")
+		}
+		return nil, world.GiveUp(err)
 	}
 	k.clients[key] = c
 	return c, nil
@@ -61,13 +69,17 @@ func (k *Cluster) kubeconfig(as change.Identity) ([]byte, error) {
 			"on a control plane node /etc/kubernetes/admin.conf is one; name another with --kubeconfig")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+		return nil, problem.New("reading the kubeconfig", err, "name another kubeconfig with --kubeconfig")
+	}
+	if len(bytes.TrimSpace(data)) == 0 {
+		return nil, problem.New("", fmt.Errorf("the kubeconfig %s is empty", as.Kubeconfig),
+			"put it back, or name another with --kubeconfig; a control plane has /etc/kubernetes/admin.conf")
 	}
 	return data, nil
 }
 
 func (k *Cluster) connect(data []byte, as change.Identity) (*client, error) {
-	config, err := restConfig(data, as)
+	config, err := k.restConfig(data, as)
 	if err != nil {
 		return nil, err
 	}
@@ -94,28 +106,53 @@ func (k *Cluster) connect(data []byte, as change.Identity) (*client, error) {
 	return &client{objects: objects, http: transport, server: strings.TrimSuffix(server.String(), "/")}, err
 }
 
-func restConfig(data []byte, as change.Identity) (*rest.Config, error) {
-	config, err := clientcmd.Load(data)
+// restConfig reads a kubeconfig in our own words: client-go's errors advise to set environment variables that nothing here reads.
+func (k *Cluster) restConfig(data []byte, as change.Identity) (*rest.Config, error) {
+	config, err := pki.ParseKubeconfig(data)
 	if err != nil {
 		return nil, err
 	}
-	// Names of files in a kubeconfig are relative to where it lies.
-	for _, c := range config.Clusters {
-		c.LocationOfOrigin = as.Kubeconfig
+	config.ResolvePaths(path.Dir(as.Kubeconfig))
+	if err := config.CheckComplete(); err != nil {
+		return nil, err
 	}
-	for _, u := range config.AuthInfos {
-		u.LocationOfOrigin = as.Kubeconfig
+	cluster, err := config.CurrentCluster()
+	if err != nil {
+		return nil, err
 	}
-	if err := clientcmd.ResolveLocalPaths(config); err != nil {
+	if cluster.InsecureSkipTLSVerify && !as.Unverified {
+		return nil, errors.New("its insecure-skip-tls-verify turns off the verification of the server; " +
+			"replace it by the CA in certificate-authority-data")
+	}
+	if err := k.checkFiles(config, cluster); err != nil {
 		return nil, err
 	}
 	instead := &clientcmd.ConfigOverrides{ClusterInfo: api.Cluster{Server: as.Server}}
-	r, err := clientcmd.NewDefaultClientConfig(*config, instead).ClientConfig()
-	if err == nil && r.Insecure {
-		err = errors.New("its insecure-skip-tls-verify turns off the verification of the server; " +
-			"replace it by the CA in certificate-authority-data")
+	return clientcmd.NewDefaultClientConfig(api.Config(*config), instead).ClientConfig()
+}
+
+// checkFiles wants the CA to be readable, and the client certificate to be one that a server may accept: with its key, and
+// valid by this machine's clock. Which CA signed it only the server knows.
+func (k *Cluster) checkFiles(config *pki.Kubeconfig, cluster *api.Cluster) error {
+	if file := cluster.CertificateAuthority; file != "" && len(cluster.CertificateAuthorityData) == 0 {
+		if _, err := k.readFile(file); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("its certificate-authority is the file %s, which does not exist", file)
+		} else if err != nil {
+			return fmt.Errorf("reading its certificate-authority: %w", err)
+		}
 	}
-	return r, err
+	if _, err := config.CurrentUser(); err != nil {
+		return nil // for everybody
+	}
+	certs, err := config.ClientPair(k.readFile)
+	if err != nil || certs == nil {
+		return err
+	}
+	if err := pki.CheckPeriod(certs[0], time.Now()); err != nil {
+		return problem.New("its client", err,
+			"renew it on a control plane: kubeadm certs renew admin.conf; or compare this machine's clock with the cluster's: timedatectl")
+	}
+	return nil
 }
 
 // impatient hides Retry-After, at which client-go would sleep for whole seconds out of sight.

@@ -1,6 +1,7 @@
 package kube_test
 
 import (
+	"crypto/rand"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/clientcmd/api"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/pki"
@@ -179,11 +181,24 @@ func TestUnusableIdentitiesSayWhy(t *testing.T) {
 		text, hint string
 	}{
 		"no file":       {nil, admin + ": file does not exist", "--kubeconfig"},
-		"not YAML":      {[]byte("{"), "using " + admin, ""},
-		"no context":    {[]byte("apiVersion: v1\nkind: Config\n"), "using " + admin, ""},
-		"no TLS":        {s.kubeconfig(t, func(a *pki.Access) { a.Server = "http://127.0.0.1:1"; a.CA = nil }), "is not an https URL", ""},
-		"not verifying": {[]byte(skipping), "insecure-skip-tls-verify", ""},
-		"foreign CA":    {s.kubeconfig(t, func(a *pki.Access) { a.CA = foreign }), "certificate signed by unknown authority", "another cluster"},
+		"empty file":    {[]byte("\n"), "the kubeconfig " + admin + " is empty", "--kubeconfig"},
+		"not YAML":      {[]byte("{"), "using " + admin, "--kubeconfig"},
+		"no context":    {[]byte("apiVersion: v1\nkind: Config\n"), "using " + admin + ": the kubeconfig is empty: it has no clusters", "--kubeconfig"},
+		"no TLS":        {s.kubeconfig(t, func(a *pki.Access) { a.Server = "http://127.0.0.1:1"; a.CA = nil }), "is not an https URL", "--kubeconfig"},
+		"not verifying": {[]byte(skipping), "insecure-skip-tls-verify", "--kubeconfig"},
+		"no current context": {edited(t, s, func(k *pki.Kubeconfig) { k.CurrentContext = "" }),
+			`kubeconfig has no current context: set current-context to one of its contexts, "u@c"`, "--kubeconfig"},
+		"dangling context": {edited(t, s, func(k *pki.Kubeconfig) { k.CurrentContext = "gone" }), `has no context "gone"`, "--kubeconfig"},
+		"dangling user":    {edited(t, s, func(k *pki.Kubeconfig) { delete(k.AuthInfos, "u") }), `names user "u", which it does not define`, "--kubeconfig"},
+		"no server":        {edited(t, s, func(k *pki.Kubeconfig) { k.Clusters["c"].Server = "" }), `cluster "c" of the kubeconfig has no server`, "--kubeconfig"},
+		"CA in a file that does not exist": {edited(t, s, func(k *pki.Kubeconfig) {
+			k.Clusters["c"].CertificateAuthorityData, k.Clusters["c"].CertificateAuthority = nil, "sub/ca.crt"
+		}), "its certificate-authority is the file /etc/kubernetes/sub/ca.crt, which does not exist", "--kubeconfig"},
+		"certificate without its key": {edited(t, s, func(k *pki.Kubeconfig) {
+			k.AuthInfos["u"] = &api.AuthInfo{ClientCertificateData: foreign}
+		}), "client certificate without its key", "--kubeconfig"},
+		"certificate that has expired": {edited(t, s, func(k *pki.Kubeconfig) { k.AuthInfos["u"] = expired(t) }), "has expired: it is valid from", "certs renew"},
+		"foreign CA":                   {s.kubeconfig(t, func(a *pki.Access) { a.CA = foreign }), "certificate signed by unknown authority", "another cluster"},
 		"foreign name": {s.kubeconfig(t, func(a *pki.Access) { a.Server = strings.Replace(a.Server, "127.0.0.1", "localhost", 1) }),
 			"not localhost", "apiServer.certSANs"},
 	} {
@@ -198,6 +213,64 @@ func TestUnusableIdentitiesSayWhy(t *testing.T) {
 	if len(s.asked) != 0 {
 		t.Errorf("asked %q", s.asked)
 	}
+}
+
+func TestClientGoAdvisesNoEnvironmentVariables(t *testing.T) {
+	for _, text := range []string{"", "{}", "apiVersion: v1\nkind: Config\n", "apiVersion: v1\nkind: Config\ncurrent-context: x\n"} {
+		data := []byte(text)
+		if err := cluster(&data).Do(t.Context(), apply()); err == nil || strings.Contains(err.Error(), "KUBERNETES_MASTER") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func TestUnverifiedServerOnlyWhereTheIdentityAllowsIt(t *testing.T) {
+	s := serve(t, answer{200, object})
+	data := edited(t, s, func(k *pki.Kubeconfig) {
+		k.Clusters["c"].CertificateAuthorityData, k.Clusters["c"].InsecureSkipTLSVerify = nil, true
+	})
+	k, as := cluster(&data), change.Identity{Kubeconfig: admin}
+	if _, err := k.Object(t.Context(), change.RefOf(object, as)); err == nil || len(s.asked) != 0 {
+		t.Errorf("got %v after %q: the server is not verified, and the identity does not allow that", err, s.asked)
+	}
+	as.Unverified = true
+	if _, err := k.Object(t.Context(), change.RefOf(object, as)); err != nil {
+		t.Error(err)
+	}
+}
+
+// edited is the kubeconfig of the server after a change.
+func edited(t *testing.T, s *scripted, edit func(*pki.Kubeconfig)) []byte {
+	t.Helper()
+	config, err := pki.ParseKubeconfig(s.kubeconfig(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	edit(config)
+	data, err := config.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// expired is a user whose client certificate was valid yesterday.
+func expired(t *testing.T) *api.AuthInfo {
+	t.Helper()
+	key, err := pki.NewKey(rand.Reader, pki.ECDSAP256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	ca, err := pki.NewCA(rand.Reader, key, pki.Spec{CommonName: "u", Validity: pki.Validity{NotBefore: now.Add(-48 * time.Hour), NotAfter: now.Add(-24 * time.Hour)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := pki.EncodeKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &api.AuthInfo{ClientCertificateData: pki.EncodeCertificates(ca.Certificate), ClientKeyData: text}
 }
 
 func TestUnknownKindsAndChanges(t *testing.T) {
