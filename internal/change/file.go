@@ -64,7 +64,7 @@ func (c WriteFile) Done(ctx context.Context, r Reader) (bool, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	return err == nil && bytes.Equal(old, c.Data), err
+	return err == nil && bytes.Equal(old, c.Data), Misplaced(ctx, r, c.Path, err)
 }
 
 // Inverse writes the old bytes back, or removes a file that was not there. What is written to a
@@ -104,10 +104,10 @@ func (c MakeDir) Done(ctx context.Context, r Reader) (bool, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	if err == nil && !info.Mode.IsDir() {
-		return false, fmt.Errorf("%s is in the way: it is not a directory", c.Path)
+	if err == nil && info.Mode.IsDir() {
+		return true, nil
 	}
-	return err == nil, err
+	return false, noDirectory(ctx, r, c.Path, err)
 }
 
 // Inverse removes the folder if it is empty then.

@@ -37,7 +37,7 @@ func TestWhatIsSuppliedMustBeGood(t *testing.T) {
 		"a damaged authority's key":   {"pki/front-proxy-ca.key", "x", "pki/front-proxy-ca.key holds no private key"},
 		"a kubeconfig of another CA":  {"admin.conf", foreign("admin.conf"), "admin.conf: kubeconfig trusts CA \"kubernetes\""},
 		"no kubeconfig":               {"scheduler.conf", "{", "scheduler.conf: parsing a kubeconfig"},
-		"nobody's kubeconfig":         {"kubelet.conf", "", "kubelet.conf: its current user has no credentials"},
+		"nobody's kubeconfig":         {"kubelet.conf", "", "kubelet.conf: user \"system:node:cp1\" of the kubeconfig has a client key without its certificate"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStation(t)

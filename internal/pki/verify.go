@@ -31,16 +31,20 @@ func VerifyChain(certs []*x509.Certificate, root *x509.Certificate, at time.Time
 }
 
 // CheckPeriod returns an error, which callers may treat as a warning, when cert
-// is not yet or no longer valid at that time.
+// is not yet or no longer valid at that time. It tells both ends and the time.
 func CheckPeriod(cert *x509.Certificate, at time.Time) error {
-	name := cert.Subject.CommonName
-	if at.Before(cert.NotBefore) {
-		return fmt.Errorf("certificate %q is not valid before %s", name, cert.NotBefore.UTC().Format(time.RFC3339))
+	text := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+	fault := ""
+	switch {
+	case at.Before(cert.NotBefore):
+		fault = "is not valid yet"
+	case at.After(cert.NotAfter):
+		fault = "has expired"
+	default:
+		return nil
 	}
-	if at.After(cert.NotAfter) {
-		return fmt.Errorf("certificate %q expired at %s", name, cert.NotAfter.UTC().Format(time.RFC3339))
-	}
-	return nil
+	return fmt.Errorf("certificate %q %s: it is valid from %s to %s, and this machine's clock shows %s",
+		cert.Subject.CommonName, fault, text(cert.NotBefore), text(cert.NotAfter), text(at))
 }
 
 // Begun is when the last of the certificates began: if they ever held together, they did then.

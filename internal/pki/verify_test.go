@@ -44,8 +44,8 @@ func TestPeriodIsJudgedAtTheGivenTime(t *testing.T) {
 	cert := newCA(t, "ca", day).Certificate
 	wantError(t, CheckPeriod(cert, now))
 	wantError(t, CheckPeriod(cert, day.NotAfter))
-	wantError(t, CheckPeriod(cert, day.NotAfter.Add(time.Second)), `"ca"`, "expired", "2026-03-05")
-	wantError(t, CheckPeriod(cert, day.NotBefore.Add(-time.Second)), `"ca"`, "not valid before", "2026-03-04T05:01:07Z")
+	wantError(t, CheckPeriod(cert, day.NotAfter.Add(time.Second)), `"ca" has expired`, "2026-03-05")
+	wantError(t, CheckPeriod(cert, day.NotBefore.Add(-time.Second)), `"ca"`, "is not valid yet", "from 2026-03-04T05:01:07Z to", "clock shows 2026-03-04T05:01:06Z")
 }
 
 func TestAStoredCA(t *testing.T) {

@@ -50,8 +50,11 @@ func controlPlaneManifests(p node.Paths) []Check {
 func fileAvailable(path string, causes ...string) Check {
 	causes = append(causes, change.FileTarget(path))
 	return Check{Name: "FileAvailable-" + dashed(path), Run: func(ctx context.Context, r change.Reader, rep *Report) {
-		if _, err := r.Stat(ctx, path); err == nil && !made(r, causes...) {
+		switch _, err := r.Stat(ctx, path); {
+		case err == nil && !made(r, causes...):
 			rep.Fail(leftover, "%s already exists", path)
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			rep.fail(change.Misplaced(ctx, r, path, err))
 		}
 	}}
 }

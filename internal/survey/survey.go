@@ -33,7 +33,7 @@ func Inputs(ctx context.Context, r change.Reader, n *node.Node, warn func(format
 // Host is what manifests must know of this machine. Members is left for those who join an etcd.
 func Host(ctx context.Context, r change.Reader, n *node.Node) (h manifest.Host, err error) {
 	for _, dir := range manifest.CADirs() {
-		found, err := exists(ctx, r, dir)
+		found, err := Exists(ctx, r, dir)
 		if err != nil {
 			return h, err
 		}
@@ -64,11 +64,11 @@ func Host(ctx context.Context, r change.Reader, n *node.Node) (h manifest.Host, 
 
 // ExternalCA tells whether the cluster's CA is here without its key.
 func ExternalCA(ctx context.Context, r change.Reader, p node.Paths) (bool, error) {
-	cert, err := exists(ctx, r, p.Cert("ca"))
+	cert, err := Exists(ctx, r, p.Cert("ca"))
 	if err != nil || !cert {
 		return false, err
 	}
-	key, err := exists(ctx, r, p.Key("ca"))
+	key, err := Exists(ctx, r, p.Key("ca"))
 	return !key, err
 }
 
@@ -78,47 +78,7 @@ func Stored(ctx context.Context, r change.Reader, p node.Paths, base string) (s 
 	if err == nil {
 		s.Key, err = Optional(ctx, r, p.Key(base))
 	}
-	if err != nil {
-		err = problem.New("", err, "move away what is in the place of "+p.Cert(base)+" or of its key")
-	}
 	return s, err
-}
-
-// Authority is a CA that signs for this machine. That it is not here is an error that names the remedy.
-func Authority(ctx context.Context, r change.Reader, n *node.Node, p pki.Profile) (pki.CA, error) {
-	path := n.Paths.Cert(p.Base)
-	found, err := Stored(ctx, r, n.Paths, p.Base)
-	if err != nil {
-		return pki.CA{}, err
-	}
-	if found.Certificate == nil {
-		remedy := "run the certs/" + p.Name + " phase first"
-		if n.Joins() {
-			remedy = "run the control-plane-prepare/download-certs phase first, or copy the shared certificates from a control plane"
-		}
-		return pki.CA{}, problem.New("", fmt.Errorf("the certificate authority %s does not exist", path), remedy)
-	}
-	return sound(n.Paths, p, found)
-}
-
-// sound is an authority whose certificate is that of one, and whose key, if it is here, belongs to it.
-func sound(paths node.Paths, p pki.Profile, found pki.Stored) (pki.CA, error) {
-	cert, key := paths.Cert(p.Base), paths.Key(p.Base)
-	ca, err := found.CA()
-	if err == nil && !ca.Certificate.IsCA {
-		err = errors.New("it is not a certificate authority")
-	}
-	if err != nil {
-		return ca, problem.New("using the existing "+cert, err, "mend the file, or move it away to have a new one made")
-	}
-	switch {
-	case found.Key != nil && ca.Key == nil:
-		_, err := pki.ParseKey(found.Key)
-		return ca, problem.New("", fmt.Errorf("%s holds no private key that can be used: %w", key, err), "put back the key that belongs to "+cert)
-	case found.Key != nil && !ca.Owns():
-		return ca, problem.New("", fmt.Errorf("%s is not the key of %s", key, cert), "put back the key that belongs to "+cert)
-	}
-	return ca, nil
 }
 
 // Trusted is an error if the CA is not one of those of the cluster that this machine has found.
@@ -135,21 +95,21 @@ func Trusted(n *node.Node, ca *x509.Certificate) error {
 }
 
 // Optional reads a file; where there is none it returns nil.
-func Optional(ctx context.Context, r change.Reader, path string) ([]byte, error) {
-	data, err := r.ReadFile(ctx, path)
+func Optional(ctx context.Context, r change.Reader, name string) ([]byte, error) {
+	data, err := r.ReadFile(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	return data, err
+	return data, change.Misplaced(ctx, r, name, err)
 }
 
 // Needed reads a file that must be there.
-func Needed(ctx context.Context, r change.Reader, path string) ([]byte, error) {
-	data, err := r.ReadFile(ctx, path)
+func Needed(ctx context.Context, r change.Reader, name string) ([]byte, error) {
+	data, err := r.ReadFile(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s does not exist", path)
+		return nil, fmt.Errorf("%s does not exist", name)
 	}
-	return data, err
+	return data, change.Misplaced(ctx, r, name, err)
 }
 
 // Patches reads the user's directory of patch files, and those below it, in order of
@@ -198,10 +158,11 @@ func patchFiles(ctx context.Context, r change.Reader, dir string) ([]manifest.Pa
 	return all, nil
 }
 
-func exists(ctx context.Context, r change.Reader, path string) (bool, error) {
-	_, err := r.Stat(ctx, path)
+// Exists reports whether there is a file or directory.
+func Exists(ctx context.Context, r change.Reader, name string) (bool, error) {
+	_, err := r.Stat(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	return err == nil, err
+	return err == nil, change.Misplaced(ctx, r, name, err)
 }

@@ -6,12 +6,14 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/pem"
 	"fmt"
 	"iter"
 	"maps"
+	"math/big"
 	"path"
 	"regexp"
 	"strings"
@@ -113,6 +115,11 @@ func makeThings() (map[string]string, error) {
 	m.leaf("leaf", ca, pki.Lasting(now, time.Hour))
 	m.leaf("foreign", other, pki.Lasting(now, time.Hour))
 	m.leaf("old", ca, pki.Validity{NotBefore: now.Add(-2 * time.Hour), NotAfter: now.Add(-time.Hour)})
+	m.leaf("early", ca, pki.Validity{NotBefore: now.Add(time.Hour), NotAfter: now.Add(2 * time.Hour)})
+	m.signless("signless", pki.Lasting(now, 24*time.Hour))
+	m.pair("sa")
+	m.pair("other-sa")
+	m.kubeconfigs()
 	_, ed, err := ed25519.GenerateKey(rand.Reader)
 	m.note(err)
 	der, err := x509.MarshalPKCS8PrivateKey(ed)
@@ -183,6 +190,43 @@ func (m *maker) leaf(name string, ca pki.CA, v pki.Validity) {
 	cert, err := ca.Issue(rand.Reader, pki.Spec{CommonName: name, Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, Validity: v}, key.Public())
 	m.note(err)
 	m.things[name+".crt"] = string(pki.EncodeCertificates(cert))
+}
+
+// signless makes NAME.crt and NAME.key: a CA whose key usage does not allow to sign certificates.
+func (m *maker) signless(name string, v pki.Validity) {
+	key := m.key(name)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: v.NotBefore, NotAfter: v.NotAfter,
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	m.note(err)
+	m.things[name+".crt"] = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}
+
+// pair makes NAME.key and NAME.pub.
+func (m *maker) pair(name string) {
+	public, err := pki.EncodePublicKey(m.key(name).Public())
+	m.note(err)
+	m.things[name+".pub"] = string(public)
+}
+
+// kubeconfigs makes NAME.conf of each client certificate, with the CA "ca".
+func (m *maker) kubeconfigs() {
+	access := pki.Access{Server: "https://192.0.2.10:6443", Cluster: "kubernetes", User: "u", CA: []byte(m.things["ca.crt"])}
+	for name, pair := range map[string][2]string{
+		"leaf": {"leaf.crt", "leaf.key"}, "foreign": {"foreign.crt", "foreign.key"}, "old": {"old.crt", "old.key"}, "early": {"early.crt", "early.key"},
+		"mixed": {"leaf.crt", "other.key"}, "keyless": {"leaf.crt", ""}, "certless": {"", "leaf.key"}, "badcert": {"garbage", "leaf.key"},
+		"badpair": {"leaf.crt", "badkey"}, "anonymous": {"", ""},
+	} {
+		text, err := access.WithCertificate([]byte(m.things[pair[0]]), []byte(m.things[pair[1]])).Encode()
+		m.note(err)
+		m.things[name+".conf"] = string(text)
+	}
+	access.CA = []byte(m.things["other.crt"])
+	text, err := access.WithCertificate([]byte(m.things["foreign.crt"]), []byte(m.things["foreign.key"])).Encode()
+	m.note(err)
+	m.things["other.conf"] = string(text)
 }
 
 func (m *maker) key(name string) crypto.Signer {

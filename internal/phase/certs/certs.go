@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto"
 	"crypto/x509"
+	"errors"
 	"fmt"
 
 	"kubeadm/internal/change"
@@ -23,7 +24,7 @@ var Phase = flow.Phase{
 	Long:  "Make the certificates and keys that the control plane's components show and trust, and keep those that are there.",
 	Run: func(ctx context.Context, e *flow.Env) error {
 		e.Say("using the certificate folder %q", e.Local.Paths.Certificates)
-		return nil
+		return existing(ctx, e)
 	},
 	Phases: []flow.Phase{{Parallel: true, Phases: []flow.Phase{
 		tree(pki.ClusterCA), tree(pki.FrontProxyCA), tree(pki.EtcdCA), serviceAccount,
@@ -45,6 +46,27 @@ var Join = flow.Phase{
 		return err
 	},
 	Phases: []flow.Phase{own()},
+}
+
+// existing looks at the authorities and keys that are here before the first file is written.
+func existing(ctx context.Context, e *flow.Env) error {
+	n, err := e.Node(ctx)
+	if err != nil {
+		return err
+	}
+	local, _ := node.LocalEtcd(n)
+	errs := []error{survey.CheckServiceAccountKeys(ctx, e.World, n)}
+	for _, p := range pki.Profiles() {
+		if !p.IsCA() || p.LocalEtcdOnly() && !local {
+			continue
+		}
+		found, err := survey.Stored(ctx, e.World, n.Paths, p.Base)
+		if err == nil && found.Certificate != nil {
+			_, err = survey.CheckAuthority(n.Paths, p, found, e.World.Now())
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // own are the certificates that each control plane has for itself, made side by side.

@@ -17,9 +17,6 @@ func keepAuthority(ctx context.Context, e *flow.Env, n *node.Node, p pki.Profile
 	if err != nil {
 		return err
 	}
-	if err := pki.CheckPeriod(ca.Certificate, e.World.Now()); err != nil {
-		e.Warn("%v", err)
-	}
 	if !ca.CanIssue() {
 		e.Say("using the existing %q certificate; its key is kept elsewhere", p.Base)
 		return nil
@@ -70,5 +67,5 @@ func renewal(e *flow.Env, p pki.Profile, found pki.Stored, ca pki.CA) []string {
 }
 
 func broken(path string, err error, more ...string) error {
-	return problem.New("using the existing "+path, err, append(more, "mend the file, or move it away to have a new one made")...)
+	return problem.New("using the existing "+path, err, append(more, "fix the file, or move it away to have a new one made")...)
 }

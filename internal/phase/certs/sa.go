@@ -20,15 +20,22 @@ var serviceAccount = flow.Phase{
 			return err
 		}
 		keyFile, pubFile := n.Paths.Certificate(pki.ServiceAccountKey), n.Paths.Certificate(pki.ServiceAccountPublicKey)
+		if err := survey.CheckServiceAccountKeys(ctx, e.World, n); err != nil {
+			return err
+		}
 		old, err := survey.Optional(ctx, e.World, keyFile)
 		if err != nil {
 			return err
 		}
 		if old != nil {
-			return keepPair(ctx, e, keyFile, pubFile, old)
+			return keepPair(ctx, e, pubFile, old)
 		}
 		if external, err := survey.ExternalCA(ctx, e.World, n.Paths); err != nil || external {
 			e.Say("the CA's key is kept elsewhere: %s and %s are yours to supply", keyFile, pubFile)
+			return err
+		}
+		if public, err := survey.Optional(ctx, e.World, pubFile); err != nil || public != nil {
+			e.Say("using the existing %s: another program signs service account tokens", pubFile)
 			return err
 		}
 		key, err := e.Keys()
@@ -47,14 +54,11 @@ var serviceAccount = flow.Phase{
 	},
 }
 
-// keepPair leaves the pair alone, but for a public half that an unfinished run did not get to.
-func keepPair(ctx context.Context, e *flow.Env, keyFile, pubFile string, key []byte) error {
-	if _, err := pki.ParseKey(key); err != nil {
-		return broken(keyFile, err)
-	}
+// keepPair leaves the pair alone, and makes a public half that is missing: it follows from the private one.
+func keepPair(ctx context.Context, e *flow.Env, pubFile string, key []byte) error {
 	e.Say("using the existing %q key pair", "sa")
 	public, err := survey.Optional(ctx, e.World, pubFile)
-	if err != nil || public != nil || !e.World.Made(change.FileTarget(keyFile)) {
+	if err != nil || public != nil {
 		return err
 	}
 	return writePublic(ctx, e, pubFile, key)

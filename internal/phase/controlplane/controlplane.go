@@ -3,8 +3,6 @@ package controlplane
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/flag"
@@ -13,6 +11,7 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/release"
 	"kubeadm/internal/staticpod"
+	"kubeadm/internal/survey"
 )
 
 // Phase writes the manifests of kube-apiserver, kube-controller-manager and kube-scheduler.
@@ -83,12 +82,12 @@ func component(name, program, later string, flags ...flag.Name) flow.Phase {
 // that comes before those it needs looks for them again seconds later (docs/decisions/0022). What an earlier
 // run left is seen already.
 func late(ctx context.Context, e *flow.Env, n *node.Node, program, phase string) error {
-	_, err := e.World.Stat(ctx, n.Paths.Manifest(program))
-	if errors.Is(err, fs.ErrNotExist) {
-		return e.Postpone(ctx, phase, func(ctx context.Context) error { return write(ctx, e, n, program) })
-	}
+	there, err := survey.Exists(ctx, e.World, n.Paths.Manifest(program))
 	if err != nil {
 		return err
+	}
+	if !there {
+		return e.Postpone(ctx, phase, func(ctx context.Context) error { return write(ctx, e, n, program) })
 	}
 	return write(ctx, e, n, program)
 }

@@ -96,14 +96,14 @@ func file(ctx context.Context, e *flow.Env, p pki.KubeconfigProfile) error {
 		return err
 	}
 	if old != nil {
-		f := existing{path: path, data: old, server: server(n, p)}
+		f, owner := survey.KubeconfigFile{Path: path, Data: old, Server: server(n, p)}, ""
 		if p.PerNode {
-			f.owner = p.UserOn(n.Name)
+			owner = p.UserOn(n.Name)
 		}
 		if p.PerNode && !ca.CanIssue() { // as "certs generate-csr" makes it
-			f.server = n.Server()
+			f.Server = n.Server()
 		}
-		return keep(ctx, e, f)
+		return keep(ctx, e, f, owner)
 	}
 	if !ca.CanIssue() {
 		return problem.New("", fmt.Errorf("%s does not exist and the CA's key is not on this machine", path),
@@ -143,37 +143,24 @@ func issue(e *flow.Env, n *node.Node, p pki.KubeconfigProfile, ca pki.CA) ([]byt
 	return access.WithCertificate(pki.EncodeCertificates(cert), secret).Encode()
 }
 
-// existing is a kubeconfig file that is there already.
-type existing struct {
-	path   string
-	data   []byte
-	server string // where it is expected to lead
-	owner  string // whose certificate it is to hold; empty if that is all one
-}
-
-// keep checks that the file trusts this cluster's CA, or one of those above it where it is not the topmost.
-func keep(ctx context.Context, e *flow.Env, f existing) error {
-	chain, err := authorities(ctx, e)
+// keep checks that the file leads its user into this cluster. owner is whose certificate it is to hold, empty for any.
+func keep(ctx context.Context, e *flow.Env, f survey.KubeconfigFile, owner string) error {
+	var err error
+	if f.CAs, err = authorities(ctx, e); err != nil {
+		return err
+	}
+	config, warnings, err := f.Check(ctx, e.World)
+	for _, w := range warnings {
+		e.Warn("%s: %s", f.Path, w)
+	}
 	if err != nil {
 		return err
 	}
-	config, err := pki.ParseKubeconfig(f.data)
-	if err == nil {
-		read := func(path string) ([]byte, error) { return e.World.ReadFile(ctx, path) }
-		var warnings []string
-		warnings, err = config.CheckReuse(chain, f.server, read)
-		for _, w := range warnings {
-			e.Warn("%s: %s", f.path, w)
-		}
-	}
-	if err != nil {
-		return problem.New("using the existing "+f.path, err, "mend the file, or move it away to have a new one made")
-	}
 	// A file that refers to its certificate, or has none, is the user's own way.
-	if cert, unseen := config.ClientCertificate(); unseen == nil && f.owner != "" && cert.Subject.CommonName != f.owner {
-		e.Warn("%s is for %s and not for %s; to have a new one made, move it away", f.path, cert.Subject.CommonName, f.owner)
+	if cert, unseen := config.ClientCertificate(); unseen == nil && owner != "" && cert.Subject.CommonName != owner {
+		e.Warn("%s is for %s and not for %s; to have a new one made, move it away", f.Path, cert.Subject.CommonName, owner)
 	}
-	e.Say("using the existing kubeconfig file %q", f.path)
+	e.Say("using the existing kubeconfig file %q", f.Path)
 	return nil
 }
 

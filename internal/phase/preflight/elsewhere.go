@@ -3,7 +3,6 @@ package preflight
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
@@ -12,9 +11,9 @@ import (
 	"kubeadm/internal/survey"
 )
 
-// certificates are those that somebody brought before the first control plane begins.
+// certificates looks at those that are here before the first control plane begins.
 func certificates(ctx context.Context, e *flow.Env, n *node.Node) error {
-	err := supplied(ctx, e, n)
+	err := errors.Join(supplied(ctx, e, n), survey.CheckServiceAccountKeys(ctx, e.World, n))
 	if n.UploadCerts {
 		err = errors.Join(err, survey.Lendable(ctx, e.World, n))
 	}
@@ -37,10 +36,19 @@ func supplied(ctx context.Context, e *flow.Env, n *node.Node) error {
 		if found.Certificate == nil {
 			continue // it is made by a later phase, or missed there
 		}
+		if _, err := survey.CheckAuthority(n.Paths, p, found, e.World.Now()); err != nil {
+			errs = append(errs, err)
+			continue
+		}
 		elsewhere, err := survey.KeptElsewhere(ctx, e.World, n.Paths, p)
 		errs = append(errs, err)
-		if elsewhere && p.Name == pki.ClusterCA {
+		if p.Name != pki.ClusterCA {
+			continue
+		}
+		if elsewhere {
 			errs = append(errs, withoutCA(ctx, e, n, found))
+		} else {
+			errs = append(errs, kubeconfigs(ctx, e, n, found))
 		}
 	}
 	return errors.Join(errs...)
@@ -69,25 +77,30 @@ func withoutCA(ctx context.Context, e *flow.Env, n *node.Node, ca pki.Stored) er
 		"put what the keeper of the CA signs, and the CA, into the kubeconfigs; make the service account key pair with openssl")
 }
 
-// usable wants a kubeconfig that trusts the CA and says who its user is. Where it leads is for a later phase to doubt.
+// kubeconfigs looks at those that exist already and that a later phase would keep.
+func kubeconfigs(ctx context.Context, e *flow.Env, n *node.Node, ca pki.Stored) error {
+	var errs []error
+	for _, p := range pki.KubeconfigProfiles() {
+		path := n.Paths.Kubeconfig(p.File)
+		data, err := survey.Optional(ctx, e.World, path)
+		if data != nil && (p.OnJoin || !n.Joins()) {
+			err = usable(ctx, e, path, ca)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// usable wants a kubeconfig whose user can get into the cluster. Where it leads is for a later phase to doubt.
 func usable(ctx context.Context, e *flow.Env, path string, ca pki.Stored) error {
 	data, err := survey.Needed(ctx, e.World, path)
 	if err != nil {
 		return err
 	}
-	expected, err := pki.ParseCertificates(ca.Certificate)
+	cas, err := pki.ParseCertificates(ca.Certificate)
 	if err != nil {
-		return nil // told of already
+		return nil // found already
 	}
-	config, err := pki.ParseKubeconfig(data)
-	if err == nil {
-		_, err = config.CheckReuse(expected, "", func(path string) ([]byte, error) { return e.World.ReadFile(ctx, path) })
-	}
-	if err == nil && !config.HasCredentials() {
-		err = errors.New("its current user has no credentials, such as client-certificate-data and client-key-data")
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
+	_, _, err = survey.KubeconfigFile{Path: path, Data: data, CAs: cas}.Check(ctx, e.World)
+	return err
 }

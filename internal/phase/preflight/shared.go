@@ -2,7 +2,6 @@ package preflight
 
 import (
 	"context"
-	"crypto"
 	"errors"
 	"fmt"
 
@@ -54,18 +53,14 @@ func sharedCA(ctx context.Context, e *flow.Env, n *node.Node, p pki.Profile) err
 	if found.Certificate == nil {
 		return fmt.Errorf("%s does not exist", path)
 	}
-	ca, err := found.CA()
-	if err == nil && !ca.Certificate.IsCA {
-		err = errors.New("it is not a certificate authority")
-	}
-	if err == nil && p.Name == pki.ClusterCA {
-		err = survey.Trusted(n, ca.Certificate)
-	}
+	ca, err := survey.CheckAuthority(n.Paths, p, found, e.World.Now())
 	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return err
 	}
-	if err := pki.CheckPeriod(ca.Certificate, e.World.Now()); err != nil {
-		e.Warn("%s: %v", path, err)
+	if p.Name == pki.ClusterCA {
+		if err := survey.Trusted(n, ca.Certificate); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
 	}
 	if !ca.CanIssue() {
 		e.Warn("%s is not on this machine: what it would sign must be here already", n.Paths.Key(p.Base))
@@ -75,25 +70,13 @@ func sharedCA(ctx context.Context, e *flow.Env, n *node.Node, p pki.Profile) err
 
 // sharedKeyPair wants the two halves that sign and check service account tokens.
 func sharedKeyPair(ctx context.Context, e *flow.Env, n *node.Node) error {
-	keyFile, pubFile := n.Paths.Certificate(pki.ServiceAccountKey), n.Paths.Certificate(pki.ServiceAccountPublicKey)
 	var errs []error
-	private, err := survey.Needed(ctx, e.World, keyFile)
-	errs = append(errs, err)
-	public, err := survey.Needed(ctx, e.World, pubFile)
-	errs = append(errs, err)
+	for _, half := range []string{pki.ServiceAccountKey, pki.ServiceAccountPublicKey} {
+		_, err := survey.Needed(ctx, e.World, n.Paths.Certificate(half))
+		errs = append(errs, err)
+	}
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	key, err := pki.ParseKey(private)
-	if err != nil {
-		return fmt.Errorf("%s: %w", keyFile, err)
-	}
-	half, err := pki.ParsePublicKey(public)
-	if err != nil {
-		return fmt.Errorf("%s: %w", pubFile, err)
-	}
-	if fits := half.(interface{ Equal(crypto.PublicKey) bool }).Equal(key.Public()); !fits {
-		e.Warn("%s is not the public half of %s: tokens that this control plane signs are refused, unless a further key in it is", pubFile, keyFile)
-	}
-	return nil
+	return survey.CheckServiceAccountKeys(ctx, e.World, n)
 }

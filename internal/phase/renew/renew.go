@@ -78,14 +78,7 @@ func authority(ctx context.Context, e *flow.Env, n *node.Node, c pki.Renewable) 
 	if _, err := survey.KeptElsewhere(ctx, e.World, n.Paths, profile); err != nil {
 		return pki.CA{}, err
 	}
-	ca, err := survey.Authority(ctx, e.World, n, profile)
-	if err != nil {
-		return ca, err
-	}
-	if ended := pki.CheckPeriod(ca.Certificate, e.World.Now()); ended != nil {
-		e.Warn("%s: what it signs is not accepted: %v", n.Paths.Cert(profile.Base), ended)
-	}
-	return ca, nil
+	return survey.Authority(ctx, e.World, n, profile)
 }
 
 // request is what is asked of an authority: a certificate in place of an old one.

@@ -6,7 +6,6 @@ import (
 	"crypto"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 
 	"kubeadm/internal/change"
@@ -14,6 +13,7 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/survey"
 )
 
 // Phase writes a key and a request for each certificate, and for each kubeconfig one that lacks its certificates.
@@ -129,12 +129,12 @@ func secret(path string, data []byte) change.WriteFile {
 func absent(ctx context.Context, e *flow.Env, files []change.WriteFile) error {
 	var errs []error
 	for _, f := range files {
-		_, err := e.World.Stat(ctx, f.Path)
+		there, err := survey.Exists(ctx, e.World, f.Path)
 		switch {
-		case err == nil:
+		case there:
 			errs = append(errs, fmt.Errorf("%s exists already", f.Path))
-		case !errors.Is(err, fs.ErrNotExist):
-			errs = append(errs, err)
+		case err != nil:
+			return err
 		}
 	}
 	if len(errs) == 0 {

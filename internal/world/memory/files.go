@@ -60,7 +60,7 @@ func (w *World) ReadFile(_ context.Context, name string) ([]byte, error) {
 	defer w.mu.Unlock()
 	f, ok := w.Files[w.resolve(name, true)]
 	if !ok {
-		return nil, notExist("open", name)
+		return nil, w.missing("open", name)
 	}
 	if f.Mode.IsDir() {
 		return nil, fmt.Errorf("read %s: is a directory", name)
@@ -83,7 +83,7 @@ func (w *World) look(name string, follow bool) (change.FileInfo, error) {
 	defer w.mu.Unlock()
 	f, ok := w.Files[w.resolve(name, follow)]
 	if !ok {
-		return change.FileInfo{}, notExist("stat", name)
+		return change.FileInfo{}, w.missing("stat", name)
 	}
 	return f.info(path.Clean(name)), nil
 }
@@ -95,7 +95,7 @@ func (w *World) ReadDir(_ context.Context, name string) ([]change.FileInfo, erro
 	real := w.resolve(name, true)
 	f, ok := w.Files[real]
 	if !ok {
-		return nil, notExist("open", name)
+		return nil, w.missing("open", name)
 	}
 	if !f.Mode.IsDir() {
 		return nil, fmt.Errorf("open %s: not a directory", name)
@@ -187,6 +187,19 @@ func (w *World) remove(c change.Remove) error {
 		delete(w.Files, name)
 	}
 	return nil
+}
+
+// missing is the error of looking for what is not there: below a file it is another one.
+func (w *World) missing(op, name string) error {
+	for dir := path.Dir(path.Clean(name)); dir != "/" && dir != "."; dir = path.Dir(dir) {
+		if f, ok := w.Files[dir]; ok {
+			if !f.Mode.IsDir() {
+				return fmt.Errorf("%s %s: not a directory", op, name)
+			}
+			break
+		}
+	}
+	return notExist(op, name)
 }
 
 func notExist(op, name string) error {

@@ -1,0 +1,50 @@
+package pki
+
+import (
+	"crypto/rand"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestPublicHalfIsFoundAmongSeveralKeys(t *testing.T) {
+	key, err := NewKey(rand.Reader, ECDSAP256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := NewKey(rand.Reader, ECDSAP384)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := EncodePublicKey(key.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign, err := EncodePublicKey(other.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := EncodeKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		data  []byte
+		held  bool
+		fault string
+	}{
+		"alone":                      {own, true, ""},
+		"after another":              {slices.Concat(foreign, own), true, ""},
+		"as a private key":           {private, true, ""},
+		"another":                    {foreign, false, ""},
+		"nothing":                    {nil, false, "no public key in PEM form found"},
+		"damaged":                    {[]byte("-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"), false, `block "PUBLIC KEY"`},
+		"a block of another kind":    {encodePEM("CERTIFICATE REQUEST", []byte("x")), false, "no public key in PEM form found"},
+		"a certificate that is none": {encodePEM(pemCertificate, []byte("x")), false, `block "CERTIFICATE"`},
+	} {
+		held, err := HoldsPublicHalf(c.data, key)
+		if held != c.held || (err == nil) != (c.fault == "") || err != nil && !strings.Contains(err.Error(), c.fault) {
+			t.Errorf("%s: got %t, %v; want %t, %q", name, held, err, c.held, c.fault)
+		}
+	}
+}
