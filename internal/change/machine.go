@@ -76,23 +76,23 @@ func (e *PullError) Unwrap() error { return e.Err }
 // RemoveContainers makes the container runtime hold no Pod sandbox of Kubernetes, and so none of their containers.
 type RemoveContainers struct {
 	Socket string
-	Pod    string // only those of the static Pod with that name; empty: all
+	// Component limits the change to the static Pod of that part of the control plane; empty: all Pods.
+	Component string
 }
 
 // Target is the runtime's Pods.
-func (c RemoveContainers) Target() string { return "containers:" + c.Socket + ":" + c.Pod }
+func (c RemoveContainers) Target() string { return "containers:" + c.Socket + ":" + c.Component }
 
 func (c RemoveContainers) String() string {
-	if c.Pod != "" {
-		return "remove the containers of Pod " + c.Pod
+	if c.Component != "" {
+		return "remove the containers of Pod " + c.Component
 	}
 	return "remove all Kubernetes containers"
 }
 
-// Wants tells whether the sandbox is one of those to be removed.
+// Wants reports whether the sandbox is one of those to be removed.
 func (c RemoveContainers) Wants(s Sandbox) bool {
-	// A static Pod is called by its manifest's name and the node's.
-	return c.Pod == "" || s.Namespace == "kube-system" && strings.HasPrefix(s.Name, c.Pod+"-")
+	return c.Component == "" || s.Component == c.Component
 }
 
 // Done tells whether no such sandbox is left.

@@ -180,11 +180,17 @@ type Runtime struct {
 }
 
 // Sandbox is a Pod sandbox.
-type Sandbox struct{ ID, Name, Namespace string }
+type Sandbox struct {
+	ID, Name, Namespace string
+	// Component is the part of the control plane that a static Pod of kube-system runs, such as
+	// "etcd"; empty for all other Pods, whatever their names begin with.
+	Component string
+}
 
 // Container is a container of a Pod.
 type Container struct {
 	ID, Name, Pod, Namespace string
+	Component                string // as in the Sandbox of its Pod
 	Created                  time.Time
 	Running                  bool
 	ExitCode                 int32

@@ -71,7 +71,7 @@ func (b *blame) lastEnded(ctx context.Context, r change.Reader) (change.Containe
 		return change.Container{}, false
 	}
 	for _, c := range slices.Backward(all) {
-		if c.Name == b.component && c.Namespace == "kube-system" {
+		if c.Component == b.component && c.Name == b.component {
 			return c, !c.Running && c.ExitCode != 0
 		}
 	}

@@ -26,12 +26,12 @@ func (r *runtime) Containers(context.Context, string) ([]change.Container, error
 
 // ended is the scheduler's container that a Pod started for the n-th time, from 0, and that failed.
 func ended(id string, n uint32, log string) change.Container {
-	return change.Container{ID: id, Name: "kube-scheduler", Namespace: "kube-system", ExitCode: 1, Attempt: n, Log: log}
+	return change.Container{ID: id, Name: "kube-scheduler", Component: "kube-scheduler", ExitCode: 1, Attempt: n, Log: log}
 }
 
 func TestAWaitGivesUpOnlyForWhatItHasSeen(t *testing.T) {
 	other := ended("x", 9, "unknown flag")
-	other.Namespace = "default"
+	other.Component = "" // of a Pod that only has such a name
 	running := ended("a", 0, "")
 	running.Running = true
 	for name, c := range map[string]struct {

@@ -50,7 +50,7 @@ func (o *outdated) running(ctx context.Context, r change.Reader) string {
 			continue
 		}
 		for _, c := range all {
-			if c.Name == component && c.Namespace == "kube-system" && c.Running && c.Created.Before(manifest.ModTime) {
+			if c.Component == component && c.Name == component && c.Running && c.Created.Before(manifest.ModTime) {
 				return component
 			}
 		}

@@ -32,11 +32,11 @@ func (a *answering) Stat(_ context.Context, path string) (change.FileInfo, error
 func TestAnAPIServerThatIsToEndIsNotWhatIsWaitedFor(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	at := func(name string, since time.Duration, running bool) change.Container {
-		return change.Container{Name: name, Namespace: "kube-system", Created: now.Add(since), Running: running}
+		return change.Container{Name: name, Component: name, Created: now.Add(since), Running: running}
 	}
 	const server = release.APIServer
 	elsewhere := at(server, -time.Hour, true)
-	elsewhere.Namespace = "default"
+	elsewhere.Component = ""
 	for name, c := range map[string]struct {
 		containers []change.Container
 		waits      string
@@ -73,7 +73,7 @@ func TestAnAPIServerThatIsToEndIsNotWhatIsWaitedFor(t *testing.T) {
 // A component without a manifest, as etcd that runs elsewhere, is nothing to wait for.
 func TestNoManifestIsNotNewer(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	a := &answering{runtime: runtime{now: now, containers: []change.Container{{Name: "etcd", Namespace: "kube-system", Running: true}}}}
+	a := &answering{runtime: runtime{now: now, containers: []change.Container{{Name: "etcd", Component: "etcd", Running: true}}}}
 	if err := APIServer(&node.Node{}, change.Identity{}).Check(t.Context(), a); err != nil {
 		t.Error(err)
 	}

@@ -86,7 +86,7 @@ func TestAReplacementIsGoneOnWithByTheSameCommand(t *testing.T) {
 			made := r.machine.MemberList[len(r.machine.MemberList)-1]
 			if made.PeerURLs[0] == ownPeer && silent {
 				r.machine.Silent = append(r.machine.Silent, made.ID) // as one that was just started, or was not heard
-				r.machine.Pods = append(r.machine.Pods, change.Sandbox{Name: "etcd-cp2", Namespace: "kube-system"})
+				r.machine.Pods = append(r.machine.Pods, change.Sandbox{Name: "etcd-cp2", Namespace: "kube-system", Component: "etcd"})
 			}
 			r = r.again()
 			r.succeed(t)

@@ -199,7 +199,7 @@ func controlPlane(t testing.TB) *fake.World {
 	inUse(w)
 	w.Files["/var/lib/etcd/member"] = memory.File{Mode: fs.ModeDir | 0o700}
 	w.Files["/var/lib/etcd/member/snap"] = memory.File{Data: []byte("data"), Mode: 0o600}
-	w.Pods = append(w.Pods, change.Sandbox{ID: "etcd", Name: "etcd-cp1", Namespace: "kube-system"})
+	w.Pods = append(w.Pods, change.Sandbox{ID: "etcd", Name: "etcd-cp1", Namespace: "kube-system", Component: "etcd"})
 	return w
 }
 
@@ -209,7 +209,7 @@ func oneOfThree(t testing.TB) *fake.World {
 	w := s.machine(t)
 	s.on(w).succeed(t)
 	inUse(w)
-	w.Pods = append(w.Pods, change.Sandbox{ID: "etcd", Name: "etcd-cp2", Namespace: "kube-system"})
+	w.Pods = append(w.Pods, change.Sandbox{ID: "etcd", Name: "etcd-cp2", Namespace: "kube-system", Component: "etcd"})
 	w.MemberList = append(w.MemberList, change.Member{
 		ID: 9, Name: "cp3", PeerURLs: []string{"https://192.0.2.31:2380"}, ClientURLs: []string{"https://192.0.2.31:2379"},
 	})

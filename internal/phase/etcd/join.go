@@ -130,7 +130,7 @@ func caughtUp(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) e
 		return err
 	}
 	e.Say("starting etcd member %s anew: it has its data, but would wait for seconds before it serves them", n.Name)
-	if err := e.Do(ctx, change.RemoveContainers{Socket: n.CRISocket, Pod: manifest.Etcd}); err != nil {
+	if err := e.Do(ctx, change.RemoveContainers{Socket: n.CRISocket, Component: manifest.Etcd}); err != nil {
 		return err
 	}
 	return wait(true)

@@ -59,7 +59,7 @@ func removeData(ctx context.Context, e *flow.Env, dir string) {
 	disown(ctx, e)
 	e.Say("stopping etcd and removing the contents of %q", dir)
 	tell(e, e.Do(ctx, change.SetService{Name: "kubelet"}), "stop the kubelet by hand: systemctl stop kubelet")
-	tell(e, e.Do(ctx, change.RemoveContainers{Socket: e.Local.CRISocket, Pod: manifest.Etcd}), "end etcd by hand")
+	tell(e, e.Do(ctx, change.RemoveContainers{Socket: e.Local.CRISocket, Component: manifest.Etcd}), "end etcd by hand")
 	tell(e, e.Do(ctx, change.Remove{Path: e.Local.Paths.Manifest(manifest.Etcd)}), "remove it by hand")
 	tell(e, e.Do(ctx, change.Remove{Path: dir, Contents: true}), "remove them by hand")
 }

@@ -35,9 +35,23 @@ func (c *client) sandboxes(ctx context.Context) ([]change.Sandbox, error) {
 	}
 	var all []change.Sandbox
 	for _, s := range list.Items {
-		all = append(all, change.Sandbox{ID: s.Id, Name: s.GetMetadata().GetName(), Namespace: s.GetMetadata().GetNamespace()})
+		all = append(all, change.Sandbox{
+			ID: s.Id, Name: s.GetMetadata().GetName(), Namespace: s.GetMetadata().GetNamespace(), Component: componentOf(s),
+		})
 	}
 	return all, nil
+}
+
+// componentOf returns the part of the control plane that a static Pod runs, by the label that
+// kubeadm's manifests carry. The kubelet passes a Pod's labels and annotations on to its sandbox
+// and notes there where the Pod came from: a Pod that came from the API server may have any label.
+func componentOf(s *runtimeapi.PodSandbox) string {
+	const source, fromAPI = "kubernetes.io/config.source", "api"
+	from := s.Annotations[source]
+	if s.GetMetadata().GetNamespace() != "kube-system" || from == "" || from == fromAPI {
+		return ""
+	}
+	return s.Labels["component"]
 }
 
 // Containers lists all containers, ended ones too and oldest first, with the last lines of what they wrote.
@@ -56,6 +70,14 @@ func (r Runtimes) Containers(ctx context.Context, socket string) ([]change.Conta
 	slices.SortFunc(list.Containers, func(a, b *runtimeapi.Container) int {
 		return cmp.Or(cmp.Compare(a.CreatedAt, b.CreatedAt), cmp.Compare(a.Id, b.Id))
 	})
+	pods, err := c.sandboxes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	components := map[string]string{}
+	for _, s := range pods {
+		components[s.ID] = s.Component
+	}
 	var all []change.Container
 	for _, listed := range list.Containers {
 		s, err := c.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: listed.Id})
@@ -65,7 +87,9 @@ func (r Runtimes) Containers(ctx context.Context, socket string) ([]change.Conta
 		if err != nil {
 			return nil, fmt.Errorf("asking for the state of container %s: %w", listed.GetMetadata().GetName(), plain(err))
 		}
-		all = append(all, r.container(s.Status))
+		container := r.container(s.Status)
+		container.Component = components[listed.PodSandboxId]
+		all = append(all, container)
 	}
 	return all, nil
 }

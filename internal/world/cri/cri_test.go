@@ -126,7 +126,7 @@ func (s *server) RemovePodSandbox(_ context.Context, r *runtimeapi.RemovePodSand
 func (s *server) ListContainers(context.Context, *runtimeapi.ListContainersRequest) (*runtimeapi.ListContainersResponse, error) {
 	list := &runtimeapi.ListContainersResponse{Containers: []*runtimeapi.Container{{Id: "gone", CreatedAt: 5}}}
 	for _, c := range s.containers {
-		list.Containers = append(list.Containers, &runtimeapi.Container{Id: c.Id, CreatedAt: c.CreatedAt})
+		list.Containers = append(list.Containers, &runtimeapi.Container{Id: c.Id, CreatedAt: c.CreatedAt, PodSandboxId: "pod of " + c.Id})
 	}
 	return list, nil
 }
@@ -286,9 +286,46 @@ func TestAPodThatStaysDoesNotKeepTheOthers(t *testing.T) {
 	}
 }
 
+// staticPod is the sandbox of a Pod of the control plane, as the kubelet makes it from a manifest on disk.
+func staticPod(id, name, component, source string) *runtimeapi.PodSandbox {
+	return &runtimeapi.PodSandbox{
+		Id: id, Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "kube-system"},
+		Labels:      map[string]string{"component": component, "io.kubernetes.pod.name": name},
+		Annotations: map[string]string{"kubernetes.io/config.source": source},
+	}
+}
+
+func TestOnlyTheStaticPodOfTheComponentIsRemoved(t *testing.T) {
+	t.Parallel()
+	foreign := staticPod("5", "etcd-cp1", "etcd", "file")
+	foreign.Metadata.Namespace = "default"
+	s := &server{sandboxes: []*runtimeapi.PodSandbox{
+		staticPod("1", "etcd-cp1", "etcd", "file"),
+		staticPod("2", "etcd-backup-cp1", "etcd-backup", "file"),
+		staticPod("3", "etcd-backup-28114-x7k2p", "etcd", "api"),
+		staticPod("4", "kube-apiserver-cp1", "kube-apiserver", "file"),
+		foreign,
+	}}
+	socket := start(t, s)
+	if err := (Runtimes{}).Do(t.Context(), change.RemoveContainers{Socket: socket, Component: "etcd"}); err != nil {
+		t.Fatal(err)
+	}
+	left, err := Runtimes{}.Sandboxes(t.Context(), socket)
+	var names []string
+	for _, s := range left {
+		names = append(names, s.Name)
+	}
+	want := []string{"etcd-backup-cp1", "etcd-backup-28114-x7k2p", "kube-apiserver-cp1", "etcd-cp1"}
+	if err != nil || !slices.Equal(names, want) {
+		t.Errorf("left are %q (%v), want %q", names, err, want)
+	}
+}
+
 func TestContainersTellWhatTheyWrote(t *testing.T) {
 	labels := map[string]string{"io.kubernetes.pod.name": "etcd-cp1", "io.kubernetes.pod.namespace": "kube-system"}
-	s := &server{containers: []*runtimeapi.ContainerStatus{
+	s := &server{sandboxes: []*runtimeapi.PodSandbox{
+		staticPod("pod of 1", "etcd-cp1", "etcd", "file"), staticPod("pod of 2", "etcd-cp1", "etcd", "api"),
+	}, containers: []*runtimeapi.ContainerStatus{
 		{Id: "2", CreatedAt: 20, Labels: labels, State: runtimeapi.ContainerState_CONTAINER_RUNNING, LogPath: "/absent",
 			Metadata: &runtimeapi.ContainerMetadata{Name: "etcd", Attempt: 1}},
 		{Id: "1", CreatedAt: 10, Labels: labels, State: runtimeapi.ContainerState_CONTAINER_EXITED, ExitCode: 2, LogPath: "/log",
@@ -302,7 +339,7 @@ func TestContainersTellWhatTheyWrote(t *testing.T) {
 	}}
 	got, err := r.Containers(t.Context(), start(t, s))
 	want := []change.Container{
-		{ID: "1", Name: "etcd", Pod: "etcd-cp1", Namespace: "kube-system", Created: time.Unix(0, 10), ExitCode: 2, Log: "bad flag\n"},
+		{ID: "1", Name: "etcd", Pod: "etcd-cp1", Namespace: "kube-system", Component: "etcd", Created: time.Unix(0, 10), ExitCode: 2, Log: "bad flag\n"},
 		{ID: "2", Name: "etcd", Pod: "etcd-cp1", Namespace: "kube-system", Created: time.Unix(0, 20), Running: true, Attempt: 1},
 	}
 	if err != nil || !slices.Equal(got, want) {

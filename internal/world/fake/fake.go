@@ -93,7 +93,7 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 	if err := w.startMember(ctx); err != nil {
 		return err
 	}
-	if r, ok := c.(change.RemoveContainers); ok && r.Pod == "etcd" {
+	if r, ok := c.(change.RemoveContainers); ok && r.Component == "etcd" {
 		w.startAnew(ctx)
 	}
 	if s, ok := c.(change.SetService); ok && s.Name == "kubelet" && s.Active {
