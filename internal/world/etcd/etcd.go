@@ -26,7 +26,10 @@ const (
 	// To etcd a member is up once it has been connected for five seconds: what it refuses for twice as long for the
 	// sake of the quorum, it refuses for good.
 	defaultPatience = 10 * time.Second
-	askEvery        = 2 * time.Millisecond // leaves the members time for their other work
+	// Between two questions of Agree lies twice the time that the first one took, within these bounds: etcd
+	// spends at most a third of its time on them, and on a slow disk, where each costs a write, they are few.
+	shortestRest = 4 * time.Millisecond
+	longestRest  = time.Second
 )
 
 // Cluster reads and changes the members of etcd clusters. It is safe for use by many at once.
@@ -97,28 +100,39 @@ func (k *Cluster) MemberStatus(ctx context.Context, via change.Etcd, m change.Me
 	return s, nil
 }
 
-// Agree asks for the alarms again and again: a question that etcd answers by consensus only.
+// Agree asks for the alarms, one question after the other, until the context ends: a question that etcd
+// answers by consensus only. How long an answer takes decides how soon the next question follows.
 func (k *Cluster) Agree(ctx context.Context, via change.Etcd) error {
 	for {
-		err := k.anywhere(ctx, via, askAlarms)
+		err := k.anywhere(ctx, via, func(ctx context.Context, c *clientv3.Client) error {
+			alarms := etcdserverpb.NewMaintenanceClient(c.ActiveConnection())
+			return askRepeatedly(ctx, func() error {
+				_, err := alarms.Alarm(ctx, &etcdserverpb.AlarmRequest{Action: etcdserverpb.AlarmRequest_GET})
+				return err
+			})
+		})
 		if err != nil || ctx.Err() != nil {
 			return err
 		}
 	}
 }
 
-// askAlarms asks until the time for one attempt is up; that the first question finds no answer is an error.
-func askAlarms(ctx context.Context, c *clientv3.Client) error {
-	ask := etcdserverpb.NewMaintenanceClient(c.ActiveConnection())
+// askRepeatedly asks until the context ends or a question fails; only that the first one fails is an error.
+// After each answer it rests for twice as long as the answer took, at least 4 ms and at most a second.
+func askRepeatedly(ctx context.Context, ask func() error) error {
 	for asked := 0; ; asked++ {
-		_, err := ask.Alarm(ctx, &etcdserverpb.AlarmRequest{Action: etcdserverpb.AlarmRequest_GET})
-		if err != nil && asked == 0 {
-			return err
-		}
-		if err != nil {
+		begun := time.Now()
+		if err := ask(); err != nil {
+			if asked == 0 {
+				return err
+			}
 			return nil
 		}
-		time.Sleep(askEvery)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(min(max(2*time.Since(begun), shortestRest), longestRest)):
+		}
 	}
 }
 
