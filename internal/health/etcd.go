@@ -25,7 +25,7 @@ const unheardFor = 300 * time.Millisecond
 type etcdMember struct {
 	n     *node.Node
 	via   change.Etcd
-	blame *blame
+	watch *crashWatch
 	ready time.Time // since when it knows everything, as far as it says
 	anew  bool      // it was started anew already
 }
@@ -34,7 +34,7 @@ type etcdMember struct {
 // they know. Then it can be tried to let it vote. One that has to be started anew for that ends the wait with
 // ErrUnheard; no longer when that was done.
 func EtcdMember(n *node.Node, via change.Etcd, anew bool) world.Condition {
-	m := &etcdMember{n: n, via: via, anew: anew, blame: &blame{socket: n.CRISocket, component: manifest.Etcd}}
+	m := &etcdMember{n: n, via: via, anew: anew, watch: &crashWatch{socket: n.CRISocket, component: manifest.Etcd}}
 	return world.Condition{
 		Name:    fmt.Sprintf("etcd member %s to run and to catch up with the others", n.Name),
 		Timeout: n.Timeouts.EtcdAPI,
@@ -54,13 +54,13 @@ func (m *etcdMember) check(ctx context.Context, r change.Reader) error {
 	case !own.Learner:
 		return nil
 	case own.Name == "":
-		return m.blame.explain(ctx, r, errors.New("it has not made itself known to the others yet"))
+		return withCause(crashCause(ctx, r, m.watch), errors.New("it has not made itself known to the others yet"))
 	}
 	silent := roll.Silent[own.ID]
 	if _, answers := errors.AsType[survey.Unwell](silent); answers || silent == nil {
 		return errors.Join(silent, roll.CaughtUp(own.ID))
 	}
-	return m.blame.explain(ctx, r, m.silent(ctx, r))
+	return withCause(crashCause(ctx, r, m.watch), m.silent(ctx, r))
 }
 
 // silent is the error of a member that the others have heard of and that answers nobody: it does so while it gets its data,

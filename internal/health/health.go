@@ -1,4 +1,4 @@
-// Package health tells whether a kubelet and the components of a control plane are well, what keeps
+// Package health reports whether a kubelet and the components of a control plane are healthy, what keeps
 // them from being so, and what to do about it.
 package health
 
@@ -15,6 +15,7 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
+	"kubeadm/internal/untrusted"
 	"kubeadm/internal/world"
 )
 
@@ -29,7 +30,7 @@ func Kubelet(ctx context.Context, r change.Reader, n *node.Node) world.Condition
 		port = *config.HealthzPort
 	}
 	url := fmt.Sprintf("http://%s/healthz", net.JoinHostPort(host, fmt.Sprint(port)))
-	var d downs
+	var w kubeletWatch
 	return world.Condition{
 		Name:    "the kubelet at " + url,
 		Timeout: n.Timeouts.Kubelet,
@@ -37,7 +38,7 @@ func Kubelet(ctx context.Context, r change.Reader, n *node.Node) world.Condition
 			if port == 0 {
 				return nil // the user has turned the endpoint off
 			}
-			return d.explain(ctx, r, well(ctx, r, change.Request{URL: url, Loopback: true}))
+			return w.explain(ctx, r, well(ctx, r, change.Request{URL: url, Loopback: true}))
 		},
 	}
 }
@@ -55,7 +56,11 @@ func kubeletConfig(ctx context.Context, r change.Reader, n *node.Node) *kubeletc
 // APIServer holds once this machine's API server says that it is alive, and is the one of today's manifests. Where the
 // etcd beside it has failed, that is what the user reads.
 func APIServer(n *node.Node, as change.Identity) world.Condition {
-	b, etcd := &blame{socket: n.CRISocket, component: release.APIServer}, &blame{socket: n.CRISocket, component: manifest.Etcd}
+	server := &crashWatch{socket: n.CRISocket, component: release.APIServer}
+	if local, _ := node.LocalEtcd(n); local {
+		server.requires = manifest.Etcd
+	}
+	d := diagnosis{watches: []*crashWatch{{socket: n.CRISocket, component: manifest.Etcd}, server}}
 	old := &outdated{n: n, components: []string{release.APIServer, manifest.Etcd}}
 	return world.Condition{
 		Name:    "kube-apiserver at " + n.LocalServer() + "/livez",
@@ -64,18 +69,15 @@ func APIServer(n *node.Node, as change.Identity) world.Condition {
 			if err := old.check(ctx, r); err != nil {
 				return err
 			}
-			err := r.Livez(ctx, as)
-			if behind := etcd.explain(ctx, r, err); behind != err {
-				return behind
-			}
-			return b.explain(ctx, r, err)
+			return d.explain(ctx, r, r.Livez(ctx, as))
 		},
 	}
 }
 
 // Component holds once a component of the control plane on this machine says at url that it is well, and is the one of today's manifest.
 func Component(n *node.Node, component, url string) world.Condition {
-	b, old := &blame{socket: n.CRISocket, component: component}, &outdated{n: n, components: []string{component}}
+	d := diagnosis{watches: []*crashWatch{{socket: n.CRISocket, component: component}}}
+	old := &outdated{n: n, components: []string{component}}
 	return world.Condition{
 		Name:    component + " at " + url,
 		Timeout: n.Timeouts.ControlPlane,
@@ -83,7 +85,7 @@ func Component(n *node.Node, component, url string) world.Condition {
 			if err := old.check(ctx, r); err != nil {
 				return err
 			}
-			return b.explain(ctx, r, well(ctx, r, change.Request{URL: url, Loopback: true}))
+			return d.explain(ctx, r, well(ctx, r, change.Request{URL: url, Loopback: true}))
 		},
 	}
 }
@@ -91,7 +93,7 @@ func Component(n *node.Node, component, url string) world.Condition {
 func well(ctx context.Context, r change.Reader, req change.Request) error {
 	answer, err := r.Fetch(ctx, req)
 	if err == nil && answer.Status != 200 {
-		err = fmt.Errorf("it answered with status %d: %.200s", answer.Status, answer.Body)
+		err = fmt.Errorf("it answered with status %d: %s", answer.Status, untrusted.Quote(string(answer.Body)))
 	}
 	return err
 }
@@ -99,7 +101,7 @@ func well(ctx context.Context, r change.Reader, req change.Request) error {
 // KubeletHelp adds the next steps to the error of a kubelet that does not come up.
 func KubeletHelp(err error) error {
 	return problem.New("", err,
-		"see why the kubelet does not run: systemctl status kubelet; journalctl -xeu kubelet")
+		"The kubelet is not running or not healthy; see why: systemctl status kubelet; journalctl -xeu kubelet")
 }
 
 // ComponentHelp adds the next steps to the error of a component that does not come up.

@@ -25,7 +25,7 @@ func (u *unit) Service(context.Context, string) (change.Service, error) { return
 
 func (u *unit) ServiceLog(context.Context, string) (string, error) { return u.log, nil }
 
-func TestTheKubeletsLastWords(t *testing.T) {
+func TestLastLogLineOfTheKubelet(t *testing.T) {
 	down := change.Service{Exists: true, Enabled: true, Active: true}
 	up := down
 	up.Since = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -36,20 +36,21 @@ func TestTheKubeletsLastWords(t *testing.T) {
 		givesUp bool
 	}{
 		"runs":                    {[]change.Service{up}, []string{"unknown flag: --x"}, "no answer", false},
-		"ended for its flags":     {[]change.Service{down, down}, []string{"dump\nunknown flag: --x\n", "dump\nunknown flag: --x\n"}, "its last words were: unknown flag: --x", true},
-		"ended before the wait":   {[]change.Service{down, down}, []string{"failed to load kubelet config file", "no space"}, "its last words were: no space", false},
+		"ended for its flags":     {[]change.Service{down, down}, []string{"dump\nunknown flag: --x\n", "dump\nunknown flag: --x\n"}, "its last log line is \"unknown flag: --x\"", true},
+		"ended before the wait":   {[]change.Service{down, down}, []string{"failed to load kubelet config file", "no space"}, "its last log line is \"no space\"", false},
 		"ended for something odd": {[]change.Service{down, down}, []string{"too many open files", "too many open files"}, "too many open files", false},
-		"runs again":              {[]change.Service{down, up}, []string{"unknown flag: --x", "unknown flag: --x"}, "no answer", false},
+		"runs again":              {[]change.Service{down, up}, []string{"unknown flag: --x", "unknown flag: --x"}, "at the last check: no answer", false},
+		"runs for a minute":       {[]change.Service{down, {Exists: true, Since: up.Since.Add(-recoveredAfter)}}, []string{"no space", ""}, "no answer", false},
 		"no service":              {[]change.Service{{}}, []string{"unknown flag: --x"}, "no answer", false},
 		"no log":                  {[]change.Service{down, down}, []string{"", ""}, "no answer", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var d downs
+			var w kubeletWatch
 			u := &unit{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 			var err error
 			for i := range c.states {
 				u.now, u.service, u.log = u.now.Add(lookEvery), c.states[i], c.logs[i]
-				err = d.explain(t.Context(), u, errors.New("no answer"))
+				err = w.explain(t.Context(), u, errors.New("no answer"))
 			}
 			if err == nil || !strings.Contains(err.Error(), c.says) || world.Hopeless(err) != c.givesUp {
 				t.Errorf("%v; gives up: %v", err, world.Hopeless(err))

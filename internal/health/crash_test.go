@@ -1,0 +1,216 @@
+package health
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/node"
+	"kubeadm/internal/release"
+	"kubeadm/internal/world"
+)
+
+// runtime is a machine of which only the containers, the clock and the API server are looked at.
+type runtime struct {
+	change.Reader
+	now        time.Time
+	containers []change.Container
+	livez      error
+}
+
+func (r *runtime) Now() time.Time { return r.now }
+
+func (r *runtime) Containers(context.Context, string) ([]change.Container, error) {
+	return r.containers, nil
+}
+
+func (r *runtime) Livez(context.Context, change.Identity) error { return r.livez }
+
+func (r *runtime) Stat(context.Context, string) (change.FileInfo, error) {
+	return change.FileInfo{}, errors.New("no such file")
+}
+
+var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// ended is the scheduler's container that a Pod started for the n-th time, from 0, and that failed.
+func ended(id string, n uint32, log string) change.Container {
+	return change.Container{ID: id, Name: "kube-scheduler", Component: "kube-scheduler", ExitCode: 1, Attempt: n, Log: log, Created: start}
+}
+
+// of is the same container for another component.
+func of(component string, c change.Container) change.Container {
+	c.Name, c.Component = component, component
+	return c
+}
+
+// running is the same container while it runs.
+func running(c change.Container) change.Container {
+	c.Running, c.ExitCode, c.Log = true, 0, ""
+	return c
+}
+
+func TestWaitGivesUpOnlyForWhatItHasSeen(t *testing.T) {
+	other := ended("x", 9, "unknown flag")
+	other.Component = "" // of a Pod that only has such a name
+	line := func(n int) string {
+		return fmt.Sprintf("E0101 12:00:0%d.000 %d run.go:72] no etcd at 0xc00%d", n, 1000+n, n)
+	}
+	for name, c := range map[string]struct {
+		looks   [][]change.Container
+		givesUp bool
+	}{
+		"ends once":                      {[][]change.Container{{}, {ended("a", 0, "")}}, false},
+		"ends for the fifth time":        {[][]change.Container{{}, {ended("a", 3, ""), ended("b", 4, "")}}, true},
+		"refuses its arguments":          {[][]change.Container{{}, {ended("a", 0, "unknown flag: --x")}}, true},
+		"ended often before the wait":    {[][]change.Container{{ended("a", 7, "")}, {ended("a", 7, "")}}, false},
+		"refused arguments before":       {[][]change.Container{{ended("a", 0, "unknown flag: --x")}, {ended("a", 0, "unknown flag: --x")}}, false},
+		"before, and once more":          {[][]change.Container{{ended("a", 7, "")}, {ended("b", 8, "")}}, false},
+		"before, and five times more":    {[][]change.Container{{ended("a", 7, "")}, {ended("b", 12, "")}}, true},
+		"before, in a Pod since changed": {[][]change.Container{{ended("a", 7, "")}, {ended("a", 7, ""), ended("b", 0, "")}}, false},
+		"ran when the wait began":        {[][]change.Container{{running(ended("a", 0, ""))}, {ended("a", 0, "unknown flag: --x")}}, true},
+		"had ended often, ran, ends":     {[][]change.Container{{running(ended("a", 7, ""))}, {ended("a", 7, "")}}, false},
+		"a namesake elsewhere":           {[][]change.Container{{}, {other}}, false},
+		"three times with the same lines": {[][]change.Container{{}, {ended("a", 0, line(1))}, {ended("b", 1, line(2))},
+			{running(ended("c", 2, ""))}, {ended("c", 2, line(3))}}, true},
+		"twice with the same lines":     {[][]change.Container{{}, {ended("a", 0, line(1))}, {ended("b", 1, line(2))}, {ended("b", 1, line(2))}}, false},
+		"three times with other lines":  {[][]change.Container{{}, {ended("a", 0, line(1))}, {ended("b", 1, "no space")}, {ended("c", 2, line(3))}}, false},
+		"three times without any lines": {[][]change.Container{{}, {ended("a", 0, "")}, {ended("b", 1, "")}, {ended("c", 2, "")}}, false},
+		"the same lines as before the wait": {[][]change.Container{{ended("a", 0, line(1))}, {ended("b", 1, line(2))}, {ended("c", 2, line(3))}},
+			false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &runtime{now: start}
+			d := diagnosis{watches: []*crashWatch{{component: "kube-scheduler"}}}
+			var err error
+			for _, r.containers = range c.looks {
+				r.now = r.now.Add(lookEvery)
+				err = d.explain(t.Context(), r, errors.New("no answer"))
+			}
+			if err == nil || world.Hopeless(err) != c.givesUp {
+				t.Errorf("%v; gives up: %v", err, world.Hopeless(err))
+			}
+		})
+	}
+}
+
+// The API server ends again and again while the image of etcd is still being pulled. That is no reason to give up.
+func TestAPIServerThatLacksItsEtcdIsWaitedFor(t *testing.T) {
+	etcd := of("etcd", ended("e", 0, ""))
+	for name, c := range map[string]struct {
+		beside  []change.Container
+		givesUp bool
+	}{
+		"etcd does not exist yet": {nil, false},
+		"etcd has ended":          {[]change.Container{etcd}, false},
+		"etcd runs":               {[]change.Container{running(etcd)}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &runtime{now: start, livez: syscall.ECONNREFUSED}
+			wait := APIServer(&node.Node{}, change.Identity{})
+			err := wait.Check(t.Context(), r)
+			for i, id := range []string{"a", "b", "c"} {
+				server := of(release.APIServer, ended(id, uint32(i), "etcd grpc connection not ready\n"))
+				r.now, r.containers = r.now.Add(lookEvery), append([]change.Container{server}, c.beside...)
+				err = wait.Check(t.Context(), r)
+			}
+			if world.Hopeless(err) != c.givesUp || !strings.Contains(err.Error(), "etcd grpc connection not ready") {
+				t.Errorf("%v; gives up: %v", err, world.Hopeless(err))
+			}
+		})
+	}
+}
+
+// deadline is what an HTTP client says of a server that does not answer.
+type deadline struct{ error }
+
+func (deadline) Timeout() bool { return true }
+
+// A component that fails is, in turn, away, silent and starting again. The last check says least.
+func TestMostTellingCauseIsKept(t *testing.T) {
+	refused, silent := fmt.Errorf("dial: %w", syscall.ECONNREFUSED), deadline{errors.New("no answer in time")}
+	sick := errors.New("it answered 500; these of its checks fail: etcd")
+	crashed := of(release.APIServer, ended("a", 0, "E0101 12:00:00.0 1 run.go:72] \"command failed\" err=\"etcd grpc connection not ready\"\n"))
+	next := running(of(release.APIServer, ended("b", 1, "")))
+	type look struct {
+		livez      error
+		containers []change.Container
+	}
+	for name, c := range map[string]struct {
+		looks       []look
+		says, lacks string
+	}{
+		"refused, then silent":      {[]look{{refused, nil}, {silent, nil}}, "connection refused; at the last check: no answer in time", ""},
+		"silent, then refused":      {[]look{{silent, nil}, {refused, nil}}, "dial: connection refused", "no answer"},
+		"sick, then refused":        {[]look{{sick, nil}, {refused, nil}}, "fail: etcd; at the last check: dial: connection refused", ""},
+		"crashed, then refused":     {[]look{{silent, nil}, {refused, []change.Container{crashed}}, {refused, []change.Container{crashed, next}}}, `etcd grpc connection not ready\""; at the last check: dial: connection refused`, ""},
+		"crashed, then silent":      {[]look{{silent, nil}, {refused, []change.Container{crashed}}, {silent, []change.Container{crashed, next}}}, `etcd grpc connection not ready\""; at the last check: no answer in time`, ""},
+		"crashed, and was removed":  {[]look{{silent, nil}, {refused, []change.Container{crashed}}, {refused, []change.Container{next}}}, "etcd grpc connection not ready", ""},
+		"crashed, and was replaced": {[]look{{silent, nil}, {refused, []change.Container{crashed}}, {refused, nil}}, "dial: connection refused", "etcd"},
+		"crashed unseen":            {[]look{{refused, nil}, {refused, []change.Container{crashed, next}}}, "etcd grpc connection not ready", ""},
+		"crashed before the wait":   {[]look{{refused, []change.Container{crashed, next}}, {refused, []change.Container{crashed, next}}}, "dial: connection refused", "etcd"},
+		"etcd crashed too": {[]look{{refused, nil}, {refused, []change.Container{crashed, of("etcd", ended("e", 0, "no space left\n"))}}},
+			`container etcd ended with exit code 1 (start 1): "no space left"; container kube-apiserver ended`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &runtime{now: start}
+			wait := APIServer(&node.Node{}, change.Identity{})
+			var err error
+			for _, l := range c.looks {
+				r.now, r.livez, r.containers = r.now.Add(lookEvery), l.livez, l.containers
+				err = wait.Check(t.Context(), r)
+			}
+			if err == nil || !strings.Contains(err.Error(), c.says) || c.lacks != "" && strings.Contains(err.Error(), c.lacks) {
+				t.Errorf("got  %v\nwant %s\nand not %q", err, c.says, c.lacks)
+			}
+		})
+	}
+}
+
+func TestComponentThatRunsForAMinuteHasRecovered(t *testing.T) {
+	r := &runtime{now: start, livez: errors.New("it answered 500")}
+	wait := APIServer(&node.Node{}, change.Identity{})
+	_ = wait.Check(t.Context(), r)
+	crashed, next := of(release.APIServer, ended("a", 0, "no space\n")), running(of(release.APIServer, ended("b", 1, "")))
+	for age, want := range map[time.Duration]bool{recoveredAfter - time.Second: true, recoveredAfter: false} {
+		r.now, r.containers = start.Add(age), []change.Container{crashed, next}
+		if err := wait.Check(t.Context(), r); strings.Contains(err.Error(), "no space") != want {
+			t.Errorf("after %s: %v", age, err)
+		}
+	}
+}
+
+// TestWaitThatEndsBetweenTwoLooksTellsTheCause looks twice within the time in which containers are looked at once.
+func TestWaitThatEndsBetweenTwoLooksTellsTheCause(t *testing.T) {
+	r := &runtime{now: start, containers: []change.Container{ended("a", 0, "no space left")}}
+	d := diagnosis{watches: []*crashWatch{{component: "kube-scheduler"}}}
+	for range 2 {
+		if err := d.explain(t.Context(), r, errors.New("no answer")); !strings.Contains(err.Error(), "no space left") {
+			t.Errorf("the cause is not told: %v", err)
+		}
+		r.now = r.now.Add(lookEvery / 4)
+	}
+}
+
+func TestCrashLinesAreFoundInTheLog(t *testing.T) {
+	for name, c := range map[string]struct{ log, want string }{
+		"klog":       {"I1 version\nE1 run.go:72] \"command failed\" err=\"open /nope\"\n", `"E1 run.go:72] \"command failed\" err=\"open /nope\""`},
+		"klog fatal": {"F0101 12:00:00.1 1 instance.go:225] no storage\ngoroutine 1 [running]:\nmain.go:1\n", `"F0101 12:00:00.1 1 instance.go:225] no storage"`},
+		"zap":        {"{\"level\":\"info\"}\n{\"level\":\"panic\",\"error\":\"no space left\"}\npanic: failed\nmain.go:1\n", `"{\"level\":\"panic\",\"error\":\"no space left\"}"`},
+		"usage":      {"invalid value \"x\" for flag -quota: parse error\nUsage:\n  etcd [flags]\n", `"invalid value \"x\" for flag -quota: parse error"`},
+		"no sign":    {"a\nb\nc\nd\n", `"b", "c", "d"`},
+		"escapes":    {"\x1b[2Jcleared\n", `"\x1b[2Jcleared"`},
+		"nothing":    {"\n", ""},
+	} {
+		if got := crashLines(c.log); got != c.want {
+			t.Errorf("%s: got %s, want %s", name, got, c.want)
+		}
+	}
+	if got := crashLines("panic: " + strings.Repeat("long ", 1000)); len(got) > 500 {
+		t.Errorf("%d characters are shown", len(got))
+	}
+}
