@@ -27,7 +27,9 @@ type fork struct {
 }
 
 func (o *ordered) add(e flow.Event) {
-	if e.Kind == flow.Underway { // held back it would tell what is over
+	// Held back it would tell what is over: how a change gets on, and what is done, on behalf of phases that run
+	// side by side, by none of them. The key of certificates must stay the last line of upload-certs.
+	if e.Kind == flow.Underway || len(e.Place) == 0 && len(o.root.items) > 0 {
 		o.show(e)
 		return
 	}

@@ -61,6 +61,16 @@ func TestHowAChangeGetsOnIsToldAtOnce(t *testing.T) {
 	}
 }
 
+// The administrator's rights are waited for while branches run, for the first that asks. Told after them, they would
+// follow the key that upload-certs says last, which programs take from its last line.
+func TestWhatIsDoneForBranchesIsToldAtOnce(t *testing.T) {
+	branch := flow.Slot{Group: 1, Index: 0, Of: 1}
+	out, _ := told(&Text{}, said("storing", branch), said("waiting for the administrator's rights"), said("key", branch), joined(branch), said("next"))
+	if want := "[p] storing\n[p] waiting for the administrator's rights\n[p] key\n[p] next\n"; out != want {
+		t.Errorf("told\n%swant\n%s", out, want)
+	}
+}
+
 func TestWhatWasHeldBackIsToldAtTheEnd(t *testing.T) {
 	out, _ := told(&Text{}, said("of a branch that another kept waiting", flow.Slot{Group: 1, Index: 1, Of: 2}))
 	if !strings.Contains(out, "kept waiting") {
