@@ -52,7 +52,7 @@ test: lint deps shells ## everything that must hold, on real nodes too
 
 parity: build ## compare what kubeadm and upstream's make of the same input: make parity RUN=config; needs root
 	@$(bundle) && KUBEADM_PEER="$$bundle/bin/kubeadm-upstream" KUBEADM=$(CURDIR)/bin/kubeadm \
-		CGO_ENABLED=0 go test -count=1 -timeout 1h -parallel 16 $(if $(RUN),-run 'TestParity/case/.*($(RUN))') ./test/parity
+		CGO_ENABLED=0 go test -count=1 -timeout 1h -parallel 16 $(if $(RUN),-run 'Test(Parity|Phrases)/case/.*($(RUN))') ./test/parity
 
 e2e: build ## end-to-end tests on real nodes: make e2e RUN=S054; KEEP=failure leaves a failed test's nodes
 	@$(bundle) && $(older) && $(e2e) -timeout 2h -run '$(RUN)' ./test/e2e

@@ -119,7 +119,7 @@ func (p *program) runJoin(c *cobra.Command, o *joinOptions, sel flow.Selection) 
 		if err := p.standIn(ctx, s, e); err != nil {
 			return err
 		}
-		if err := s.run(ctx, e); err != nil || s.dryRun || !s.whole() {
+		if err := s.run(ctx, e); err != nil || !s.whole() {
 			return err
 		}
 		n, err := e.Node(ctx)
@@ -136,7 +136,7 @@ func (p *program) runJoin(c *cobra.Command, o *joinOptions, sel flow.Selection) 
 func (s *session) joinAgain(ctx context.Context, e *flow.Env) error {
 	run, local := s.finishedRun(), e.Local
 	s.phases, s.sel = workflow.JoinAgain(run), flow.Selection{}
-	if err := s.run(ctx, e); err != nil || s.dryRun {
+	if err := s.run(ctx, e); err != nil {
 		return err
 	}
 	s.say(flow.Printed, joinedAs(local, run.Recorded(change.FileTarget(local.Paths.Manifest(manifest.Etcd)))))
@@ -150,7 +150,7 @@ func joinedAs(l node.Local, etcd bool) string {
 	}
 	member := ""
 	if etcd {
-		member = "\n  * etcd has one more member, which votes."
+		member = "\n  * etcd has one more voting member."
 	}
 	return fmt.Sprintf(joinedControlPlane, member, l.Paths.Kubeconfig("admin.conf"), "$(id -u):$(id -g)")
 }
@@ -185,21 +185,21 @@ func (k *keysOnceKnown) key() (crypto.Signer, error) {
 	return make()
 }
 
-// joined are the last words of a worker's join.
+// joined is the closing text of a worker's join. Scripts wait for its first sentence (test/parity/phrases).
 const joined = `
-This machine is a node of the cluster now: its request for a certificate was granted, and the
-kubelet talks to the API server with it.
+This node has joined the cluster:
+  * The API server has signed the kubelet's certificate, and the kubelet uses it.
 
-To see it in the list of nodes, give this command where you administer the cluster:
+To list the nodes, run on a control plane:
 
   kubectl get nodes
 `
 
-// joinedControlPlane are those of a control plane's: what etcd gained, where the administrator's file is, and whose it is to be.
+// joinedControlPlane is that of a control plane's: what etcd gained, where admin.conf is, and who will own its copy.
 const joinedControlPlane = `
-This machine is a node and one more control plane of the cluster now:
-  * Its request for a certificate was granted, and the kubelet talks to the API server with it.
-  * The node is labelled and tainted as a control plane, and its components say that they are well.%s
+This node has joined the cluster as a control plane:
+  * The API server has signed the kubelet's certificate, and the kubelet uses it.
+  * The node has the labels and taints of a control plane, and its components are healthy.%s
 
 To administer the cluster from here as an ordinary user:
   mkdir -p $HOME/.kube

@@ -49,7 +49,7 @@ func hostCases() map[string]initCase {
 		"not root": {func(m *machine, _ *node.Node) { m.host.UserID = 1000 },
 			`[ERROR IsPrivilegedUser]: user 1000 may not change this machine; run the command as root, for example with "sudo"`},
 		"one CPU": {func(m *machine, _ *node.Node) { m.host.CPUs = 1 },
-			`[ERROR NumCPU]: this machine has 1 CPU, a control plane needs at least 2; give the machine more CPUs`},
+			`[ERROR NumCPU]: the number of available CPUs 1 is less than the required 2; give the machine more CPUs`},
 		"little memory": {func(m *machine, _ *node.Node) { m.host.MemoryMiB = 1699 },
 			`[ERROR Mem]: this machine has 1699 MiB of memory, a control plane needs at least 1700 MiB; give the machine more memory`},
 		"facts not to be had": {func(m *machine, _ *node.Node) { m.hostErr = errOops }, `

@@ -11,8 +11,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // kubeletVersion is the variable of the environment that says which version the kubelet is, if not the usual one.
@@ -113,7 +116,7 @@ func furnish(o order) error {
 	if err := syscall.Sethostname([]byte(hostname)); err != nil {
 		return err
 	}
-	if err := network(o.Offline); err != nil {
+	if err := o.network(); err != nil {
 		return err
 	}
 	if !o.Still {
@@ -130,9 +133,12 @@ func furnish(o order) error {
 }
 
 // network gives the machine an interface with two addresses and a default route that leads nowhere.
-func network(offline bool) error {
+func (o order) network() error {
 	lines := []string{"link set lo up"}
-	if !offline {
+	switch {
+	case o.Unnumbered:
+		lines = append(lines, "link add eth0 type veth peer name nowhere", "link set nowhere up", "link set eth0 up addrgenmode none", "route add default dev eth0")
+	case !o.Offline:
 		lines = append(lines, "link add eth0 type veth peer name nowhere", "link set nowhere up", "link set eth0 up",
 			"addr add 10.0.0.10/24 dev eth0", "addr add fd00:10::10/64 dev eth0 nodad",
 			"route add default via 10.0.0.1", "route add default via fd00:10::1",
@@ -157,10 +163,30 @@ func (o order) give(args []string) (said, error) {
 	cmd.Env = append([]string{"PATH=/usr/bin", "HOME=/root", "KUBEADM_INIT_DRYRUN_DIR=/dry", "KUBEADM_JOIN_DRYRUN_DIR=/dry"}, o.Env...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
+	if o.OneCPU {
+		if err := keepOneCPU(); err != nil {
+			return said{}, err
+		}
+	}
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		return said{}, err
 	}
 	return said{Exit: cmd.ProcessState.ExitCode(), Out: out.String(), Err: errs.String()}, nil
+}
+
+// keepOneCPU leaves one CPU to this thread, and to the programs that it starts.
+func keepOneCPU() error {
+	runtime.LockOSThread()
+	var one unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &one); err != nil {
+		return err
+	}
+	for cpu := range 1024 {
+		if one.Count() > 1 {
+			one.Clear(cpu)
+		}
+	}
+	return unix.SchedSetaffinity(0, &one)
 }

@@ -33,7 +33,10 @@ type machine struct {
 	offline bool // there is no interface but the loopback
 	still   bool // packets are not forwarded
 	shares  bool // the certificates that the control planes of that cluster share are there
-	cluster bool // an API server answers at 10.0.0.10:6443 for the cluster of the stage "cluster"
+	oneCPU  bool // all but one CPU are out of reach
+	// unnumbered says that the interface of the default route has no address.
+	unnumbered bool
+	cluster    bool // an API server answers at 10.0.0.10:6443 for the cluster of the stage "cluster"
 }
 
 // order is what is done inside of the namespaces.
@@ -43,6 +46,8 @@ type order struct {
 	Ports         []string
 	Steps         [][]string
 	Offline       bool
+	Unnumbered    bool
+	OneCPU        bool
 	Still         bool
 	Cluster       bool
 }
@@ -97,7 +102,8 @@ func (m machine) run(t *testing.T, program string, steps [][]string) outcome {
 		}
 	}
 	o := outcome{began: time.Now()}
-	o.steps = enter(t, order{Root: root, Program: program, Env: m.env, Tools: m.tools, Ports: m.ports, Steps: steps, Offline: m.offline, Still: m.still, Cluster: m.cluster})
+	o.steps = enter(t, order{Root: root, Program: program, Env: m.env, Tools: m.tools, Ports: m.ports, Steps: steps, Offline: m.offline, Still: m.still, Cluster: m.cluster,
+		Unnumbered: m.unnumbered, OneCPU: m.oneCPU})
 	o.tree = walk(t, root)
 	for name, f := range given {
 		name = strings.TrimSuffix(name, "/")

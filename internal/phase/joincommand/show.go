@@ -41,16 +41,17 @@ func show(ctx context.Context, e *flow.Env, n *node.Node) error {
 	if err != nil {
 		return err
 	}
-	tokens := n.Tokens
-	if len(tokens) == 0 {
-		tokens = []node.BootstrapToken{{}} // the closing text is shown without join commands
+	if len(n.Tokens) == 0 {
+		return execute(e, n, joinCommands{})
 	}
-	for _, t := range tokens {
-		text, err := nextSteps(e.Withhold, n, admin, t)
+	for _, t := range n.Tokens {
+		commands, err := joinCommandsWith(e.Withhold, n, admin, t)
 		if err != nil {
 			return err
 		}
-		e.Print(text)
+		if err := execute(e, n, commands); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -124,7 +125,7 @@ func uploaded(ctx context.Context, e *flow.Env, n *node.Node, as change.Identity
 	if e.Withhold.CertificateKey {
 		text = flow.Withheld
 	}
-	e.Say("using certificate key:\n%s", text)
+	e.Say("Using certificate key:\n%s", text)
 	return true, nil
 }
 
@@ -141,15 +142,11 @@ func secretOf(ctx context.Context, e *flow.Env, named *corev1.Secret, as change.
 	return &s, runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &s)
 }
 
-// steps are the values of the closing text.
-type steps struct {
-	AdminConf            string
-	Self                 string // the user and group that give the commands, as a shell says it
-	Worker, ControlPlane string // join commands, empty without a token; ControlPlane also without a shared endpoint
-	Uploaded             bool
-}
+// joinCommands are the commands that join machines with one token. Both are empty without a token, and
+// ControlPlane is empty without an endpoint that control planes share.
+type joinCommands struct{ Worker, ControlPlane string }
 
-func nextSteps(w flow.Withhold, n *node.Node, admin *pki.Kubeconfig, t node.BootstrapToken) (string, error) {
+func joinCommandsWith(w flow.Withhold, n *node.Node, admin *pki.Kubeconfig, t node.BootstrapToken) (c joinCommands, err error) {
 	token, key := t.String(), n.CertificateKey
 	if w.Token {
 		token = flow.Withheld
@@ -157,59 +154,62 @@ func nextSteps(w flow.Withhold, n *node.Node, admin *pki.Kubeconfig, t node.Boot
 	if key != "" && w.CertificateKey {
 		key = flow.Withheld
 	}
-	s := steps{AdminConf: n.Paths.Kubeconfig("admin.conf"), Self: "$(id -u):$(id -g)", Uploaded: n.UploadCerts}
-	var err error
-	if t.ID == "" {
-		var b strings.Builder
-		err = text.Execute(&b, s)
-		return b.String(), err
+	if c.Worker, err = manifest.JoinCommand(admin, token, false, ""); err == nil && n.Cluster.Endpoint != "" {
+		c.ControlPlane, err = manifest.JoinCommand(admin, token, true, key)
 	}
-	if s.Worker, err = manifest.JoinCommand(admin, token, false, ""); err != nil {
-		return "", err
-	}
-	if n.Cluster.Endpoint != "" {
-		if s.ControlPlane, err = manifest.JoinCommand(admin, token, true, key); err != nil {
-			return "", err
-		}
-	}
-	var b strings.Builder
-	err = text.Execute(&b, s)
-	return b.String(), err
+	return c, err
 }
 
-var text = template.Must(template.New("next steps").Parse(`
-Your Kubernetes control plane is up.
+// execute prints the closing text.
+func execute(e *flow.Env, n *node.Node, c joinCommands) error {
+	var b strings.Builder
+	err := text.Execute(&b, struct {
+		joinCommands
+		AdminConf string
+		Self      string // the user and group that run the commands, in a shell's syntax
+		Uploaded  bool
+	}{c, n.Paths.Kubeconfig("admin.conf"), "$(id -u):$(id -g)", n.UploadCerts})
+	e.Print(b.String())
+	return err
+}
 
-To use it as an ordinary user, give yourself a copy of the administrator's credentials:
+// text holds sentences that programs look for (test/parity/phrases): the first one, "control-plane node" two lines
+// above the command that joins one, "Please note" after that command, and the first "kubeadm join" of all
+// that init prints in this very command.
+var text = template.Must(template.New("next steps").Parse(`
+Your Kubernetes control-plane has initialized successfully!
+
+To use the cluster as an ordinary user, copy the administrator's kubeconfig:
 
   mkdir -p $HOME/.kube
   sudo cp -i {{.AdminConf}} $HOME/.kube/config
   sudo chown {{.Self}} $HOME/.kube/config
 
-As root it is enough to say:
+As root, setting this variable is enough:
 
   export KUBECONFIG={{.AdminConf}}
 
-The cluster still needs a pod network. Choose one from
-https://kubernetes.io/docs/concepts/cluster-administration/addons/ and deploy it with
+Pods need a network. Choose an add-on from
+https://kubernetes.io/docs/concepts/cluster-administration/addons/ and install it:
 
   kubectl apply -f [podnetwork].yaml
-{{if .ControlPlane}}{{if .Uploaded}}
-Further control planes join by giving this command on each, as root:
+{{if .ControlPlane}}{{if not .Uploaded}}
+Before another machine joins as a control plane, copy the certificate authorities and the service account
+keys to it.{{end}}
+To add a control-plane node, run this command on it as root:
 
   {{.ControlPlane}}
-
-Keep the certificate key to yourself: whoever has it and a token can read the cluster's secrets.
-The uploaded certificates are gone after two hours; this lends them anew and prints a new command:
+{{if .Uploaded}}
+Please note: the certificate key and a token together open the cluster's private keys. Keep both secret.
+The uploaded certificates expire after two hours. To upload them again and print a new command, run:
 
   kubeadm token create --print-join-command --upload-certs
-{{else}}
-Further control planes join once the certificate authorities and the service account keys were
-copied to them, by giving this command on each, as root:
-
-  {{.ControlPlane}}
 {{end}}{{end}}{{if .Worker}}
-Workers join by giving this command on each, as root:
+To add a worker node, run this command on it as root:
 
 {{.Worker}}
+{{else}}
+To print a command that joins another machine, run:
+
+  kubeadm token create --print-join-command
 {{end}}`))

@@ -46,7 +46,7 @@ var Phase = flow.Phase{
 		if e.Withhold.CertificateKey {
 			shown = flow.Withheld
 		}
-		e.Say("using certificate key:\n%s", shown)
+		e.Say("Using certificate key:\n%s", shown) // what programs look for: test/parity/phrases
 		return nil
 	},
 }
