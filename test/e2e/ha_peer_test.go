@@ -15,7 +15,11 @@ import (
 func TestS199_PeerJoinsOurControlPlanes(t *testing.T) {
 	s := high(t)
 	n, like := add(t, s.Cluster, "guest-plane"), s.planes[1]
-	run(t, n, planeCommand(peer, s)...)
+	joined, err := n.Run(t.Context(), planeCommand(peer, s)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	holdsPhrases(t, "join of a control plane", joined)
 	admit(t, s, n)
 	if guest, ours := filesOf(t, n).names(), filesOf(t, like).names(); !slices.Equal(guest, ours) {
 		t.Errorf("the peer's control plane has the files%s\nbut ours%s", lines("%s", guest), lines("%s", ours))

@@ -19,7 +19,11 @@ func TestS199_PeerJoinsOurCluster(t *testing.T) {
 	s := home(t)
 	n := add(t, s.Cluster, "guest")
 	t.Cleanup(func() { expel(t, s, n) })
-	run(t, n, joinCommand(peer, s)...)
+	joined, err := n.Run(t.Context(), joinCommand(peer, s)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	holdsPhrases(t, "join", joined)
 	awaitMember(t, s, n)
 	if guest, worker := filesOf(t, n).names(), filesOf(t, s.worker).names(); !slices.Equal(guest, worker) {
 		t.Errorf("the peer's worker has the files%s\nbut ours%s", lines("%s", guest), lines("%s", worker))
@@ -100,9 +104,12 @@ func TestS199_WeJoinThePeersCluster(t *testing.T) {
 	}
 	cp, worker := fingerprint(t, s.cp), fingerprint(t, s.worker)
 	command := initCommand(t, s.cp)
-	output := run(t, s.cp, append([]string{peer}, command[1:]...)...)
-	var err error
-	if s.command, _, err = nodes.JoinCommands(output); err != nil {
+	initial, err := s.cp.Run(t.Context(), append([]string{peer}, command[1:]...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	holdsPhrases(t, "init without an endpoint", initial)
+	if s.command, _, err = nodes.JoinCommands(initial.Stdout); err != nil {
 		t.Fatal(err)
 	}
 	run(t, s.worker, joinCommand(ours, s)...)
