@@ -22,6 +22,7 @@ type crashWatch struct {
 	requires string
 
 	lookedAt time.Time
+	absent   bool                // the container runtime has no container of it at all
 	cause    error               // of the newest end, as found by the last look; nil if there is none
 	attempt  uint32              // of the container that was the newest when the wait began
 	existed  map[string]struct{} // IDs of the containers that were there when the wait began; nil before the first look
@@ -54,6 +55,7 @@ func (w *crashWatch) look(ctx context.Context, r change.Reader) error {
 		return w.cause
 	}
 	own := containersOf(all, w.component)
+	w.absent = len(own) == 0
 	if w.existed == nil {
 		w.remember(own)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/node"
+	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
 	"kubeadm/internal/world"
 )
@@ -150,9 +151,9 @@ func TestMostTellingCauseIsKept(t *testing.T) {
 		"crashed, then refused":     {[]look{{silent, nil}, {refused, []change.Container{crashed}}, {refused, []change.Container{crashed, next}}}, `etcd grpc connection not ready\""; at the last check: dial: connection refused`, ""},
 		"crashed, then silent":      {[]look{{silent, nil}, {refused, []change.Container{crashed}}, {silent, []change.Container{crashed, next}}}, `etcd grpc connection not ready\""; at the last check: no answer in time`, ""},
 		"crashed, and was removed":  {[]look{{silent, nil}, {refused, []change.Container{crashed}}, {refused, []change.Container{next}}}, "etcd grpc connection not ready", ""},
-		"crashed, and was replaced": {[]look{{silent, nil}, {refused, []change.Container{crashed}}, {refused, nil}}, "dial: connection refused", "etcd"},
+		"crashed, and was replaced": {[]look{{silent, nil}, {refused, []change.Container{crashed}}, {refused, nil}}, "dial: connection refused", "grpc"},
 		"crashed unseen":            {[]look{{refused, nil}, {refused, []change.Container{crashed, next}}}, "etcd grpc connection not ready", ""},
-		"crashed before the wait":   {[]look{{refused, []change.Container{crashed, next}}, {refused, []change.Container{crashed, next}}}, "dial: connection refused", "etcd"},
+		"crashed before the wait":   {[]look{{refused, []change.Container{crashed, next}}, {refused, []change.Container{crashed, next}}}, "dial: connection refused", "grpc"},
 		"etcd crashed too": {[]look{{refused, nil}, {refused, []change.Container{crashed, of("etcd", ended("e", 0, "no space left\n"))}}},
 			`container etcd ended with exit code 1 (start 1): "no space left"; container kube-apiserver ended`, ""},
 	} {
@@ -168,6 +169,36 @@ func TestMostTellingCauseIsKept(t *testing.T) {
 				t.Errorf("got  %v\nwant %s\nand not %q", err, c.says, c.lacks)
 			}
 		})
+	}
+}
+
+func TestContainersThatAreMissingAreNamed(t *testing.T) {
+	external := &node.Node{}
+	external.Cluster.Etcd.External = &node.ExternalEtcd{}
+	server := running(of(release.APIServer, ended("a", 0, "")))
+	for name, c := range map[string]struct {
+		n          *node.Node
+		containers []change.Container
+		says       string
+	}{
+		"both":                   {&node.Node{}, nil, "; there is no container of etcd, kube-apiserver"},
+		"etcd":                   {&node.Node{}, []change.Container{server}, "; there is no container of etcd"},
+		"none":                   {&node.Node{}, []change.Container{server, running(of("etcd", ended("e", 0, "")))}, ""},
+		"etcd that is elsewhere": {external, []change.Container{server}, ""},
+	} {
+		r := &runtime{now: start, livez: errors.New("no answer"), containers: c.containers}
+		if got, want := APIServer(c.n, change.Identity{}).Check(t.Context(), r).Error(), "no answer"+c.says; got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestHelpNamesTheEtcdOfTheUsersArguments(t *testing.T) {
+	n := &node.Node{}
+	n.Cluster.APIServer.Args = []node.Arg{{Name: "etcd-servers", Value: "https://192.0.2.9:2379"}}
+	hints := strings.Join(problem.Hints(ComponentHelp(n, errors.New("no answer"))), "\n")
+	if !strings.Contains(hints, `etcd-servers to "https://192.0.2.9:2379": check that etcd answers there`) {
+		t.Errorf("the hints are\n%s", hints)
 	}
 }
 

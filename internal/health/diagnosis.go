@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
@@ -54,7 +55,17 @@ func (d *diagnosis) explain(ctx context.Context, r change.Reader, err error) err
 	if cause == nil && found < d.telling {
 		cause = d.answer
 	}
-	return withCause(cause, err)
+	var absent []string
+	for _, w := range d.watches {
+		if w.absent {
+			absent = append(absent, w.component)
+		}
+	}
+	err = withCause(cause, err)
+	if len(absent) > 0 && !world.Hopeless(err) {
+		err = fmt.Errorf("%w; there is no container of %s", err, strings.Join(absent, ", "))
+	}
+	return err
 }
 
 // crashCause returns the causes for which the watched containers ended last, nil if there are none. It gives

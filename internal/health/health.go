@@ -56,11 +56,11 @@ func kubeletConfig(ctx context.Context, r change.Reader, n *node.Node) *kubeletc
 // APIServer holds once this machine's API server says that it is alive, and is the one of today's manifests. Where the
 // etcd beside it has failed, that is what the user reads.
 func APIServer(n *node.Node, as change.Identity) world.Condition {
-	server := &crashWatch{socket: n.CRISocket, component: release.APIServer}
+	d := diagnosis{watches: []*crashWatch{{socket: n.CRISocket, component: release.APIServer}}}
 	if local, _ := node.LocalEtcd(n); local {
-		server.requires = manifest.Etcd
+		d.watches[0].requires = manifest.Etcd
+		d.watches = append([]*crashWatch{{socket: n.CRISocket, component: manifest.Etcd}}, d.watches...)
 	}
-	d := diagnosis{watches: []*crashWatch{{socket: n.CRISocket, component: manifest.Etcd}, server}}
 	old := &outdated{n: n, components: []string{release.APIServer, manifest.Etcd}}
 	return world.Condition{
 		Name:    "kube-apiserver at " + n.LocalServer() + "/livez",
@@ -106,8 +106,13 @@ func KubeletHelp(err error) error {
 
 // ComponentHelp adds the next steps to the error of a component that does not come up.
 func ComponentHelp(n *node.Node, err error) error {
-	return problem.New("", err,
+	var hints []string
+	if servers, ok := node.LastArg(n.Cluster.APIServer.Args, "etcd-servers"); ok {
+		hints = append(hints, fmt.Sprintf("apiServer.extraArgs sets etcd-servers to %s: check that etcd answers there", untrusted.Quote(servers)))
+	}
+	return problem.New("", err, append(hints,
 		fmt.Sprintf("list the containers: crictl --runtime-endpoint %s ps -a", n.CRISocket),
 		fmt.Sprintf("read one's log: crictl --runtime-endpoint %s logs CONTAINERID", n.CRISocket),
-		"if the settings given to this command must change: kubeadm reset, then the command with the new ones")
+		"if a container is missing, see why in the kubelet's log: journalctl -xeu kubelet",
+		"if the settings given to this command must change: kubeadm reset, then the command with the new ones")...)
 }
