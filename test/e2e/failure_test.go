@@ -185,6 +185,35 @@ func TestS167_ABadFlagOfTheAPIServerIsNamed(t *testing.T) {
 	marked(t, n)
 }
 
+// TestEtcdThatDoesNotExistIsNamed gives the API server an etcd that nobody has, beside the one that runs. It ends every
+// twenty seconds, and in between it is away or silent.
+func TestEtcdThatDoesNotExistIsNamed(t *testing.T) {
+	t.Parallel()
+	n := add(t, newCluster(t), "cp1")
+	// Else the kubelet pauses for ten seconds, twenty and so on before it starts the API server again.
+	config := nodes.Config{
+		Address: n.Address(), Init: "timeouts: {controlPlaneComponentHealthCheck: 20m}",
+		Cluster: "apiServer:\n  extraArgs:\n  - name: etcd-servers\n    value: https://127.0.0.1:3379",
+		Kubelet: "crashLoopBackOff:\n  maxContainerRestartPeriod: 2s",
+	}
+	write(t, n, goodFile, nodes.InitConfig(config))
+	result := refused(t, n, []string{"container kube-apiserver ended", "etcd grpc connection not ready", "3 times", "127.0.0.1:3379"},
+		ours, "init", "--config", goodFile)
+	if result.Duration > 5*time.Minute {
+		t.Errorf("it was waited for %s", result.Duration)
+	}
+	told := 0
+	for line := range strings.Lines(result.Stdout) {
+		if strings.Contains(line, "still waiting for kube-apiserver") && strings.Contains(line, "etcd grpc connection not ready") {
+			told++
+		}
+	}
+	if told == 0 {
+		t.Errorf("while it waits, the cause is not told:\n%s", result.Stdout)
+	}
+	t.Logf("named after %s: %s", result.Duration.Round(time.Millisecond), strings.Join(tail(result.Stderr, 7), "\n"))
+}
+
 const joinFile = "/etc/join.yaml"
 
 // joinConfig is a configuration for joining the shared cluster.
