@@ -50,7 +50,7 @@ func readOutputs() map[string]output {
 		"token create":                     {cluster, "token create --print-join-command", 0},
 		"preflight with one CPU":           {checked(machine{oneCPU: true}), preflight, 1},
 		"preflight with a port taken":      {checked(machine{ports: []string{"0.0.0.0:6443"}}), preflight, 1},
-		"default route without an address": {machine{unnumbered: true, files: withFiles("/base.yaml", basis().text())}, ca, 1},
+		"default route without an address": {machine{unnumbered: true, files: withFiles("/base.yaml", basis().text())}, "init --dry-run --skip-phases=preflight --config=/base.yaml", 1},
 		"kubelet that does not run":        {noKubelet, "join --skip-phases=preflight --config=/join.yaml", 1},
 		"bad DNS domain":                   {bad(documents{"ClusterConfiguration": {"networking": map[string]any{"dnsDomain": "a_b"}}}), ca, 1},
 		"bad name for the certificate":     {bad(documents{"ClusterConfiguration": {"apiServer": map[string]any{"certSANs": []any{"a b"}}}}), ca, 1},
