@@ -111,7 +111,7 @@ func TestS072_InitNamesWhatIsWrong(t *testing.T) {
 		{name: "missing image", cause: "ctr -n k8s.io images tag registry.k8s.io/coredns/coredns:v1.14.6 kept; ctr -n k8s.io images rm --sync registry.k8s.io/coredns/coredns:v1.14.6; systemctl restart containerd",
 			mend: "ctr -n k8s.io images tag kept registry.k8s.io/coredns/coredns:v1.14.6; ctr -n k8s.io images rm kept; systemctl restart containerd", want: []string{"registry.k8s.io/coredns/coredns:v1.14.6"}},
 		{name: "unparsable configuration", config: "apiVersion: kubeadm.k8s.io/v1beta4\nkind: [", want: []string{goodFile, "line 2"}},
-		{name: "unknown field", config: strings.Replace(good, "kubernetesVersion:", "kubernetesVerison:", 1), want: []string{goodFile, "kubernetesVerison"}},
+		{name: "unknown field", command: append(command, "--strict"), config: strings.Replace(good, "kubernetesVersion:", "kubernetesVerison:", 1), want: []string{goodFile, "kubernetesVerison"}},
 		{name: "impossible address", config: strings.Replace(good, n.Address(), "10.77.0.1234", 1), want: []string{"10.77.0.1234", "advertiseAddress"}},
 		{name: "address of another machine", config: strings.Replace(good, n.Address(), "192.0.2.7", 1), want: []string{"192.0.2.7", "advertise-address"}},
 		{name: "missing configuration", command: []string{ours, "init", "--config", "/no/such.yaml"}, want: []string{"/no/such.yaml"}},

@@ -1,9 +1,11 @@
 package parity
 
 import (
+	"encoding/binary"
 	"fmt"
 	"os"
 	"strings"
+	"unicode/utf16"
 
 	"sigs.k8s.io/yaml"
 )
@@ -39,6 +41,20 @@ func configCases() []testCase {
 	}
 	for i, row := range bad() {
 		add(fmt.Sprintf("bad %02d%s", i+1, summary(row)), row.onto(rightFor(row)).text(), read(validate, asLines))
+	}
+	const cluster = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nkubernetesVersion: v1.37.1\n"
+	const skipping = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\nskipPhases: [addon/kube-proxy]\n---\n"
+	for name, file := range map[string]string{
+		"images of a skipped proxy":    skipping + cluster,
+		"images of a disabled proxy":   cluster + "proxy: {disabled: true}\n",
+		"images of a disabled CoreDNS": cluster + "dns: {disabled: true}\n",
+	} {
+		add(name, file, read("config images list --config=/kubeadm.yaml", asLines))
+	}
+	for name, file := range looseFiles() {
+		add("loose "+name, file, do(validate), do(migrate), read("config images list --config=/kubeadm.yaml", asLines),
+			do("init phase etcd local --config=/kubeadm.yaml"), do("init phase kubeconfig all --config=/kubeadm.yaml --node-name=one"),
+			do("init phase control-plane all --config=/kubeadm.yaml"), do("certs generate-csr --config=/kubeadm.yaml --kubeconfig-dir=/csr --cert-dir=/csr"))
 	}
 	for name, file := range files() {
 		add("file "+name, file, read(validate, asLines), read(migrate, asDocuments), do("init phase etcd local --config=/kubeadm.yaml"))
@@ -115,6 +131,44 @@ func files() map[string]string {
 		"with all kinds":             cluster + initial + "---\n" + head + "ResetConfiguration\n---\n" + head + "UpgradeConfiguration\n",
 		"with windows line ends":     strings.ReplaceAll(cluster+initial, "\n", "\r\n"),
 		"with a document end":        cluster + "...\n" + initial,
+		"with a mark before each":    "\ufeff" + cluster + strings.Replace(initial, "---\n", "---\n\ufeff", 1),
+		"with a mark in between":     cluster + "\ufeff" + initial,
+		"with an octal port":         cluster + initial + "localAPIEndpoint: {bindPort: 06443}\n",
+		"with text for a list":       cluster + "apiServer: {certSANs: a.example}\n" + initial,
+		"with no for a name":         cluster + "clusterName: no\n" + initial,
+		"with quotes for a port":     cluster + initial + "localAPIEndpoint: {bindPort: '6443'}\n",
+		"with days":                  cluster + "certificateValidityPeriod: 365d\n" + initial,
+		"with a directive":           "%YAML 1.1\n---\n" + cluster + initial,
+		"with an indented head":      "  " + strings.Replace(cluster, "\nkind", "\n  kind", 1) + initial,
+		"with JSON twice":            `{"apiVersion": "kubeadm.k8s.io/v1beta4", "kind": "ClusterConfiguration", "kubernetesVersion": "v1.37.1"}` + "\n" + `{"apiVersion": "kubeadm.k8s.io/v1beta4", "kind": "InitConfiguration"}` + "\n",
+		"of UTF-16":                  inUTF16(cluster + initial),
+		"of UTF-16 and one document": inUTF16(cluster),
+	}
+}
+
+// looseFiles have fields that are unknown or given twice, among them the files of well-known tools. Both
+// programs take them with a warning, except to check or to migrate them.
+func looseFiles() map[string]string {
+	const head = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: "
+	cluster := head + "ClusterConfiguration\nkubernetesVersion: v1.37.1\n"
+	initial := "---\n" + head + "InitConfiguration\nbootstrapTokens: [{token: abcdef.0123456789abcdef}]\n"
+	proxy := "---\napiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n"
+	kubelet := "---\napiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+	return map[string]string{
+		"of kinder with IPv6":        cluster + "scheduler:\n  extraArgs:\n  - name: bind-address\n    vaue: \"::1\"\n" + initial,
+		"of kubeadm-ha":              cluster + initial + proxy + "mode: ipvs\nudpIdleTimeout: 250ms\n",
+		"of the documentation":       cluster + initial + "timeouts: {controlPlaneComponentHealthCheck: 60s, kubenetesAPICall: 40s}\n",
+		"of v1beta3 in name only":    cluster + "apiServer: {timeoutForControlPlane: 4m}\ndns: {type: CoreDNS}\nuseHyperKubeImage: true\n" + initial,
+		"of the kubelet":             cluster + initial + kubelet + "maxPod: 7\nauthentication: {anonymus: {enabled: true}}\n",
+		"in another case":            cluster + "ImageRepository: a.example/x\nnetworking: {DNSDomain: a.example}\n" + initial,
+		"in another document":        cluster + "certificateKey: 00\n" + initial + "networking: {podSubnet: 10.0.0.0/16}\n",
+		"with a field twice":         cluster + "imageRepository: a.example/x\nimageRepository: b.example/y\n" + initial,
+		"with a nested field twice":  cluster + "etcd:\n  local:\n    imageTag: v1\n    imageTag: v2\n" + initial,
+		"with a mapping twice":       cluster + "dns: {imageTag: v1}\ndns: {imageRepository: b.example/y}\n" + initial,
+		"with a mapping twice, JSON": `{"apiVersion": "kubeadm.k8s.io/v1beta4", "kind": "ClusterConfiguration", "kubernetesVersion": "v1.37.1", "dns": {"imageTag": "v1"}, "dns": {"imageRepository": "b.example/y"}}` + "\n" + initial,
+		"with a list twice":          cluster + "apiServer: {certSANs: [a.example]}\napiServer: {certSANs: [b.example]}\n" + initial,
+		"with an unknown mapping":    cluster + "unknown: {a: {b: [1, {c: d}]}}\nscheduler: {unknown: {a: b}}\n" + initial,
+		"of another group":           cluster + initial + "---\napiVersion: example.org/v1\nkind: Thing\nunknown: 1\n",
 	}
 }
 
@@ -125,3 +179,12 @@ clusters: [{name: a, cluster: {server: "https://10.0.0.1:6443"}}]
 contexts: [{name: a, context: {cluster: a}}]
 current-context: a
 `
+
+// inUTF16 is a text as editors of Windows save it.
+func inUTF16(text string) string {
+	data := []byte("\xff\xfe")
+	for _, unit := range utf16.Encode([]rune(text)) {
+		data = binary.LittleEndian.AppendUint16(data, unit)
+	}
+	return string(data)
+}
