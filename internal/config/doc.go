@@ -26,7 +26,7 @@
 //
 // # From YAML to a Node
 //
-//	read      strict: documents, API versions, kinds, fields, types   file.go, version.go, strict/
+//	read      documents, API versions, kinds, fields, types           file.go, version.go, hint.go, strict/
 //	convert   what is of another API version                           convert.go, v1beta3/, v1/
 //	default   what needs no look at the machine                       v1beta4/default.go
 //	fill in   what does: name, address, socket, tokens                 fill.go, kubelet.go, kubeproxy.go

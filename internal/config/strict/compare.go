@@ -18,7 +18,8 @@ func Compare(data []byte, t reflect.Type) (Misfits, error) {
 	if _, ok := tree.(map[string]any); !ok {
 		return Misfits{Wrong: []string{fmt.Sprintf("it must be a mapping, not %s", describe(tree))}}, nil
 	}
-	w := walker{root: t, listed: map[reflect.Type]bool{}}
+	w := newWalker(t)
 	w.walk("", tree, t)
+	w.countRest()
 	return w.Misfits, nil
 }

@@ -55,7 +55,8 @@ type Hints struct {
 // a wrong type. Field names are case-sensitive. Of a field that is given twice the last value
 // counts.
 func (d Document) Decode(into any, hints Hints) Misfits {
-	w := walker{Document: d, hints: hints, root: reflect.TypeOf(into).Elem(), listed: map[reflect.Type]bool{}}
+	w := newWalker(reflect.TypeOf(into).Elem())
+	w.Document, w.hints = d, hints
 	for _, r := range d.repeated {
 		w.ignore(fmt.Sprintf("line %d: field %q is given twice", r.line, untrusted.Line(r.name)), "; the last value counts", nil)
 	}
@@ -83,6 +84,10 @@ type walker struct {
 	listed  map[reflect.Type]bool // structs whose fields were listed
 	ignored int                   // how many there are, named or not
 	wrongs  int
+}
+
+func newWalker(root reflect.Type) *walker {
+	return &walker{root: root, listed: map[reflect.Type]bool{}}
 }
 
 // ignore adds a misfit. Advice is only computed for those that are named.
