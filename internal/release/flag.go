@@ -20,8 +20,7 @@ type span struct {
 	since, gone uint
 }
 
-// spans lists the flags that came or went since the oldest release that is known. What is not listed counts as known: a
-// component has hundreds of flags, and says itself which it does not know.
+// spans lists the flags that came or went since the oldest release that is known; flags.txt has all of the newest.
 func spans() []span {
 	var all []span
 	add := func(since, gone uint, component string, flags ...string) {
@@ -33,7 +32,7 @@ func spans() []span {
 		add(35, 0, component, "min-compatibility-version")
 		add(36, 0, component, "tls-curve-preferences")
 	}
-	add(35, 0, ControllerManager, "concurrent-device-taint-eviction-syncs")
+	add(35, 0, ControllerManager, "concurrent-device-taint-eviction-syncs", "controller-shutdown-timeout")
 	add(36, 0, ControllerManager, "concurrent-resourceclaim-syncs")
 	add(37, 0, ControllerManager, "concurrent-disruption-syncs")
 	add(0, 37, ControllerManager, "concurrent-service-syncs")
@@ -43,12 +42,11 @@ func spans() []span {
 		"enable-load-reader", "event-storage-age-limit", "event-storage-event-limit", "global-housekeeping-interval",
 		"log-cadvisor-usage", "machine-id-file", "storage-driver-*")
 	add(6, 0, Etcd, "feature-gates", "watch-progress-notify-interval")
-	add(0, 7, Etcd, "experimental-*")
+	add(0, 7, Etcd, "discovery", "discovery-proxy", "experimental-*")
 	return all
 }
 
-// LacksFlag tells why a component of that version would not start with the flag, nil if nothing is known
-// against it.
+// LacksFlag is the error of a component of that version that is given the flag too early or too late; nil for others.
 func LacksFlag(component string, v *version.Version, flag string) error {
 	for _, s := range spans() {
 		switch {
