@@ -24,7 +24,7 @@ fault is told, by the field it is in.`,
 			if err != nil {
 				return err
 			}
-			file.Deprecated, file.Experimental = deprecated, experimental
+			file.Deprecated, file.Experimental, file.Running = deprecated, experimental, true
 			return p.validate(c, file)
 		},
 	}

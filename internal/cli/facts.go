@@ -31,6 +31,9 @@ const (
 // this machine. Flags beside a file may be refused.
 func (p *program) inputs(c *cobra.Command, r change.Reader, name string, refuse func(flags []string) error) (config.File, config.Facts, error) {
 	ctx := c.Context()
+	if name == "" && slices.Contains(given(c), string(flag.Config)) {
+		warn(p.text(false), []string{"--config is empty, as if it were not given: name a file, or leave it out"})
+	}
 	file, err := p.readConfig(ctx, r, name)
 	if err == nil && file.Given() {
 		err = refuse(given(c))

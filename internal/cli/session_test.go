@@ -168,7 +168,7 @@ func TestAnInterruptedInitGoesOn(t *testing.T) {
 func TestAnUnfinishedInitGoesOnWithMendedArguments(t *testing.T) {
 	s := newStation(t)
 	wrong := bytes.Replace(quick, []byte("kind: ClusterConfiguration\n"),
-		[]byte("kind: ClusterConfiguration\nscheduler: {extraArgs: [{name: v, value: loud}]}\n"), 1)
+		[]byte("kind: ClusterConfiguration\nscheduler: {extraArgs: [{name: leader-elect-resource-name, value: loud}]}\n"), 1)
 	if bytes.Equal(wrong, quick) {
 		t.Fatal("the configuration has no ClusterConfiguration to change")
 	}

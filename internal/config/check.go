@@ -85,14 +85,11 @@ func altNames(at *field.Path, names []string) (errs field.ErrorList) {
 	return errs
 }
 
-// argNames asks whether all are names of flags.
+// argNames asks whether all have a name. Whether a component takes them is asked before it is started (manifest.Obstacles).
 func argNames(at *field.Path, args []v1beta4.Arg) (errs field.ErrorList) {
 	for i, a := range args {
-		switch {
-		case a.Name == "":
+		if a.Name == "" {
 			errs = append(errs, field.Required(at.Index(i).Child("name"), "an argument needs a name"))
-		case strings.HasPrefix(a.Name, "-"):
-			errs = append(errs, field.Invalid(at.Index(i).Child("name"), a.Name, "must be written without leading dashes"))
 		}
 	}
 	return errs

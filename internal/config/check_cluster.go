@@ -25,8 +25,6 @@ func checkCluster(c *v1beta4.ClusterConfiguration) field.ErrorList {
 			return altNames(field.NewPath("apiServer", "certSANs"), c.APIServer.CertSANs)
 		},
 		checkArgs,
-		checkVolumes,
-		checkEnvs,
 		checkImages,
 		func(c *v1beta4.ClusterConfiguration) field.ErrorList {
 			return absolute(field.NewPath("certificatesDir"), c.CertificatesDir)

@@ -1,14 +1,50 @@
 package config
 
 import (
+	"path"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	proxyconfig "k8s.io/kube-proxy/config/v1alpha1"
 
+	"kubeadm/internal/config/strict"
 	"kubeadm/internal/config/v1beta4"
 )
+
+// checkComponents asks for what the static Pods of a control plane cannot run without. Commands
+// that start none of them do not ask.
+func checkComponents(c *v1beta4.ClusterConfiguration) field.ErrorList {
+	errs := slices.Concat(checkVolumes(c), checkEnvs(c),
+		mountable(field.NewPath("certificatesDir"), c.CertificatesDir))
+	if local := c.Etcd.Local; local != nil {
+		errs = append(errs, mountable(field.NewPath("etcd", "local", "dataDir"), local.DataDir)...)
+	}
+	return errs
+}
+
+// mountable refuses directories that would hide a container's own when they are mounted into it.
+func mountable(at *field.Path, dir string) field.ErrorList {
+	if !slices.Contains([]string{"/", "/dev", "/proc", "/sys"}, path.Clean(dir)) {
+		return nil
+	}
+	return one(at, dir, "cannot be mounted into a container: choose a directory of its own")
+}
+
+// checkProxy asks whether kube-proxy on Linux knows the mode.
+func checkProxy(p *proxyconfig.KubeProxyConfiguration) field.ErrorList {
+	modes := []string{proxyMode, proxyModeIPVS, "nftables"}
+	if mode := string(p.Mode); mode != "" && !slices.Contains(modes, mode) {
+		text := "must be one of " + strings.Join(modes, ", ")
+		if near := strict.Nearest(mode, modes); near != "" {
+			text += "; did you mean " + near + "?"
+		}
+		return one(field.NewPath("mode"), mode, text)
+	}
+	return nil
+}
 
 func checkVolumes(c *v1beta4.ClusterConfiguration) field.ErrorList {
 	return slices.Concat(

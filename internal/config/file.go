@@ -17,6 +17,7 @@ type File struct {
 	Experimental bool // also read versions of the API that are not settled yet
 	Deprecated   bool // do not warn of versions of the API that are on their way out
 	Strict       bool // refuse unknown fields and fields given twice instead of warning
+	Running      bool // Migrate also warns of what would keep components from running
 
 	whole bool // all documents are read, by one reader or another
 }

@@ -39,12 +39,19 @@ func Init(file File, flags InitFlags, facts Facts) (*node.Node, Run, error) {
 		return nil, run, err
 	}
 	in.fillComponents(&run)
+	run.warn(adviseNode(in, in.init.LocalAPIEndpoint.AdvertiseAddress)...)
+	n, err := in.node(target, flags, facts)
+	return n, run, err
+}
+
+// node is the result, once everything is filled in and checked.
+func (in *initial) node(target release.Target, flags InitFlags, facts Facts) (*node.Node, error) {
 	cluster, err := in.nodeCluster(target)
 	if err != nil {
-		return nil, run, err
+		return nil, err
 	}
 	local, err := in.local(flags, facts)
-	return &node.Node{Local: local, Cluster: cluster}, run, err
+	return &node.Node{Local: local, Cluster: cluster}, err
 }
 
 // Tokens is what "token create" goes by: a node.Local that says which tokens are to be made, whether
@@ -114,6 +121,10 @@ func (in *initial) fill(facts Facts, common Common, run *Run) {
 func (in *initial) check() {
 	in.fields(v1beta4.KindInit, checkInit(&in.init))
 	in.fields(v1beta4.KindCluster, checkCluster(&in.cluster))
+	in.fields(v1beta4.KindCluster, checkComponents(&in.cluster))
+	if !in.cluster.Proxy.Disabled {
+		in.fields(kindProxy, checkProxy(in.proxy.Config))
+	}
 }
 
 // resolve finds the version to deploy. That may take a while, so all other faults are reported first.
@@ -132,8 +143,7 @@ func (in *initial) resolve(facts Facts, run *Run) (release.Target, error) {
 		in.label = in.cluster.KubernetesVersion
 	}
 	in.cluster.KubernetesVersion = target.Stored()
-	in.fields(v1beta4.KindCluster, checkFlags(&in.cluster, target))
-	return target, in.err(in.source)
+	return target, nil
 }
 
 func (in *initial) fillComponents(run *Run) {

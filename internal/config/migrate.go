@@ -9,6 +9,7 @@ import (
 
 	"kubeadm/internal/config/strict"
 	"kubeadm/internal/config/v1beta4"
+	"kubeadm/internal/manifest"
 )
 
 // Migrate reads all that is in a file, in whichever versions of the API, fills it in as the commands would
@@ -90,13 +91,24 @@ func migrateInit(file File, facts Facts) ([]any, Run, error) {
 	if err != nil {
 		return nil, run, err
 	}
+	address := in.init.LocalAPIEndpoint.AdvertiseAddress // as the file names it: it may be meant for another machine
 	in.fill(facts, Common{}, &run)
 	in.check()
 	in.fields(v1beta4.KindInit, checkExpiry(in.init.BootstrapTokens, facts.Now))
-	if _, err := in.resolve(facts, &run); err != nil {
+	target, err := in.resolve(facts, &run)
+	if err != nil {
 		return nil, run, err
 	}
 	in.fillComponents(&run)
+	if file.Running {
+		n, err := in.node(target, NewInitFlags(), facts)
+		if err != nil {
+			return nil, run, err
+		}
+		n.Address = address
+		run.warn(adviseNode(in, address)...)
+		run.warn(obstacles(n)...)
+	}
 	tokens, err := bootstrapTokens(in.init.BootstrapTokens, facts.Random)
 	for i, t := range tokens {
 		in.init.BootstrapTokens[i].Token = t.String()
@@ -109,7 +121,11 @@ func migrateJoin(file File, facts Facts) ([]any, Run, error) {
 	if err != nil {
 		return nil, run, err
 	}
-	return []any{c}, run, completeJoin(c, given{file: file, facts: facts}, &run)
+	err = completeJoin(c, given{file: file, facts: facts}, &run)
+	if file.Running {
+		run.warn(sentences(manifest.KubeletObstacles(args(c.NodeRegistration.KubeletExtraArgs), facts.Tool.Version()))...)
+	}
+	return []any{c}, run, err
 }
 
 func migrateReset(file File, facts Facts) ([]any, Run, error) {

@@ -67,6 +67,9 @@ func dirAvailable(path string, causes ...string) Check {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
 			rep.Fail("make it an empty directory or remove it", "looking into %s: %v", path, err)
+		case len(inside) > 0 && node.OfSystem(path):
+			rep.Fail("name a directory of its own, such as /var/lib/etcd",
+				"%s is not empty, and belongs to the operating system", path)
 		case len(inside) > 0 && !made(r, causes...):
 			rep.Fail(leftover, "%s is not empty", path)
 		}

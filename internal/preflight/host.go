@@ -115,6 +115,10 @@ func hostname(name string) Check {
 		for _, flaw := range validation.IsQualifiedName(name) {
 			rep.Warn("choose another name with --node-name", "node name %q: %s", name, flaw)
 		}
+		if name == "localhost" || strings.HasPrefix(name, "localhost.") {
+			rep.Warn("choose another name with --node-name, or name the machine with hostnamectl",
+				"node name %q is that of any machine: no second node can join under it", name)
+		}
 		ctx, cancel := context.WithTimeout(ctx, lookupLimit)
 		defer cancel()
 		found, err := r.Lookup(ctx, name)

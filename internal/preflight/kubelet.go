@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
 )
@@ -43,7 +42,7 @@ func kubeletAhead(controlPlane *version.Version) Check {
 	}}
 }
 
-func kubeletSkew(l *node.Local, tool release.Tool, kubelet fact[*version.Version], controlPlane *version.Version) Check {
+func kubeletSkew(tool release.Tool, kubelet fact[*version.Version], controlPlane *version.Version) Check {
 	return Check{Name: "KubeletVersion", Run: func(ctx context.Context, r change.Reader, rep *Report) {
 		v, err := kubelet(ctx, r)
 		if err == nil {
@@ -51,12 +50,6 @@ func kubeletSkew(l *node.Local, tool release.Tool, kubelet fact[*version.Version
 		}
 		if err != nil {
 			rep.fail(err)
-			return
-		}
-		for _, a := range l.KubeletArgs {
-			if err := release.LacksFlag(release.Kubelet, v, a.Name); err != nil {
-				rep.Fail("delete it from nodeRegistration.kubeletExtraArgs", "%v", err)
-			}
 		}
 	}}
 }

@@ -29,6 +29,7 @@ func Init(n *node.Node, tool release.Tool) []Check {
 		localEtcd(n),
 		externalEtcdFiles(n.Cluster.Etcd.External),
 		componentFiles(n),
+		obstacles(n),
 		accounts(n),
 	)
 }
@@ -61,6 +62,7 @@ func JoinControlPlane(n *node.Node, tool release.Tool) []Check {
 		proxiesOf(cidrs(n)),
 		localEtcd(n),
 		componentFiles(n),
+		obstacles(n),
 		accounts(n),
 	)
 	if n.CertificateKey != "" { // the files are yet to come
@@ -105,7 +107,8 @@ func common(l *node.Local, tool release.Tool, controlPlane *version.Version) []C
 		fileExisting("cp"),
 		systemVerification(kubelet),
 		hostname(l.Name),
-		kubeletSkew(l, tool, kubelet, controlPlane),
+		kubeletSkew(tool, kubelet, controlPlane),
+		kubeletArgs(l, kubelet),
 		kubeletService(),
 		kubeletPort(l.Paths),
 	}

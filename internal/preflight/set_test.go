@@ -10,7 +10,7 @@ import (
 
 const (
 	commonNames = " CRI ContainerRuntimeVersion Swap FileExisting-losetup FileExisting-mount FileExisting-cp" +
-		" SystemVerification Hostname KubeletVersion Service-kubelet Port-10250"
+		" SystemVerification Hostname KubeletVersion ComponentArgs Service-kubelet Port-10250"
 	beforeCommon = "NumCPU Mem KubernetesVersion Firewalld Port-6443 Port-10259 Port-10257" +
 		" FileAvailable--etc-kubernetes-manifests-kube-apiserver.yaml" +
 		" FileAvailable--etc-kubernetes-manifests-kube-controller-manager.yaml" +
@@ -21,6 +21,7 @@ const (
 	ipv4      = " FileContent--proc-sys-net-ipv4-ip_forward"
 	ipv6      = " FileContent--proc-sys-net-ipv6-conf-default-forwarding"
 	localData = " Port-2379 Port-2380 DirAvailable--var-lib-etcd"
+	running   = " ComponentArgs ComponentVolumes IPFamilies"
 )
 
 func names(checks []Check) string {
@@ -36,16 +37,16 @@ func TestInitAsksInTheKnownOrder(t *testing.T) {
 		alter func(*node.Node)
 		want  string
 	}{
-		"default": {func(*node.Node) {}, beforeCommon + " HTTPProxyCIDR" + commonNames + ipv4 + localData},
+		"default": {func(*node.Node) {}, beforeCommon + " HTTPProxyCIDR" + commonNames + ipv4 + localData + running},
 		"dual stack": {
 			func(n *node.Node) { n.Cluster.PodSubnet = "10.244.0.0/16,fd00:10::/56" },
-			beforeCommon + strings.Repeat(" HTTPProxyCIDR", 3) + commonNames + ipv4 + ipv6 + localData,
+			beforeCommon + strings.Repeat(" HTTPProxyCIDR", 3) + commonNames + ipv4 + ipv6 + localData + running,
 		},
 		"IPv6 and a folder of its own": {
 			func(n *node.Node) {
 				n.Address, n.Cluster.ServiceSubnet, n.Cluster.Etcd.DataDir = "fd00::5", "fd00:96::/112", "/data/etcd"
 			},
-			beforeCommon + " HTTPProxyCIDR" + commonNames + ipv6 + " Port-2379 Port-2380 DirAvailable--data-etcd",
+			beforeCommon + " HTTPProxyCIDR" + commonNames + ipv6 + " Port-2379 Port-2380 DirAvailable--data-etcd" + running,
 		},
 		"external etcd": {
 			func(n *node.Node) {
@@ -54,7 +55,7 @@ func TestInitAsksInTheKnownOrder(t *testing.T) {
 				}
 			},
 			beforeCommon + " HTTPProxyCIDR" + commonNames + ipv4 + strings.Repeat(" ExternalEtcdVersion", 2) +
-				strings.Repeat(" ExternalEtcdClientCertificates", 2),
+				strings.Repeat(" ExternalEtcdClientCertificates", 2) + running,
 		},
 	} {
 		n := controlPlane()
@@ -91,10 +92,10 @@ func TestAJoiningControlPlaneAsksInTheKnownOrder(t *testing.T) {
 		etcd *node.ExternalEtcd
 		want string
 	}{
-		{"", nil, beforeCommon + " HTTPProxyCIDR" + localData},
-		{"k", nil, beforeCommon + " HTTPProxyCIDR" + localData},
-		{"", external, beforeCommon + " HTTPProxyCIDR" + strings.Repeat(" ExternalEtcdClientCertificates", 3)},
-		{"k", external, beforeCommon + " HTTPProxyCIDR"},
+		{"", nil, beforeCommon + " HTTPProxyCIDR" + localData + running},
+		{"k", nil, beforeCommon + " HTTPProxyCIDR" + localData + running},
+		{"", external, beforeCommon + " HTTPProxyCIDR" + running + strings.Repeat(" ExternalEtcdClientCertificates", 3)},
+		{"k", external, beforeCommon + " HTTPProxyCIDR" + running},
 	} {
 		n := controlPlane()
 		n.CertificateKey, n.Cluster.Etcd.External = c.key, c.etcd
@@ -107,7 +108,7 @@ func TestAJoiningControlPlaneAsksInTheKnownOrder(t *testing.T) {
 // The names that users and scripts know; those of upgrades are yet to come.
 func TestEveryNameIsKnown(t *testing.T) {
 	want := "IsPrivilegedUser " + beforeCommon + " HTTPProxyCIDR" + commonNames + ipv4 + ipv6 + localData +
-		" ExternalEtcdVersion ExternalEtcdClientCertificates " + joinFiles + caFile + " ComponentFile ImagePull"
+		" ComponentVolumes IPFamilies ExternalEtcdVersion ExternalEtcdClientCertificates " + joinFiles + caFile + " ComponentFile ImagePull"
 	if got := strings.Join(Names(), " "); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -162,7 +163,7 @@ func TestS164_InterruptedInitGoesOn(t *testing.T) {
 	goesOn(t, s, n, filesOf(t, n))
 }
 
-// TestS167_ABadFlagOfTheAPIServerIsNamed gives the API server a flag it has not.
+// TestS167_ABadFlagOfTheAPIServerIsNamed gives the API server a flag it has not, against the advice of the preflight checks.
 func TestS167_ABadFlagOfTheAPIServerIsNamed(t *testing.T) {
 	t.Parallel()
 	n := add(t, newCluster(t), "cp1")
@@ -175,6 +176,11 @@ func TestS167_ABadFlagOfTheAPIServerIsNamed(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	result, err := n.Run(ctx, command...)
+	if result.Code != 1 {
+		t.Fatalf("want exit code 1 from the preflight checks, got %d: %v", result.Code, err)
+	}
+	explained(t, result, []string{"ERROR ComponentArgs", "kube-apiserver", "no-such-flag"})
+	result, err = n.Run(ctx, append(slices.Clone(command), "--ignore-preflight-errors=ComponentArgs")...)
 	if result.Code != 1 {
 		t.Fatalf("want exit code 1, got %d: %v", result.Code, err)
 	}

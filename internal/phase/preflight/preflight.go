@@ -24,6 +24,7 @@ var Init = flow.Phase{
 	Flags: []flag.Name{flag.Config, flag.CRISocket, flag.DryRun, flag.IgnorePreflightErrors, flag.ImageRepository},
 	Run: func(ctx context.Context, e *flow.Env) error {
 		e.Say("checking this machine")
+		warnOfUnknownNames(e)
 		n, err := e.Node(ctx)
 		if err != nil {
 			return err
@@ -55,6 +56,7 @@ var Join = flow.Phase{
 	Flags: flag.WithDiscovery(flag.APIServerAdvertise, flag.APIServerBindPort, flag.CertificateKey, flag.Config, flag.ControlPlane, flag.CRISocket, flag.DryRun, flag.IgnorePreflightErrors, flag.NodeName),
 	Run: func(ctx context.Context, e *flow.Env) error {
 		e.Say("checking this machine")
+		warnOfUnknownNames(e)
 		if err := ask(ctx, e, checks.Root()); err != nil {
 			return err
 		}
@@ -102,8 +104,16 @@ var Reset = flow.Phase{
 	Short:   "Check that this machine may be changed",
 	Flags:   []flag.Name{flag.DryRun, flag.Force, flag.IgnorePreflightErrors},
 	Run: func(ctx context.Context, e *flow.Env) error {
+		warnOfUnknownNames(e)
 		return ask(ctx, e, checks.Root())
 	},
+}
+
+// warnOfUnknownNames warns of checks to be ignored that do not exist.
+func warnOfUnknownNames(e *flow.Env) {
+	for _, text := range checks.UnknownNames(e.Local.Ignore) {
+		e.Warn("%s", text)
+	}
 }
 
 // ask runs the checks; what they only doubt is passed on, what they refuse ends the phase.

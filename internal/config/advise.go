@@ -1,0 +1,106 @@
+package config
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"kubeadm/internal/config/v1beta4"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+	"kubeadm/internal/release"
+)
+
+// adviseNode warns of what works on some machines or with some network add-ons, but was hardly
+// meant. The address may be empty.
+func adviseNode(in *initial, address string) (warnings []string) {
+	warn := func(format string, args ...any) {
+		warnings = append(warnings, fmt.Sprintf(format, args...))
+	}
+	c := &in.cluster
+	driver := in.kubelet.Config.CgroupDriver
+	if driver != "" && driver != cgroupDriver && driver != "cgroupfs" {
+		warn("%s cgroupDriver %q is neither systemd nor cgroupfs: "+
+			"where the container runtime does not report its driver, the kubelet uses cgroupfs",
+			kindKubelet, driver)
+	}
+	for _, d := range []struct{ field, dir string }{
+		{"certificatesDir", c.CertificatesDir}, {"etcd.local.dataDir", dataDir(c)},
+	} {
+		if node.OfSystem(d.dir) {
+			warn("%s %q is a directory of the operating system, which \"kubeadm reset\" does not empty: "+
+				"choose a directory of its own", d.field, d.dir)
+		}
+	}
+	services, pods := prefixes(c.Networking.ServiceSubnet), prefixes(c.Networking.PodSubnet)
+	if ip, err := netip.ParseAddr(address); err == nil {
+		inside := func(s netip.Prefix) bool { return s.Contains(ip) }
+		if i := slices.IndexFunc(services, inside); i >= 0 {
+			warn("advertise address %s is inside serviceSubnet %s: "+
+				"a Service may get the same address, and the API server is then out of reach", ip, services[i])
+		}
+		if i := slices.IndexFunc(pods, inside); i >= 0 {
+			warn("advertise address %s is inside podSubnet %s: "+
+				"most network add-ons then route what is meant for this machine to Pods", ip, pods[i])
+		}
+	}
+	return append(warnings, adviseFamilies(services, pods)...)
+}
+
+// adviseFamilies warns of Services and Pods whose IP families do not go together.
+func adviseFamilies(services, pods []netip.Prefix) []string {
+	if len(services) == 0 || len(pods) == 0 {
+		return nil
+	}
+	differ := pods[0].Addr().Is4() != services[0].Addr().Is4()
+	switch {
+	case len(services) == 1 && len(pods) == 1 && differ:
+		return []string{fmt.Sprintf("podSubnet %s and serviceSubnet %s are of different IP families: "+
+			"no Pod can reach a Service", pods[0], services[0])}
+	case len(services) == 2 && len(pods) == 1:
+		return []string{"serviceSubnet has two IP families, podSubnet has one: " +
+			"Services of the other family have no Pods behind them"}
+	case differ:
+		return []string{fmt.Sprintf("serviceSubnet begins with %s and podSubnet with %s: "+
+			"begin both with the IP family of the advertise address", services[0], pods[0])}
+	}
+	return nil
+}
+
+func dataDir(c *v1beta4.ClusterConfiguration) string {
+	if c.Etcd.Local == nil {
+		return ""
+	}
+	return c.Etcd.Local.DataDir
+}
+
+// prefixes reads subnets that have been checked.
+func prefixes(subnets string) (list []netip.Prefix) {
+	for part := range strings.SplitSeq(subnets, ",") {
+		if s, err := netip.ParsePrefix(part); err == nil {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// obstacles are the sentences of what would keep the components of this node from running.
+func obstacles(n *node.Node) []string {
+	list, err := manifest.Obstacles(n, manifest.Host{})
+	if err != nil {
+		return []string{err.Error()}
+	}
+	target, err := release.ParseTarget(n.Cluster.Version)
+	if err == nil {
+		list = append(list, manifest.KubeletObstacles(n.KubeletArgs, target.Version())...)
+	}
+	return sentences(list)
+}
+
+func sentences(list []manifest.Obstacle) (all []string) {
+	for _, o := range list {
+		all = append(all, o.String())
+	}
+	return all
+}
