@@ -99,6 +99,9 @@ func CheckServiceAccountKeys(ctx context.Context, r change.Reader, n *node.Node)
 	case private == nil && SignsElsewhere(n):
 		return nil
 	case private == nil:
+		if external, err := ExternalCA(ctx, r, n.Paths); err != nil || external {
+			return err // nothing is made then
+		}
 		return problem.New("", fmt.Errorf("%s exists without %s", pubFile, keyFile),
 			"put back the private key that belongs to it; to have a new pair made, move "+pubFile+" away",
 			"if another program signs service account tokens: name it in apiServer.extraArgs, service-account-signing-endpoint")
