@@ -189,7 +189,7 @@ func embed(read ReadFile, path *string, data *[]byte) error {
 	if len(*data) == 0 && *path != "" {
 		content, err := read(*path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("the kubeconfig refers to the file %s, which does not exist", *path)
+			return fmt.Errorf("the kubeconfig refers to the file %s, which does not exist", untrusted.Line(*path))
 		}
 		if err != nil {
 			return fmt.Errorf("reading a file that a kubeconfig refers to: %w", untrusted.Error(err))
