@@ -68,6 +68,8 @@ func hostCases() map[string]initCase {
 [WARNING Service-kubelet]: asking for service "kubelet": no supported init system (systemd or OpenRC) was found; look yourself after the service "kubelet"`},
 		"name not resolved": {func(m *machine, _ *node.Node) { m.resolves, m.resolveErr = nil, errors.New("no such host") },
 			`[WARNING Hostname]: node name "cp1" cannot be resolved: no such host; add it to DNS or to /etc/hosts`},
+		"name of any machine": {func(_ *machine, n *node.Node) { n.Name = "localhost" },
+			`[WARNING Hostname]: node name "localhost" is that of any machine: no second node can join under it; choose another name with --node-name, or name the machine with hostnamectl`},
 		"name without address": {func(m *machine, _ *node.Node) { m.resolves = nil },
 			`[WARNING Hostname]: node name "cp1" has no address; add it to DNS or to /etc/hosts`},
 	}
@@ -101,6 +103,10 @@ func fileCases() map[string]initCase {
 			`[ERROR FileAvailable--etc-kubernetes-manifests-etcd.yaml]: /etc/kubernetes/manifests/etcd.yaml already exists; if it is left over from another cluster, clean up with "kubeadm reset"; else move it away`},
 		"data of etcd": {func(m *machine, _ *node.Node) { m.files["/var/lib/etcd/member"] = "" },
 			`[ERROR DirAvailable--var-lib-etcd]: /var/lib/etcd is not empty; if it is left over from another cluster, clean up with "kubeadm reset"; else move it away`},
+		"data of etcd among the system's": {func(m *machine, n *node.Node) {
+			n.Cluster.Etcd.DataDir, m.files["/var/lib/dpkg"] = "/var/lib", ""
+		},
+			`[ERROR DirAvailable--var-lib]: /var/lib is not empty, and belongs to the operating system; name a directory of its own, such as /var/lib/etcd`},
 		"a file for etcd's folder": {func(m *machine, _ *node.Node) { m.broken["/var/lib/etcd"] = errors.New("not a directory") },
 			`[ERROR DirAvailable--var-lib-etcd]: looking into /var/lib/etcd: not a directory; make it an empty directory or remove it`},
 		"no losetup": {func(m *machine, _ *node.Node) { m.programs = []string{"kubelet", "mount", "cp"} },
