@@ -59,6 +59,11 @@ func obey(file string) ([]said, error) {
 	if err := furnish(o); err != nil {
 		return nil, err
 	}
+	listeners, err := listen(o.Ports)
+	if err != nil {
+		return nil, err
+	}
+	defer runtime.KeepAlive(listeners) // a listener that the garbage collector finds is closed
 	server, err := o.serve()
 	if err != nil {
 		return nil, err
@@ -124,12 +129,19 @@ func furnish(o order) error {
 			return err
 		}
 	}
-	for _, address := range o.Ports {
-		if _, err := net.Listen("tcp", address); err != nil {
-			return err
-		}
-	}
 	return nil
+}
+
+// listen takes ports away from the commands.
+func listen(addresses []string) (all []net.Listener, err error) {
+	for _, address := range addresses {
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, l)
+	}
+	return all, nil
 }
 
 // network gives the machine an interface with two addresses and a default route that leads nowhere.
