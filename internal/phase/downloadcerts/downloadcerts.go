@@ -120,24 +120,25 @@ func lent(ctx context.Context, e *flow.Env, n *node.Node) (map[string][]byte, er
 	return s.Data, nil
 }
 
-// open decrypts all files. Only the key of a CA may be empty, where the control plane that uploaded the files
-// does not have it: it is left out.
+// open decrypts all files. Only the key of a CA may be empty, sealed or not, where the control plane that uploaded
+// the files does not have it: it is left out.
 func open(key pki.CertificateKey, sealed map[string][]byte, places map[string]string) (map[string][]byte, error) {
 	all := map[string][]byte{}
 	for _, name := range slices.Sorted(maps.Keys(places)) {
 		data, ok := sealed[name]
-		if !ok || len(data) == 0 && !strings.HasSuffix(name, "ca.key") {
+		if len(data) > 0 {
+			var err error
+			if data, err = key.Open(data); err != nil {
+				return nil, problem.New("decrypting "+name+" of Secret "+manifest.CertsSecret, err,
+					"compare --certificate-key with what the control plane printed that uploaded the certificates", mint)
+			}
+		}
+		switch {
+		case len(data) > 0:
+			all[name] = data
+		case !ok || !strings.HasSuffix(name, "ca.key"):
 			return nil, problem.New("", fmt.Errorf("the Secret %s lacks %q", manifest.CertsSecret, name), mint)
 		}
-		if len(data) == 0 {
-			continue
-		}
-		plain, err := key.Open(data)
-		if err != nil {
-			return nil, problem.New("decrypting "+name+" of Secret "+manifest.CertsSecret, err,
-				"compare --certificate-key with what the control plane printed that uploaded the certificates", mint)
-		}
-		all[name] = plain
 	}
 	return all, nil
 }

@@ -210,6 +210,10 @@ func TestDownloadedKeysAreForRootAlone(t *testing.T) {
 			l.put(t, "ca.crt", append([]byte("subject=CN = kubernetes\n"), l.plain["ca.crt"]...))
 		}},
 		"no key of etcd's CA": {alter: func(_ *testing.T, l *loan) { l.sealed["etcd-ca.key"] = []byte{}; delete(l.plain, "etcd-ca.key") }},
+		"an empty key of etcd's CA": {alter: func(t *testing.T, l *loan) {
+			l.put(t, "etcd-ca.key", nil)
+			delete(l.plain, "etcd-ca.key")
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, w := newLoan(t), fake.New()
@@ -256,6 +260,8 @@ func TestDownloadedFilesMustFitTheClusterAndEachOther(t *testing.T) {
 		"a second block cut off":     {damage("etcd-ca.crt", func(s string) string { return s + s[:100] }), "etcd-ca.crt: only 1 of its 2 PEM blocks can be read"},
 		"a second block of nonsense": {damage("ca.crt", func(s string) string { return s + "-----BEGIN CERTIFICATE-----\naGk=\n-----END CERTIFICATE-----\n" }), "ca.crt: reading PEM block 2"},
 		"an empty certificate":       {func(_ *testing.T, l *loan) { l.sealed["ca.crt"] = []byte{} }, `lacks "ca.crt"`},
+		"a sealed empty certificate": {damage("ca.crt", func(string) string { return "" }), `lacks "ca.crt"`},
+		"a sealed empty sa.pub":      {damage("sa.pub", func(string) string { return "" }), `lacks "sa.pub"`},
 		"a leaf as CA": {func(t *testing.T, l *loan) {
 			key, err := pki.ParseKey(l.plain["etcd-ca.key"])
 			must(t, err)
