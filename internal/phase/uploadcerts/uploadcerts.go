@@ -128,6 +128,10 @@ func files(ctx context.Context, e *flow.Env, n *node.Node) (map[string][]byte, e
 			return nil, problem.New("reading what control planes share", err,
 				"give this command on a control plane; where one lacks the file, run the certs phase first")
 		}
+		if err == nil && len(data) == 0 && !strings.HasSuffix(path, "ca.key") {
+			return nil, problem.New("checking the files that control planes share before any of them is uploaded",
+				fmt.Errorf("%s is empty", path), "put the file back, or copy it from another control plane")
+		}
 		plain[name] = data
 	}
 	if _, err := pki.ParseShared(plain); err != nil {

@@ -91,6 +91,8 @@ func TestFilesThatNoControlPlaneCouldUseAreNotUploaded(t *testing.T) {
 		"a damaged block":   {func(f map[string]string) { f["ca.crt"] += f["ca.crt"][:90] }, "ca.crt: only 1 of its 2 PEM blocks can be read"},
 		"another sa.pub":    {func(f map[string]string) { f["sa.pub"] = f["ca.key"] }, "sa.pub is not the public key of sa.key"},
 		"another key":       {func(f map[string]string) { f["etcd/ca.key"] = f["ca.key"] }, "etcd-ca.key is not the key of the certificate in etcd-ca.crt"},
+		"an empty sa.pub":   {func(f map[string]string) { f["sa.pub"] = "" }, "/etc/kubernetes/pki/sa.pub is empty"},
+		"an empty CA":       {func(f map[string]string) { f["etcd/ca.crt"] = "" }, "/etc/kubernetes/pki/etcd/ca.crt is empty"},
 		"parameters only":   {func(f map[string]string) { f["sa.key"] = parameters }, "sa.key: it holds no private key"},
 		"a key as sa's key": {func(f map[string]string) { f["sa.key"] = strings.ReplaceAll(f["sa.key"], "EC PRIVATE", "RSA PRIVATE") }, "sa.key: reading PEM block 1"},
 	} {
