@@ -174,6 +174,9 @@ func (r Roll) Quorum(without ...uint64) error {
 	if well > voters/2 {
 		return nil
 	}
+	if voters == 0 {
+		return errors.New("no voting etcd member is left")
+	}
 	return fmt.Errorf("of %d voting etcd members %d are well, and %d must be: %w", voters, well, voters/2+1, errors.Join(down...))
 }
 
