@@ -97,10 +97,11 @@ func transient(err error) bool {
 // isRefusedForGood reports whether one side does not trust the other, or does not speak TLS, or the server's name does not exist.
 func isRefusedForGood(err error) bool {
 	var untrusted *tls.CertificateVerificationError
-	var alert tls.AlertError
+	var alert *net.OpError // TLS alerts of the server have no exported type over TCP
 	var plain tls.RecordHeaderError
 	var name *net.DNSError
-	return errors.As(err, &untrusted) || errors.As(err, &alert) || errors.As(err, &plain) ||
+	return errors.As(err, &untrusted) || errors.As(err, &plain) ||
+		errors.As(err, &alert) && alert.Op == "remote error" && alert.Err.Error() != "tls: internal error" ||
 		errors.As(err, &name) && name.IsNotFound || strings.Contains(err.Error(), "server gave HTTP response to HTTPS client")
 }
 

@@ -127,10 +127,15 @@ func TestReadsDoNotRetryWhatStays(t *testing.T) {
 	t.Cleanup(plain.Close)
 	s := serve(t, answer{200, object})
 	foreign := pki.EncodeCertificates(foreignCA(t))
+	picky := httptest.NewUnstartedServer(nil)
+	picky.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, Certificates: s.TLS.Certificates}
+	picky.StartTLS()
+	t.Cleanup(picky.Close)
 	for name, data := range map[string][]byte{
 		"another CA":   s.kubeconfig(t, func(a *pki.Access) { a.CA = foreign }),
 		"another name": s.kubeconfig(t, func(a *pki.Access) { a.Server = strings.Replace(a.Server, "127.0.0.1", "localhost", 1) }),
 		"plain HTTP":   s.kubeconfig(t, func(a *pki.Access) { a.Server = strings.Replace(plain.URL, "http:", "https:", 1) }),
+		"TLS alert":    s.kubeconfig(t, func(a *pki.Access) { a.Server = picky.URL }),
 		"forbidden":    serve(t, refusal(403, metav1.StatusReasonForbidden)).kubeconfig(t),
 		"unauthorized": serve(t, refusal(401, metav1.StatusReasonUnauthorized)).kubeconfig(t),
 		"not found":    serve(t, refusal(404, metav1.StatusReasonNotFound)).kubeconfig(t),
