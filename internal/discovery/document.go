@@ -29,7 +29,7 @@ type document struct {
 	config  *pki.Kubeconfig // the discovered cluster and the current user; refers to no other file
 	cluster *api.Cluster    // the one in config
 	names   bool            // the user in config has credentials
-	nobody  error           // why there is no current user, where that is so
+	nobody  error           // why names is not set, where that is known: no current user, or a certificate without its key
 }
 
 // open reads the document and all that it refers to, and says what is wrong with it before anybody is asked.
@@ -155,7 +155,9 @@ func (d *document) narrow() error {
 		return fmt.Errorf("it has no context %q, though its current-context names it", d.config.CurrentContext)
 	}
 	if d.names = d.config.HasCredentials(); !d.names {
-		_, d.nobody = d.config.CurrentUser()
+		if _, d.nobody = d.config.CurrentUser(); d.nobody == nil {
+			d.nobody = d.config.CheckComplete()
+		}
 		d.config = pki.Anonymous(discovered)
 	}
 	if err := d.config.RenameCluster(pki.BootstrapCluster); err != nil {

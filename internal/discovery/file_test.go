@@ -215,6 +215,9 @@ func TestAFileThatDoesNotLeadToTheCluster(t *testing.T) {
 			words: []string{discoveryFile, "holds no credentials", "no current context", "--tls-bootstrap-token"}},
 		"a user that is not there": {file: func(k *pki.Kubeconfig) { delete(k.AuthInfos, "u") },
 			words: []string{"holds no credentials", `user "u"`}},
+		"a client certificate without its key": {file: func(k *pki.Kubeconfig) {
+			k.AuthInfos["u"] = &api.AuthInfo{ClientCertificateData: pki.EncodeCertificates(c.ca.Certificate)}
+		}, words: []string{discoveryFile, "client certificate without its key"}},
 		"a context that is not there": {file: func(k *pki.Kubeconfig) { k.Clusters[""] = k.Clusters["c"]; k.CurrentContext = "gone" },
 			words: []string{discoveryFile, `no context "gone"`}},
 		"no cluster":      {file: func(k *pki.Kubeconfig) { k.Clusters = nil }, words: []string{discoveryFile, "no cluster"}},
