@@ -54,7 +54,7 @@ func (f *File) add(block *pem.Block) error {
 		}
 		f.PublicKeys = append(f.PublicKeys, key)
 	case strings.HasSuffix(block.Type, pemPrivateKey):
-		key, err := ParseKey(pem.EncodeToMemory(block))
+		key, err := ParseClientKey(pem.EncodeToMemory(block))
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto"
 	"crypto/ecdsa"
+	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rsa"
 	"crypto/x509"
@@ -69,9 +70,19 @@ func EncodeKey(key crypto.Signer) ([]byte, error) {
 	return nil, fmt.Errorf("encoding a private key of type %T: only RSA and ECDSA are known", key)
 }
 
-// ParseKey returns the first RSA or ECDSA private key in PEM data; blocks of
-// other kinds, such as certificates beside the key, are passed over.
+// ParseKey returns the first private key in PEM data, which must be RSA or ECDSA;
+// blocks of other kinds, such as certificates beside the key, are passed over.
 func ParseKey(data []byte) (crypto.Signer, error) {
+	key, err := ParseClientKey(data)
+	if _, ok := key.(ed25519.PrivateKey); ok {
+		return nil, fmt.Errorf("private key is of type %T: only RSA and ECDSA are known", key)
+	}
+	return key, err
+}
+
+// ParseClientKey is ParseKey for a key that is only presented in TLS, which may
+// be Ed25519 too: kubeadm makes and signs with none of those.
+func ParseClientKey(data []byte) (crypto.Signer, error) {
 	for block := range pemBlocks(data) {
 		if block.Type == pemEncryptedKey || block.Headers["DEK-Info"] != "" {
 			return nil, errors.New("the private key is encrypted: no component could read it; decrypt it")
@@ -96,6 +107,8 @@ func asSigner[K any](key K, err error) (crypto.Signer, error) {
 	case *rsa.PrivateKey:
 		return k, nil
 	case *ecdsa.PrivateKey:
+		return k, nil
+	case ed25519.PrivateKey:
 		return k, nil
 	}
 	return nil, fmt.Errorf("private key is of type %T: only RSA and ECDSA are known", key)

@@ -73,6 +73,33 @@ func TestWhatIsNoKeyIsRefused(t *testing.T) {
 	wantError(t, err, "ed25519")
 }
 
+// Others may sign what kubeadm only presents or carries along: a client certificate, the files of an external etcd.
+func TestEd25519ServesAsClientKey(t *testing.T) {
+	public, private, err := ed25519.GenerateKey(nil)
+	wantError(t, err)
+	der, err := x509.MarshalPKCS8PrivateKey(private)
+	wantError(t, err)
+	ca := newCA(t, "any", day)
+	cert, err := ca.Issue(rand.Reader, Spec{CommonName: "u", Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, Validity: day}, public)
+	wantError(t, err)
+	certText, keyText := EncodeCertificates(cert), encodePEM(pemPKCS8Key, der)
+	k := Access{Server: "https://192.0.2.1:6443", Cluster: "c", User: "u"}.WithCertificate(certText, keyText)
+	if certs, err := k.ClientPair(nil); err != nil || len(certs) != 1 {
+		t.Errorf("as the user of a kubeconfig: %v", err)
+	}
+	other := Access{Server: "https://192.0.2.1:6443", Cluster: "c", User: "u"}.WithCertificate(EncodeCertificates(ca.Certificate), keyText)
+	_, err = other.ClientPair(nil)
+	wantError(t, err, "that of another certificate")
+	files := map[string][]byte{SealedExternalEtcdCertificate: certText, SealedExternalEtcdKey: keyText}
+	_, err = ParseShared(files)
+	wantError(t, err)
+	files[SealedExternalEtcdCertificate] = EncodeCertificates(ca.Certificate)
+	_, err = ParseShared(files)
+	wantError(t, err, "external-etcd.key is not the key")
+	_, err = ParseShared(map[string][]byte{ServiceAccountKey: keyText})
+	wantError(t, err, "sa.key: private key is of type ed25519.PrivateKey")
+}
+
 func TestAlgorithmsAreSpelledExactly(t *testing.T) {
 	for _, a := range Algorithms() {
 		got, err := ParseAlgorithm(string(a))

@@ -106,7 +106,7 @@ func (k *Kubeconfig) ClientPair(read ReadFile) ([]*x509.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	key, err := ParseKey(secret)
+	key, err := ParseClientKey(secret)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", where, err)
 	}

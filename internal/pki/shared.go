@@ -58,6 +58,8 @@ func parseNamed(name string, data []byte) (File, error) {
 		return f, errors.New("it holds no private key")
 	case len(f.Certificates)+len(f.Keys)+len(f.PublicKeys) == 0:
 		return f, errors.New("it holds no key")
+	case strings.HasSuffix(name, ".key") && name != SealedExternalEtcdKey:
+		_, err = ParseKey(data) // kubeadm and the components sign with it
 	}
-	return f, nil
+	return f, err
 }
