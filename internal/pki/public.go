@@ -38,8 +38,6 @@ func publicKeyOf(block *pem.Block) (crypto.PublicKey, error) {
 	switch block.Type {
 	case pemPublicKey:
 		public, err = x509.ParsePKIXPublicKey(block.Bytes)
-	case "RSA PUBLIC KEY": // PKCS#1
-		public, err = x509.ParsePKCS1PublicKey(block.Bytes)
 	case pemCertificate:
 		cert, failed := x509.ParseCertificate(block.Bytes)
 		if err = failed; err == nil {

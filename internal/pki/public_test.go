@@ -2,6 +2,8 @@ package pki
 
 import (
 	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
 	"slices"
 	"strings"
 	"testing"
@@ -27,6 +29,14 @@ func TestPublicHalfIsFoundAmongSeveralKeys(t *testing.T) {
 	private, err := EncodeKey(key)
 	if err != nil {
 		t.Fatal(err)
+	}
+	rsaKey, err := NewKey(rand.Reader, RSA2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkcs1 := encodePEM("RSA PUBLIC KEY", x509.MarshalPKCS1PublicKey(rsaKey.Public().(*rsa.PublicKey)))
+	if held, err := HoldsPublicHalf(pkcs1, rsaKey); held || err == nil {
+		t.Error("PKCS#1 is taken, which kube-apiserver does not read")
 	}
 	for name, c := range map[string]struct {
 		data  []byte
