@@ -180,6 +180,23 @@ func (r Roll) Quorum(without ...uint64) error {
 	return fmt.Errorf("of %d voting etcd members %d are well, and %d must be: %w", voters, well, voters/2+1, errors.Join(down...))
 }
 
+// QuorumAnswers reports whether enough voters for a quorum answer, be they well or not. While etcd elects a leader,
+// its members answer that they have none; where it has lost its quorum, too many do not answer at all.
+func (r Roll) QuorumAnswers() bool {
+	var voters, answer int
+	for _, m := range r.Members {
+		if m.Learner {
+			continue
+		}
+		voters++
+		silent := r.Silent[m.ID]
+		if _, unwell := errors.AsType[Unwell](silent); unwell || silent == nil {
+			answer++
+		}
+	}
+	return answer > voters/2
+}
+
 // CaughtUp is an error as long as a member has applied less than nine tenths of what any other has: etcd's own measure for a
 // learner that may be promoted.
 func (r Roll) CaughtUp(id uint64) error {

@@ -35,12 +35,17 @@ const (
 	mostAttempts = 10
 )
 
+// lostAfter is how long so many voters must be out of reach that etcd has no quorum before it is
+// taken to be lost: a static Pod that ends is back within this.
+const lostAfter = 40 * time.Second
+
 // leave removes this machine's member from its etcd cluster, unless it is the last that votes. The
 // others are asked to do it, as a member that removes itself cannot see whether that went well.
 // While etcd elects a leader, or another control plane leaves too, it is tried again, for
-// Timeouts.EtcdAPI in all.
+// Timeouts.EtcdAPI in all. A quorum that is lost is not waited for that long; see settled.
 func leave(ctx context.Context, e *flow.Env, o own) error {
 	begun, limit := e.World.Now(), cmp.Or(e.Local.Timeouts.EtcdAPI, 2*time.Minute)
+	var out outage
 	for attempt := 1; ; attempt++ {
 		roll, err := o.findMembers(ctx, e)
 		if err != nil {
@@ -57,6 +62,7 @@ func leave(ctx context.Context, e *flow.Env, o own) error {
 			e.Say("etcd does not count this machine's member among its own any more")
 			return nil
 		}
+		out.note(roll, e.World.Now())
 		m := roll.Members[self]
 		byHand := fmt.Sprintf("remove it on another control plane: etcdctl member remove %x", m.ID)
 		if attempt == 1 {
@@ -76,7 +82,7 @@ func leave(ctx context.Context, e *flow.Env, o own) error {
 			return problem.New("", err, byHand)
 		}
 		e.Say("etcd has not removed the member yet, trying again: %v", err)
-		if lost := e.Await(ctx, o.settled(e, left)); lost != nil {
+		if lost := e.Await(ctx, o.settled(e, left, &out)); lost != nil {
 			return problem.New("", fmt.Errorf("%w; %w", err, lost), byHand)
 		}
 	}
@@ -92,9 +98,27 @@ func attemptRemoval(ctx context.Context, e *flow.Env, c change.SetMember) error 
 	return e.Do(ctx, c)
 }
 
+// outage is the time during which too few voters for a quorum answer.
+type outage struct {
+	since time.Time // zero while enough of them answer
+}
+
+// note takes the roll into account and returns how long the outage has lasted.
+func (u *outage) note(roll survey.Roll, now time.Time) time.Duration {
+	switch {
+	case roll.QuorumAnswers():
+		u.since = time.Time{}
+		return 0
+	case u.since.IsZero():
+		u.since = now
+	}
+	return now.Sub(u.since)
+}
+
 // settled holds once another attempt to remove the member is worth it: etcd has a quorum, or no
-// other member with a vote is left.
-func (o own) settled(e *flow.Env, limit time.Duration) world.Condition {
+// other member with a vote is left. It gives up once the outage has lasted for lostAfter: members
+// that elect a leader answer, those of a lost quorum do not.
+func (o own) settled(e *flow.Env, limit time.Duration, out *outage) world.Condition {
 	return world.Condition{
 		Name:    "a quorum of etcd's members",
 		Timeout: limit,
@@ -103,7 +127,11 @@ func (o own) settled(e *flow.Env, limit time.Duration) world.Condition {
 			if err != nil || !hasVoter(slices.DeleteFunc(slices.Clone(roll.Members), o.is)) {
 				return err
 			}
-			return roll.Quorum()
+			lasted := out.note(roll, e.World.Now())
+			if err = roll.Quorum(); err != nil && lasted >= lostAfter {
+				return world.GiveUp(fmt.Errorf("etcd has had no quorum for %s: %w", lasted.Round(time.Second), err))
+			}
+			return err
 		},
 	}
 }

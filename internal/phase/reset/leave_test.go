@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,6 +48,7 @@ type scene struct {
 	lines  []string
 	leaves []change.SetMember // that were carried out, or refused
 
+	leaderless bool    // the members answer that etcd has no leader
 	unanswered int     // of the next questions who the members are
 	refused    []error // by etcd, one for each of the next removals; nil: carried out
 	meanwhile  func()  // happens with each refusal
@@ -59,6 +61,15 @@ func (s *scene) Members(ctx context.Context, via change.Etcd) ([]change.Member, 
 		return nil, errors.New("etcdserver: no leader")
 	}
 	return s.World.Members(ctx, via)
+}
+
+// MemberStatus has a problem while etcd elects a leader.
+func (s *scene) MemberStatus(ctx context.Context, via change.Etcd, m change.Member) (change.MemberStatus, error) {
+	status, err := s.World.MemberStatus(ctx, via, m)
+	if s.leaderless {
+		status.Problems = []string{"etcdserver: no leader"}
+	}
+	return status, err
 }
 
 // Await looks at the scene and not at the fake world in it.
@@ -221,6 +232,45 @@ func TestARemovalIsTriedAgain(t *testing.T) {
 			}
 			if len(s.leaves) != c.asked || !slices.Equal(left, c.left) || !s.said(c.says) {
 				t.Errorf("asked %d times, want %d; left are %v, want %v; want %q in\n%s", len(s.leaves), c.asked, left, c.left, c.says, strings.Join(s.lines, "\n"))
+			}
+		})
+	}
+}
+
+// Members that do not answer for long have taken the quorum with them: the reset goes on sooner than after
+// timeouts.etcdAPICall. Members that elect a leader answer, and are waited for.
+func TestAResetTellsALostQuorumFromAnElection(t *testing.T) {
+	for name, c := range map[string]struct {
+		silent      []uint64
+		leaderless  bool
+		backAfter   time.Duration // zero: never
+		least, most time.Duration
+		left        int
+	}{
+		"two of three are gone":    {[]uint64{2, 3}, false, 0, 40 * time.Second, 60 * time.Second, 3},
+		"only one of them answers": {[]uint64{2, 3}, true, 0, 40 * time.Second, 60 * time.Second, 3},
+		"they are back in time":    {[]uint64{2, 3}, false, 30 * time.Second, 30 * time.Second, 40 * time.Second, 2},
+		"they elect a leader":      {nil, true, 70 * time.Second, 70 * time.Second, 80 * time.Second, 2},
+		"one elects beside them":   {[]uint64{3}, true, 70 * time.Second, 70 * time.Second, 80 * time.Second, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(alone, member(1), member(2), member(3))
+			s.Silent, s.leaderless = c.silent, c.leaderless
+			if c.leaderless {
+				s.refused, s.meanwhile = []error{errors.New("etcdserver: no leader")}, func() {}
+			}
+			begun := s.Now()
+			now := begun
+			s.Clock = func() time.Time {
+				if now = now.Add(time.Second / 2); c.backAfter > 0 && now.Sub(begun) >= c.backAfter {
+					s.Silent, s.leaderless = nil, false
+				}
+				return now
+			}
+			s.reset(t)
+			if lasted := now.Sub(begun); lasted < c.least || lasted > c.most || len(s.MemberList) != c.left {
+				t.Errorf("%d members are left after %s, want %d after %s to %s\n%s", len(s.MemberList), lasted, c.left, c.least, c.most,
+					strings.Join(s.lines, "\n"))
 			}
 		})
 	}
