@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io/fs"
 	"net/url"
+	"path"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -38,7 +39,7 @@ var Etcd = flow.Phase{
 			return nil
 		}
 		dir := dataDir(pod)
-		if dir == "" || node.OfSystem(dir) {
+		if !path.IsAbs(dir) || node.OfSystem(dir) { // a relative one would be below where this command was given
 			e.Warn("the etcd manifest names no data directory of etcd's own (%q); remove the data by hand", dir)
 			return nil
 		}

@@ -1,6 +1,7 @@
 package reset_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -8,18 +9,20 @@ import (
 )
 
 // A manifest may have been altered since it was written.
-func TestAFolderOfTheSystemIsNotEmptied(t *testing.T) {
-	s := newScene("cp1=https://192.0.2.1:2380", member(1))
-	file := s.Files["/etc/kubernetes/manifests/etcd.yaml"]
-	file.Data = []byte(strings.ReplaceAll(string(file.Data), "path: /var/lib/etcd}", "path: /var/lib/}"))
-	s.Files["/etc/kubernetes/manifests/etcd.yaml"] = file
-	if err := reset.Etcd.Run(t.Context(), s.e); err != nil {
-		t.Fatal(err)
-	}
-	if _, there := s.Files["/var/lib/etcd/member"]; !there {
-		t.Error("it was")
-	}
-	if !s.said(`no data directory of etcd's own ("/var/lib/")`) {
-		t.Errorf("the user does not read why: %q", s.lines)
+func TestADirectoryThatIsNotEtcdsOwnIsNotEmptied(t *testing.T) {
+	for _, dir := range []string{"/var/lib/", "var/lib/etcd", ".", "../var/lib/etcd"} {
+		s := newScene("cp1=https://192.0.2.1:2380", member(1))
+		file := s.Files["/etc/kubernetes/manifests/etcd.yaml"]
+		file.Data = []byte(strings.ReplaceAll(string(file.Data), "path: /var/lib/etcd}", "path: "+dir+"}"))
+		s.Files["/etc/kubernetes/manifests/etcd.yaml"] = file
+		if err := reset.Etcd.Run(t.Context(), s.e); err != nil {
+			t.Fatal(err)
+		}
+		if _, there := s.Files["/var/lib/etcd/member"]; !there {
+			t.Errorf("%s: it was", dir)
+		}
+		if !s.said(fmt.Sprintf("no data directory of etcd's own (%q)", dir)) {
+			t.Errorf("the user does not read why: %q", s.lines)
+		}
 	}
 }
