@@ -3,6 +3,7 @@ package linux
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -15,7 +16,7 @@ import (
 )
 
 // ReadFile returns a file's bytes. A FIFO is read to its end, as it is for process substitution;
-// the wait for its writer is bounded.
+// the wait for its writer is bounded. What is larger than 16 MiB, be it a device, is an error.
 func (m Machine) ReadFile(ctx context.Context, path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -29,7 +30,11 @@ func (m Machine) ReadFile(ctx context.Context, path string) ([]byte, error) {
 	case info.Mode()&(fs.ModeNamedPipe|fs.ModeCharDevice) != 0:
 		return readStream(ctx, f, info.Mode()&fs.ModeNamedPipe != 0)
 	}
-	return io.ReadAll(f)
+	all, err := io.ReadAll(io.LimitReader(f, streamLimit+1))
+	if err == nil && len(all) > streamLimit {
+		return nil, fmt.Errorf("reading %s: it is larger than %d MiB", path, streamLimit>>20)
+	}
+	return all, err
 }
 
 // Stat returns what is known of a file or directory; it follows symbolic links.

@@ -13,7 +13,7 @@ import (
 const (
 	writerLimit = 5 * time.Second // until some program opens a FIFO for writing
 	quietLimit  = 2 * time.Minute // without a byte
-	streamLimit = 16 << 20        // bytes
+	streamLimit = 16 << 20        // bytes, of a regular file too
 	streamPause = 20 * time.Millisecond
 )
 

@@ -176,3 +176,19 @@ func TestAFileInAReadOnlyDirectoryIsWrittenInPlace(t *testing.T) {
 	do(t, change.WriteFile{Path: file, Data: []byte("new"), Mode: 0o600})
 	reads(t, filepath.Join(other, "behind"), "new")
 }
+
+func TestAFileThatIsTooLargeIsNotReadWhole(t *testing.T) {
+	path := filepath.Join(folder(t), "image")
+	for size, fits := range map[int64]bool{streamLimit: true, streamLimit + 1: false} {
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(path, size); err != nil {
+			t.Fatal(err)
+		}
+		got, err := Machine{}.ReadFile(t.Context(), path)
+		if fits && (err != nil || int64(len(got)) != size) || !fits && (got != nil || !strings.Contains(errorText(err), path+": it is larger than 16 MiB")) {
+			t.Errorf("of %d bytes %d were read: %v", size, len(got), err)
+		}
+	}
+}
