@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/untrusted"
 )
 
 // CanListen opens and closes a TCP port. A port in use gives a *change.PortError.
@@ -103,7 +104,7 @@ func ownerOf(inode string) string {
 		if err != nil {
 			continue
 		}
-		return fmt.Sprintf("%s (pid %s)", strings.TrimSpace(string(name)), filepath.Base(process))
+		return fmt.Sprintf("%s (pid %s)", untrusted.Line(string(name)), filepath.Base(process))
 	}
 	return ""
 }
