@@ -58,6 +58,8 @@ type World struct {
 	// unended: the last run of the same name did not come to its end
 	unended bool
 	skipped []string // phases that the finished run left out
+	// superseded: the last run of the same name that came to its end had other details
+	superseded bool
 }
 
 // Run names a command and what it is to do. A run goes on with an unfinished one of the same command
@@ -99,7 +101,6 @@ func Open(real world.World, store Store, run Run) (*World, error) {
 	}
 	w.first = len(lines) == 0
 	var current Run
-	over := false // a finished run made this machine what it is, and with other details
 	for _, e := range lines {
 		w.named[e.Target] = true
 		if e.Run != nil {
@@ -116,10 +117,10 @@ func Open(real world.World, store Store, run Run) (*World, error) {
 				w.others = ""
 			}
 		case e.End && current.Details != run.Details:
-			over = true
+			w.superseded, w.finished = true, false
 			clear(w.made)
 		case e.End:
-			w.finished, w.skipped = true, e.Skip
+			w.superseded, w.finished, w.skipped = false, true, e.Skip
 		case e.Target != "":
 			w.made[e.Target] = w.made[e.Target].with(e.Sum)
 			w.finished = false
@@ -129,7 +130,7 @@ func Open(real world.World, store Store, run Run) (*World, error) {
 	}
 	remembered, err := load[value](store, values)
 	for _, v := range remembered {
-		if v.Run.same(run) && !over {
+		if v.Run.same(run) && !w.superseded {
 			w.kept[v.Name] = v.Value
 		}
 	}
@@ -255,7 +256,7 @@ func encode(v any) []byte {
 func (w *World) End(skipped ...string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.fresh && !w.unended {
+	if w.fresh && !w.unended && !w.superseded {
 		return nil // nothing was changed: the journal is as it should be
 	}
 	if err := w.line(entry{End: true, Skip: skipped}); err != nil {

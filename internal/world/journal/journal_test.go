@@ -128,6 +128,31 @@ func TestTheEndIsNotedThoughOnlyObjectsWereLeft(t *testing.T) {
 	}
 }
 
+// A run with other details than the finished one is finished too at its end, though it changed only objects of the cluster.
+func TestTheLastOfTwoFinishedRunsCountsAsFinished(t *testing.T) {
+	machine, store := fake.New(), &journal.Memory{}
+	one, two := journal.Run{Command: "init", Details: "1"}, journal.Run{Command: "init", Details: "2"}
+	first := opened(t, machine, store, one)
+	if err := errors.Join(first.Do(t.Context(), change.WriteFile{Path: "/etc/x", Mode: 0o600}), first.End()); err != nil {
+		t.Fatal(err)
+	}
+	for _, run := range []journal.Run{two, one, two} {
+		again := opened(t, machine, store, run)
+		if again.Finished() {
+			t.Fatalf("the run with details %s counts as finished, but the other one was the last", run.Details)
+		}
+		_, err := again.Once(t.Context(), "value", func() (string, error) { return "of " + run.Details, nil })
+		if err := errors.Join(err, again.End()); err != nil {
+			t.Fatal(err)
+		}
+		last := opened(t, machine, store, run)
+		kept, err := last.Kept(t.Context(), "value", func() (string, error) { return "a new one", nil })
+		if !last.Finished() || kept != "of "+run.Details || err != nil {
+			t.Errorf("details %s: finished: %t, kept value: %q, %v", run.Details, last.Finished(), kept, err)
+		}
+	}
+}
+
 // A run that changed nothing where nothing was begun leaves no trace.
 func TestNoEndWithoutABeginning(t *testing.T) {
 	store := &journal.Memory{}
