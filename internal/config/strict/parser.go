@@ -15,7 +15,7 @@ import (
 
 var (
 	lineNumber  = regexp.MustCompile(`\bline (\d+)`)
-	repetition  = regexp.MustCompile(`line (\d+): key "(.*)" already set in map`)
+	repetition  = regexp.MustCompile(`line (\d+): key "?(.*?)"? already set in map`)
 	parserWords = regexp.MustCompile(`error converting YAML to JSON: |yaml: (unmarshal errors:\s*)?`)
 )
 
@@ -119,7 +119,7 @@ func checkEnd(text []byte) error {
 var documentStart = regexp.MustCompile("\\A(?:[\\s\u0085\u2028\u2029]|#[^\r\n\u0085\u2028\u2029]*|[&!]\\S*)*" +
 	"([^\\s#&!\u0085\u2028\u2029])")
 
-var octalForm = regexp.MustCompile(`(?:^|[\s{,])["']?([A-Za-z][A-Za-z0-9]*)["']?:\s+(0[0-7]+)(?:[\s,}\]]|$)`)
+var octalForm = regexp.MustCompile(`\b([A-Za-z][A-Za-z0-9]*)["']?:\s+(0[0-7]+)\b`)
 
 // findOctals finds numbers with a leading zero, which YAML 1.1 reads as octal.
 func findOctals(text []byte) map[string][]string {

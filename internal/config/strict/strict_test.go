@@ -238,6 +238,32 @@ func TestRepeatedMappingsOfJSONAddUp(t *testing.T) {
 	}
 }
 
+func TestNamesThatAreNoTextAreRepeatedToo(t *testing.T) {
+	documents, err := Split([]byte(head + "tags:\n  1: a\n  1: b\n  true: c\n  true: d\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, i := range documents[0].Decode(&fruit{}, Hints{}).Ignored {
+		got = append(got, i.Fault())
+	}
+	if diff := cmp.Diff([]string{`line 5: field "1" is given twice`, `line 7: field "true" is given twice`}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestOctalNumbersInSuccessiveLinesAreDoubted(t *testing.T) {
+	for _, text := range []string{head + "age: 010s\nweight: 010\ncount: 06443\n", "{apiVersion: example.org/v1,kind: Fruit,weight: 010,count: 06443}"} {
+		documents, err := Split([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := documents[0].Decode(&fruit{}, Hints{}).Doubtful; len(got) != 1 || !strings.HasPrefix(got[0], "count: 06443") {
+			t.Errorf("%q: %q", text, got)
+		}
+	}
+}
+
 func TestOctalNumbersAreDoubted(t *testing.T) {
 	const said = "count: 06443 is read as the octal number 3363: write 6443 or 3363"
 	for text, want := range map[string]string{
