@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -131,7 +132,12 @@ func (p *program) runInit(c *cobra.Command, o *initOptions, sel flow.Selection) 
 		e.Admin = workflow.Admin(e, o.kubeconfig)
 		if finished {
 			e.Admin = workflow.FinishedAdmin(e)
-			s.phases, s.sel = workflow.InitAgain(s.finishedRun()), flow.Selection{}
+			// Of what was asked to be skipped only the closing text is left; it shows secrets.
+			var left flow.Selection
+			if slices.Contains(s.sel.Skip, showJoinCommand) {
+				left.Skip = []string{showJoinCommand}
+			}
+			s.phases, s.sel = workflow.InitAgain(s.finishedRun()), left
 			return s.run(ctx, e)
 		}
 		e.Keys = keys

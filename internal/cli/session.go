@@ -55,11 +55,14 @@ func (s *session) whole() bool { return s.sel.Only == "" }
 // since that time users may have changed what it made.
 func (s *session) finished() bool { return s.whole() && s.journal != nil && s.journal.Finished() }
 
+// showJoinCommand is the phase that shows the closing text of init.
+const showJoinCommand = "show-join-command"
+
 // finishedRun is what the journal tells of the run that has finished.
 func (s *session) finishedRun() finished.Run {
 	run := finished.Run{Recorded: s.journal.Recorded}
 	for _, phase := range s.journal.Skipped() {
-		checks := phase == "preflight" || phase == "show-join-command" // make nothing that could be missing
+		checks := phase == "preflight" || phase == showJoinCommand // make nothing that could be missing
 		if !checks && !slices.Contains(s.sel.Skip, phase) {
 			run.Skipped = append(run.Skipped, phase)
 		}

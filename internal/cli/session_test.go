@@ -226,6 +226,15 @@ func TestALabelStandsForWhatItStoodForAtFirst(t *testing.T) {
 	}
 }
 
+func TestReRunOfAFinishedInitShowsNoTokenIfThatPhaseIsSkipped(t *testing.T) {
+	s := newStation(t)
+	s.initialised(t)
+	err := s.run(t.Context(), "init", "--config", "/init.yaml", "--skip-phases", "show-join-command,mark-control-plane")
+	if out := s.out.String(); err != nil || tokenInText.MatchString(out) || !strings.Contains(out, "nothing is changed") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // A value that an unfinished run kept is used again only if it was made from the same arguments.
 func TestResumedInitTakesOtherTokensAndTTLs(t *testing.T) {
 	const one, other = "aaaaaa.0123456789abcdef", "bbbbbb.fedcba9876543210"
