@@ -88,10 +88,11 @@ func empower(ctx context.Context, e *flow.Env, admin change.Identity) error {
 		if err := e.Await(ctx, reachable(e, admin, look)); err != nil {
 			return problem.New("", err, "see whether the control plane runs: kubeadm init phase wait-control-plane")
 		}
+	}
+	if err != nil && !lacksRights(err) { // which says nothing about the rights
 		_, err = e.Object(ctx, change.RefOf(binding, admin))
 	}
-	// Any other answer says nothing about the rights.
-	if err == nil || !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+	if !lacksRights(err) {
 		return err
 	}
 	maker := change.Identity{Kubeconfig: e.Local.Paths.Kubeconfig("super-admin.conf"), Server: admin.Server}
@@ -107,6 +108,9 @@ func empower(ctx context.Context, e *flow.Env, admin change.Identity) error {
 		Check:   look,
 	})
 }
+
+// lacksRights reports whether the API server has answered that the administrator has no rights.
+func lacksRights(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) }
 
 // reachable holds once the API server gives any answer at all.
 func reachable(e *flow.Env, as change.Identity, look func(context.Context, change.Reader) error) world.Condition {

@@ -46,6 +46,24 @@ func TestTheAdministratorWaitsForTheAPIServer(t *testing.T) {
 	}
 }
 
+// leaderless is a machine whose API server can answer only when a read is retried, as one whose etcd elects a leader.
+type leaderless struct{ *fake.World }
+
+func (l leaderless) Object(ctx context.Context, _ change.Ref) (*unstructured.Unstructured, error) {
+	if world.RetryLimit(ctx) == 0 {
+		return nil, apierrors.NewInternalError(errors.New("etcdserver: no leader"))
+	}
+	return &unstructured.Unstructured{}, nil
+}
+
+func TestTheAdministratorWaitsForALeaderOfEtcd(t *testing.T) {
+	e := flow.New(flow.Env{World: leaderless{fake.New()}, Emit: func(flow.Event) {}})
+	e.Local.Timeouts.KubernetesAPI = time.Minute
+	if err := empower(t.Context(), e, change.Identity{Kubeconfig: "/admin.conf"}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAnswersAreNotWaitedFor(t *testing.T) {
 	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "clusterrolebindings"}, "kubeadm:cluster-admins", nil)
 	for _, err := range []error{nil, refused, errors.New("reading the kubeconfig: bad YAML")} {
