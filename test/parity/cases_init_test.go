@@ -1,6 +1,17 @@
 package parity
 
-import "fmt"
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"sync"
+	"time"
+)
 
 // basis is what all control planes of the cases share: nothing is looked up, keys are quick to make and tokens known.
 func basis() documents {
@@ -53,8 +64,29 @@ func withFiles(name, content string) map[string]string {
 		"/etc/passwd": "root:x:0:0:root:/root:/bin/sh\n", "/etc/group": "root:x:0:\n", "/etc/login.defs": "SYS_UID_MAX 999\n",
 		name: content,
 	}
-	for _, f := range []string{"/etcd/ca.crt", "/etcd/client.crt", "/etcd/client.key"} {
-		files[f] = "a certificate or key of the external etcd\n"
-	}
+	certificate, key := externalEtcdFiles()
+	files["/etcd/ca.crt"], files["/etcd/client.crt"], files["/etcd/client.key"] = certificate, certificate, key
 	return files
 }
+
+// externalEtcdFiles are a certificate that signs itself, and its key, as PEM.
+var externalEtcdFiles = sync.OnceValues(func() (certificate, key string) {
+	signer, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "external-etcd"}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, signer.Public(), signer)
+	if err != nil {
+		panic(err)
+	}
+	der8, err := x509.MarshalPKCS8PrivateKey(signer)
+	if err != nil {
+		panic(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
+		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der8}))
+})
