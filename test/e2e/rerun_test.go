@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"regexp"
@@ -34,10 +35,23 @@ func journalOf(t *testing.T, n *nodes.Node) string {
 	return shell(t, n, "cd /etc/kubernetes/tmp/kubeadm-journal && sha256sum *")
 }
 
+// killAPIServer finds the process among those of the node alone.
+const killAPIServer = "kill -9 $(pidof kube-apiserver)"
+
 // stopAPIServer stops a control plane's API server. While its kubelet is stopped as well, it stays so.
 func stopAPIServer(t *testing.T, cp *nodes.Node) {
 	t.Helper()
-	shell(t, cp, "crictl stop --timeout 0 $(crictl ps --quiet --name '^kube-apiserver$')")
+	shell(t, cp, killAPIServer)
+}
+
+// afterwards runs a script on a node when the test has ended.
+func afterwards(t *testing.T, n *nodes.Node, script string) {
+	t.Helper()
+	t.Cleanup(func() {
+		if _, err := n.Run(context.Background(), "sh", "-ec", script); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // changesNothing checks that a node's files, its journal and the cluster's objects are what they were.
@@ -79,10 +93,8 @@ func TestReRunOfFinishedInitChangesNothing(t *testing.T) {
 	const taint = "node-role.kubernetes.io/control-plane:NoSchedule"
 	kubectl(t, s.cp, "taint", "node", "cp1", taint+"-")
 	kubectl(t, s.cp, "--namespace=kube-system", "patch", "configmap", "kube-proxy", "--patch", `{"data":{"edited":"yes"}}`)
-	t.Cleanup(func() {
-		kubectl(t, s.cp, "taint", "--overwrite", "node", "cp1", taint)
-		kubectl(t, s.cp, "--namespace=kube-system", "patch", "configmap", "kube-proxy", "--type=json", "--patch", `[{"op":"remove","path":"/data/edited"}]`)
-	})
+	afterwards(t, s.cp, "kubectl --kubeconfig /etc/kubernetes/admin.conf taint --overwrite node cp1 "+taint)
+	afterwards(t, s.cp, `kubectl --kubeconfig /etc/kubernetes/admin.conf --namespace=kube-system patch configmap kube-proxy --type=json --patch '[{"op":"remove","path":"/data/edited"}]'`)
 	impatient := nodes.InitConfig(nodes.Config{Address: s.cp.Address(), Init: "timeouts:\n  kubernetesAPICall: 3s\n"})
 	write(t, s.cp, "/root/impatient.yaml", impatient)
 	changesNothing(t, s.cp, s.cp, func() {
@@ -113,9 +125,9 @@ func TestReRunOfFinishedWorkerJoinChangesNothing(t *testing.T) {
 	command := append(slices.Clone(s.command), "--ignore-preflight-errors="+nodes.IgnoredPreflight, "-v=1")
 	command[slices.Index(command, token)] = "zzzzzz.zzzzzzzzzzzzzzzz"
 	shell(t, s.worker, "cp -p /var/lib/kubelet/config.yaml /root/config.yaml; echo '# edited' >> /var/lib/kubelet/config.yaml")
-	t.Cleanup(func() { shell(t, s.worker, "cp -p /root/config.yaml /var/lib/kubelet/config.yaml") })
+	afterwards(t, s.worker, "cp -p /root/config.yaml /var/lib/kubelet/config.yaml")
 	kubectl(t, s.cp, "taint", "node", "worker1", "edited=yes:PreferNoSchedule")
-	t.Cleanup(func() { kubectl(t, s.cp, "taint", "node", "worker1", "edited-") })
+	afterwards(t, s.cp, "kubectl --kubeconfig /etc/kubernetes/admin.conf taint node worker1 edited-")
 	changesNothing(t, s.cp, s.worker, func() {
 		reRun(t, s.worker, command...)
 		stopAPIServer(t, s.cp)
@@ -132,7 +144,7 @@ func TestReRunOfFinishedControlPlaneJoinChangesNothing(t *testing.T) {
 	command[slices.Index(command, token)] = "zzzzzz.zzzzzzzzzzzzzzzz"
 	const taint = "node-role.kubernetes.io/control-plane:NoSchedule"
 	kubectl(t, s.cp, "taint", "node", n.Name(), taint+"-")
-	t.Cleanup(func() { kubectl(t, s.cp, "taint", "--overwrite", "node", n.Name(), taint) })
+	afterwards(t, s.cp, "kubectl --kubeconfig /etc/kubernetes/admin.conf taint --overwrite node "+n.Name()+" "+taint)
 	changesNothing(t, s.cp, n, func() {
 		reRun(t, n, command...)
 		stopAPIServer(t, n)
@@ -165,7 +177,7 @@ func TestInitOutlivesAnAPIServerThatRestarts(t *testing.T) {
 			}
 			seen[m[1]] = true
 			// While the kubelet starts it again there may be none to stop.
-			if _, err := n.Run(t.Context(), "sh", "-ec", "crictl stop --timeout 0 $(crictl ps --quiet --name '^kube-apiserver$')"); err == nil {
+			if _, err := n.Run(t.Context(), "sh", "-ec", killAPIServer); err == nil {
 				stops++
 			}
 		}
