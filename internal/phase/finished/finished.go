@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -69,10 +70,14 @@ func say(e *flow.Env, command string, run Run) {
 	}
 }
 
+// startup is how long an API server that has just started may know neither users nor their rights.
+const startup = 15 * time.Second
+
 // registered waits until the API server tells whether the cluster has this machine's Node.
 func registered(ctx context.Context, e *flow.Env, as change.Identity) error {
 	ref := change.Ref{GVK: change.NodeKind, Name: e.Local.Name, As: as}
 	var absent, refused error
+	var since time.Time // when the API server first refused
 	err := e.Await(ctx, world.Condition{
 		Name:    "the API server to answer",
 		Timeout: e.Local.Timeouts.KubernetesAPI,
@@ -83,7 +88,16 @@ func registered(ctx context.Context, e *flow.Env, as change.Identity) error {
 			case apierrors.IsNotFound(err):
 				absent = err
 				return nil
-			case apierrors.IsUnauthorized(err), apierrors.IsForbidden(err), isUntrusted(err):
+			case apierrors.IsUnauthorized(err), apierrors.IsForbidden(err):
+				if since.IsZero() {
+					since = r.Now()
+				}
+				if r.Now().Sub(since) < startup {
+					return err
+				}
+				refused = err
+				return world.GiveUp(err)
+			case isUntrusted(err):
 				refused = err
 				return world.GiveUp(err)
 			}

@@ -21,7 +21,7 @@ func TestRequestsCanBeCancelledThroughOurTransport(t *testing.T) {
 		}
 	}
 	klog.SetOutput(&log)
-	outer := transport.NewUserAgentRoundTripper("kubeadm", impatient{&http.Transport{}})
+	outer := transport.NewUserAgentRoundTripper("kubeadm", impatient{next: &http.Transport{}})
 	request, err := http.NewRequest(http.MethodGet, "https://192.0.2.1/", nil)
 	if err != nil {
 		t.Fatal(err)

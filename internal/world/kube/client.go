@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/dynamic"
@@ -28,7 +29,8 @@ import (
 type client struct {
 	objects dynamic.Interface
 	http    *http.Client
-	server  string // URL without a path
+	server  string        // URL without a path
+	outage  *atomic.Int64 // when it last gave no answer, in Unix nanoseconds
 }
 
 // client returns the one connection of an identity. The kubeconfig is read each time, since a
@@ -88,7 +90,8 @@ func (k *Cluster) connect(data []byte, as change.Identity) (*client, error) {
 	config.QPS = -1
 	config.DisableCompression = true
 	config.WarningHandler = rest.NoWarnings{}
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return impatient{next} })
+	var outage atomic.Int64
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return impatient{next, &outage} })
 	server, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
 		return nil, err
@@ -103,7 +106,7 @@ func (k *Cluster) connect(data []byte, as change.Identity) (*client, error) {
 	// No API server redirects, and the credentials would go along to wherever it leads.
 	transport.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	objects, err := dynamic.NewForConfigAndClient(config, transport)
-	return &client{objects: objects, http: transport, server: strings.TrimSuffix(server.String(), "/")}, err
+	return &client{objects: objects, http: transport, outage: &outage, server: strings.TrimSuffix(server.String(), "/")}, err
 }
 
 // restConfig reads a kubeconfig in our own words: client-go's errors advise to set environment variables that nothing here reads.
@@ -155,13 +158,20 @@ func (k *Cluster) checkFiles(config *pki.Kubeconfig, cluster *api.Cluster) error
 	return nil
 }
 
-// impatient hides Retry-After, at which client-go would sleep for whole seconds out of sight.
-type impatient struct{ next http.RoundTripper }
+// impatient hides Retry-After, at which client-go would sleep for whole seconds out of sight. It notes outages, of which
+// client-go hides those that it retries itself.
+type impatient struct {
+	next   http.RoundTripper
+	outage *atomic.Int64
+}
 
 func (t impatient) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := t.next.RoundTrip(r)
 	if answer != nil {
 		answer.Header.Del("Retry-After")
+	}
+	if failed := answer == nil || answer.StatusCode >= http.StatusInternalServerError; failed && r.Context().Err() == nil {
+		t.outage.Store(time.Now().UnixNano())
 	}
 	return answer, err
 }

@@ -74,7 +74,7 @@ func (k *Cluster) List(ctx context.Context, q change.Query) ([]unstructured.Unst
 
 // Livez asks once whether the API server says it is alive; the error tells which of its own checks fail.
 func (k *Cluster) Livez(ctx context.Context, as change.Identity) error {
-	return k.try(ctx, attempt{as: as, op: "asking whether the API server is alive", again: never, do: func(ctx context.Context, c *client) error {
+	return k.try(ctx, attempt{as: as, op: "asking whether the API server is alive", again: never, reads: true, do: func(ctx context.Context, c *client) error {
 		return c.livez(ctx)
 	}})
 }

@@ -47,7 +47,9 @@ func (k *Cluster) try(ctx context.Context, a attempt) error {
 			if last == nil {
 				return nil
 			}
-			if retried := a.reads && time.Since(begun) < world.RetryLimit(ctx) && transient(last); !retried && !a.again(last) {
+			retried := a.reads && time.Since(begun) < world.RetryLimit(ctx) && transient(last)
+			patient := !a.reads || world.RetryLimit(ctx) > 0
+			if !retried && !a.again(last) && !(patient && c.starting(last)) {
 				return world.GiveUp(last)
 			}
 			if time.Since(reminded) >= remindEvery {
@@ -61,6 +63,16 @@ func (k *Cluster) try(ctx context.Context, a attempt) error {
 		return last
 	}
 	return err
+}
+
+// startup is how long after an outage an API server may know neither users nor their rights: it answers before it has read
+// the RBAC objects.
+const startup = 15 * time.Second
+
+// starting reports whether a refusal is probably that of an API server that has just started.
+func (c *client) starting(err error) bool {
+	refused := apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
+	return refused && time.Since(time.Unix(0, c.outage.Load())) < startup
 }
 
 func (c *client) once(ctx context.Context, a attempt) error {

@@ -16,6 +16,7 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/world"
+	"kubeadm/internal/world/kube"
 )
 
 // spoiled is an address at which the first connections are spoiled, and later ones led to the server.
@@ -116,6 +117,28 @@ func TestReadsAskAnAPIServerWithoutALeaderAgain(t *testing.T) {
 			_, err := cluster(&data).Object(world.Retry(t.Context(), bound), change.RefOf(object, apply().As))
 			if err != nil || len(s.asked) != 3 {
 				t.Errorf("%v after %q", err, s.asked)
+			}
+		})
+	}
+}
+
+// An API server that has just started answers before it knows the rights of users.
+func TestAnAPIServerThatStartsRefusesForAMoment(t *testing.T) {
+	for name, do := range map[string]func(ctx context.Context, k *kube.Cluster) error{
+		"a read": func(ctx context.Context, k *kube.Cluster) error {
+			_, err := k.Object(world.Retry(ctx, bound), change.RefOf(object, apply().As))
+			return err
+		},
+		"a write": func(ctx context.Context, k *kube.Cluster) error { return k.Do(ctx, apply()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			forbidden := refusal(403, metav1.StatusReasonForbidden)
+			s := serve(t, forbidden, refusal(401, metav1.StatusReasonUnauthorized), forbidden, answer{201, object})
+			address, _ := spoiled(t, s.Server, 1, func(c net.Conn) { c.Close() })
+			data := s.kubeconfig(t, func(a *pki.Access) { a.Server = "https://" + address })
+			if err := do(t.Context(), cluster(&data)); err != nil {
+				t.Error(err)
 			}
 		})
 	}
