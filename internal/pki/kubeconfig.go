@@ -185,11 +185,21 @@ func embedUser(read ReadFile, user *api.AuthInfo) error {
 	return nil
 }
 
+// missingFileError is the error of a file that a kubeconfig refers to and that does not exist, as before
+// a kubelet has its client certificate. It is fs.ErrNotExist.
+type missingFileError struct{ path string }
+
+func (e missingFileError) Error() string {
+	return fmt.Sprintf("the kubeconfig refers to the file %s, which does not exist", untrusted.Line(e.path))
+}
+
+func (e missingFileError) Is(target error) bool { return target == fs.ErrNotExist }
+
 func embed(read ReadFile, path *string, data *[]byte) error {
 	if len(*data) == 0 && *path != "" {
 		content, err := read(*path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("the kubeconfig refers to the file %s, which does not exist", untrusted.Line(*path))
+			return missingFileError{*path}
 		}
 		if err != nil {
 			return fmt.Errorf("reading a file that a kubeconfig refers to: %w", untrusted.Error(err))

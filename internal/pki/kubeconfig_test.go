@@ -2,8 +2,10 @@ package pki
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -199,5 +201,16 @@ func TestCredentialsOfEveryKindCount(t *testing.T) {
 		if access().as(&user).HasCredentials() {
 			t.Errorf("%s counts", name)
 		}
+	}
+}
+
+// The kubelet writes its kubeconfig before it has the certificate that the file refers to: callers
+// tell that from a damaged file.
+func TestEmbeddingTellsAMissingFileApart(t *testing.T) {
+	k := access().WithCertificate(nil, nil)
+	k.AuthInfos["kubernetes-admin"].ClientCertificate = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+	err := k.Embed(func(string) ([]byte, error) { return nil, fs.ErrNotExist })
+	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "/var/lib/kubelet/pki/kubelet-client-current.pem, which does not exist") {
+		t.Errorf("got %v", err)
 	}
 }
