@@ -11,6 +11,7 @@ import (
 	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
+	"kubeadm/internal/untrusted"
 )
 
 // Member completes what is known of a machine that is a node of the cluster already. It says nothing of the
@@ -22,7 +23,7 @@ func Member(ctx context.Context, e *flow.Env, as change.Identity) (*node.Node, e
 	}
 	n, warnings, err := config.Member(e.Local, found.Data[manifest.KubeadmConfigKey], e.Tool)
 	for _, w := range warnings {
-		e.Warn("%s", w)
+		e.Warn("%s", untrusted.Line(w))
 	}
 	return n, err
 }

@@ -71,7 +71,7 @@ func EncodeKey(key crypto.Signer) ([]byte, error) {
 }
 
 // ParseKey returns the first private key in PEM data, which must be RSA or ECDSA;
-// blocks of other kinds, such as certificates beside the key, are passed over.
+// blocks of other kinds, such as certificates beside the key, are skipped.
 func ParseKey(data []byte) (crypto.Signer, error) {
 	key, err := ParseClientKey(data)
 	if _, ok := key.(ed25519.PrivateKey); ok {

@@ -29,7 +29,7 @@ func Line(text string) string {
 }
 
 // Quote returns text as Line does, in double quotes. Use it wherever a message repeats what
-// somebody else wrote, so that a reader sees where that text begins and ends.
+// another program or person wrote, so that a reader sees where that text begins and ends.
 func Quote(text string) string {
 	return `"` + strings.ReplaceAll(Line(text), `"`, `\"`) + `"`
 }

@@ -191,8 +191,8 @@ func TestS167_ABadFlagOfTheAPIServerIsNamed(t *testing.T) {
 	marked(t, n)
 }
 
-// TestEtcdThatDoesNotExistIsNamed gives the API server an etcd that nobody has, beside the one that runs. It ends every
-// twenty seconds, and in between it is away or silent.
+// TestEtcdThatDoesNotExistIsNamed gives the API server an etcd that does not exist, beside the one that runs. It ends every
+// twenty seconds, and in between it does not answer.
 func TestEtcdThatDoesNotExistIsNamed(t *testing.T) {
 	t.Parallel()
 	n := add(t, newCluster(t), "cp1")

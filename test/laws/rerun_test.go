@@ -136,7 +136,7 @@ func (r finishedRun) run(t testing.TB, in world.World, more ...string) (string, 
 	return out.String(), err
 }
 
-// readJournal is a journal that nobody has locked, whose files may be among the reads that fail.
+// readJournal is a journal without a lock, whose files may be among the reads that fail.
 type readJournal struct {
 	*journal.Memory
 	in world.World

@@ -73,7 +73,7 @@ func say(e *flow.Env, command string, run Run) {
 // startup is how long an API server that has just started may know neither users nor their rights.
 const startup = 15 * time.Second
 
-// registered waits until the API server tells whether the cluster has this machine's Node.
+// registered waits until the API server reports whether the cluster has this machine's Node.
 func registered(ctx context.Context, e *flow.Env, as change.Identity) error {
 	ref := change.Ref{GVK: change.NodeKind, Name: e.Local.Name, As: as}
 	var absent, refused error

@@ -144,12 +144,16 @@ func (k *Cluster) checkFiles(config *pki.Kubeconfig, cluster *api.Cluster) error
 			return fmt.Errorf("reading its certificate-authority: %w", err)
 		}
 	}
-	if _, err := config.CurrentUser(); err != nil {
-		return nil // for everybody
+	user, err := config.CurrentUser()
+	if err != nil {
+		return nil // anonymous
 	}
 	certs, err := config.ClientPair(k.readFile)
 	if err != nil || certs == nil {
 		return err
+	}
+	if user.Token != "" || user.TokenFile != "" || user.Exec != nil || user.AuthProvider != nil {
+		return nil // the API server may know the user by these
 	}
 	if err := pki.CheckPeriod(certs[0], time.Now()); err != nil {
 		return problem.New("its client", err,

@@ -42,7 +42,7 @@ func NewStore(dir string) (*Store, error) {
 }
 
 // takeLock opens and locks the file, which its last holder removes. A lock on a file that has
-// been removed meanwhile keeps nobody out, so it is taken again.
+// been removed meanwhile excludes no other run, so it is taken again.
 func takeLock(path string) (*os.File, error) {
 	for {
 		f, err := openLock(path)
