@@ -239,6 +239,17 @@ func TestUnverifiedServerOnlyWhereTheIdentityAllowsIt(t *testing.T) {
 	}
 }
 
+func TestExpiredCertificateBesideATokenIsLeftToTheServer(t *testing.T) {
+	s := serve(t, answer{200, object})
+	data := edited(t, s, func(k *pki.Kubeconfig) {
+		k.AuthInfos["u"] = expired(t)
+		k.AuthInfos["u"].Token = "a token that the server may know"
+	})
+	if _, err := cluster(&data).Object(t.Context(), change.RefOf(object, change.Identity{Kubeconfig: admin})); err != nil {
+		t.Error(err)
+	}
+}
+
 // edited is the kubeconfig of the server after a change.
 func edited(t *testing.T, s *scripted, edit func(*pki.Kubeconfig)) []byte {
 	t.Helper()
