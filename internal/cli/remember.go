@@ -16,6 +16,7 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/node"
+	"kubeadm/internal/phase/finished"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/release"
 	"kubeadm/internal/world/journal"
@@ -31,7 +32,7 @@ func (p *program) remember(ctx context.Context, s *session, n *node.Node) error 
 	if s.store, err = p.Journal(n.Paths.Journal()); err != nil || !s.makes {
 		return err
 	}
-	if err := s.open(s.store, n); err != nil {
+	if err := s.open(ctx, s.store, n); err != nil {
 		return errors.Join(err, s.close())
 	}
 	s.world = s.journal
@@ -52,7 +53,7 @@ func (p *program) recall(ctx context.Context, s *session, n *node.Node) error {
 	if err = errors.Join(err, store.Close()); err != nil {
 		return err
 	}
-	if err := s.open(past, n); err != nil {
+	if err := s.open(ctx, past, n); err != nil {
 		return err
 	}
 	s.world = s.journal
@@ -64,8 +65,9 @@ func isRoot(ctx context.Context, r change.Reader) (bool, error) {
 	return host.UserID == 0, err
 }
 
-// open opens the journal of runs of the same command with the same foundation.
-func (s *session) open(store journal.Store, n *node.Node) error {
+// open opens the journal of runs of the same command with the same foundation. The journal of a finished run is
+// cleared where another program has reset the machine since.
+func (s *session) open(ctx context.Context, store journal.Store, n *node.Node) error {
 	intent, err := digest(settled(n))
 	if err != nil {
 		return err
@@ -74,7 +76,18 @@ func (s *session) open(store journal.Store, n *node.Node) error {
 	if err != nil {
 		return err
 	}
-	s.journal, err = journal.Open(s.real, store, journal.Run{Command: s.command, Intent: intent, Details: details})
+	run := journal.Run{Command: s.command, Intent: intent, Details: details}
+	if s.journal, err = journal.Open(s.real, store, run); err != nil || !s.finished() {
+		return err
+	}
+	reset, err := finished.IsReset(ctx, s.real, n.Local, s.journal.Recorded)
+	if err != nil || !reset {
+		return err
+	}
+	if err := store.Clear(); err != nil {
+		return fmt.Errorf("clearing the journal: %w", err)
+	}
+	s.journal, err = journal.Open(s.real, store, run)
 	return err
 }
 

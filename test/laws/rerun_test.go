@@ -287,6 +287,32 @@ func TestReRunOfAFinishedCommandNamesWhatIsGone(t *testing.T) {
 	}
 }
 
+// Another program's reset leaves our journal. What the journal tells of is gone, so the command runs as on a new machine.
+func TestCommandRunsAgainAfterAResetByAnotherProgram(t *testing.T) {
+	for command, made := range map[string]string{"init": "/etc/kubernetes/manifests/kube-apiserver.yaml", "join": "/var/lib/kubelet/config.yaml"} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			all := commandLines()
+			r := all[slices.IndexFunc(all, func(l commandLine) bool { return l.name == command })].finish(t)
+			other := r
+			other.args = func(testing.TB) []string { return []string{"reset", "--force"} }
+			other.store = &journal.Memory{} // so that ours stays
+			if out, err := other.run(t, r.machine); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			if _, there := r.machine.Files[made]; there {
+				t.Fatal("nothing was reset")
+			}
+			if out, err := r.run(t, r.machine); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			if _, there := r.machine.Files[made]; !there {
+				t.Errorf("%s was not created again", made)
+			}
+		})
+	}
+}
+
 func TestReRunOfAFinishedJoinIsNotOneOfAnotherCluster(t *testing.T) {
 	foreign := otherCA(t)
 	certs, err := pki.ParseCertificates(foreign)

@@ -58,6 +58,32 @@ func nodeFiles(l node.Local) []file {
 	return files
 }
 
+// IsReset reports whether nothing is left of the manifests, kubeconfigs and kubelet configuration of a finished run. Then
+// another program has reset the machine: `kubeadm reset` of ours forgets the run as well, upstream's does not know of it.
+// Certificates do not count, since a reset may leave those in a directory of the user's own.
+func IsReset(ctx context.Context, r change.Reader, l node.Local, recorded func(target string) bool) (bool, error) {
+	p := l.Paths
+	paths := []string{p.KubeletKubeconfig(), p.KubeletConfig()}
+	for _, component := range []string{manifest.Etcd, release.APIServer, release.ControllerManager, release.Scheduler} {
+		paths = append(paths, p.Manifest(component))
+	}
+	for _, k := range pki.KubeconfigProfiles() {
+		paths = append(paths, p.Kubeconfig(k.File))
+	}
+	known := false
+	for _, path := range paths {
+		_, err := r.Stat(ctx, path)
+		if err == nil {
+			return false, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return false, fmt.Errorf("looking for what a finished run made: %w", err)
+		}
+		known = known || recorded(change.FileTarget(path))
+	}
+	return known, nil
+}
+
 // missingFiles is an error that names the files that the finished run made and that are gone.
 func missingFiles(ctx context.Context, e *flow.Env, command string, files []file, run Run) error {
 	var gone, phases []string
