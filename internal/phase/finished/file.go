@@ -81,7 +81,14 @@ func IsReset(ctx context.Context, r change.Reader, l node.Local, recorded func(t
 		}
 		known = known || recorded(change.FileTarget(path))
 	}
-	return known, nil
+	if !known {
+		return false, nil
+	}
+	// The journal lies below this directory: if it cannot be read, no answer above was worth anything.
+	if _, err := r.ReadDir(ctx, p.Kubernetes); err != nil {
+		return false, fmt.Errorf("looking for what a finished run made: %w", err)
+	}
+	return true, nil
 }
 
 // missingFiles is an error that names the files that the finished run made and that are gone.
