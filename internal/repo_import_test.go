@@ -77,9 +77,12 @@ func layers() [][]string {
 		{"internal/config/strict"},
 		{"internal/release", "internal/pki"},
 		{"internal/node"},
+		{"internal/state"},
 		{"internal/change"},
 		{"internal/manifest", "internal/world"},
-		{"internal/survey", "internal/preflight", "internal/config", "internal/flow"},
+		{"internal/certstore", "internal/etcdcluster"},
+		{"internal/manifestinput"},
+		{"internal/preflight", "internal/config", "internal/flow"},
 		{"internal/discovery", "internal/health", "internal/report", "internal/staticpod"},
 		{"internal/phase"},
 		{"internal/workflow"},
@@ -109,7 +112,7 @@ func TestPlantedImportsAreFound(t *testing.T) {
 		found        bool
 	}{
 		{"internal/config", "kubeadm/internal/health", true},
-		{"internal/config", "kubeadm/internal/survey", true}, // of the same layer
+		{"internal/config", "kubeadm/internal/preflight", true}, // of the same layer
 		{"internal/config/strict", "kubeadm/internal/phase/certs", true},
 		{"internal/config/v1beta4", "kubeadm/internal/discovery", true},
 		{"internal/world/kube", "kubeadm/internal/flow", true},

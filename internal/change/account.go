@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"kubeadm/internal/state"
 	"path"
 	"strings"
 )
@@ -47,7 +48,7 @@ func (c SetAccounts) PasswdFile() string { return path.Join(c.Dir, "passwd") }
 func (c SetAccounts) GroupFile() string { return path.Join(c.Dir, "group") }
 
 // Done tells whether they are all there, or none of them. One that is there and is not as it should be is an error.
-func (c SetAccounts) Done(ctx context.Context, r Reader) (bool, error) {
+func (c SetAccounts) Done(ctx context.Context, r state.Reader) (bool, error) {
 	old, err := ReadAccounts(ctx, r, c.Dir)
 	if err != nil {
 		return false, err
@@ -57,7 +58,7 @@ func (c SetAccounts) Done(ctx context.Context, r Reader) (bool, error) {
 }
 
 // Inverse takes away those that are not there yet; what was removed cannot be made again with its old numbers.
-func (c SetAccounts) Inverse(ctx context.Context, r Reader) (Change, error) {
+func (c SetAccounts) Inverse(ctx context.Context, r state.Reader) (Change, error) {
 	if c.Absent {
 		return nil, ErrOneWay
 	}
@@ -108,7 +109,7 @@ func (c SetAccounts) without(f Accounts) Accounts {
 }
 
 // ReadAccounts reads a machine's accounts. A file that is not there is empty.
-func ReadAccounts(ctx context.Context, r Files, dir string) (f Accounts, err error) {
+func ReadAccounts(ctx context.Context, r state.Files, dir string) (f Accounts, err error) {
 	for name, into := range map[string]*[]byte{"passwd": &f.Passwd, "group": &f.Group, "login.defs": &f.LoginDefs} {
 		data, err := r.ReadFile(ctx, path.Join(dir, name))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

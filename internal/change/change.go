@@ -7,6 +7,7 @@ package change
 import (
 	"context"
 	"errors"
+	"kubeadm/internal/state"
 )
 
 // ErrOneWay is returned by Inverse for a change that nothing can put back.
@@ -20,9 +21,9 @@ type Change interface {
 	// String says it in the infinitive, without secrets: "write file …".
 	String() string
 	// Done tells whether it is already true.
-	Done(ctx context.Context, r Reader) (bool, error)
+	Done(ctx context.Context, r state.Reader) (bool, error)
 	// Inverse is the change that puts back what is there now; ErrOneWay if nothing can.
-	Inverse(ctx context.Context, r Reader) (Change, error)
+	Inverse(ctx context.Context, r state.Reader) (Change, error)
 }
 
 // Shown is implemented by changes whose content a preview shows.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"kubeadm/internal/state"
 	"strings"
 	"unicode/utf8"
 )
@@ -55,7 +56,7 @@ func (c WriteFile) Content() string {
 
 // Done reports whether the file has these bytes. What is not a regular file, such as a FIFO,
 // never has them.
-func (c WriteFile) Done(ctx context.Context, r Reader) (bool, error) {
+func (c WriteFile) Done(ctx context.Context, r state.Reader) (bool, error) {
 	info, err := r.Stat(ctx, c.Path)
 	if err == nil && !info.Mode.IsRegular() && !info.Mode.IsDir() {
 		return false, nil
@@ -64,12 +65,12 @@ func (c WriteFile) Done(ctx context.Context, r Reader) (bool, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	return err == nil && bytes.Equal(old, c.Data), Misplaced(ctx, r, c.Path, err)
+	return err == nil && bytes.Equal(old, c.Data), state.ExplainMisplaced(ctx, r, c.Path, err)
 }
 
 // Inverse writes the old bytes back, or removes a file that was not there. What is written to a
 // FIFO or behind a dangling link cannot be taken back.
-func (c WriteFile) Inverse(ctx context.Context, r Reader) (Change, error) {
+func (c WriteFile) Inverse(ctx context.Context, r state.Reader) (Change, error) {
 	info, err := r.Stat(ctx, c.Path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := r.Lstat(ctx, c.Path); err == nil {
@@ -99,7 +100,7 @@ func (c MakeDir) Target() string { return FileTarget(c.Path) }
 func (c MakeDir) String() string { return fmt.Sprintf("make directory %q", c.Path) }
 
 // Done tells whether the folder exists.
-func (c MakeDir) Done(ctx context.Context, r Reader) (bool, error) {
+func (c MakeDir) Done(ctx context.Context, r state.Reader) (bool, error) {
 	info, err := r.Stat(ctx, c.Path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -107,11 +108,11 @@ func (c MakeDir) Done(ctx context.Context, r Reader) (bool, error) {
 	if err == nil && info.Mode.IsDir() {
 		return true, nil
 	}
-	return false, noDirectory(ctx, r, c.Path, err)
+	return false, state.ExplainBlockedDir(ctx, r, c.Path, err)
 }
 
 // Inverse removes the folder if it is empty then.
-func (c MakeDir) Inverse(context.Context, Reader) (Change, error) {
+func (c MakeDir) Inverse(context.Context, state.Reader) (Change, error) {
 	return Remove{Path: c.Path, OnlyEmpty: true}, nil
 }
 
@@ -138,7 +139,7 @@ func (c Remove) String() string {
 }
 
 // Done reports whether nothing is left to remove.
-func (c Remove) Done(ctx context.Context, r Reader) (bool, error) {
+func (c Remove) Done(ctx context.Context, r state.Reader) (bool, error) {
 	look := r.Lstat
 	if c.Contents {
 		look = r.Stat
@@ -159,7 +160,7 @@ func (c Remove) Done(ctx context.Context, r Reader) (bool, error) {
 
 // Inverse writes a single file back. A directory that held anything is gone for good, and so is
 // a link.
-func (c Remove) Inverse(ctx context.Context, r Reader) (Change, error) {
+func (c Remove) Inverse(ctx context.Context, r state.Reader) (Change, error) {
 	info, err := r.Lstat(ctx, c.Path)
 	switch {
 	case err != nil:

@@ -3,6 +3,7 @@ package change
 import (
 	"context"
 	"fmt"
+	"kubeadm/internal/state"
 	"slices"
 	"strings"
 )
@@ -19,7 +20,7 @@ func (c Unmount) Target() string { return "mounts:" + c.Below }
 func (c Unmount) String() string { return fmt.Sprintf("unmount what is mounted below %q", c.Below) }
 
 // Done tells whether nothing is mounted there.
-func (c Unmount) Done(ctx context.Context, r Reader) (bool, error) {
+func (c Unmount) Done(ctx context.Context, r state.Reader) (bool, error) {
 	all, err := r.Mounts(ctx, c.Below)
 	for _, m := range all {
 		if strings.HasPrefix(m, c.Below+"/") {
@@ -30,7 +31,7 @@ func (c Unmount) Done(ctx context.Context, r Reader) (bool, error) {
 }
 
 // Inverse is ErrOneWay: the mounts belong to Pods that are gone.
-func (c Unmount) Inverse(context.Context, Reader) (Change, error) { return nil, ErrOneWay }
+func (c Unmount) Inverse(context.Context, state.Reader) (Change, error) { return nil, ErrOneWay }
 
 // PullImage makes the container runtime hold an image.
 type PullImage struct {
@@ -47,7 +48,7 @@ func (c PullImage) String() string { return fmt.Sprintf("pull image %q", c.Ref) 
 func (c PullImage) Breakable() {}
 
 // Done tells whether the image is there and need not be asked for again.
-func (c PullImage) Done(ctx context.Context, r Reader) (bool, error) {
+func (c PullImage) Done(ctx context.Context, r state.Reader) (bool, error) {
 	if c.Always {
 		return false, nil
 	}
@@ -55,7 +56,7 @@ func (c PullImage) Done(ctx context.Context, r Reader) (bool, error) {
 }
 
 // Inverse is ErrOneWay: an image may be in use by others, so it stays.
-func (c PullImage) Inverse(context.Context, Reader) (Change, error) { return nil, ErrOneWay }
+func (c PullImage) Inverse(context.Context, state.Reader) (Change, error) { return nil, ErrOneWay }
 
 // PullError is why a container runtime could not pull an image.
 type PullError struct {
@@ -91,15 +92,17 @@ func (c RemoveContainers) String() string {
 }
 
 // Wants reports whether the sandbox is one of those to be removed.
-func (c RemoveContainers) Wants(s Sandbox) bool {
+func (c RemoveContainers) Wants(s state.Sandbox) bool {
 	return c.Component == "" || s.Component == c.Component
 }
 
 // Done tells whether no such sandbox is left.
-func (c RemoveContainers) Done(ctx context.Context, r Reader) (bool, error) {
+func (c RemoveContainers) Done(ctx context.Context, r state.Reader) (bool, error) {
 	left, err := r.Sandboxes(ctx, c.Socket)
 	return err == nil && !slices.ContainsFunc(left, c.Wants), err
 }
 
 // Inverse is ErrOneWay.
-func (c RemoveContainers) Inverse(context.Context, Reader) (Change, error) { return nil, ErrOneWay }
+func (c RemoveContainers) Inverse(context.Context, state.Reader) (Change, error) {
+	return nil, ErrOneWay
+}

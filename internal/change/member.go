@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"kubeadm/internal/state"
 )
 
 // ErrNotItsTurn says that etcd takes no learner now: there is one already, or some voters are away.
@@ -31,7 +32,7 @@ const (
 type SetMember struct {
 	PeerURL string
 	State   MemberState
-	Via     Etcd
+	Via     state.Etcd
 }
 
 // Target is the member.
@@ -49,7 +50,7 @@ func (c SetMember) String() string {
 
 // Done reports whether the member is in that state. Where etcd cannot be asked, as while it elects a
 // leader, the change is not done: carrying it out asks again for as long as that may take.
-func (c SetMember) Done(ctx context.Context, r Reader) (bool, error) {
+func (c SetMember) Done(ctx context.Context, r state.Reader) (bool, error) {
 	now, err := c.now(ctx, r)
 	return err == nil && (now == c.State || c.State == Learner && now == Voter), nil
 }
@@ -59,7 +60,7 @@ func (c SetMember) Breakable() {}
 
 // Inverse puts the member back into its present state; a voter never becomes a
 // learner again, and what was removed comes back without its data.
-func (c SetMember) Inverse(ctx context.Context, r Reader) (Change, error) {
+func (c SetMember) Inverse(ctx context.Context, r state.Reader) (Change, error) {
 	now, err := c.now(ctx, r)
 	if err != nil || now != Absent {
 		return nil, cmp.Or(err, ErrOneWay)
@@ -67,7 +68,7 @@ func (c SetMember) Inverse(ctx context.Context, r Reader) (Change, error) {
 	return SetMember{PeerURL: c.PeerURL, State: Absent, Via: c.Via}, nil
 }
 
-func (c SetMember) now(ctx context.Context, r Reader) (MemberState, error) {
+func (c SetMember) now(ctx context.Context, r state.Reader) (MemberState, error) {
 	all, err := r.Members(ctx, c.Via)
 	for _, m := range all {
 		if len(m.PeerURLs) == 0 || m.PeerURLs[0] != c.PeerURL {

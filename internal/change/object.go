@@ -2,89 +2,32 @@ package change
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
+	"kubeadm/internal/state"
 	"maps"
 	"reflect"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 )
-
-// Identity is as whom, and at which address, the API server is spoken to.
-type Identity struct {
-	Kubeconfig string // path of a kubeconfig, read at each use
-	Config     []byte // a kubeconfig that is not in any file; used when Kubeconfig is empty; secret
-	Server     string // URL used instead of the kubeconfig's; empty for the kubeconfig's
-
-	// Unverified lets the kubeconfig turn off the verification of the server by insecure-skip-tls-verify. Set it only for a
-	// kubeconfig that the user has named, and say so in a warning.
-	Unverified bool
-}
-
-// Key tells identities apart without telling their secrets.
-func (i Identity) Key() string {
-	return fmt.Sprintf("%s@%s#%x%t", i.Kubeconfig, i.Server, sha256.Sum256(i.Config), i.Unverified)
-}
-
-// Ref names one object and as whom it is read or written.
-type Ref struct {
-	GVK             schema.GroupVersionKind
-	Namespace, Name string
-	As              Identity
-}
-
-// String is "ConfigMap kube-system/kubeadm-config".
-func (r Ref) String() string {
-	if r.Namespace == "" {
-		return r.GVK.Kind + " " + r.Name
-	}
-	return r.GVK.Kind + " " + r.Namespace + "/" + r.Name
-}
-
-// Target is the object, whoever asks for it.
-func (r Ref) Target() string {
-	return "object:" + r.GVK.GroupKind().String() + ":" + r.Namespace + "/" + r.Name
-}
-
-// Query names objects of one kind.
-type Query struct {
-	GVK                          schema.GroupVersionKind
-	Namespace                    string
-	LabelSelector, FieldSelector string
-	As                           Identity
-}
-
-// Object is a typed API object whose apiVersion and kind are set.
-type Object interface {
-	runtime.Object
-	metav1.Object
-}
-
-// RefOf names a typed object.
-func RefOf(o Object, as Identity) Ref {
-	return Ref{GVK: o.GetObjectKind().GroupVersionKind(), Namespace: o.GetNamespace(), Name: o.GetName(), As: as}
-}
 
 // ApplyObject makes an object exist and say what Object says. Without Keep an existing
 // one that says something else is replaced; fields that Object leaves unset and the server fills in do not count.
 type ApplyObject struct {
-	Object Object
-	As     Identity
+	Object state.Object
+	As     state.Identity
 	Keep   bool // an existing object is right as it is
 	Exact  bool // the object says nothing that Object does not say; puts an earlier state back
 }
 
 // Target is the object.
-func (c ApplyObject) Target() string { return RefOf(c.Object, c.As).Target() }
+func (c ApplyObject) Target() string { return state.RefOf(c.Object, c.As).Target() }
 
-func (c ApplyObject) String() string { return "apply " + RefOf(c.Object, c.As).String() }
+func (c ApplyObject) String() string { return "apply " + state.RefOf(c.Object, c.As).String() }
 
 // Content is the object as YAML; of a Secret only its keys.
 func (c ApplyObject) Content() string {
@@ -96,8 +39,8 @@ func (c ApplyObject) Content() string {
 }
 
 // Done tells whether the object exists and says all that Object says.
-func (c ApplyObject) Done(ctx context.Context, r Reader) (bool, error) {
-	now, err := r.Object(ctx, RefOf(c.Object, c.As))
+func (c ApplyObject) Done(ctx context.Context, r state.Reader) (bool, error) {
+	now, err := r.Object(ctx, state.RefOf(c.Object, c.As))
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
@@ -113,29 +56,29 @@ func (c ApplyObject) Done(ctx context.Context, r Reader) (bool, error) {
 }
 
 // Inverse restores the object that is there now, or deletes the new one.
-func (c ApplyObject) Inverse(ctx context.Context, r Reader) (Change, error) {
-	return inverseOf(ctx, r, RefOf(c.Object, c.As))
+func (c ApplyObject) Inverse(ctx context.Context, r state.Reader) (Change, error) {
+	return inverseOf(ctx, r, state.RefOf(c.Object, c.As))
 }
 
 // MutateObject changes a part of an object, or makes it where it is absent.
 type MutateObject struct {
-	Object Object // written where there is none yet
-	As     Identity
+	Object state.Object // written where there is none yet
+	As     state.Identity
 	// Mutate changes the existing object in place; it must come to rest: a second call changes nothing.
 	Mutate func(existing *unstructured.Unstructured) error
 }
 
 // Target is the object.
-func (c MutateObject) Target() string { return RefOf(c.Object, c.As).Target() }
+func (c MutateObject) Target() string { return state.RefOf(c.Object, c.As).Target() }
 
-func (c MutateObject) String() string { return "apply " + RefOf(c.Object, c.As).String() }
+func (c MutateObject) String() string { return "apply " + state.RefOf(c.Object, c.As).String() }
 
 // Content is the object as it would be where there is none yet.
 func (c MutateObject) Content() string { return ApplyObject{Object: c.Object}.Content() }
 
 // Done tells whether the object exists and Mutate would change nothing.
-func (c MutateObject) Done(ctx context.Context, r Reader) (bool, error) {
-	now, err := r.Object(ctx, RefOf(c.Object, c.As))
+func (c MutateObject) Done(ctx context.Context, r state.Reader) (bool, error) {
+	now, err := r.Object(ctx, state.RefOf(c.Object, c.As))
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
@@ -148,12 +91,12 @@ func (c MutateObject) Done(ctx context.Context, r Reader) (bool, error) {
 }
 
 // Inverse restores the object that is there now, or deletes the new one.
-func (c MutateObject) Inverse(ctx context.Context, r Reader) (Change, error) {
-	return inverseOf(ctx, r, RefOf(c.Object, c.As))
+func (c MutateObject) Inverse(ctx context.Context, r state.Reader) (Change, error) {
+	return inverseOf(ctx, r, state.RefOf(c.Object, c.As))
 }
 
 // DeleteObject makes an object be absent.
-type DeleteObject struct{ Ref Ref }
+type DeleteObject struct{ Ref state.Ref }
 
 // Target is the object.
 func (c DeleteObject) Target() string { return c.Ref.Target() }
@@ -161,7 +104,7 @@ func (c DeleteObject) Target() string { return c.Ref.Target() }
 func (c DeleteObject) String() string { return "delete " + c.Ref.String() }
 
 // Done tells whether there is no such object.
-func (c DeleteObject) Done(ctx context.Context, r Reader) (bool, error) {
+func (c DeleteObject) Done(ctx context.Context, r state.Reader) (bool, error) {
 	_, err := r.Object(ctx, c.Ref)
 	if apierrors.IsNotFound(err) {
 		return true, nil
@@ -170,7 +113,7 @@ func (c DeleteObject) Done(ctx context.Context, r Reader) (bool, error) {
 }
 
 // Inverse makes the object again.
-func (c DeleteObject) Inverse(ctx context.Context, r Reader) (Change, error) {
+func (c DeleteObject) Inverse(ctx context.Context, r state.Reader) (Change, error) {
 	return inverseOf(ctx, r, c.Ref)
 }
 
@@ -179,14 +122,11 @@ type LabelNode struct {
 	Name   string
 	Labels map[string]string
 	Taints []corev1.Taint
-	As     Identity
+	As     state.Identity
 }
 
-// NodeKind is the kind of Node objects.
-var NodeKind = corev1.SchemeGroupVersion.WithKind("Node")
-
 // Ref names the Node.
-func (c LabelNode) Ref() Ref { return Ref{GVK: NodeKind, Name: c.Name, As: c.As} }
+func (c LabelNode) Ref() state.Ref { return state.Ref{GVK: state.NodeKind, Name: c.Name, As: c.As} }
 
 // Target is the Node.
 func (c LabelNode) Target() string { return c.Ref().Target() }
@@ -205,7 +145,7 @@ func (c LabelNode) taintNames() []string {
 
 // Done tells whether the Node carries them all. A Node that cannot be read does not: a join asks through a load balancer, which may
 // find no server just now. Who carries the change out asks again, and says in the end what is wrong.
-func (c LabelNode) Done(ctx context.Context, r Reader) (bool, error) {
+func (c LabelNode) Done(ctx context.Context, r state.Reader) (bool, error) {
 	u, err := r.Object(ctx, c.Ref())
 	if err != nil {
 		return false, nil
@@ -247,11 +187,11 @@ func (c LabelNode) missing(have []corev1.Taint) []corev1.Taint {
 }
 
 // Inverse restores the Node as it is now.
-func (c LabelNode) Inverse(ctx context.Context, r Reader) (Change, error) {
+func (c LabelNode) Inverse(ctx context.Context, r state.Reader) (Change, error) {
 	return inverseOf(ctx, r, c.Ref())
 }
 
-func inverseOf(ctx context.Context, r Reader, ref Ref) (Change, error) {
+func inverseOf(ctx context.Context, r state.Reader, ref state.Ref) (Change, error) {
 	now, err := r.Object(ctx, ref)
 	if apierrors.IsNotFound(err) {
 		return DeleteObject{Ref: ref}, nil
@@ -295,7 +235,7 @@ func toList(taints []corev1.Taint) ([]any, error) {
 }
 
 // ApplyAll applies each of the objects.
-func ApplyAll(as Identity, objects ...Object) []Change {
+func ApplyAll(as state.Identity, objects ...state.Object) []Change {
 	var all []Change
 	for _, o := range objects {
 		all = append(all, ApplyObject{Object: o, As: as})

@@ -2,6 +2,7 @@ package change
 
 import (
 	"fmt"
+	"kubeadm/internal/state"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -46,7 +47,7 @@ func merge(into, want map[string]any) {
 
 // ToUnstructured is the object as plain maps of its own, without what only the server
 // writes: the status, and metadata such as uid and resourceVersion.
-func ToUnstructured(o Object) (*unstructured.Unstructured, error) {
+func ToUnstructured(o state.Object) (*unstructured.Unstructured, error) {
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		own := u.DeepCopy()
 		dropServerFields(own.Object)

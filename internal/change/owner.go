@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"kubeadm/internal/state"
 )
 
 // SetOwner gives a file, or a folder with all below it, to a user and a group.
@@ -22,12 +23,12 @@ func (c SetOwner) Target() string { return "owner:" + c.Path }
 func (c SetOwner) String() string { return fmt.Sprintf("give %q to %s", c.Path, c.Name) }
 
 // Fits tells whether a file already is as it should be.
-func (c SetOwner) Fits(f FileInfo) bool {
+func (c SetOwner) Fits(f state.FileInfo) bool {
 	return f.UID == c.UID && f.GID == c.GID && (c.Mode == 0 || f.Mode.Perm() == c.Mode)
 }
 
 // Done tells whether all of it is owned so.
-func (c SetOwner) Done(ctx context.Context, r Reader) (bool, error) {
+func (c SetOwner) Done(ctx context.Context, r state.Reader) (bool, error) {
 	info, err := r.Stat(ctx, c.Path)
 	if err != nil {
 		return false, err
@@ -39,7 +40,7 @@ func (c SetOwner) Done(ctx context.Context, r Reader) (bool, error) {
 }
 
 // doneBelow passes over what goes away meanwhile: somebody may be at work there.
-func (c SetOwner) doneBelow(ctx context.Context, r Reader, dir string) (bool, error) {
+func (c SetOwner) doneBelow(ctx context.Context, r state.Reader, dir string) (bool, error) {
 	inside, err := r.ReadDir(ctx, dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return true, nil
@@ -59,7 +60,7 @@ func (c SetOwner) doneBelow(ctx context.Context, r Reader, dir string) (bool, er
 }
 
 // Inverse gives it back to its owner; ErrOneWay where what is below a folder has several.
-func (c SetOwner) Inverse(ctx context.Context, r Reader) (Change, error) {
+func (c SetOwner) Inverse(ctx context.Context, r state.Reader) (Change, error) {
 	info, err := r.Stat(ctx, c.Path)
 	if err != nil {
 		return nil, err

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"kubeadm/internal/state"
 )
-
-// ErrNoInitSystem says that the machine has neither systemd nor OpenRC.
-var ErrNoInitSystem = errors.New("no supported init system (systemd or OpenRC) was found")
 
 // SetService makes a unit run, or not run.
 type SetService struct {
@@ -30,7 +28,7 @@ func (c SetService) String() string {
 }
 
 // Done tells whether the unit is in that state and has seen the files it reads.
-func (c SetService) Done(ctx context.Context, r Reader) (bool, error) {
+func (c SetService) Done(ctx context.Context, r state.Reader) (bool, error) {
 	s, err := r.Service(ctx, c.Name)
 	if err != nil || s.Active != c.Active || !c.Active {
 		return err == nil && s.Active == c.Active, err
@@ -48,7 +46,7 @@ func (c SetService) Done(ctx context.Context, r Reader) (bool, error) {
 }
 
 // Inverse puts the unit back into its present state.
-func (c SetService) Inverse(ctx context.Context, r Reader) (Change, error) {
+func (c SetService) Inverse(ctx context.Context, r state.Reader) (Change, error) {
 	s, err := r.Service(ctx, c.Name)
 	return SetService{Name: c.Name, Active: s.Active}, err
 }

@@ -14,12 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"kubeadm/internal/change"
+	"kubeadm/internal/certstore"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
-	"kubeadm/internal/survey"
+	"kubeadm/internal/state"
 )
 
 func (p *program) certsCheck() *cobra.Command {
@@ -84,19 +84,19 @@ func (p *program) checkExpiration(c *cobra.Command, o *certsOptions, out *output
 }
 
 // expirationsOf looks at all certificates that a control plane of this kind has.
-func expirationsOf(ctx context.Context, r change.Reader, n *node.Node) (expirations, error) {
+func expirationsOf(ctx context.Context, r state.Reader, n *node.Node) (expirations, error) {
 	all := expirations{TypeMeta: outputMeta("CertificateExpirationInfo")}
 	local, _ := node.LocalEtcd(n)
 	for _, c := range pki.Renewables() {
 		if c.LocalEtcdOnly() && !local {
 			continue
 		}
-		cert, err := survey.Renewable(ctx, r, n.Paths, c)
+		cert, err := certstore.ReadRenewable(ctx, r, n.Paths, c)
 		e := endOf(c.Name, cert, r.Now())
 		if err == nil && cert != nil {
 			ca, _ := pki.ProfileOf(c.Issuer)
 			e.CA = ca.Name
-			e.External, err = survey.KeptElsewhere(ctx, r, n.Paths, ca)
+			e.External, err = certstore.IsExternalCA(ctx, r, n.Paths, ca)
 		}
 		if err != nil {
 			return all, err
@@ -110,28 +110,28 @@ func expirationsOf(ctx context.Context, r change.Reader, n *node.Node) (expirati
 
 // unpaired tells of each certificate whose key is not its own, and what to do about it. Those of authorities that are kept
 // elsewhere were looked at before, for they are not for this machine to mend.
-func unpaired(ctx context.Context, r change.Reader, n *node.Node) (doubts []string) {
+func unpaired(ctx context.Context, r state.Reader, n *node.Node) (doubts []string) {
 	local, _ := node.LocalEtcd(n)
 	for _, c := range pki.Renewables() {
 		issuer, _ := pki.ProfileOf(c.Issuer)
-		if elsewhere, err := survey.KeptElsewhere(ctx, r, n.Paths, issuer); elsewhere || err != nil || c.LocalEtcdOnly() && !local {
+		if elsewhere, err := certstore.IsExternalCA(ctx, r, n.Paths, issuer); elsewhere || err != nil || c.LocalEtcdOnly() && !local {
 			continue
 		}
-		if err := survey.Paired(ctx, r, n.Paths, c); err != nil {
+		if err := certstore.CheckRenewableKey(ctx, r, n.Paths, c); err != nil {
 			doubts = append(doubts, fmt.Sprintf("%v: whoever uses them fails when it starts; make both anew: kubeadm certs renew %s", err, c.Name))
 		}
 	}
 	return doubts
 }
 
-func authorityEnds(ctx context.Context, r change.Reader, n *node.Node) ([]expiration, error) {
+func authorityEnds(ctx context.Context, r state.Reader, n *node.Node) ([]expiration, error) {
 	var all []expiration
 	local, _ := node.LocalEtcd(n)
 	for _, p := range pki.Profiles() {
 		if !p.IsCA() || p.LocalEtcdOnly() && !local {
 			continue
 		}
-		found, err := survey.Stored(ctx, r, n.Paths, p.Base)
+		found, err := certstore.ReadPair(ctx, r, n.Paths, p.Base)
 		if err != nil {
 			return nil, err
 		}

@@ -8,12 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/config"
 	"kubeadm/internal/discovery"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
 
@@ -32,7 +32,7 @@ func (o *certsOptions) values() values {
 // known is what is known of the certificates of this control plane: from the file that the user names, or
 // else from the cluster. A machine whose cluster gives no answer has them where they usually are; which kind of keys
 // it wants is not known then.
-func (p *program) known(c *cobra.Command, o *certsOptions, r change.Reader) (*node.Node, []string, error) {
+func (p *program) known(c *cobra.Command, o *certsOptions, r state.Reader) (*node.Node, []string, error) {
 	ctx := c.Context()
 	file, err := p.readConfig(ctx, r, o.file)
 	if err != nil {

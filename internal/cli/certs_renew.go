@@ -7,12 +7,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kubeadm/internal/certstore"
 	"kubeadm/internal/config"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/renew"
 	"kubeadm/internal/pki"
-	"kubeadm/internal/survey"
 	"kubeadm/internal/workflow"
 )
 
@@ -87,7 +87,7 @@ func (p *program) renew(c *cobra.Command, o *certsOptions, name string) error {
 func (p *program) keysToRenew(ctx context.Context, s *session, n *node.Node) func() (crypto.Signer, error) {
 	ahead := 0
 	for _, r := range pki.Renewables() {
-		_, err := s.world.Stat(ctx, survey.RenewableFile(n.Paths, r))
+		_, err := s.world.Stat(ctx, certstore.RenewablePath(n.Paths, r))
 		if err == nil && n.Cluster.Algorithm != "" && (s.whole() || s.sel.Only == renew.Address(r.Name)) {
 			ahead++
 		}

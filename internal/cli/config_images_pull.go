@@ -14,6 +14,7 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/preflight"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
 
@@ -69,7 +70,7 @@ func (p *program) pullImages(c *cobra.Command, o *initOptions) error {
 }
 
 // imagesToPull is the cluster whose images are wanted, and the runtime that is to pull them.
-func (p *program) imagesToPull(c *cobra.Command, r change.Reader, o *initOptions) (*node.Node, error) {
+func (p *program) imagesToPull(c *cobra.Command, r state.Reader, o *initOptions) (*node.Node, error) {
 	file, facts, err := p.inputs(c, r, o.file, p.outranked)
 	if err != nil {
 		return nil, err

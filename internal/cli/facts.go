@@ -12,12 +12,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/config"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
+	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
 )
 
@@ -29,7 +29,7 @@ const (
 
 // inputs are what a configuration is resolved from: the file that the user names and facts of
 // this machine. Flags beside a file may be refused.
-func (p *program) inputs(c *cobra.Command, r change.Reader, name string, refuse func(flags []string) error) (config.File, config.Facts, error) {
+func (p *program) inputs(c *cobra.Command, r state.Reader, name string, refuse func(flags []string) error) (config.File, config.Facts, error) {
 	ctx := c.Context()
 	if name == "" && slices.Contains(given(c), string(flag.Config)) {
 		warn(p.text(false), []string{"--config is empty, as if it were not given: name a file, or leave it out"})
@@ -56,7 +56,7 @@ func needsAddress(c *cobra.Command) bool {
 }
 
 // facts are what a configuration is resolved with. Container runtimes are looked for only if that is asked.
-func (p *program) facts(ctx context.Context, r change.Reader, runtimes bool) (config.Facts, error) {
+func (p *program) facts(ctx context.Context, r state.Reader, runtimes bool) (config.Facts, error) {
 	tool, err := p.tool()
 	if err != nil {
 		return config.Facts{}, err
@@ -82,14 +82,14 @@ func (p *program) facts(ctx context.Context, r change.Reader, runtimes bool) (co
 }
 
 // fetch looks up version labels in the network, and gives up fast where there is none.
-func fetch(ctx context.Context, r change.Reader) release.Fetch {
+func fetch(ctx context.Context, r state.Reader) release.Fetch {
 	return func(address string) (string, error) {
 		ctx, cancel := context.WithTimeoutCause(ctx, labelLimit, fmt.Errorf("no answer within %s", labelLimit))
 		defer cancel()
 		if err := reachable(ctx, r, address); err != nil {
 			return "", err
 		}
-		answer, err := r.Fetch(ctx, change.Request{URL: address})
+		answer, err := r.Fetch(ctx, state.Request{URL: address})
 		if err != nil {
 			return "", err
 		}
@@ -101,7 +101,7 @@ func fetch(ctx context.Context, r change.Reader) release.Fetch {
 }
 
 // reachable tells whether the host's name resolves; behind a proxy that is for the proxy to find out.
-func reachable(ctx context.Context, r change.Reader, address string) error {
+func reachable(ctx context.Context, r state.Reader, address string) error {
 	u, err := url.Parse(address)
 	if err != nil {
 		return err
@@ -118,14 +118,14 @@ func reachable(ctx context.Context, r change.Reader, address string) error {
 }
 
 // readConfig reads the configuration file, if the user names one.
-func (p *program) readConfig(ctx context.Context, r change.Reader, name string) (config.File, error) {
+func (p *program) readConfig(ctx context.Context, r state.Reader, name string) (config.File, error) {
 	file, err := readConfigOf(ctx, r, flag.Config, name)
 	file.Strict = p.strict
 	return file, err
 }
 
 // readConfigOf reads the configuration file that a flag names, if it was given.
-func readConfigOf(ctx context.Context, r change.Reader, by flag.Name, name string) (config.File, error) {
+func readConfigOf(ctx context.Context, r state.Reader, by flag.Name, name string) (config.File, error) {
 	if name == "" {
 		return config.File{}, nil
 	}

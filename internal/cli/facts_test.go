@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world/fake"
 )
 
@@ -14,13 +14,13 @@ import (
 type network struct {
 	*fake.World
 	proxy   string
-	answer  change.Response
+	answer  state.Response
 	fetched int
 }
 
 func (n *network) Proxy(context.Context, string) (string, error) { return n.proxy, nil }
 
-func (n *network) Fetch(context.Context, change.Request) (change.Response, error) {
+func (n *network) Fetch(context.Context, state.Request) (state.Response, error) {
 	n.fetched++
 	if n.answer.Status == 0 {
 		return n.answer, errors.New("connection refused")
@@ -33,7 +33,7 @@ func TestLabelsAreLookedUp(t *testing.T) {
 	known := func() *network {
 		w := fake.New()
 		w.Names["dl.k8s.io"] = []string{"192.0.2.80"}
-		return &network{World: w, answer: change.Response{Status: 200, Body: []byte("v1.37.1\n")}}
+		return &network{World: w, answer: state.Response{Status: 200, Body: []byte("v1.37.1\n")}}
 	}
 	if text, err := fetch(t.Context(), known())(url); err != nil || text != "v1.37.1\n" {
 		t.Errorf("got %q, %v", text, err)
@@ -53,7 +53,7 @@ func TestLabelsAreLookedUp(t *testing.T) {
 	}
 
 	absent := known()
-	absent.answer = change.Response{Status: 404}
+	absent.answer = state.Response{Status: 404}
 	if _, err := fetch(t.Context(), absent)(url); err == nil || !strings.Contains(err.Error(), "status 404") {
 		t.Errorf("got %v, want the status", err)
 	}

@@ -8,13 +8,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kubeadm/internal/certstore"
 	"kubeadm/internal/config"
 	"kubeadm/internal/config/v1beta4"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
-	"kubeadm/internal/survey"
 )
 
 func (p *program) kubeconfigCommand() *cobra.Command {
@@ -94,7 +94,7 @@ func (p *program) printKubeconfig(ctx context.Context, o *userOptions) error {
 func (p *program) userAuthority(ctx context.Context, n *node.Node) (pki.CA, error) {
 	real := p.World()
 	profile, _ := pki.ProfileOf(pki.ClusterCA)
-	found, err := survey.Stored(ctx, real, n.Paths, profile.Base)
+	found, err := certstore.ReadPair(ctx, real, n.Paths, profile.Base)
 	if err != nil {
 		return pki.CA{}, err
 	}
@@ -106,7 +106,7 @@ func (p *program) userAuthority(ctx context.Context, n *node.Node) (pki.CA, erro
 	case found.Key == nil:
 		return pki.CA{}, problem.New("", fmt.Errorf("%s does not exist", key), remedy)
 	}
-	return survey.Authority(ctx, real, n, profile)
+	return certstore.ReadCA(ctx, real, n, profile)
 }
 
 func (p *program) userConfig(n *node.Node, ca pki.CA, o *userOptions) (*pki.Kubeconfig, error) {

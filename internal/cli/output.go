@@ -17,9 +17,9 @@ import (
 	"sigs.k8s.io/yaml"
 	"sigs.k8s.io/yaml/kyaml"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
 )
 
 // outputGroup is the API group and version of results as objects.
@@ -49,7 +49,7 @@ func (o *output) values() values {
 type encoder func(w io.Writer, objects []any) error
 
 // encoder finds the format; nil is plain text. Template files are read with r.
-func (o *output) encoder(ctx context.Context, r change.Reader) (encoder, error) {
+func (o *output) encoder(ctx context.Context, r state.Reader) (encoder, error) {
 	name, argument, _ := strings.Cut(o.format, "=")
 	if name == plain {
 		return nil, nil

@@ -4,23 +4,23 @@ import (
 	"context"
 	"fmt"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
+	"kubeadm/internal/manifestinput"
 	"kubeadm/internal/node"
-	"kubeadm/internal/survey"
+	"kubeadm/internal/state"
 )
 
 // printManifest prints what an addon's phase would deploy to a cluster that has none yet, which it does not ask.
-func (p *program) printManifest(ctx context.Context, r change.Reader, n *node.Node, address string) error {
+func (p *program) printManifest(ctx context.Context, r state.Reader, n *node.Node, address string) error {
 	text := p.text(false)
-	host, patches, err := survey.Inputs(ctx, r, n, func(format string, args ...any) {
+	host, patches, err := manifestinput.Read(ctx, r, n, func(format string, args ...any) {
 		text.Emit(flow.Event{Kind: flow.Warned, Phase: "patches", Text: fmt.Sprintf(format, args...)})
 	})
 	if err != nil {
 		return err
 	}
-	var objects []change.Object
+	var objects []state.Object
 	switch address {
 	case "addon/coredns":
 		var made manifest.CoreDNS

@@ -14,11 +14,11 @@ import (
 	proxyconfig "k8s.io/kube-proxy/config/v1alpha1"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/finished"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/release"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world/journal"
 )
 
@@ -60,7 +60,7 @@ func (p *program) recall(ctx context.Context, s *session, n *node.Node) error {
 	return nil
 }
 
-func isRoot(ctx context.Context, r change.Reader) (bool, error) {
+func isRoot(ctx context.Context, r state.Reader) (bool, error) {
 	host, err := r.Host(ctx)
 	return host.UserID == 0, err
 }

@@ -11,13 +11,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/config"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/reset"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
 	"kubeadm/internal/workflow"
 	"kubeadm/internal/world"
 )
@@ -82,7 +82,7 @@ func (p *program) runReset(c *cobra.Command, o *resetOptions, sel flow.Selection
 		e.Reset = r
 		e.Node = func(context.Context) (*node.Node, error) { return n, nil }
 		admin := p.identity(ctx, real, o.kubeconfig)
-		e.Admin = func(context.Context) (change.Identity, error) { return admin, nil }
+		e.Admin = func(context.Context) (state.Identity, error) { return admin, nil }
 		if !r.Force && s.asks() {
 			reset.Foresee(ctx, e.Named("reset"))
 			if err := p.confirm(ctx, s); err != nil {

@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/memory"
@@ -30,14 +30,14 @@ func (w *flapping) answers(ctx context.Context, what string) error {
 	return &url.Error{Op: "Get", URL: "https://192.0.2.10:6443", Err: syscall.ECONNREFUSED}
 }
 
-func (w *flapping) Object(ctx context.Context, ref change.Ref) (*unstructured.Unstructured, error) {
+func (w *flapping) Object(ctx context.Context, ref state.Ref) (*unstructured.Unstructured, error) {
 	if err := w.answers(ctx, ref.String()); err != nil {
 		return nil, err
 	}
 	return w.World.Object(ctx, ref)
 }
 
-func (w *flapping) List(ctx context.Context, q change.Query) ([]unstructured.Unstructured, error) {
+func (w *flapping) List(ctx context.Context, q state.Query) ([]unstructured.Unstructured, error) {
 	if err := w.answers(ctx, q.GVK.Kind); err != nil {
 		return nil, err
 	}

@@ -15,9 +15,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/memory"
 )
@@ -197,7 +197,7 @@ func TestAnUnfinishedInitGoesOnWithMendedArguments(t *testing.T) {
 func TestALabelStandsForWhatItStoodForAtFirst(t *testing.T) {
 	s := newStation(t)
 	s.world.Names["dl.k8s.io"] = []string{"192.0.2.80"}
-	net := &network{World: s.world, answer: change.Response{Status: 200, Body: []byte("v1.37.1")}}
+	net := &network{World: s.world, answer: state.Response{Status: 200, Body: []byte("v1.37.1")}}
 	s.Host.World = func() world.World { return net }
 	s.world.Files["/init.yaml"] = memory.File{Data: bytes.Replace(quick, []byte("v1.37.1"), []byte("stable-1"), 1), Mode: 0o644}
 	if err := s.interruptAt("[kubelet-start] starting", "init", "--config", "/init.yaml"); err == nil {
@@ -241,7 +241,7 @@ func TestResumedInitTakesOtherTokensAndTTLs(t *testing.T) {
 	keys := []string{strings.Repeat("ab", 32), strings.Repeat("cd", 32)}
 	expires := func(s *station, token string) string {
 		id, _, _ := strings.Cut(token, ".")
-		ref := change.Ref{GVK: secretKind, Namespace: "kube-system", Name: "bootstrap-token-" + id}
+		ref := state.Ref{GVK: secretKind, Namespace: "kube-system", Name: "bootstrap-token-" + id}
 		u, err := s.world.World.Object(t.Context(), ref)
 		if err != nil {
 			t.Fatalf("token %s: %v", token, err)
@@ -312,7 +312,7 @@ func TestResumedInitTakesOtherTokensAndTTLs(t *testing.T) {
 func TestAnotherLabelStandsForAnotherVersion(t *testing.T) {
 	s := newStation(t)
 	s.world.Names["dl.k8s.io"] = []string{"192.0.2.80"}
-	net := &network{World: s.world, answer: change.Response{Status: 200, Body: []byte("v1.37.1")}}
+	net := &network{World: s.world, answer: state.Response{Status: 200, Body: []byte("v1.37.1")}}
 	s.Host.World = func() world.World { return net }
 	begin := func(label string) []string {
 		s.world.Files["/init.yaml"] = memory.File{Data: bytes.Replace(quick, []byte("v1.37.1"), []byte(label), 1), Mode: 0o644}

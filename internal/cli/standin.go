@@ -14,14 +14,14 @@ import (
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 	"k8s.io/cluster-bootstrap/token/jws"
 
-	"kubeadm/internal/change"
+	"kubeadm/internal/certstore"
 	"kubeadm/internal/config"
 	"kubeadm/internal/discovery"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
-	"kubeadm/internal/survey"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world/preview"
 )
 
@@ -89,7 +89,7 @@ func (p *program) standIn(ctx context.Context, s *session, e *flow.Env) error {
 // its place.
 func (p *program) standInTrust(ctx context.Context, e *flow.Env, n *node.Node, cluster *api.Cluster) (pki.CA, error) {
 	profile, _ := pki.ProfileOf(pki.ClusterCA)
-	here, absent := survey.Authority(ctx, e.World, n, profile)
+	here, absent := certstore.ReadCA(ctx, e.World, n, profile)
 	if len(cluster.CertificateAuthorityData) > 0 {
 		certs, err := pki.ParseCertificates(cluster.CertificateAuthorityData)
 		if err != nil {
@@ -158,7 +158,7 @@ func clusterInfo(cluster *api.Cluster, token string) (*corev1.ConfigMap, error) 
 }
 
 // configMaps are what a cluster keeps for nodes that join.
-func configMaps(n *node.Node) ([]change.Object, error) {
+func configMaps(n *node.Node) ([]state.Object, error) {
 	kubelets, err := manifest.KubeletConfig(n)
 	if err != nil {
 		return nil, err
@@ -167,5 +167,5 @@ func configMaps(n *node.Node) ([]change.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []change.Object{manifest.KubeadmConfig(n), kubelets, proxy.Config}, nil
+	return []state.Object{manifest.KubeadmConfig(n), kubelets, proxy.Config}, nil
 }

@@ -3,16 +3,16 @@ package cli
 import (
 	corev1 "k8s.io/api/core/v1"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/state"
 )
 
 // standInLent is the Secret that the simulated cluster holds for a control plane that knows the certificate key, with the
 // CA that it shows; there is none for others.
-func (p *program) standInLent(e *flow.Env, n *node.Node, cluster pki.CA) ([]change.Object, error) {
+func (p *program) standInLent(e *flow.Env, n *node.Node, cluster pki.CA) ([]state.Object, error) {
 	if e.Local.CertificateKey == "" {
 		return nil, nil
 	}
@@ -34,7 +34,7 @@ func (p *program) standInLent(e *flow.Env, n *node.Node, cluster pki.CA) ([]chan
 			return nil, err
 		}
 	}
-	return []change.Object{manifest.Certs(sealed, &corev1.Secret{})}, nil
+	return []state.Object{manifest.Certs(sealed, &corev1.Secret{})}, nil
 }
 
 // standInShared are the files that the control planes of the simulated cluster share, by their names in the Secret. A key

@@ -17,6 +17,7 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/report"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/preview"
 )
@@ -51,7 +52,7 @@ func (o *tokenOptions) world(real world.World) world.World {
 }
 
 // as is as whom the cluster is asked: the user's choice, or the first kubeconfig of the usual places that exists.
-func (p *program) as(ctx context.Context, c *cobra.Command, o *tokenOptions, r change.Reader) change.Identity {
+func (p *program) as(ctx context.Context, c *cobra.Command, o *tokenOptions, r state.Reader) state.Identity {
 	if c.Flags().Changed(string(flag.Kubeconfig)) {
 		return p.identity(ctx, r, o.kubeconfig)
 	}
@@ -61,13 +62,13 @@ func (p *program) as(ctx context.Context, c *cobra.Command, o *tokenOptions, r c
 			return p.identity(ctx, r, place)
 		}
 	}
-	return change.Identity{Kubeconfig: places[0]}
+	return state.Identity{Kubeconfig: places[0]}
 }
 
 // identity is the user of a kubeconfig that the person who runs this program has chosen. Such a file may turn off the
 // verification of the server, which is warned of.
-func (p *program) identity(ctx context.Context, r change.Reader, file string) change.Identity {
-	as := change.Identity{Kubeconfig: file}
+func (p *program) identity(ctx context.Context, r state.Reader, file string) state.Identity {
+	as := state.Identity{Kubeconfig: file}
 	data, err := r.ReadFile(ctx, file)
 	if err != nil {
 		return as // told when it is used
@@ -119,8 +120,8 @@ func do(ctx context.Context, w world.World, t *report.Text, changes ...change.Ch
 }
 
 // tokenRef names the Secret of a token.
-func tokenRef(id string, as change.Identity) change.Ref {
-	return change.Ref{GVK: secretKind, Namespace: metav1.NamespaceSystem, Name: manifest.TokenSecretName(id), As: as}
+func tokenRef(id string, as state.Identity) state.Ref {
+	return state.Ref{GVK: secretKind, Namespace: metav1.NamespaceSystem, Name: manifest.TokenSecretName(id), As: as}
 }
 
 // secretKind is the kind that tokens are kept in.

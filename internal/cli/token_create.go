@@ -18,6 +18,7 @@ import (
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/report"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
 
@@ -103,7 +104,7 @@ func (p *program) createTokens(c *cobra.Command, o *tokenCreateOptions) error {
 }
 
 // tokensToCreate is what the user wants of this command.
-func (p *program) tokensToCreate(c *cobra.Command, o *tokenCreateOptions, r change.Reader, text *report.Text) (node.Local, error) {
+func (p *program) tokensToCreate(c *cobra.Command, o *tokenCreateOptions, r state.Reader, text *report.Text) (node.Local, error) {
 	if err := o.refuseIdle(); err != nil {
 		return node.Local{}, err
 	}
@@ -153,7 +154,7 @@ func (o *tokenCreateOptions) refuseIdle() error {
 }
 
 // creations are the changes that make the tokens, if the cluster knows none of them yet.
-func creations(ctx context.Context, w world.World, as change.Identity, tokens []node.BootstrapToken) ([]change.Change, error) {
+func creations(ctx context.Context, w world.World, as state.Identity, tokens []node.BootstrapToken) ([]change.Change, error) {
 	var changes []change.Change
 	for _, t := range tokens {
 		_, err := w.Object(ctx, tokenRef(t.ID, as))
@@ -171,7 +172,7 @@ func creations(ctx context.Context, w world.World, as change.Identity, tokens []
 
 // joinCommand is the command that joins a machine with the first of the tokens, on one line: as a control
 // plane where there is a certificate key.
-func joinCommand(ctx context.Context, r change.Reader, as change.Identity, local node.Local) (string, error) {
+func joinCommand(ctx context.Context, r state.Reader, as state.Identity, local node.Local) (string, error) {
 	data, err := r.ReadFile(ctx, as.Kubeconfig)
 	if err != nil {
 		return "", fmt.Errorf("reading the kubeconfig: %w", err)

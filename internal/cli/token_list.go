@@ -16,10 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
+	"kubeadm/internal/state"
 )
 
 func (p *program) tokenList(o *tokenOptions) *cobra.Command {
@@ -73,8 +73,8 @@ func (p *program) listTokens(c *cobra.Command, o *tokenOptions, out *output) err
 }
 
 // knownTokens are those that the cluster keeps, with a warning for each that cannot be read.
-func knownTokens(ctx context.Context, r change.Reader, as change.Identity) (tokens []node.BootstrapToken, warnings []string, err error) {
-	found, err := r.List(ctx, change.Query{
+func knownTokens(ctx context.Context, r state.Reader, as state.Identity) (tokens []node.BootstrapToken, warnings []string, err error) {
+	found, err := r.List(ctx, state.Query{
 		GVK: secretKind, Namespace: metav1.NamespaceSystem, As: as,
 		FieldSelector: "type=" + string(bootstrapapi.SecretTypeBootstrapToken),
 	})

@@ -4,8 +4,8 @@ import (
 	"io"
 	"time"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/release"
+	"kubeadm/internal/state"
 )
 
 // Facts are what is to be known of the world. Values that a command can do without
@@ -14,7 +14,7 @@ type Facts struct {
 	Tool     release.Tool
 	Hostname string // as the operating system tells it
 	// Addresses of this machine, that of the default route first.
-	Addresses []change.Address
+	Addresses []state.Address
 	// AddressOptional leaves the address to advertise empty where there is no default route to choose it by.
 	AddressOptional bool
 	// Runtimes are the sockets of container runtimes that answer. Empty, also where

@@ -13,10 +13,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/config/v1beta4"
 	"kubeadm/internal/node"
 	"kubeadm/internal/release"
+	"kubeadm/internal/state"
 )
 
 // defaultSocket is taken where no container runtime is found.
@@ -96,7 +96,7 @@ var errNoDefaultRoute = errors.New("no address can be chosen from default routes
 
 // advertised is the address to advertise where the user wishes for that one. What
 // is not an address at all is left for the checks.
-func advertised(wish string, addresses []change.Address) (string, error) {
+func advertised(wish string, addresses []state.Address) (string, error) {
 	ip, err := netip.ParseAddr(wish)
 	switch {
 	case wish == "" || err == nil && ip.IsUnspecified():
@@ -115,12 +115,12 @@ func advertised(wish string, addresses []change.Address) (string, error) {
 	return wish, nil
 }
 
-func byDefaultRoute(a change.Address) bool { return a.DefaultRoute }
+func byDefaultRoute(a state.Address) bool { return a.DefaultRoute }
 
-func onLoopback(a change.Address) bool { return a.Loopback }
+func onLoopback(a state.Address) bool { return a.Loopback }
 
 // pick lists the IP addresses that pass, those of the preferred family first.
-func pick(addresses []change.Address, pass func(change.Address) bool, prefer6 bool) []string {
+func pick(addresses []state.Address, pass func(state.Address) bool, prefer6 bool) []string {
 	var preferred, others []string
 	for _, a := range addresses {
 		ip, err := netip.ParseAddr(a.IP)

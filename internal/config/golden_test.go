@@ -9,9 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/config/v1beta4"
 	"kubeadm/internal/release"
+	"kubeadm/internal/state"
 )
 
 // aMachine is a machine with a default route and one container runtime.
@@ -24,7 +24,7 @@ func aMachine(t *testing.T) Facts {
 	return Facts{
 		Tool:     tool,
 		Hostname: " VM1\n",
-		Addresses: []change.Address{
+		Addresses: []state.Address{
 			{IP: "10.77.0.11", Interface: "eth0", DefaultRoute: true},
 			{IP: "fd00:77::11", Interface: "eth0", DefaultRoute: true},
 			{IP: "192.168.9.1", Interface: "eth1"},

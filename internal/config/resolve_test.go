@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/node"
+	"kubeadm/internal/state"
 )
 
 func TestInitWithoutAnyWish(t *testing.T) {
@@ -89,25 +89,25 @@ func TestDisabledAddonsAreSkipped(t *testing.T) {
 }
 
 func TestAdvertisedAddress(t *testing.T) {
-	route := func(ip string) change.Address { return change.Address{IP: ip, DefaultRoute: true} }
-	lo := func(ip string) change.Address { return change.Address{IP: ip, Loopback: true} }
-	other := change.Address{IP: "192.168.1.1"}
+	route := func(ip string) state.Address { return state.Address{IP: ip, DefaultRoute: true} }
+	lo := func(ip string) state.Address { return state.Address{IP: ip, Loopback: true} }
+	other := state.Address{IP: "192.168.1.1"}
 	for name, c := range map[string]struct {
 		wish string
-		have []change.Address
+		have []state.Address
 		want string // empty for an error
 	}{
-		"IPv4 first":                      {"", []change.Address{route("fd00::1"), route("10.0.0.1")}, "10.0.0.1"},
-		"IPv4 wished":                     {"0.0.0.0", []change.Address{route("fd00::1"), route("10.0.0.1")}, "10.0.0.1"},
-		"IPv6 wished":                     {"::", []change.Address{route("10.0.0.1"), route("fd00::1")}, "fd00::1"},
-		"IPv6 wished but not there":       {"::", []change.Address{route("10.0.0.1")}, "10.0.0.1"},
-		"only IPv6":                       {"", []change.Address{other, route("fd00::1")}, "fd00::1"},
-		"the default route's comes first": {"", []change.Address{other, lo("10.9.9.9"), route("10.0.0.1")}, "10.0.0.1"},
-		"unnumbered":                      {"", []change.Address{other, lo("10.9.9.9")}, "10.9.9.9"},
-		"no default route":                {"", []change.Address{other}, ""},
+		"IPv4 first":                      {"", []state.Address{route("fd00::1"), route("10.0.0.1")}, "10.0.0.1"},
+		"IPv4 wished":                     {"0.0.0.0", []state.Address{route("fd00::1"), route("10.0.0.1")}, "10.0.0.1"},
+		"IPv6 wished":                     {"::", []state.Address{route("10.0.0.1"), route("fd00::1")}, "fd00::1"},
+		"IPv6 wished but not there":       {"::", []state.Address{route("10.0.0.1")}, "10.0.0.1"},
+		"only IPv6":                       {"", []state.Address{other, route("fd00::1")}, "fd00::1"},
+		"the default route's comes first": {"", []state.Address{other, lo("10.9.9.9"), route("10.0.0.1")}, "10.0.0.1"},
+		"unnumbered":                      {"", []state.Address{other, lo("10.9.9.9")}, "10.9.9.9"},
+		"no default route":                {"", []state.Address{other}, ""},
 		"nothing at all":                  {"", nil, ""},
-		"loopback":                        {"127.0.0.1", []change.Address{route("10.0.0.1"), lo("10.9.9.9")}, "10.9.9.9"},
-		"loopback without an address":     {"127.0.0.1", []change.Address{route("10.0.0.1")}, ""},
+		"loopback":                        {"127.0.0.1", []state.Address{route("10.0.0.1"), lo("10.9.9.9")}, "10.9.9.9"},
+		"loopback without an address":     {"127.0.0.1", []state.Address{route("10.0.0.1")}, ""},
 		"named":                           {"10.5.5.5", nil, "10.5.5.5"},
 		"no address":                      {"host", nil, "host"},
 	} {

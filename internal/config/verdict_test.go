@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/config/v1beta4"
+	"kubeadm/internal/state"
 )
 
 // verdict is a document's body, or a whole file without a kind, and what is to be made of it.
@@ -141,7 +141,7 @@ func (p peer) facts(t *testing.T) Facts {
 	}
 	f := aMachine(t)
 	f.Hostname, f.Runtimes = in.init.NodeRegistration.Name, []string{in.init.NodeRegistration.CRISocket}
-	f.Addresses = []change.Address{{IP: in.init.LocalAPIEndpoint.AdvertiseAddress, DefaultRoute: true}}
+	f.Addresses = []state.Address{{IP: in.init.LocalAPIEndpoint.AdvertiseAddress, DefaultRoute: true}}
 	f.Fetch = func(string) (string, error) { return in.cluster.KubernetesVersion, nil }
 	return f
 }

@@ -12,9 +12,9 @@ import (
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 	"k8s.io/cluster-bootstrap/token/jws"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
 	"kubeadm/internal/world"
 )
@@ -41,7 +41,7 @@ type clusterInfo struct {
 
 // verify reads cluster-info over a connection that verifies nothing, checks the token's signature and the
 // pins, and then reads it again from a server that a pinned CA certificate verifies: it must be the same.
-func (c *clusterInfo) verify(ctx context.Context, r change.Reader) error {
+func (c *clusterInfo) verify(ctx context.Context, r state.Reader) error {
 	if c.cluster == nil {
 		if err := c.read(ctx, r); err != nil {
 			return err
@@ -64,7 +64,7 @@ func (c *clusterInfo) verify(ctx context.Context, r change.Reader) error {
 	return nil
 }
 
-func (c *clusterInfo) read(ctx context.Context, r change.Reader) error {
+func (c *clusterInfo) read(ctx context.Context, r state.Reader) error {
 	info, err := r.ClusterInfo(ctx, c.server, nil)
 	if isWrongServer(err) {
 		return problem.New("", err, "see what listens at "+c.server+": it is no API server")

@@ -6,12 +6,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/config"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
 )
 
@@ -95,6 +95,6 @@ func stored(c corev1.ConfigMap, key string) config.StoredComponent {
 }
 
 // kept names a ConfigMap that the cluster keeps for its nodes.
-func kept(name string, as change.Identity) change.Ref {
-	return change.Ref{GVK: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Namespace: "kube-system", Name: name, As: as}
+func kept(name string, as state.Identity) state.Ref {
+	return state.Ref{GVK: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Namespace: "kube-system", Name: name, As: as}
 }

@@ -15,10 +15,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
 	"kubeadm/internal/world"
 )
@@ -77,8 +77,8 @@ func (d *document) fetch(ctx context.Context, e *flow.Env, address string) (text
 	err = await(ctx, e, world.Condition{
 		Name:    "the discovery file at " + d.source,
 		Timeout: e.Local.Timeouts.Discovery,
-		Check: func(ctx context.Context, r change.Reader) error {
-			answer, err := r.Fetch(ctx, change.Request{URL: address})
+		Check: func(ctx context.Context, r state.Reader) error {
+			answer, err := r.Fetch(ctx, state.Request{URL: address})
 			if err != nil {
 				return untrusted.Error(err)
 			}
@@ -194,7 +194,7 @@ func (d *document) distrusts(err error) error {
 }
 
 // identity is the document's user, or nobody.
-func (d *document) identity() (change.Identity, error) {
+func (d *document) identity() (state.Identity, error) {
 	text, err := d.config.Encode()
-	return change.Identity{Config: text}, err
+	return state.Identity{Config: text}, err
 }

@@ -9,11 +9,11 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
 	"kubeadm/internal/world"
 )
@@ -161,7 +161,7 @@ func (d *document) clusterInfo(ctx context.Context, e *flow.Env, asUser bool) (s
 	err = await(ctx, e, world.Condition{
 		Name:    "the cluster at " + d.cluster.Server + ", which " + d.source + " names",
 		Timeout: e.Local.Timeouts.Discovery,
-		Check: func(ctx context.Context, r change.Reader) error {
+		Check: func(ctx context.Context, r state.Reader) error {
 			refused = nil
 			err := d.ask(ctx, r, asUser, &info)
 			switch {
@@ -195,13 +195,13 @@ func isRefusal(err error) bool {
 
 // ask reads cluster-info anonymously, as anyone may, and only where that is refused with the credentials in
 // the document.
-func (d *document) ask(ctx context.Context, r change.Reader, asUser bool, into *corev1.ConfigMap) error {
+func (d *document) ask(ctx context.Context, r state.Reader, asUser bool, into *corev1.ConfigMap) error {
 	anonymous, err := pki.Anonymous(d.cluster).Encode()
 	if err != nil {
 		return err
 	}
-	ref := change.Ref{GVK: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Namespace: "kube-public", Name: bootstrapapi.ConfigMapClusterInfo,
-		As: change.Identity{Config: anonymous}}
+	ref := state.Ref{GVK: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Namespace: "kube-public", Name: bootstrapapi.ConfigMapClusterInfo,
+		As: state.Identity{Config: anonymous}}
 	err = configMap(ctx, r, ref, into)
 	if asUser && (apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)) {
 		if ref.As, err = d.identity(); err != nil {

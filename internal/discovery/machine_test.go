@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/clientcmd/api"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/config"
 	"kubeadm/internal/discovery"
 	"kubeadm/internal/flow"
@@ -22,6 +21,7 @@ import (
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
+	"kubeadm/internal/state"
 	"kubeadm/internal/workflow"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
@@ -64,21 +64,21 @@ func (m *machine) ClusterInfo(ctx context.Context, server string, ca []byte) (ma
 	return m.net.ClusterInfo(ctx, server, ca)
 }
 
-func (m *machine) Fetch(ctx context.Context, req change.Request) (change.Response, error) {
+func (m *machine) Fetch(ctx context.Context, req state.Request) (state.Response, error) {
 	if !strings.HasPrefix(req.URL, "https://") {
 		return m.World.Fetch(ctx, req) // the kubelet's health
 	}
 	return m.net.Fetch(ctx, req)
 }
 
-func (m *machine) Object(ctx context.Context, ref change.Ref) (*unstructured.Unstructured, error) {
+func (m *machine) Object(ctx context.Context, ref state.Ref) (*unstructured.Unstructured, error) {
 	if m.cut[ref.Name]--; m.cut[ref.Name] >= 0 {
 		return nil, errors.New("connection refused")
 	}
 	return m.api.Object(ctx, ref)
 }
 
-func (m *machine) List(ctx context.Context, q change.Query) ([]unstructured.Unstructured, error) {
+func (m *machine) List(ctx context.Context, q state.Query) ([]unstructured.Unstructured, error) {
 	return m.api.List(ctx, q)
 }
 

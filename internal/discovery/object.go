@@ -8,14 +8,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/flow"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
 
 // Object reads an object of the cluster that was found. A server that gives no answer is asked again: a load
 // balancer may know only now and then of one that does. Any answer counts, be it that there is no such object.
-func Object(ctx context.Context, e *flow.Env, ref change.Ref) (*unstructured.Unstructured, error) {
+func Object(ctx context.Context, e *flow.Env, ref state.Ref) (*unstructured.Unstructured, error) {
 	u, err := e.World.Object(ctx, ref)
 	if !unanswered(err) {
 		return u, err
@@ -23,7 +23,7 @@ func Object(ctx context.Context, e *flow.Env, ref change.Ref) (*unstructured.Uns
 	failed := await(ctx, e, world.Condition{
 		Name:    "the cluster to answer",
 		Timeout: e.Local.Timeouts.KubernetesAPI,
-		Check: func(ctx context.Context, r change.Reader) error {
+		Check: func(ctx context.Context, r state.Reader) error {
 			if u, err = r.Object(ctx, ref); unanswered(err) {
 				return err
 			}

@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/discovery"
 	"kubeadm/internal/flow"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
 )
@@ -28,7 +28,7 @@ type flapping struct {
 // Now advances by a second with each request.
 func (f *flapping) Now() time.Time { return time.Unix(int64(f.asked), 0) }
 
-func (f *flapping) Object(context.Context, change.Ref) (*unstructured.Unstructured, error) {
+func (f *flapping) Object(context.Context, state.Ref) (*unstructured.Unstructured, error) {
 	f.asked++
 	return &unstructured.Unstructured{}, f.says[min(f.asked, len(f.says))-1]
 }
@@ -47,14 +47,14 @@ func TestAnObjectIsReadThroughAFlappingLoadBalancer(t *testing.T) {
 		"that there is none":            {[]error{absent}, 1, absent},
 		"an answer in the end":          {[]error{cut, cut, nil}, 3, nil},
 		"in the end that there is none": {[]error{cut, absent}, 2, absent},
-		"a redirection":                 {[]error{change.ErrAstray}, 11, change.ErrAstray},
-		"one wrong backend":             {[]error{change.ErrAstray, cut, change.ErrAstray, nil}, 4, nil},
+		"a redirection":                 {[]error{state.ErrRedirected}, 11, state.ErrRedirected},
+		"one wrong backend":             {[]error{state.ErrRedirected, cut, state.ErrRedirected, nil}, 4, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &flapping{World: fake.New(), says: c.says}
 			e := flow.New(flow.Env{World: f, Emit: func(flow.Event) {}})
 			e.Local.Timeouts.KubernetesAPI = time.Minute
-			_, err := discovery.Object(t.Context(), e, change.Ref{GVK: change.NodeKind, Name: "cp2"})
+			_, err := discovery.Object(t.Context(), e, state.Ref{GVK: state.NodeKind, Name: "cp2"})
 			if !errors.Is(err, c.want) || f.asked != c.asked {
 				t.Errorf("asked %d times: %v", f.asked, err)
 			}
@@ -63,7 +63,7 @@ func TestAnObjectIsReadThroughAFlappingLoadBalancer(t *testing.T) {
 	f := &flapping{World: fake.New(), says: []error{cut}}
 	e := flow.New(flow.Env{World: f, Emit: func(flow.Event) {}})
 	e.Local.Timeouts.KubernetesAPI = 50 * time.Millisecond
-	_, err := discovery.Object(t.Context(), e, change.Ref{GVK: change.NodeKind, Name: "cp2"})
+	_, err := discovery.Object(t.Context(), e, state.Ref{GVK: state.NodeKind, Name: "cp2"})
 	if !errors.Is(err, cut) || !strings.Contains(err.Error(), "waited 50ms for the cluster to answer") {
 		t.Errorf("%v", err)
 	}

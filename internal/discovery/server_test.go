@@ -19,11 +19,11 @@ import (
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 	"k8s.io/cluster-bootstrap/token/jws"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/config"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/release"
+	"kubeadm/internal/state"
 )
 
 const (
@@ -76,7 +76,7 @@ type server struct {
 	users   []string                    // it knows by their client certificates, with all rights
 	closed  bool                        // cluster-info is for known users only
 	answers map[string]http.HandlerFunc // at certain paths, in place of all else
-	objects map[string]change.Object    // by path
+	objects map[string]state.Object     // by path
 
 	mu   sync.Mutex
 	told []string // credentials, in whatever form
@@ -221,7 +221,7 @@ func signed(t *testing.T, text, token string) map[string]string {
 }
 
 // stored is what a cluster keeps for nodes that join.
-func stored(t *testing.T) map[string]change.Object {
+func stored(t *testing.T) map[string]state.Object {
 	t.Helper()
 	tool, err := release.ParseTool(release.DefaultTool)
 	if err != nil {
@@ -230,7 +230,7 @@ func stored(t *testing.T) map[string]change.Object {
 	flags := config.NewInitFlags()
 	flags.KubernetesVersion = tool.String()
 	n, _, err := config.Init(config.File{}, flags, config.Facts{Tool: tool, Hostname: "cp1", Random: rand.Reader,
-		Addresses: []change.Address{{IP: "192.0.2.10", DefaultRoute: true}}, Runtimes: []string{"unix:///run/containerd/containerd.sock"}})
+		Addresses: []state.Address{{IP: "192.0.2.10", DefaultRoute: true}}, Runtimes: []string{"unix:///run/containerd/containerd.sock"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,8 +238,8 @@ func stored(t *testing.T) map[string]change.Object {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := map[string]change.Object{}
-	for _, o := range []change.Object{manifest.KubeadmConfig(n), kubelets} {
+	all := map[string]state.Object{}
+	for _, o := range []state.Object{manifest.KubeadmConfig(n), kubelets} {
 		all["/api/v1/namespaces/kube-system/configmaps/"+o.GetName()] = o
 	}
 	return all

@@ -11,10 +11,10 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
 	"kubeadm/internal/world"
 )
@@ -36,7 +36,7 @@ func (w wrongServer) Unwrap() error { return w.error }
 func isWrongServer(err error) bool {
 	var wrong wrongServer
 	var answer apierrors.APIStatus
-	return errors.As(err, &wrong) || mistrusted(err) != nil || errors.Is(err, change.ErrAstray) || errors.Is(err, http.ErrSchemeMismatch) ||
+	return errors.As(err, &wrong) || mistrusted(err) != nil || errors.Is(err, state.ErrRedirected) || errors.Is(err, http.ErrSchemeMismatch) ||
 		errors.As(err, &answer) && answer.Status().Code/100 == 3
 }
 
@@ -45,7 +45,7 @@ func isWrongServer(err error) bool {
 func await(ctx context.Context, e *flow.Env, c world.Condition) error {
 	check, count, since := c.Check, 0, time.Time{}
 	c.Outside = true
-	c.Check = func(ctx context.Context, r change.Reader) error {
+	c.Check = func(ctx context.Context, r state.Reader) error {
 		err := check(ctx, r)
 		if !isWrongServer(err) {
 			count = 0

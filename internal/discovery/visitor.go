@@ -10,17 +10,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
 
 // visitor is as whom the configuration of a cluster is read.
 type visitor struct {
-	as      change.Identity
+	as      state.Identity
 	name    string // "the bootstrap token"
 	reasons string // for which it may be unknown there, in brackets; may be empty
 	remedy  string
@@ -30,7 +30,7 @@ type visitor struct {
 func bearer(bootstrap *pki.Kubeconfig, l node.Local) (visitor, error) {
 	text, err := bootstrap.Encode()
 	return visitor{
-		as:      change.Identity{Config: text},
+		as:      state.Identity{Config: text},
 		name:    "the bootstrap token",
 		reasons: fmt.Sprintf(" (deleted, expired, or without usage %q)", bootstrapapi.KnownTokenUsages[1]),
 		remedy:  mint(l),
@@ -58,7 +58,7 @@ func (v visitor) await(ctx context.Context, e *flow.Env, name string, into *core
 	return await(ctx, e, world.Condition{
 		Name:    "ConfigMap " + name + " of namespace kube-system",
 		Timeout: e.Local.Timeouts.KubernetesAPI,
-		Check: func(ctx context.Context, r change.Reader) error {
+		Check: func(ctx context.Context, r state.Reader) error {
 			err := configMap(ctx, r, kept(name, v.as), into)
 			since := r.Now().Sub(begun)
 			switch {
@@ -83,7 +83,7 @@ func (v visitor) refused(err error) error {
 }
 
 // optional reads a ConfigMap that a cluster may do without.
-func optional(ctx context.Context, e *flow.Env, as change.Identity, name string) (corev1.ConfigMap, error) {
+func optional(ctx context.Context, e *flow.Env, as state.Identity, name string) (corev1.ConfigMap, error) {
 	var c corev1.ConfigMap
 	u, err := Object(ctx, e, kept(name, as))
 	switch {
@@ -96,7 +96,7 @@ func optional(ctx context.Context, e *flow.Env, as change.Identity, name string)
 	return c, runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &c)
 }
 
-func configMap(ctx context.Context, r change.Reader, ref change.Ref, into *corev1.ConfigMap) error {
+func configMap(ctx context.Context, r state.Reader, ref state.Ref, into *corev1.ConfigMap) error {
 	if world.RetryLimit(ctx) == 0 { // asked again by whoever waits
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, 10*time.Second)

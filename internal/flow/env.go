@@ -17,6 +17,7 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/node"
 	"kubeadm/internal/release"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
 
@@ -24,12 +25,12 @@ import (
 type Env struct {
 	World world.World
 	Local node.Local
-	Tool  release.Tool                                   // the release of this program
-	Node  func(context.Context) (*node.Node, error)      // memoised; join asks the cluster on first use
-	Rand  func(name string) io.Reader                    // named streams of secret randomness, so order never matters
-	Emit  func(Event)                                    // safe for use by many phases at once
-	Keys  func() (crypto.Signer, error)                  // private keys of the cluster's algorithm, made ahead of need
-	Admin func(context.Context) (change.Identity, error) // the administrator; gives him his rights on first use
+	Tool  release.Tool                                  // the release of this program
+	Node  func(context.Context) (*node.Node, error)     // memoised; join asks the cluster on first use
+	Rand  func(name string) io.Reader                   // named streams of secret randomness, so order never matters
+	Emit  func(Event)                                   // safe for use by many phases at once
+	Keys  func() (crypto.Signer, error)                 // private keys of the cluster's algorithm, made ahead of need
+	Admin func(context.Context) (state.Identity, error) // the administrator; gives him his rights on first use
 
 	Reset    node.Reset // what a reset is told; zero for other commands
 	Withhold Withhold   // what is not to be shown to whoever reads along
@@ -125,10 +126,10 @@ func (e *Env) in(address string) *Env {
 }
 
 // Cluster is what a phase needs that speaks to the cluster: the intent, and as whom.
-func (e *Env) Cluster(ctx context.Context) (*node.Node, change.Identity, error) {
+func (e *Env) Cluster(ctx context.Context) (*node.Node, state.Identity, error) {
 	n, err := e.Node(ctx)
 	if err != nil {
-		return nil, change.Identity{}, err
+		return nil, state.Identity{}, err
 	}
 	as, err := e.Admin(ctx)
 	return n, as, err
@@ -179,14 +180,14 @@ func (e *Env) isDone(ctx context.Context, c change.Change) (bool, error) {
 }
 
 // Object reads an object that decides what is changed. A failure that may pass is retried within Timeouts.KubernetesAPI.
-func (e *Env) Object(ctx context.Context, ref change.Ref) (*unstructured.Unstructured, error) {
+func (e *Env) Object(ctx context.Context, ref state.Ref) (*unstructured.Unstructured, error) {
 	ctx, cancel := e.retrying(world.Listen(ctx, func(text string) { e.Say("%s", text) }))
 	defer cancel()
 	return e.World.Object(ctx, ref)
 }
 
 // List reads objects as Object reads one.
-func (e *Env) List(ctx context.Context, q change.Query) ([]unstructured.Unstructured, error) {
+func (e *Env) List(ctx context.Context, q state.Query) ([]unstructured.Unstructured, error) {
 	ctx, cancel := e.retrying(world.Listen(ctx, func(text string) { e.Say("%s", text) }))
 	defer cancel()
 	return e.World.List(ctx, q)
@@ -251,7 +252,7 @@ const remindEvery = 10 * time.Second
 // reminding is the condition, telling now and then what it still lacks.
 func (e *Env) reminding(c world.Condition, last time.Time) world.Condition {
 	check := c.Check
-	c.Check = func(ctx context.Context, r change.Reader) error {
+	c.Check = func(ctx context.Context, r state.Reader) error {
 		err := check(ctx, r)
 		if now := r.Now(); err != nil && now.Sub(last) >= remindEvery {
 			last = now

@@ -14,6 +14,7 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
 )
@@ -275,7 +276,7 @@ func TestALongWaitTellsWhatIsMissing(t *testing.T) {
 	w.Clock = func() time.Time { at = at.Add(time.Second); return at }
 	looks := 0
 	e, l := env(w)
-	err := e.Await(t.Context(), world.Condition{Name: "the moon", Timeout: time.Minute, Check: func(context.Context, change.Reader) error {
+	err := e.Await(t.Context(), world.Condition{Name: "the moon", Timeout: time.Minute, Check: func(context.Context, state.Reader) error {
 		if looks++; looks < 25 {
 			return errors.New("it is day")
 		}

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
+	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
 	"kubeadm/internal/world"
 )
@@ -26,7 +26,7 @@ type crashWatch struct {
 	cause    error               // of the newest end, as found by the last look; nil if there is none
 	attempt  uint32              // of the container that was the newest when the wait began
 	existed  map[string]struct{} // IDs of the containers that were there when the wait began; nil before the first look
-	ended    change.Container    // the last container that ended during the wait
+	ended    state.Container     // the last container that ended during the wait
 	sameEnds int                 // how many in a row ended with the log lines of that one
 }
 
@@ -44,7 +44,7 @@ const (
 // look returns why the component's container ended last: with what exit code, and the log lines that tell
 // most. It returns nil if none has ended badly, and gives up where another start cannot help. It asks the
 // container runtime at most once a second; in between the answer stays the same.
-func (w *crashWatch) look(ctx context.Context, r change.Reader) error {
+func (w *crashWatch) look(ctx context.Context, r state.Reader) error {
 	now := r.Now()
 	if now.Sub(w.lookedAt) < lookEvery {
 		return w.cause
@@ -80,7 +80,7 @@ func (w *crashWatch) look(ctx context.Context, r change.Reader) error {
 }
 
 // remember notes the containers of the component that are there when the wait begins.
-func (w *crashWatch) remember(own []change.Container) {
+func (w *crashWatch) remember(own []state.Container) {
 	w.existed = map[string]struct{}{}
 	for _, c := range own {
 		if !c.Running {
@@ -95,16 +95,16 @@ func (w *crashWatch) remember(own []change.Container) {
 
 // lastEnded returns the container that ended badly last. Where a newer one was started, it counts only if it
 // ended during the wait, and until the newer one has lived for a while.
-func (w *crashWatch) lastEnded(own []change.Container, now time.Time) (change.Container, bool) {
+func (w *crashWatch) lastEnded(own []state.Container, now time.Time) (state.Container, bool) {
 	if len(own) == 0 {
-		return change.Container{}, false
+		return state.Container{}, false
 	}
 	newest, older := own[len(own)-1], own[:len(own)-1]
 	if hasFailed(newest) {
 		return newest, true
 	}
 	if now.Sub(newest.Created) >= recoveredAfter {
-		return change.Container{}, false
+		return state.Container{}, false
 	}
 	for _, c := range slices.Backward(older) {
 		if _, before := w.existed[c.ID]; !before && hasFailed(c) {
@@ -115,10 +115,10 @@ func (w *crashWatch) lastEnded(own []change.Container, now time.Time) (change.Co
 	return w.ended, w.ended.ID != "" && w.ended.Attempt < newest.Attempt
 }
 
-func hasFailed(c change.Container) bool { return !c.Running && c.ExitCode != 0 }
+func hasFailed(c state.Container) bool { return !c.Running && c.ExitCode != 0 }
 
 // count compares the log lines of a container that has ended with those of the one before.
-func (w *crashWatch) count(ended change.Container, text string) {
+func (w *crashWatch) count(ended state.Container, text string) {
 	switch {
 	case ended.ID == w.ended.ID:
 		return
@@ -137,7 +137,7 @@ func withoutNumbers(line string) string {
 }
 
 // endsOf returns how often the component has ended since the wait began.
-func (w *crashWatch) endsOf(ended change.Container) uint32 {
+func (w *crashWatch) endsOf(ended state.Container) uint32 {
 	if w.attempt > ended.Attempt { // a new Pod counts from the beginning
 		return ended.Attempt + 1
 	}
@@ -145,20 +145,20 @@ func (w *crashWatch) endsOf(ended change.Container) uint32 {
 }
 
 // containersOf returns the containers of a component's static Pod that run the component, oldest first.
-func containersOf(all []change.Container, component string) []change.Container {
-	return slices.DeleteFunc(slices.Clone(all), func(c change.Container) bool {
+func containersOf(all []state.Container, component string) []state.Container {
+	return slices.DeleteFunc(slices.Clone(all), func(c state.Container) bool {
 		return c.Component != component || c.Name != component
 	})
 }
 
 // runs reports whether the newest container of the component runs.
-func runs(all []change.Container, component string) bool {
+func runs(all []state.Container, component string) bool {
 	own := containersOf(all, component)
 	return len(own) > 0 && own[len(own)-1].Running
 }
 
 // Failed names the components of this machine's control plane that ended badly and were not started again yet.
-func Failed(ctx context.Context, r change.Reader, n *node.Node) []string {
+func Failed(ctx context.Context, r state.Reader, n *node.Node) []string {
 	all, err := r.Containers(ctx, n.CRISocket)
 	if err != nil {
 		return nil

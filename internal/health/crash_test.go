@@ -9,48 +9,48 @@ import (
 	"testing"
 	"time"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
 
 // runtime is a machine of which only the containers, the clock and the API server are looked at.
 type runtime struct {
-	change.Reader
+	state.Reader
 	now        time.Time
-	containers []change.Container
+	containers []state.Container
 	livez      error
 }
 
 func (r *runtime) Now() time.Time { return r.now }
 
-func (r *runtime) Containers(context.Context, string) ([]change.Container, error) {
+func (r *runtime) Containers(context.Context, string) ([]state.Container, error) {
 	return r.containers, nil
 }
 
-func (r *runtime) Livez(context.Context, change.Identity) error { return r.livez }
+func (r *runtime) Livez(context.Context, state.Identity) error { return r.livez }
 
-func (r *runtime) Stat(context.Context, string) (change.FileInfo, error) {
-	return change.FileInfo{}, errors.New("no such file")
+func (r *runtime) Stat(context.Context, string) (state.FileInfo, error) {
+	return state.FileInfo{}, errors.New("no such file")
 }
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // ended is the scheduler's container that a Pod started for the n-th time, from 0, and that failed.
-func ended(id string, n uint32, log string) change.Container {
-	return change.Container{ID: id, Name: "kube-scheduler", Component: "kube-scheduler", ExitCode: 1, Attempt: n, Log: log, Created: start}
+func ended(id string, n uint32, log string) state.Container {
+	return state.Container{ID: id, Name: "kube-scheduler", Component: "kube-scheduler", ExitCode: 1, Attempt: n, Log: log, Created: start}
 }
 
 // of is the same container for another component.
-func of(component string, c change.Container) change.Container {
+func of(component string, c state.Container) state.Container {
 	c.Name, c.Component = component, component
 	return c
 }
 
 // running is the same container while it runs.
-func running(c change.Container) change.Container {
+func running(c state.Container) state.Container {
 	c.Running, c.ExitCode, c.Log = true, 0, ""
 	return c
 }
@@ -62,26 +62,26 @@ func TestWaitGivesUpOnlyForWhatItHasSeen(t *testing.T) {
 		return fmt.Sprintf("E0101 12:00:0%d.000 %d run.go:72] no etcd at 0xc00%d", n, 1000+n, n)
 	}
 	for name, c := range map[string]struct {
-		looks   [][]change.Container
+		looks   [][]state.Container
 		givesUp bool
 	}{
-		"ends once":                      {[][]change.Container{{}, {ended("a", 0, "")}}, false},
-		"ends for the fifth time":        {[][]change.Container{{}, {ended("a", 3, ""), ended("b", 4, "")}}, true},
-		"refuses its arguments":          {[][]change.Container{{}, {ended("a", 0, "unknown flag: --x")}}, true},
-		"ended often before the wait":    {[][]change.Container{{ended("a", 7, "")}, {ended("a", 7, "")}}, false},
-		"refused arguments before":       {[][]change.Container{{ended("a", 0, "unknown flag: --x")}, {ended("a", 0, "unknown flag: --x")}}, false},
-		"before, and once more":          {[][]change.Container{{ended("a", 7, "")}, {ended("b", 8, "")}}, false},
-		"before, and five times more":    {[][]change.Container{{ended("a", 7, "")}, {ended("b", 12, "")}}, true},
-		"before, in a Pod since changed": {[][]change.Container{{ended("a", 7, "")}, {ended("a", 7, ""), ended("b", 0, "")}}, false},
-		"ran when the wait began":        {[][]change.Container{{running(ended("a", 0, ""))}, {ended("a", 0, "unknown flag: --x")}}, true},
-		"had ended often, ran, ends":     {[][]change.Container{{running(ended("a", 7, ""))}, {ended("a", 7, "")}}, false},
-		"a namesake elsewhere":           {[][]change.Container{{}, {other}}, false},
-		"three times with the same lines": {[][]change.Container{{}, {ended("a", 0, line(1))}, {ended("b", 1, line(2))},
+		"ends once":                      {[][]state.Container{{}, {ended("a", 0, "")}}, false},
+		"ends for the fifth time":        {[][]state.Container{{}, {ended("a", 3, ""), ended("b", 4, "")}}, true},
+		"refuses its arguments":          {[][]state.Container{{}, {ended("a", 0, "unknown flag: --x")}}, true},
+		"ended often before the wait":    {[][]state.Container{{ended("a", 7, "")}, {ended("a", 7, "")}}, false},
+		"refused arguments before":       {[][]state.Container{{ended("a", 0, "unknown flag: --x")}, {ended("a", 0, "unknown flag: --x")}}, false},
+		"before, and once more":          {[][]state.Container{{ended("a", 7, "")}, {ended("b", 8, "")}}, false},
+		"before, and five times more":    {[][]state.Container{{ended("a", 7, "")}, {ended("b", 12, "")}}, true},
+		"before, in a Pod since changed": {[][]state.Container{{ended("a", 7, "")}, {ended("a", 7, ""), ended("b", 0, "")}}, false},
+		"ran when the wait began":        {[][]state.Container{{running(ended("a", 0, ""))}, {ended("a", 0, "unknown flag: --x")}}, true},
+		"had ended often, ran, ends":     {[][]state.Container{{running(ended("a", 7, ""))}, {ended("a", 7, "")}}, false},
+		"a namesake elsewhere":           {[][]state.Container{{}, {other}}, false},
+		"three times with the same lines": {[][]state.Container{{}, {ended("a", 0, line(1))}, {ended("b", 1, line(2))},
 			{running(ended("c", 2, ""))}, {ended("c", 2, line(3))}}, true},
-		"twice with the same lines":     {[][]change.Container{{}, {ended("a", 0, line(1))}, {ended("b", 1, line(2))}, {ended("b", 1, line(2))}}, false},
-		"three times with other lines":  {[][]change.Container{{}, {ended("a", 0, line(1))}, {ended("b", 1, "no space")}, {ended("c", 2, line(3))}}, false},
-		"three times without any lines": {[][]change.Container{{}, {ended("a", 0, "")}, {ended("b", 1, "")}, {ended("c", 2, "")}}, false},
-		"the same lines as before the wait": {[][]change.Container{{ended("a", 0, line(1))}, {ended("b", 1, line(2))}, {ended("c", 2, line(3))}},
+		"twice with the same lines":     {[][]state.Container{{}, {ended("a", 0, line(1))}, {ended("b", 1, line(2))}, {ended("b", 1, line(2))}}, false},
+		"three times with other lines":  {[][]state.Container{{}, {ended("a", 0, line(1))}, {ended("b", 1, "no space")}, {ended("c", 2, line(3))}}, false},
+		"three times without any lines": {[][]state.Container{{}, {ended("a", 0, "")}, {ended("b", 1, "")}, {ended("c", 2, "")}}, false},
+		"the same lines as before the wait": {[][]state.Container{{ended("a", 0, line(1))}, {ended("b", 1, line(2))}, {ended("c", 2, line(3))}},
 			false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -103,20 +103,20 @@ func TestWaitGivesUpOnlyForWhatItHasSeen(t *testing.T) {
 func TestAPIServerThatLacksItsEtcdIsWaitedFor(t *testing.T) {
 	etcd := of("etcd", ended("e", 0, ""))
 	for name, c := range map[string]struct {
-		beside  []change.Container
+		beside  []state.Container
 		givesUp bool
 	}{
 		"etcd does not exist yet": {nil, false},
-		"etcd has ended":          {[]change.Container{etcd}, false},
-		"etcd runs":               {[]change.Container{running(etcd)}, true},
+		"etcd has ended":          {[]state.Container{etcd}, false},
+		"etcd runs":               {[]state.Container{running(etcd)}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &runtime{now: start, livez: syscall.ECONNREFUSED}
-			wait := APIServer(&node.Node{}, change.Identity{})
+			wait := APIServer(&node.Node{}, state.Identity{})
 			err := wait.Check(t.Context(), r)
 			for i, id := range []string{"a", "b", "c"} {
 				server := of(release.APIServer, ended(id, uint32(i), "etcd grpc connection not ready\n"))
-				r.now, r.containers = r.now.Add(lookEvery), append([]change.Container{server}, c.beside...)
+				r.now, r.containers = r.now.Add(lookEvery), append([]state.Container{server}, c.beside...)
 				err = wait.Check(t.Context(), r)
 			}
 			if world.Hopeless(err) != c.givesUp || !strings.Contains(err.Error(), "etcd grpc connection not ready") {
@@ -139,7 +139,7 @@ func TestMostTellingCauseIsKept(t *testing.T) {
 	next := running(of(release.APIServer, ended("b", 1, "")))
 	type look struct {
 		livez      error
-		containers []change.Container
+		containers []state.Container
 	}
 	for name, c := range map[string]struct {
 		looks       []look
@@ -148,18 +148,18 @@ func TestMostTellingCauseIsKept(t *testing.T) {
 		"refused, then silent":      {[]look{{refused, nil}, {silent, nil}}, "connection refused; at the last check: no answer in time", ""},
 		"silent, then refused":      {[]look{{silent, nil}, {refused, nil}}, "dial: connection refused", "no answer"},
 		"sick, then refused":        {[]look{{sick, nil}, {refused, nil}}, "fail: etcd; at the last check: dial: connection refused", ""},
-		"crashed, then refused":     {[]look{{silent, nil}, {refused, []change.Container{crashed}}, {refused, []change.Container{crashed, next}}}, `etcd grpc connection not ready\""; at the last check: dial: connection refused`, ""},
-		"crashed, then silent":      {[]look{{silent, nil}, {refused, []change.Container{crashed}}, {silent, []change.Container{crashed, next}}}, `etcd grpc connection not ready\""; at the last check: no answer in time`, ""},
-		"crashed, and was removed":  {[]look{{silent, nil}, {refused, []change.Container{crashed}}, {refused, []change.Container{next}}}, "etcd grpc connection not ready", ""},
-		"crashed, and was replaced": {[]look{{silent, nil}, {refused, []change.Container{crashed}}, {refused, nil}}, "dial: connection refused", "grpc"},
-		"crashed unseen":            {[]look{{refused, nil}, {refused, []change.Container{crashed, next}}}, "etcd grpc connection not ready", ""},
-		"crashed before the wait":   {[]look{{refused, []change.Container{crashed, next}}, {refused, []change.Container{crashed, next}}}, "dial: connection refused", "grpc"},
-		"etcd crashed too": {[]look{{refused, nil}, {refused, []change.Container{crashed, of("etcd", ended("e", 0, "no space left\n"))}}},
+		"crashed, then refused":     {[]look{{silent, nil}, {refused, []state.Container{crashed}}, {refused, []state.Container{crashed, next}}}, `etcd grpc connection not ready\""; at the last check: dial: connection refused`, ""},
+		"crashed, then silent":      {[]look{{silent, nil}, {refused, []state.Container{crashed}}, {silent, []state.Container{crashed, next}}}, `etcd grpc connection not ready\""; at the last check: no answer in time`, ""},
+		"crashed, and was removed":  {[]look{{silent, nil}, {refused, []state.Container{crashed}}, {refused, []state.Container{next}}}, "etcd grpc connection not ready", ""},
+		"crashed, and was replaced": {[]look{{silent, nil}, {refused, []state.Container{crashed}}, {refused, nil}}, "dial: connection refused", "grpc"},
+		"crashed unseen":            {[]look{{refused, nil}, {refused, []state.Container{crashed, next}}}, "etcd grpc connection not ready", ""},
+		"crashed before the wait":   {[]look{{refused, []state.Container{crashed, next}}, {refused, []state.Container{crashed, next}}}, "dial: connection refused", "grpc"},
+		"etcd crashed too": {[]look{{refused, nil}, {refused, []state.Container{crashed, of("etcd", ended("e", 0, "no space left\n"))}}},
 			`container etcd ended with exit code 1 (start 1): "no space left"; container kube-apiserver ended`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &runtime{now: start}
-			wait := APIServer(&node.Node{}, change.Identity{})
+			wait := APIServer(&node.Node{}, state.Identity{})
 			var err error
 			for _, l := range c.looks {
 				r.now, r.livez, r.containers = r.now.Add(lookEvery), l.livez, l.containers
@@ -178,16 +178,16 @@ func TestContainersThatAreMissingAreNamed(t *testing.T) {
 	server := running(of(release.APIServer, ended("a", 0, "")))
 	for name, c := range map[string]struct {
 		n          *node.Node
-		containers []change.Container
+		containers []state.Container
 		says       string
 	}{
 		"both":                   {&node.Node{}, nil, "; there is no container of etcd, kube-apiserver"},
-		"etcd":                   {&node.Node{}, []change.Container{server}, "; there is no container of etcd"},
-		"none":                   {&node.Node{}, []change.Container{server, running(of("etcd", ended("e", 0, "")))}, ""},
-		"etcd that is elsewhere": {external, []change.Container{server}, ""},
+		"etcd":                   {&node.Node{}, []state.Container{server}, "; there is no container of etcd"},
+		"none":                   {&node.Node{}, []state.Container{server, running(of("etcd", ended("e", 0, "")))}, ""},
+		"etcd that is elsewhere": {external, []state.Container{server}, ""},
 	} {
 		r := &runtime{now: start, livez: errors.New("no answer"), containers: c.containers}
-		if got, want := APIServer(c.n, change.Identity{}).Check(t.Context(), r).Error(), "no answer"+c.says; got != want {
+		if got, want := APIServer(c.n, state.Identity{}).Check(t.Context(), r).Error(), "no answer"+c.says; got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
@@ -204,11 +204,11 @@ func TestHelpNamesTheEtcdOfTheUsersArguments(t *testing.T) {
 
 func TestComponentThatRunsForAMinuteHasRecovered(t *testing.T) {
 	r := &runtime{now: start, livez: errors.New("it answered 500")}
-	wait := APIServer(&node.Node{}, change.Identity{})
+	wait := APIServer(&node.Node{}, state.Identity{})
 	_ = wait.Check(t.Context(), r)
 	crashed, next := of(release.APIServer, ended("a", 0, "no space\n")), running(of(release.APIServer, ended("b", 1, "")))
 	for age, want := range map[time.Duration]bool{recoveredAfter - time.Second: true, recoveredAfter: false} {
-		r.now, r.containers = start.Add(age), []change.Container{crashed, next}
+		r.now, r.containers = start.Add(age), []state.Container{crashed, next}
 		if err := wait.Check(t.Context(), r); strings.Contains(err.Error(), "no space") != want {
 			t.Errorf("after %s: %v", age, err)
 		}
@@ -217,7 +217,7 @@ func TestComponentThatRunsForAMinuteHasRecovered(t *testing.T) {
 
 // TestWaitThatEndsBetweenTwoLooksTellsTheCause looks twice within the time in which containers are looked at once.
 func TestWaitThatEndsBetweenTwoLooksTellsTheCause(t *testing.T) {
-	r := &runtime{now: start, containers: []change.Container{ended("a", 0, "no space left")}}
+	r := &runtime{now: start, containers: []state.Container{ended("a", 0, "no space left")}}
 	d := diagnosis{watches: []*crashWatch{{component: "kube-scheduler"}}}
 	for range 2 {
 		if err := d.explain(t.Context(), r, errors.New("no answer")); !strings.Contains(err.Error(), "no space left") {

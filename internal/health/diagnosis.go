@@ -8,7 +8,7 @@ import (
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
-	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
 
@@ -43,7 +43,7 @@ func tellingOf(err error) telling {
 // explain returns the cause of a check that failed with err, as far as this check and those before have found
 // it: how the containers ended, else the most telling answer, and with either what this check found. It gives
 // up where waiting cannot help, and returns nil for nil.
-func (d *diagnosis) explain(ctx context.Context, r change.Reader, err error) error {
+func (d *diagnosis) explain(ctx context.Context, r state.Reader, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -70,7 +70,7 @@ func (d *diagnosis) explain(ctx context.Context, r change.Reader, err error) err
 
 // crashCause returns the causes for which the watched containers ended last, nil if there are none. It gives
 // up where another start cannot help.
-func crashCause(ctx context.Context, r change.Reader, watches ...*crashWatch) error {
+func crashCause(ctx context.Context, r state.Reader, watches ...*crashWatch) error {
 	var causes error
 	for _, w := range watches {
 		cause := w.look(ctx, r)

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"kubeadm/internal/change"
+	"kubeadm/internal/etcdcluster"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
-	"kubeadm/internal/survey"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
 
@@ -24,7 +24,7 @@ const unheardFor = 300 * time.Millisecond
 // etcdMember is the wait for this machine's etcd member, which has been announced to the others.
 type etcdMember struct {
 	n     *node.Node
-	via   change.Etcd
+	via   state.Etcd
 	watch *crashWatch
 	ready time.Time // since when it knows everything, as far as it says
 	anew  bool      // it was started anew already
@@ -33,7 +33,7 @@ type etcdMember struct {
 // EtcdMember holds once this machine's etcd member, which has been announced to the others, serves and knows nearly all that
 // they know. Then it can be tried to let it vote. One that has to be started anew for that ends the wait with
 // ErrUnheard; no longer when that was done.
-func EtcdMember(n *node.Node, via change.Etcd, anew bool) world.Condition {
+func EtcdMember(n *node.Node, via state.Etcd, anew bool) world.Condition {
 	m := &etcdMember{n: n, via: via, anew: anew, watch: &crashWatch{socket: n.CRISocket, component: manifest.Etcd}}
 	return world.Condition{
 		Name:    fmt.Sprintf("etcd member %s to run and to catch up with the others", n.Name),
@@ -42,8 +42,8 @@ func EtcdMember(n *node.Node, via change.Etcd, anew bool) world.Condition {
 	}
 }
 
-func (m *etcdMember) check(ctx context.Context, r change.Reader) error {
-	roll, err := survey.Glance(ctx, r, m.via)
+func (m *etcdMember) check(ctx context.Context, r state.Reader) error {
+	roll, err := etcdcluster.CheckHealthQuickly(ctx, r, m.via)
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (m *etcdMember) check(ctx context.Context, r change.Reader) error {
 		return withCause(crashCause(ctx, r, m.watch), errors.New("it has not made itself known to the others yet"))
 	}
 	silent := roll.Silent[own.ID]
-	if _, answers := errors.AsType[survey.Unwell](silent); answers || silent == nil {
+	if _, answers := errors.AsType[etcdcluster.ReportedProblems](silent); answers || silent == nil {
 		return errors.Join(silent, roll.CaughtUp(own.ID))
 	}
 	return withCause(crashCause(ctx, r, m.watch), m.silent(ctx, r))
@@ -65,8 +65,8 @@ func (m *etcdMember) check(ctx context.Context, r change.Reader) error {
 
 // silent is the error of a member that the others have heard of and that answers nobody: it does so while it gets its data,
 // and longer if it is unheard.
-func (m *etcdMember) silent(ctx context.Context, r change.Reader) error {
-	if err := well(ctx, r, change.Request{URL: manifest.EtcdHealth(m.n), Loopback: true}); err != nil {
+func (m *etcdMember) silent(ctx context.Context, r state.Reader) error {
+	if err := well(ctx, r, state.Request{URL: manifest.EtcdHealth(m.n), Loopback: true}); err != nil {
 		m.ready = time.Time{}
 		return fmt.Errorf("it does not know yet what the others know: %w", err)
 	}

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/node"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
 
@@ -21,22 +21,22 @@ type cluster struct {
 	problems []string
 }
 
-func (c *cluster) Members(context.Context, change.Etcd) ([]change.Member, error) {
-	return []change.Member{
+func (c *cluster) Members(context.Context, state.Etcd) ([]state.Member, error) {
+	return []state.Member{
 		{ID: 1, Name: "cp1", PeerURLs: []string{"https://192.0.2.1:2380"}},
 		{ID: 2, Name: c.name, PeerURLs: []string{"https://192.0.2.2:2380"}, Learner: true},
 	}, nil
 }
 
-func (c *cluster) MemberStatus(_ context.Context, _ change.Etcd, m change.Member) (change.MemberStatus, error) {
+func (c *cluster) MemberStatus(_ context.Context, _ state.Etcd, m state.Member) (state.MemberStatus, error) {
 	if m.ID == 1 {
-		return change.MemberStatus{Index: 1000}, nil
+		return state.MemberStatus{Index: 1000}, nil
 	}
-	return change.MemberStatus{Index: c.index, Problems: c.problems}, c.answer
+	return state.MemberStatus{Index: c.index, Problems: c.problems}, c.answer
 }
 
-func (c *cluster) Fetch(context.Context, change.Request) (change.Response, error) {
-	return change.Response{Status: c.health}, nil
+func (c *cluster) Fetch(context.Context, state.Request) (state.Response, error) {
+	return state.Response{Status: c.health}, nil
 }
 
 func TestAMemberIsWaitedFor(t *testing.T) {
@@ -62,7 +62,7 @@ func TestAMemberIsWaitedFor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := &node.Node{Local: node.Local{Name: known, Address: "192.0.2.2"}}
-			wait, r := EtcdMember(n, change.Etcd{}, c.anew), &c.given
+			wait, r := EtcdMember(n, state.Etcd{}, c.anew), &c.given
 			r.now = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 			err := wait.Check(t.Context(), r)
 			if world.Hopeless(err) {
@@ -81,7 +81,7 @@ func TestAMemberThatWasReadyIsGivenItsTimeAgain(t *testing.T) {
 	n := &node.Node{Local: node.Local{Name: "cp2", Address: "192.0.2.2"}}
 	r := &cluster{name: "cp2", answer: errors.New("it hangs up")}
 	r.now = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	wait := EtcdMember(n, change.Etcd{}, false)
+	wait := EtcdMember(n, state.Etcd{}, false)
 	for _, r.health = range []int{200, 503, 200} {
 		r.now = r.now.Add(unheardFor)
 		if err := wait.Check(t.Context(), r); err == nil || world.Hopeless(err) {

@@ -10,17 +10,17 @@ import (
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/yaml"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
+	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
 	"kubeadm/internal/world"
 )
 
 // Kubelet holds once the kubelet says that it is well, where its configuration file says that it does.
-func Kubelet(ctx context.Context, r change.Reader, n *node.Node) world.Condition {
+func Kubelet(ctx context.Context, r state.Reader, n *node.Node) world.Condition {
 	config := kubeletConfig(ctx, r, n)
 	host, port := "127.0.0.1", int32(10248)
 	if config.HealthzBindAddress != "" {
@@ -34,17 +34,17 @@ func Kubelet(ctx context.Context, r change.Reader, n *node.Node) world.Condition
 	return world.Condition{
 		Name:    "the kubelet at " + url,
 		Timeout: n.Timeouts.Kubelet,
-		Check: func(ctx context.Context, r change.Reader) error {
+		Check: func(ctx context.Context, r state.Reader) error {
 			if port == 0 {
 				return nil // the user has turned the endpoint off
 			}
-			return w.explain(ctx, r, well(ctx, r, change.Request{URL: url, Loopback: true}))
+			return w.explain(ctx, r, well(ctx, r, state.Request{URL: url, Loopback: true}))
 		},
 	}
 }
 
 // kubeletConfig is what the kubelet reads, with the user's patches in it; without the file it is what the cluster wants of kubelets.
-func kubeletConfig(ctx context.Context, r change.Reader, n *node.Node) *kubeletconfig.KubeletConfiguration {
+func kubeletConfig(ctx context.Context, r state.Reader, n *node.Node) *kubeletconfig.KubeletConfiguration {
 	var own kubeletconfig.KubeletConfiguration
 	data, err := r.ReadFile(ctx, n.Paths.KubeletConfig())
 	if err != nil || yaml.Unmarshal(data, &own) != nil {
@@ -55,7 +55,7 @@ func kubeletConfig(ctx context.Context, r change.Reader, n *node.Node) *kubeletc
 
 // APIServer holds once this machine's API server says that it is alive, and is the one of today's manifests. Where the
 // etcd beside it has failed, that is what the user reads.
-func APIServer(n *node.Node, as change.Identity) world.Condition {
+func APIServer(n *node.Node, as state.Identity) world.Condition {
 	d := diagnosis{watches: []*crashWatch{{socket: n.CRISocket, component: release.APIServer}}}
 	if local, _ := node.LocalEtcd(n); local {
 		d.watches[0].requires = manifest.Etcd
@@ -65,7 +65,7 @@ func APIServer(n *node.Node, as change.Identity) world.Condition {
 	return world.Condition{
 		Name:    "kube-apiserver at " + n.LocalServer() + "/livez",
 		Timeout: n.Timeouts.ControlPlane,
-		Check: func(ctx context.Context, r change.Reader) error {
+		Check: func(ctx context.Context, r state.Reader) error {
 			if err := old.check(ctx, r); err != nil {
 				return err
 			}
@@ -81,16 +81,16 @@ func Component(n *node.Node, component, url string) world.Condition {
 	return world.Condition{
 		Name:    component + " at " + url,
 		Timeout: n.Timeouts.ControlPlane,
-		Check: func(ctx context.Context, r change.Reader) error {
+		Check: func(ctx context.Context, r state.Reader) error {
 			if err := old.check(ctx, r); err != nil {
 				return err
 			}
-			return d.explain(ctx, r, well(ctx, r, change.Request{URL: url, Loopback: true}))
+			return d.explain(ctx, r, well(ctx, r, state.Request{URL: url, Loopback: true}))
 		},
 	}
 }
 
-func well(ctx context.Context, r change.Reader, req change.Request) error {
+func well(ctx context.Context, r state.Reader, req state.Request) error {
 	answer, err := r.Fetch(ctx, req)
 	if err == nil && answer.Status != 200 {
 		err = fmt.Errorf("it answered with status %d: %s", answer.Status, untrusted.Quote(string(answer.Body)))

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
 
@@ -21,7 +21,7 @@ type kubeletWatch struct {
 
 // explain adds to err the last line that the kubelet wrote before it ended, and gives up where another start
 // cannot help.
-func (w *kubeletWatch) explain(ctx context.Context, r change.Reader, err error) error {
+func (w *kubeletWatch) explain(ctx context.Context, r state.Reader, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -49,7 +49,7 @@ func (w *kubeletWatch) explain(ctx context.Context, r change.Reader, err error) 
 // lastKubeletLine returns the last line in the kubelet's log, quoted, where the kubelet has ended; empty if it
 // runs or if that is not known. It also reports whether the kubelet runs for so long that it has overcome
 // what it ended of before.
-func lastKubeletLine(ctx context.Context, r change.Reader) (line string, recovered bool) {
+func lastKubeletLine(ctx context.Context, r state.Reader) (line string, recovered bool) {
 	s, err := r.Service(ctx, "kubelet")
 	if err != nil || !s.Exists || !s.Since.IsZero() {
 		return "", err == nil && !s.Since.IsZero() && r.Now().Sub(s.Since) >= recoveredAfter

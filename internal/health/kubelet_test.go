@@ -7,42 +7,42 @@ import (
 	"testing"
 	"time"
 
-	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
 
 // unit is a machine of which only the kubelet's service and the clock are looked at.
 type unit struct {
-	change.Reader
+	state.Reader
 	now     time.Time
-	service change.Service
+	service state.Service
 	log     string
 }
 
 func (u *unit) Now() time.Time { return u.now }
 
-func (u *unit) Service(context.Context, string) (change.Service, error) { return u.service, nil }
+func (u *unit) Service(context.Context, string) (state.Service, error) { return u.service, nil }
 
 func (u *unit) ServiceLog(context.Context, string) (string, error) { return u.log, nil }
 
 func TestLastLogLineOfTheKubelet(t *testing.T) {
-	down := change.Service{Exists: true, Enabled: true, Active: true}
+	down := state.Service{Exists: true, Enabled: true, Active: true}
 	up := down
 	up.Since = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
-		states  []change.Service
+		states  []state.Service
 		logs    []string
 		says    string
 		givesUp bool
 	}{
-		"runs":                    {[]change.Service{up}, []string{"unknown flag: --x"}, "no answer", false},
-		"ended for its flags":     {[]change.Service{down, down}, []string{"dump\nunknown flag: --x\n", "dump\nunknown flag: --x\n"}, "its last log line is \"unknown flag: --x\"", true},
-		"ended before the wait":   {[]change.Service{down, down}, []string{"failed to load kubelet config file", "no space"}, "its last log line is \"no space\"", false},
-		"ended for something odd": {[]change.Service{down, down}, []string{"too many open files", "too many open files"}, "too many open files", false},
-		"runs again":              {[]change.Service{down, up}, []string{"unknown flag: --x", "unknown flag: --x"}, "at the last check: no answer", false},
-		"runs for a minute":       {[]change.Service{down, {Exists: true, Since: up.Since.Add(-recoveredAfter)}}, []string{"no space", ""}, "no answer", false},
-		"no service":              {[]change.Service{{}}, []string{"unknown flag: --x"}, "no answer", false},
-		"no log":                  {[]change.Service{down, down}, []string{"", ""}, "no answer", false},
+		"runs":                    {[]state.Service{up}, []string{"unknown flag: --x"}, "no answer", false},
+		"ended for its flags":     {[]state.Service{down, down}, []string{"dump\nunknown flag: --x\n", "dump\nunknown flag: --x\n"}, "its last log line is \"unknown flag: --x\"", true},
+		"ended before the wait":   {[]state.Service{down, down}, []string{"failed to load kubelet config file", "no space"}, "its last log line is \"no space\"", false},
+		"ended for something odd": {[]state.Service{down, down}, []string{"too many open files", "too many open files"}, "too many open files", false},
+		"runs again":              {[]state.Service{down, up}, []string{"unknown flag: --x", "unknown flag: --x"}, "at the last check: no answer", false},
+		"runs for a minute":       {[]state.Service{down, {Exists: true, Since: up.Since.Add(-recoveredAfter)}}, []string{"no space", ""}, "no answer", false},
+		"no service":              {[]state.Service{{}}, []string{"unknown flag: --x"}, "no answer", false},
+		"no log":                  {[]state.Service{down, down}, []string{"", ""}, "no answer", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var w kubeletWatch

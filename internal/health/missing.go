@@ -8,12 +8,12 @@ import (
 	"slices"
 	"strings"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
 )
 
 // Patiently waits for what needs the files of this machine. The user reads at once which of them
@@ -42,7 +42,7 @@ func Before(ctx context.Context, e *flow.Env, n *node.Node, programs []string, w
 // source is a file that a kubelet or a component needs, and the phase that makes it.
 type source struct{ file, phase string }
 
-func missing(ctx context.Context, r change.Reader, n *node.Node, later []string) []string {
+func missing(ctx context.Context, r state.Reader, n *node.Node, later []string) []string {
 	var all []string
 	for _, s := range sources(n) {
 		if slices.Contains(later, s.file) {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/node"
+	"kubeadm/internal/state"
 )
 
 // outdated keeps a wait from being content with components that run by manifests which have changed since: the kubelet
@@ -24,7 +24,7 @@ type outdated struct {
 const endedWithin = time.Minute
 
 // check tells of a component that the kubelet has yet to end.
-func (o *outdated) check(ctx context.Context, r change.Reader) error {
+func (o *outdated) check(ctx context.Context, r state.Reader) error {
 	if o.over {
 		return nil
 	}
@@ -39,7 +39,7 @@ func (o *outdated) check(ctx context.Context, r change.Reader) error {
 }
 
 // running is the first of the components that has a container older than its manifest; empty if there is none.
-func (o *outdated) running(ctx context.Context, r change.Reader) string {
+func (o *outdated) running(ctx context.Context, r state.Reader) string {
 	all, err := r.Containers(ctx, o.n.CRISocket)
 	if err != nil {
 		return ""

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"fmt"
+	"kubeadm/internal/state"
 	"slices"
 	"strings"
 
@@ -9,8 +10,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-
-	"kubeadm/internal/change"
 )
 
 // ControllerBindings selects, by label, the bindings that the API server makes by itself; those for controllers are named
@@ -19,7 +18,7 @@ const ControllerBindings = "kubernetes.io/bootstrapping=rbac-defaults"
 
 // ControllerAccounts are the ServiceAccounts as which the controllers of kube-controller-manager work, as the bindings
 // (RoleBindings and ClusterRoleBindings) tell that give them their rights. Other bindings are passed over.
-func ControllerAccounts(bindings []unstructured.Unstructured) ([]change.Object, error) {
+func ControllerAccounts(bindings []unstructured.Unstructured) ([]state.Object, error) {
 	var names []string
 	for _, u := range bindings {
 		var b rbacv1.ClusterRoleBinding // a RoleBinding names its subjects in the same way
@@ -36,7 +35,7 @@ func ControllerAccounts(bindings []unstructured.Unstructured) ([]change.Object, 
 		}
 	}
 	slices.Sort(names)
-	var all []change.Object
+	var all []state.Object
 	for _, name := range slices.Compact(names) {
 		all = append(all, &corev1.ServiceAccount{TypeMeta: core("ServiceAccount"), ObjectMeta: named(kubeSystem, name)})
 	}

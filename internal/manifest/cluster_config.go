@@ -7,9 +7,9 @@ import (
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 	"sigs.k8s.io/yaml"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/state"
 )
 
 // Names and keys of the ConfigMaps, in kube-system, that hold the configuration of the cluster.
@@ -27,7 +27,7 @@ func KubeadmConfig(n *node.Node) *corev1.ConfigMap {
 }
 
 // KubeadmConfigAccess lets nodes and machines that join read KubeadmConfig.
-func KubeadmConfigAccess() []change.Object {
+func KubeadmConfigAccess() []state.Object {
 	return readable{kubeSystem, "configmaps", KubeadmConfigMap, "kubeadm:nodes-kubeadm-config"}.
 		access(group(TokenGroup), group(nodesGroup))
 }
@@ -46,7 +46,7 @@ func KubeletConfig(n *node.Node) (*corev1.ConfigMap, error) {
 }
 
 // KubeletConfigAccess lets nodes and machines that join read KubeletConfig.
-func KubeletConfigAccess() []change.Object {
+func KubeletConfigAccess() []state.Object {
 	return readable{kubeSystem, "configmaps", KubeletConfigMap, "kubeadm:kubelet-config"}.
 		access(group(nodesGroup), group(TokenGroup))
 }
@@ -66,7 +66,7 @@ func ClusterInfo(admin *pki.Kubeconfig) (*corev1.ConfigMap, error) {
 }
 
 // ClusterInfoAccess lets anybody read ClusterInfo.
-func ClusterInfoAccess() []change.Object {
+func ClusterInfoAccess() []state.Object {
 	return readable{kubePublic, "configmaps", bootstrapapi.ConfigMapClusterInfo, "kubeadm:bootstrap-signer-clusterinfo"}.
 		access(user(anonymousUser))
 }

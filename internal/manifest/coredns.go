@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/node"
+	"kubeadm/internal/state"
 )
 
 const (
@@ -28,7 +28,7 @@ const (
 // CoreDNS is all that the cluster's DNS server consists of.
 type CoreDNS struct {
 	Config     *corev1.ConfigMap
-	Access     []change.Object // ClusterRole, ClusterRoleBinding and ServiceAccount
+	Access     []state.Object // ClusterRole, ClusterRoleBinding and ServiceAccount
 	Deployment *appsv1.Deployment
 	Service    *corev1.Service
 }
@@ -56,8 +56,8 @@ func NewCoreDNS(n *node.Node, replicas int32, p Patches) (CoreDNS, error) {
 }
 
 // Printed lists the parts in the order in which a user who asks for the manifest sees them.
-func (c CoreDNS) Printed() []change.Object {
-	return append([]change.Object{c.Deployment, c.Config, c.Service}, c.Access...)
+func (c CoreDNS) Printed() []state.Object {
+	return append([]state.Object{c.Deployment, c.Config, c.Service}, c.Access...)
 }
 
 // DeployedDNS tells how many replicas the Deployment among those that DNSSelector found has,
@@ -82,9 +82,9 @@ func DeployedDNS(found []appsv1.Deployment) (replicas int32, version string, err
 	return replicas, version, nil
 }
 
-func dnsAccess() []change.Object {
+func dnsAccess() []state.Object {
 	watch := []string{"list", "watch"}
-	return []change.Object{
+	return []state.Object{
 		clusterRole("system:coredns",
 			rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"endpoints", "services", "pods", "namespaces"}, Verbs: watch},
 			rbacv1.PolicyRule{APIGroups: []string{discoveryv1.GroupName}, Resources: []string{"endpointslices"}, Verbs: watch}),

@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"strings"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/node"
 	"kubeadm/internal/release"
+	"kubeadm/internal/state"
 )
 
 // EtcdURLAnnotation tells, on the Pod of an etcd member, where clients reach the member.
@@ -32,7 +32,7 @@ func etcd(n *node.Node, h Host, images release.Images) static {
 	}
 }
 
-func etcdArgs(n *node.Node, members []change.Member) []node.Arg {
+func etcdArgs(n *node.Node, members []state.Member) []node.Arg {
 	p := n.Paths
 	args := []node.Arg{
 		{Name: "advertise-client-urls", Value: n.ClientURL()},
@@ -77,7 +77,7 @@ func etcdChecks(images release.Images) []node.Arg {
 // initialCluster is "name=peerURL" of this member alone, or of all members when it
 // joins some. A member that has not started yet has no name: this one gets its own,
 // others their ID.
-func initialCluster(n *node.Node, members []change.Member) string {
+func initialCluster(n *node.Node, members []state.Member) string {
 	if len(members) == 0 {
 		return n.Name + "=" + n.PeerURL()
 	}

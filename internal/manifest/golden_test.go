@@ -16,9 +16,9 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/state"
 )
 
 func TestStaticPodFilesAreThoseOfThePeer(t *testing.T) {
@@ -72,11 +72,11 @@ func TestObjectsAreThoseOfThePeerInItsOrder(t *testing.T) {
 }
 
 // allObjects lists what init writes, in its order, but for what is secret and random.
-func allObjects(t *testing.T, s scenario, ca []byte) []change.Object {
+func allObjects(t *testing.T, s scenario, ca []byte) []state.Object {
 	t.Helper()
 	n := s.node
-	var all []change.Object
-	add := func(objects ...change.Object) { all = append(all, objects...) }
+	var all []state.Object
+	add := func(objects ...state.Object) { all = append(all, objects...) }
 	add(manifest.KubeadmConfig(n))
 	add(manifest.KubeadmConfigAccess()...)
 	add(must(manifest.KubeletConfig(n))(t))
@@ -125,7 +125,7 @@ func TestPrintedManifestsHoldTheSameObjects(t *testing.T) {
 	s := scenarios()[0]
 	dns := must(manifest.NewCoreDNS(s.node, manifest.DNSReplicas, manifest.Patches{}))(t)
 	proxy := must(manifest.NewKubeProxy(s.node, manifest.Host{}, manifest.Patches{}))(t)
-	for name, printed := range map[string][]change.Object{"coredns.yaml": dns.Printed(), "kube-proxy.yaml": proxy.Printed()} {
+	for name, printed := range map[string][]state.Object{"coredns.yaml": dns.Printed(), "kube-proxy.yaml": proxy.Printed()} {
 		text, err := manifest.YAML(printed...)
 		if err != nil {
 			t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 )
 
 // Host is what was observed, here and in the cluster that is joined, and finds its way
@@ -15,7 +16,7 @@ type Host struct {
 	CADirs     []string        // those of CADirs that exist
 	Env        []string        // environment of this process, "NAME=value"
 	ExternalCA bool            // ca.crt is there and ca.key is not
-	Members    []change.Member // of the etcd cluster that is joined, this one included; nil for a new cluster
+	Members    []state.Member  // of the etcd cluster that is joined, this one included; nil for a new cluster
 	Accounts   change.Accounts // of this machine; empty unless the control plane is rootless
 	Resolved   bool            // the service systemd-resolved is active
 }

@@ -12,9 +12,9 @@ import (
 	proxyconfig "k8s.io/kube-proxy/config/v1alpha1"
 	"sigs.k8s.io/yaml"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/node"
 	"kubeadm/internal/release"
+	"kubeadm/internal/state"
 )
 
 // Name of the ConfigMap of kube-proxy, in kube-system, and its keys.
@@ -37,7 +37,7 @@ const (
 type KubeProxy struct {
 	Config    *corev1.ConfigMap
 	DaemonSet *appsv1.DaemonSet
-	Access    []change.Object // ServiceAccount, ClusterRoleBinding, Role and RoleBinding
+	Access    []state.Object // ServiceAccount, ClusterRoleBinding, Role and RoleBinding
 }
 
 // NewKubeProxy builds kube-proxy. The proxy variables in the host's environment become its own.
@@ -74,20 +74,20 @@ func addEnv(pod *corev1.PodSpec, vars []corev1.EnvVar) {
 }
 
 // Objects lists the parts in the order in which they are written.
-func (k KubeProxy) Objects() []change.Object {
-	return append([]change.Object{k.Config, k.DaemonSet}, k.Access...)
+func (k KubeProxy) Objects() []state.Object {
+	return append([]state.Object{k.Config, k.DaemonSet}, k.Access...)
 }
 
 // Printed lists the parts in the order in which a user who asks for the manifest sees
 // them, without the mark of a generated configuration: the user may edit it.
-func (k KubeProxy) Printed() []change.Object {
+func (k KubeProxy) Printed() []state.Object {
 	config := k.Config.DeepCopy()
 	config.Annotations = nil
 	return append(k.Access, config, k.DaemonSet)
 }
 
-func kubeProxyAccess() []change.Object {
-	return append([]change.Object{
+func kubeProxyAccess() []state.Object {
+	return append([]state.Object{
 		&corev1.ServiceAccount{TypeMeta: core("ServiceAccount"), ObjectMeta: named(kubeSystem, kubeProxy)},
 		clusterBinding("kubeadm:node-proxier", "system:node-proxier", serviceAccountSubject(kubeProxy)),
 	}, readable{kubeSystem, "configmaps", KubeProxyConfigMap, kubeProxy}.access(group(TokenGroup))...)

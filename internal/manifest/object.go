@@ -4,14 +4,13 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
+	"kubeadm/internal/state"
 	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
-
-	"kubeadm/internal/change"
 )
 
 const (
@@ -27,12 +26,12 @@ const (
 const hashAnnotation = "kubeadm.kubernetes.io/component-config.hash"
 
 // YAML is the objects as a stream of YAML documents.
-func YAML(objects ...change.Object) ([]byte, error) {
+func YAML(objects ...state.Object) ([]byte, error) {
 	var out bytes.Buffer
 	for _, o := range objects {
 		text, err := yaml.Marshal(o)
 		if err != nil {
-			return nil, fmt.Errorf("encoding %s: %w", change.RefOf(o, change.Identity{}), err)
+			return nil, fmt.Errorf("encoding %s: %w", state.RefOf(o, state.Identity{}), err)
 		}
 		out.WriteString("---\n")
 		out.Write(text)

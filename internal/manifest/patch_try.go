@@ -3,8 +3,8 @@ package manifest
 import (
 	"errors"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/node"
+	"kubeadm/internal/state"
 )
 
 // Try applies the patches to all that this machine will have of what they are for, and tells which do not apply. Those for
@@ -41,7 +41,7 @@ func foreseen(n *node.Node, h Host) (_ Host, err error) {
 		}
 	}
 	if n.Joins() { // who the others are makes no difference to where things stand in the file
-		h.Members = []change.Member{{ID: 1, Name: someMember, PeerURLs: []string{etcdURL("https", n.Loopback(), 2380)}}, {ID: 2, PeerURLs: []string{n.PeerURL()}}}
+		h.Members = []state.Member{{ID: 1, Name: someMember, PeerURLs: []string{etcdURL("https", n.Loopback(), 2380)}}, {ID: 2, PeerURLs: []string{n.PeerURL()}}}
 	}
 	return h, nil
 }

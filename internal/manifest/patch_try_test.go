@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
+	"kubeadm/internal/state"
 )
 
 // tried is what comes of trying one patch by operations on what a machine is to have.
@@ -54,8 +54,8 @@ func TestPatchesAreTriedOnWhatTheMachineWillHave(t *testing.T) {
 func TestPatchesAreTriedOnWhatIsYetToCome(t *testing.T) {
 	n := ordinary()
 	n.Bootstrap = []byte("x")
-	member := change.Member{ID: 2, PeerURLs: []string{n.PeerURL()}}
-	pod, err := manifest.StaticPod(manifest.Etcd, n, manifest.Host{Members: []change.Member{{ID: 1, Name: "a", PeerURLs: []string{"https://192.0.2.9:2380"}}, member}})
+	member := state.Member{ID: 2, PeerURLs: []string{n.PeerURL()}}
+	pod, err := manifest.StaticPod(manifest.Etcd, n, manifest.Host{Members: []state.Member{{ID: 1, Name: "a", PeerURLs: []string{"https://192.0.2.9:2380"}}, member}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestPatchesAreTriedOnWhatIsYetToCome(t *testing.T) {
 func TestATestOfMembersYetUnknownDoesNotCount(t *testing.T) {
 	n := ordinary()
 	n.Bootstrap = []byte("x")
-	h := manifest.Host{Members: []change.Member{{ID: 1, Name: "a", PeerURLs: []string{"https://192.0.2.9:2380"}}, {ID: 2, PeerURLs: []string{n.PeerURL()}}}}
+	h := manifest.Host{Members: []state.Member{{ID: 1, Name: "a", PeerURLs: []string{"https://192.0.2.9:2380"}}, {ID: 2, PeerURLs: []string{n.PeerURL()}}}}
 	pod, err := manifest.StaticPod(manifest.Etcd, n, h)
 	if err != nil {
 		t.Fatal(err)

@@ -1,10 +1,10 @@
 package manifest
 
 import (
+	"kubeadm/internal/state"
+
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"kubeadm/internal/change"
 )
 
 // Names of the cluster's subjects.
@@ -51,8 +51,8 @@ type readable struct {
 }
 
 // access is a Role and a RoleBinding.
-func (r readable) access(subjects ...rbacv1.Subject) []change.Object {
-	return []change.Object{
+func (r readable) access(subjects ...rbacv1.Subject) []state.Object {
+	return []state.Object{
 		&rbacv1.Role{
 			TypeMeta:   rbac("Role"),
 			ObjectMeta: named(r.namespace, r.role),
@@ -70,15 +70,15 @@ func (r readable) access(subjects ...rbacv1.Subject) []change.Object {
 }
 
 // ClusterAdmins gives the administrators all rights.
-func ClusterAdmins() change.Object {
+func ClusterAdmins() state.Object {
 	return clusterBinding("kubeadm:cluster-admins", "cluster-admin", group(AdminGroup))
 }
 
 // BootstrapRBAC lets machines with a bootstrap token join, kubelets renew their
 // certificates, and the API server speak to kubelets.
-func BootstrapRBAC() []change.Object {
+func BootstrapRBAC() []state.Object {
 	const signing = "system:certificates.k8s.io:certificatesigningrequests:"
-	return []change.Object{
+	return []state.Object{
 		clusterRole("kubeadm:get-nodes", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get"}}),
 		clusterBinding("kubeadm:get-nodes", "kubeadm:get-nodes", group(TokenGroup)),
 		clusterBinding("kubeadm:kubelet-bootstrap", "system:node-bootstrapper", group(TokenGroup)),

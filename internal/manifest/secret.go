@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/node"
+	"kubeadm/internal/state"
 )
 
 // CertsSecret is the Secret, in kube-system, with the sealed files that control planes share.
@@ -72,6 +72,6 @@ func Certs(sealed map[string][]byte, owner metav1.Object) *corev1.Secret {
 }
 
 // CertsAccess lets machines that join read Certs; without the certificate key it says nothing.
-func CertsAccess() []change.Object {
+func CertsAccess() []state.Object {
 	return readable{kubeSystem, "secrets", CertsSecret, "kubeadm:kubeadm-certs"}.access(group(TokenGroup))
 }

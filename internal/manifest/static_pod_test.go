@@ -9,10 +9,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/release"
+	"kubeadm/internal/state"
 )
 
 func pod(t *testing.T, component string, n *node.Node, h manifest.Host) *corev1.Pod {
@@ -22,7 +22,7 @@ func pod(t *testing.T, component string, n *node.Node, h manifest.Host) *corev1.
 
 func TestJoiningEtcdNamesAllMembers(t *testing.T) {
 	n := ordinary()
-	h := manifest.Host{Members: []change.Member{
+	h := manifest.Host{Members: []state.Member{
 		{ID: 0xa1, Name: "cp0", PeerURLs: []string{"https://192.0.2.9:2380"}},
 		{ID: 0xb2, PeerURLs: []string{"https://192.0.2.10:2380"}, Learner: true},
 		{ID: 0xc3, PeerURLs: []string{"https://192.0.2.11:2380"}},

@@ -3,9 +3,9 @@ package preflight
 import (
 	"context"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
+	"kubeadm/internal/state"
 )
 
 const rootlessAccounts = "RootlessAccounts"
@@ -15,7 +15,7 @@ func accounts(n *node.Node) []Check {
 	if !manifest.Rootless(n) {
 		return nil
 	}
-	return []Check{{Name: rootlessAccounts, Run: func(ctx context.Context, r change.Reader, rep *Report) {
+	return []Check{{Name: rootlessAccounts, Run: func(ctx context.Context, r state.Reader, rep *Report) {
 		if _, err := manifest.SystemAccounts().Done(ctx, r); err != nil {
 			rep.fail(err)
 		}

@@ -8,9 +8,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/node"
 	"kubeadm/internal/release"
+	"kubeadm/internal/state"
 )
 
 var errOops = errors.New("oops")
@@ -56,14 +56,14 @@ func hostCases() map[string]initCase {
 [ERROR IsPrivilegedUser]: asking the operating system about this machine: oops; see that /proc and /sys are mounted
 [ERROR NumCPU]: asking the operating system about this machine: oops; see that /proc and /sys are mounted
 [ERROR Mem]: asking the operating system about this machine: oops; see that /proc and /sys are mounted`},
-		"firewall": {func(m *machine, _ *node.Node) { m.services["firewalld"] = change.Service{Exists: true, Active: true} },
+		"firewall": {func(m *machine, _ *node.Node) { m.services["firewalld"] = state.Service{Exists: true, Active: true} },
 			`[WARNING Firewalld]: firewalld is active and may keep other machines from ports 6443 and 10250; open them: firewall-cmd --permanent --add-port=6443/tcp --add-port=10250/tcp && firewall-cmd --reload`},
-		"firewall at rest": {func(m *machine, _ *node.Node) { m.services["firewalld"] = change.Service{Exists: true} }, ""},
+		"firewall at rest": {func(m *machine, _ *node.Node) { m.services["firewalld"] = state.Service{Exists: true} }, ""},
 		"no kubelet service": {func(m *machine, _ *node.Node) { delete(m.services, "kubelet") },
 			`[WARNING Service-kubelet]: the init system knows no service "kubelet"; install the kubelet package, or run the kubelet by other means`},
-		"kubelet not at boot": {func(m *machine, _ *node.Node) { m.services["kubelet"] = change.Service{Exists: true, Active: true} },
+		"kubelet not at boot": {func(m *machine, _ *node.Node) { m.services["kubelet"] = state.Service{Exists: true, Active: true} },
 			`[WARNING Service-kubelet]: the kubelet will not start when this machine boots; run "systemctl enable kubelet"`},
-		"no init system": {func(m *machine, _ *node.Node) { m.serviceErr = change.ErrNoInitSystem }, `
+		"no init system": {func(m *machine, _ *node.Node) { m.serviceErr = state.ErrNoInitSystem }, `
 [WARNING Firewalld]: asking for service "firewalld": no supported init system (systemd or OpenRC) was found; look yourself after the service "firewalld"
 [WARNING Service-kubelet]: asking for service "kubelet": no supported init system (systemd or OpenRC) was found; look yourself after the service "kubelet"`},
 		"name not resolved": {func(m *machine, _ *node.Node) { m.resolves, m.resolveErr = nil, errors.New("no such host") },
@@ -116,9 +116,9 @@ func fileCases() map[string]initCase {
 
 func portCases() map[string]initCase {
 	return map[string]initCase{
-		"API port taken": {func(m *machine, _ *node.Node) { m.busy[":6443"] = &change.PortError{Owner: "nginx (pid 812)"} },
+		"API port taken": {func(m *machine, _ *node.Node) { m.busy[":6443"] = &state.PortError{Owner: "nginx (pid 812)"} },
 			`[ERROR Port-6443]: port 6443, which kube-apiserver needs, is in use by nginx (pid 812); stop that program, or choose another --apiserver-bind-port; if it belongs to another cluster, clean up with "kubeadm reset"`},
-		"kubelet's port taken by nobody knows": {func(m *machine, _ *node.Node) { m.busy[":10250"] = &change.PortError{} },
+		"kubelet's port taken by nobody knows": {func(m *machine, _ *node.Node) { m.busy[":10250"] = &state.PortError{} },
 			`[ERROR Port-10250]: port 10250, which the kubelet needs, is in use by a program that is not known; find it with "ss -ltnp sport = :10250" and stop it; if it belongs to another cluster, clean up with "kubeadm reset"`},
 		"address of another machine": {func(m *machine, n *node.Node) {
 			n.Address = "10.9.9.9"
@@ -135,7 +135,7 @@ func portCases() map[string]initCase {
 [ERROR Port-10257]: kube-controller-manager needs port 10257: oops; see what keeps this program from opening ports`},
 		"etcd at the advertised address": {func(m *machine, n *node.Node) {
 			n.Cluster.APIServer.Args = []node.Arg{{Name: "advertise-address", Value: "10.0.0.6"}}
-			m.busy["10.0.0.6:2380"] = &change.PortError{Owner: "etcd (pid 9)"}
+			m.busy["10.0.0.6:2380"] = &state.PortError{Owner: "etcd (pid 9)"}
 		}, `[ERROR Port-2380]: port 2380, which etcd needs, is in use by etcd (pid 9); stop that program; if it belongs to another cluster, clean up with "kubeadm reset"`},
 		"API port of another component": {func(_ *machine, n *node.Node) { n.BindPort = 10250 },
 			`[ERROR Port-10250]: port 10250 cannot be kube-apiserver's: the kubelet listens there; choose another --apiserver-bind-port`},

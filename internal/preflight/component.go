@@ -8,10 +8,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/release"
+	"kubeadm/internal/state"
 )
 
 // fileFlags are the flags by which a component is given a file of the user's. It ends at once if it cannot read that.
@@ -62,7 +62,7 @@ func componentFiles(n *node.Node) (list []Check) {
 const componentFile = "ComponentFile"
 
 func (s section) argument(n *node.Node, flag, path string) Check {
-	return Check{Name: componentFile, Run: func(ctx context.Context, r change.Reader, rep *Report) {
+	return Check{Name: componentFile, Run: func(ctx context.Context, r state.Reader, rep *Report) {
 		onHost, shown, err := s.hostPath(n, path)
 		switch {
 		case err != nil:
@@ -78,13 +78,13 @@ func (s section) argument(n *node.Node, flag, path string) Check {
 }
 
 func (s section) volume(v node.Volume) Check {
-	return Check{Name: componentFile, Run: func(ctx context.Context, r change.Reader, rep *Report) {
+	return Check{Name: componentFile, Run: func(ctx context.Context, r state.Reader, rep *Report) {
 		s.there(ctx, r, rep, v.HostPath, s.field+".extraVolumes, volume "+v.Name+" of type "+string(v.PathType))
 	}}
 }
 
 // there fails if the path is not on this machine.
-func (s section) there(ctx context.Context, r change.Reader, rep *Report, path, origin string) {
+func (s section) there(ctx context.Context, r state.Reader, rep *Report, path, origin string) {
 	switch _, err := r.Stat(ctx, path); {
 	case errors.Is(err, fs.ErrNotExist):
 		rep.Fail("put it there, on every control plane", "%s needs %s, which does not exist (%s)", s.component, path, origin)

@@ -14,6 +14,7 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
 
@@ -45,7 +46,7 @@ func externalEtcdFiles(e *node.ExternalEtcd) []Check {
 		if path == "" {
 			continue
 		}
-		list = append(list, Check{Name: "ExternalEtcdClientCertificates", Run: func(ctx context.Context, r change.Reader, rep *Report) {
+		list = append(list, Check{Name: "ExternalEtcdClientCertificates", Run: func(ctx context.Context, r state.Reader, rep *Report) {
 			if _, err := r.Stat(ctx, path); err != nil {
 				rep.Fail("copy it from the machines of etcd, or correct etcd.external in the configuration",
 					"the API server cannot reach etcd without %s: %v", path, err)
@@ -66,7 +67,7 @@ func externalEtcdVersion(e *node.ExternalEtcd) []Check {
 	}
 	var list []Check
 	for _, endpoint := range endpoints {
-		list = append(list, Check{Name: "ExternalEtcdVersion", Run: func(ctx context.Context, r change.Reader, rep *Report) {
+		list = append(list, Check{Name: "ExternalEtcdVersion", Run: func(ctx context.Context, r state.Reader, rep *Report) {
 			if err := etcdIsNew(ctx, r, e, endpoint); err != nil {
 				rep.fail(err)
 			}
@@ -75,7 +76,7 @@ func externalEtcdVersion(e *node.ExternalEtcd) []Check {
 	return list
 }
 
-func etcdIsNew(ctx context.Context, r change.Reader, e *node.ExternalEtcd, endpoint string) error {
+func etcdIsNew(ctx context.Context, r state.Reader, e *node.ExternalEtcd, endpoint string) error {
 	u, err := url.Parse(endpoint)
 	if err != nil {
 		return problem.New("reading the address of etcd", err, "correct etcd.external.endpoints in the configuration")
@@ -88,7 +89,7 @@ func etcdIsNew(ctx context.Context, r change.Reader, e *node.ExternalEtcd, endpo
 	err = world.Poll(ctx, r, world.Condition{
 		Name:    "etcd at " + endpoint + " to tell a version that will do",
 		Timeout: etcdWait,
-		Check: func(ctx context.Context, r change.Reader) error {
+		Check: func(ctx context.Context, r state.Reader) error {
 			return etcdAnswers(ctx, r, req)
 		},
 	})
@@ -98,8 +99,8 @@ func etcdIsNew(ctx context.Context, r change.Reader, e *node.ExternalEtcd, endpo
 	return nil
 }
 
-func etcdRequest(ctx context.Context, r change.Reader, e *node.ExternalEtcd) (change.Request, error) {
-	var req change.Request
+func etcdRequest(ctx context.Context, r state.Reader, e *node.ExternalEtcd) (state.Request, error) {
+	var req state.Request
 	read := func(path string) ([]byte, error) {
 		if path == "" {
 			return nil, nil
@@ -118,7 +119,7 @@ func etcdRequest(ctx context.Context, r change.Reader, e *node.ExternalEtcd) (ch
 }
 
 // etcdAnswers gives up where a later answer would be no better.
-func etcdAnswers(ctx context.Context, r change.Reader, req change.Request) error {
+func etcdAnswers(ctx context.Context, r state.Reader, req state.Request) error {
 	ctx, cancel := context.WithTimeout(ctx, etcdAnswer)
 	defer cancel()
 	answer, err := r.Fetch(ctx, req)

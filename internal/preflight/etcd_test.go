@@ -7,23 +7,23 @@ import (
 	"testing"
 	"time"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/node"
+	"kubeadm/internal/state"
 )
 
 func external() *node.ExternalEtcd {
 	return &node.ExternalEtcd{Endpoints: []string{"https://db:2379/"}, CAFile: "/ca", CertFile: "/cert", KeyFile: "/key"}
 }
 
-func withEtcd(answers ...change.Response) *machine {
+func withEtcd(answers ...state.Response) *machine {
 	m := fit()
 	m.files["/ca"], m.files["/cert"], m.files["/key"] = "CA", "CERT", "KEY"
 	m.answers = answers
 	return m
 }
 
-func answer(status int, body string) change.Response {
-	return change.Response{Status: status, Body: []byte(body)}
+func answer(status int, body string) state.Response {
+	return state.Response{Status: status, Body: []byte(body)}
 }
 
 func TestExternalEtcdMustBeNewEnough(t *testing.T) {

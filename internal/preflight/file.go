@@ -11,6 +11,7 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/node"
 	"kubeadm/internal/release"
+	"kubeadm/internal/state"
 )
 
 // leftover is the way out where something of another cluster may be in the way.
@@ -21,7 +22,7 @@ func dashed(path string) string { return strings.ReplaceAll(path, "/", "-") }
 
 // made tells whether an earlier, unfinished run of this same command made one of the targets:
 // what follows from them is then our own doing and no obstacle.
-func made(r change.Reader, targets ...string) bool { return slices.ContainsFunc(targets, r.Made) }
+func made(r state.Reader, targets ...string) bool { return slices.ContainsFunc(targets, r.Made) }
 
 // kubeletTargets are what only a run of ours that has come to the kubelet has made.
 func kubeletTargets(p node.Paths) []string {
@@ -49,19 +50,19 @@ func controlPlaneManifests(p node.Paths) []Check {
 // fileAvailable wants nothing to be at path, unless a run of ours made it or one of the causes.
 func fileAvailable(path string, causes ...string) Check {
 	causes = append(causes, change.FileTarget(path))
-	return Check{Name: "FileAvailable-" + dashed(path), Run: func(ctx context.Context, r change.Reader, rep *Report) {
+	return Check{Name: "FileAvailable-" + dashed(path), Run: func(ctx context.Context, r state.Reader, rep *Report) {
 		switch _, err := r.Stat(ctx, path); {
 		case err == nil && !made(r, causes...):
 			rep.Fail(leftover, "%s already exists", path)
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
-			rep.fail(change.Misplaced(ctx, r, path, err))
+			rep.fail(state.ExplainMisplaced(ctx, r, path, err))
 		}
 	}}
 }
 
 // dirAvailable wants a folder to be absent or empty, unless a run of ours made one of the causes.
 func dirAvailable(path string, causes ...string) Check {
-	return Check{Name: "DirAvailable-" + dashed(path), Run: func(ctx context.Context, r change.Reader, rep *Report) {
+	return Check{Name: "DirAvailable-" + dashed(path), Run: func(ctx context.Context, r state.Reader, rep *Report) {
 		inside, err := r.ReadDir(ctx, path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -78,7 +79,7 @@ func dirAvailable(path string, causes ...string) Check {
 
 // fileExisting wants a program to be in PATH.
 func fileExisting(program string) Check {
-	return Check{Name: "FileExisting-" + program, Run: func(ctx context.Context, r change.Reader, rep *Report) {
+	return Check{Name: "FileExisting-" + program, Run: func(ctx context.Context, r state.Reader, rep *Report) {
 		if _, err := r.Program(ctx, program); err != nil {
 			rep.Fail("install the package that brings it (see apt-file or dnf provides), or mend PATH", "%v", missing(ctx, r, program, err))
 		}
@@ -86,7 +87,7 @@ func fileExisting(program string) Check {
 }
 
 // missing says that a program was not found, and where it was looked for.
-func missing(ctx context.Context, r change.Reader, program string, err error) error {
+func missing(ctx context.Context, r state.Reader, program string, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("program %q: %w", program, err)
 	}
@@ -94,7 +95,7 @@ func missing(ctx context.Context, r change.Reader, program string, err error) er
 }
 
 // searchPath is the PATH of this program, which under sudo is often not the user's.
-func searchPath(ctx context.Context, r change.Reader) string {
+func searchPath(ctx context.Context, r state.Reader) string {
 	h, err := r.Host(ctx)
 	if err != nil {
 		return "not known"

@@ -2,10 +2,9 @@ package preflight
 
 import (
 	"context"
+	"kubeadm/internal/state"
 	"net/netip"
 	"strings"
-
-	"kubeadm/internal/change"
 )
 
 // forwarding wants the kernel to forward packets of each family that the addresses and
@@ -31,7 +30,7 @@ func forwarding(networks []string) []Check {
 // sysctl wants a kernel setting, named as below /proc/sys, to begin with 1.
 func sysctl(name string) Check {
 	path := "/proc/sys/" + name
-	return Check{Name: "FileContent-" + dashed(path), Run: func(ctx context.Context, r change.Reader, rep *Report) {
+	return Check{Name: "FileContent-" + dashed(path), Run: func(ctx context.Context, r state.Reader, rep *Report) {
 		text, err := r.ReadFile(ctx, path)
 		if err != nil {
 			rep.Fail("load the kernel module that brings it, if there is one", "reading %s: %v", path, err)

@@ -5,13 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"kubeadm/internal/state"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/version"
-
-	"kubeadm/internal/change"
 )
 
 // What a control plane needs at least.
@@ -25,7 +24,7 @@ const (
 const lookupLimit = 2 * time.Second
 
 func privilegedUser() Check {
-	return aboutHost("IsPrivilegedUser", func(h change.HostInfo, rep *Report) {
+	return aboutHost("IsPrivilegedUser", func(h state.HostInfo, rep *Report) {
 		if h.UserID != 0 {
 			rep.Fail(`run the command as root, for example with "sudo"`, "user %d may not change this machine", h.UserID)
 		}
@@ -33,7 +32,7 @@ func privilegedUser() Check {
 }
 
 func cpus() Check {
-	return aboutHost("NumCPU", func(h change.HostInfo, rep *Report) {
+	return aboutHost("NumCPU", func(h state.HostInfo, rep *Report) {
 		if h.CPUs < leastCPUs {
 			// In the words by which minikube knows this failure (test/parity/phrases).
 			available := fmt.Sprintf("the number of available CPUs %d", h.CPUs)
@@ -43,7 +42,7 @@ func cpus() Check {
 }
 
 func memory() Check {
-	return aboutHost("Mem", func(h change.HostInfo, rep *Report) {
+	return aboutHost("Mem", func(h state.HostInfo, rep *Report) {
 		if h.MemoryMiB < leastMemoryMiB {
 			rep.Fail("give the machine more memory", "this machine has %d MiB of memory, a control plane needs at least %d MiB",
 				h.MemoryMiB, leastMemoryMiB)
@@ -51,8 +50,8 @@ func memory() Check {
 	})
 }
 
-func aboutHost(name string, judge func(change.HostInfo, *Report)) Check {
-	return Check{Name: name, Run: func(ctx context.Context, r change.Reader, rep *Report) {
+func aboutHost(name string, judge func(state.HostInfo, *Report)) Check {
+	return Check{Name: name, Run: func(ctx context.Context, r state.Reader, rep *Report) {
 		h, err := r.Host(ctx)
 		if err != nil {
 			rep.Fail("see that /proc and /sys are mounted", "asking the operating system about this machine: %v", err)
@@ -64,7 +63,7 @@ func aboutHost(name string, judge func(change.HostInfo, *Report)) Check {
 
 // swap warns of swap space; proc(5) describes /proc/swaps: a heading and a line per area.
 func swap() Check {
-	return Check{Name: "Swap", Run: func(ctx context.Context, r change.Reader, rep *Report) {
+	return Check{Name: "Swap", Run: func(ctx context.Context, r state.Reader, rep *Report) {
 		text, err := r.ReadFile(ctx, "/proc/swaps")
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 			return
@@ -86,7 +85,7 @@ func swap() Check {
 }
 
 func systemVerification(kubelet fact[*version.Version]) Check {
-	return Check{Name: "SystemVerification", Run: func(ctx context.Context, r change.Reader, rep *Report) {
+	return Check{Name: "SystemVerification", Run: func(ctx context.Context, r state.Reader, rep *Report) {
 		v, err := kubelet(ctx, r)
 		if err != nil {
 			rep.Fail("mend what KubeletVersion names", "what the kubelet asks of the kernel is not known, as its version is not")
@@ -111,7 +110,7 @@ func otherKernel(kubelet *version.Version, err error) string {
 }
 
 func hostname(name string) Check {
-	return Check{Name: "Hostname", Run: func(ctx context.Context, r change.Reader, rep *Report) {
+	return Check{Name: "Hostname", Run: func(ctx context.Context, r state.Reader, rep *Report) {
 		for _, flaw := range validation.IsQualifiedName(name) {
 			rep.Warn("choose another name with --node-name", "node name %q: %s", name, flaw)
 		}

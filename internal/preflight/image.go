@@ -7,6 +7,7 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/node"
+	"kubeadm/internal/state"
 )
 
 // ImagePull is the name under which pulling images can be ignored. It changes the machine and so is no Check;
@@ -32,7 +33,7 @@ func Pulls(l *node.Local, images []string) ([]change.Change, error) {
 
 // SandboxNote tells that the runtime starts Pods with another sandbox image than the one that is pulled;
 // it is empty where they are the same or the runtime does not tell.
-func SandboxNote(rt change.Runtime, pause string) string {
+func SandboxNote(rt state.Runtime, pause string) string {
 	if rt.SandboxImage == "" || rt.SandboxImage == pause {
 		return ""
 	}

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 )
 
 func TestPullsFollowThePolicy(t *testing.T) {
@@ -35,13 +36,13 @@ func TestPullsFollowThePolicy(t *testing.T) {
 }
 
 func TestAnotherSandboxImageIsNoted(t *testing.T) {
-	rt := change.Runtime{Name: "containerd", SandboxImage: "registry.k8s.io/pause:3.8"}
+	rt := state.Runtime{Name: "containerd", SandboxImage: "registry.k8s.io/pause:3.8"}
 	note := SandboxNote(rt, "registry.k8s.io/pause:3.10.2")
 	if !strings.Contains(note, "pause:3.8") || !strings.Contains(note, "pause:3.10.2") {
 		t.Errorf("note %q", note)
 	}
 	rt.SandboxImage = ""
-	if note := SandboxNote(rt, "registry.k8s.io/pause:3.10.2") + SandboxNote(change.Runtime{SandboxImage: "x"}, "x"); note != "" {
+	if note := SandboxNote(rt, "registry.k8s.io/pause:3.10.2") + SandboxNote(state.Runtime{SandboxImage: "x"}, "x"); note != "" {
 		t.Errorf("note %q", note)
 	}
 }

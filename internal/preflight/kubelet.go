@@ -6,13 +6,13 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/version"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
+	"kubeadm/internal/state"
 )
 
 // kubeletVersion is the version of the kubelet in PATH.
-func kubeletVersion(ctx context.Context, r change.Reader) (*version.Version, error) {
+func kubeletVersion(ctx context.Context, r state.Reader) (*version.Version, error) {
 	path, err := r.Program(ctx, "kubelet")
 	if err != nil {
 		return nil, problem.New("", missing(ctx, r, "kubelet", err),
@@ -33,7 +33,7 @@ func kubeletVersion(ctx context.Context, r change.Reader) (*version.Version, err
 // kubeletAhead warns of a kubelet that is newer than the control plane of the cluster it joins. It may well work, and where
 // a cluster is being upgraded it may be meant.
 func kubeletAhead(controlPlane *version.Version) Check {
-	return Check{Name: "KubeletVersion", Run: func(ctx context.Context, r change.Reader, rep *Report) {
+	return Check{Name: "KubeletVersion", Run: func(ctx context.Context, r state.Reader, rep *Report) {
 		v, err := kubeletVersion(ctx, r)
 		if err == nil && controlPlane != nil && release.KubeletAhead(v, controlPlane) {
 			rep.Warn("install a kubelet of that minor or an older one",
@@ -43,7 +43,7 @@ func kubeletAhead(controlPlane *version.Version) Check {
 }
 
 func kubeletSkew(tool release.Tool, kubelet fact[*version.Version], controlPlane *version.Version) Check {
-	return Check{Name: "KubeletVersion", Run: func(ctx context.Context, r change.Reader, rep *Report) {
+	return Check{Name: "KubeletVersion", Run: func(ctx context.Context, r state.Reader, rep *Report) {
 		v, err := kubelet(ctx, r)
 		if err == nil {
 			err = tool.CheckKubelet(v, controlPlane)

@@ -11,24 +11,24 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/node"
 	"kubeadm/internal/release"
+	"kubeadm/internal/state"
 )
 
 // machine is what the checks can see of a machine; any other question is a nil dereference.
 type machine struct {
-	change.Reader
-	host             change.HostInfo
+	state.Reader
+	host             state.HostInfo
 	hostErr          error
 	files            map[string]string // by path; a folder is there when a file below it is
 	broken           map[string]error  // by path
 	programs         []string
 	kubelet          string
 	kubeletErr       error
-	services         map[string]change.Service
+	services         map[string]state.Service
 	serviceErr       error
-	runtime          change.Runtime
+	runtime          state.Runtime
 	runtimeErr       error
 	sockets          []string
 	busy             map[string]error // by address
@@ -39,15 +39,15 @@ type machine struct {
 	kernelOdd        []error
 	kernelBad        []error
 	made             []string // targets
-	answers          []change.Response
+	answers          []state.Response
 	answerErr        error
-	fetched          *change.Request
+	fetched          *state.Request
 	runtimeQuestions *int
 }
 
-func (m *machine) Host(context.Context) (change.HostInfo, error) { return m.host, m.hostErr }
-func (m *machine) Made(target string) bool                       { return slices.Contains(m.made, target) }
-func (m *machine) CanListen(_ context.Context, a string) error   { return m.busy[a] }
+func (m *machine) Host(context.Context) (state.HostInfo, error) { return m.host, m.hostErr }
+func (m *machine) Made(target string) bool                      { return slices.Contains(m.made, target) }
+func (m *machine) CanListen(_ context.Context, a string) error  { return m.busy[a] }
 
 func (m *machine) ReadFile(_ context.Context, path string) ([]byte, error) {
 	if err := m.broken[path]; err != nil {
@@ -60,19 +60,19 @@ func (m *machine) ReadFile(_ context.Context, path string) ([]byte, error) {
 	return []byte(text), nil
 }
 
-func (m *machine) Stat(ctx context.Context, path string) (change.FileInfo, error) {
+func (m *machine) Stat(ctx context.Context, path string) (state.FileInfo, error) {
 	_, err := m.ReadFile(ctx, path)
-	return change.FileInfo{Path: path}, err
+	return state.FileInfo{Path: path}, err
 }
 
-func (m *machine) ReadDir(_ context.Context, path string) ([]change.FileInfo, error) {
+func (m *machine) ReadDir(_ context.Context, path string) ([]state.FileInfo, error) {
 	if err := m.broken[path]; err != nil {
 		return nil, err
 	}
-	var list []change.FileInfo
+	var list []state.FileInfo
 	for p := range maps.Keys(m.files) {
 		if strings.HasPrefix(p, path+"/") {
-			list = append(list, change.FileInfo{Path: p})
+			list = append(list, state.FileInfo{Path: p})
 		}
 	}
 	if list == nil {
@@ -90,11 +90,11 @@ func (m *machine) Program(_ context.Context, name string) (string, error) {
 
 func (m *machine) KubeletVersion(context.Context) (string, error) { return m.kubelet, m.kubeletErr }
 
-func (m *machine) Service(_ context.Context, name string) (change.Service, error) {
+func (m *machine) Service(_ context.Context, name string) (state.Service, error) {
 	return m.services[name], m.serviceErr
 }
 
-func (m *machine) Runtime(context.Context, string) (change.Runtime, error) {
+func (m *machine) Runtime(context.Context, string) (state.Runtime, error) {
 	*m.runtimeQuestions++ // unguarded: -race tells if a set asks twice
 	return m.runtime, m.runtimeErr
 }
@@ -112,8 +112,8 @@ func (m *machine) Proxy(_ context.Context, host string) (string, error) {
 	return m.proxies[host], m.proxyErr
 }
 
-func (m *machine) Addresses(context.Context) ([]change.Address, error) {
-	return []change.Address{{IP: "10.0.0.5"}, {IP: "192.168.7.5"}}, nil
+func (m *machine) Addresses(context.Context) ([]state.Address, error) {
+	return []state.Address{{IP: "10.0.0.5"}, {IP: "192.168.7.5"}}, nil
 }
 
 func (m *machine) Verify(_ context.Context, kubelet string) (warnings, errs []error) {
@@ -123,10 +123,10 @@ func (m *machine) Verify(_ context.Context, kubelet string) (warnings, errs []er
 	return m.kernelOdd, m.kernelBad
 }
 
-func (m *machine) Fetch(_ context.Context, req change.Request) (change.Response, error) {
+func (m *machine) Fetch(_ context.Context, req state.Request) (state.Response, error) {
 	m.fetched = &req
 	if m.answerErr != nil {
-		return change.Response{}, m.answerErr
+		return state.Response{}, m.answerErr
 	}
 	next := m.answers[0]
 	m.answers = m.answers[min(1, len(m.answers)-1):]
@@ -136,7 +136,7 @@ func (m *machine) Fetch(_ context.Context, req change.Request) (change.Response,
 // fit is a machine that every check is content with.
 func fit() *machine {
 	return &machine{
-		host: change.HostInfo{CPUs: 2, MemoryMiB: 1700, Env: []string{"PATH=/bin", "PATH=/usr/sbin:/usr/bin"}},
+		host: state.HostInfo{CPUs: 2, MemoryMiB: 1700, Env: []string{"PATH=/bin", "PATH=/usr/sbin:/usr/bin"}},
 		files: map[string]string{
 			"/proc/swaps":                    "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n",
 			"/proc/sys/net/ipv4/ip_forward":  "1\n",
@@ -146,8 +146,8 @@ func fit() *machine {
 		broken:           map[string]error{},
 		programs:         []string{"kubelet", "losetup", "mount", "cp"},
 		kubelet:          "v1.37.1",
-		services:         map[string]change.Service{"kubelet": {Exists: true, Enabled: true}},
-		runtime:          change.Runtime{Name: "containerd", Version: "v2.4.2", Ready: true, ReportsDriver: true},
+		services:         map[string]state.Service{"kubelet": {Exists: true, Enabled: true}},
+		runtime:          state.Runtime{Name: "containerd", Version: "v2.4.2", Ready: true, ReportsDriver: true},
 		busy:             map[string]error{},
 		resolves:         []string{"10.0.0.5"},
 		proxies:          map[string]string{},

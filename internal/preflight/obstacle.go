@@ -5,9 +5,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/version"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
+	"kubeadm/internal/state"
 )
 
 // obstacles are the checks of arguments, volumes and addresses with which a component of this
@@ -15,7 +15,7 @@ import (
 // only commands that start components ask them.
 func obstacles(n *node.Node) (list []Check) {
 	find := fact[[]manifest.Obstacle](
-		func(ctx context.Context, r change.Reader) ([]manifest.Obstacle, error) {
+		func(ctx context.Context, r state.Reader) ([]manifest.Obstacle, error) {
 			var host manifest.Host
 			for _, dir := range manifest.CADirs() {
 				if _, err := r.Stat(ctx, dir); err == nil {
@@ -24,7 +24,7 @@ func obstacles(n *node.Node) (list []Check) {
 			}
 			return manifest.Obstacles(n, host)
 		}).once()
-	run := func(ctx context.Context, r change.Reader, rep *Report) {
+	run := func(ctx context.Context, r state.Reader, rep *Report) {
 		// Whatever keeps the Pods from being built has a check of its own.
 		if found, err := find(ctx, r); err == nil {
 			rep.obstacles(found)
@@ -40,7 +40,7 @@ func obstacles(n *node.Node) (list []Check) {
 
 // kubeletArgs asks whether the kubelet that is installed runs with the user's arguments.
 func kubeletArgs(l *node.Local, kubelet fact[*version.Version]) Check {
-	run := func(ctx context.Context, r change.Reader, rep *Report) {
+	run := func(ctx context.Context, r state.Reader, rep *Report) {
 		if v, err := kubelet(ctx, r); err == nil { // KubeletVersion reports the error
 			rep.obstacles(manifest.KubeletObstacles(l.KubeletArgs, v))
 		}

@@ -12,6 +12,7 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/node"
 	"kubeadm/internal/release"
+	"kubeadm/internal/state"
 )
 
 // The ports that are not the user's choice.
@@ -51,7 +52,7 @@ func apiServerPort(n *node.Node) Check {
 	if rival == "" {
 		return c
 	}
-	c.Run = func(_ context.Context, _ change.Reader, rep *Report) {
+	c.Run = func(_ context.Context, _ state.Reader, rep *Report) {
 		rep.Fail("choose another --apiserver-bind-port", "port %d cannot be kube-apiserver's: %s listens there", n.BindPort, rival)
 	}
 	return c
@@ -97,9 +98,9 @@ func (p port) bound(args []node.Arg, name, fallback string) port {
 
 func (p port) check() Check { return Check{Name: fmt.Sprintf("Port-%d", p.number), Run: p.run} }
 
-func (p port) run(ctx context.Context, r change.Reader, rep *Report) {
+func (p port) run(ctx context.Context, r state.Reader, rep *Report) {
 	err := r.CanListen(ctx, net.JoinHostPort(p.host, strconv.Itoa(int(p.number))))
-	var taken *change.PortError
+	var taken *state.PortError
 	switch {
 	case err == nil:
 	case errors.As(err, &taken):
@@ -113,7 +114,7 @@ func (p port) run(ctx context.Context, r change.Reader, rep *Report) {
 }
 
 // other is what to do where the port is free and still cannot be had.
-func (p port) other(ctx context.Context, r change.Reader) string {
+func (p port) other(ctx context.Context, r state.Reader) string {
 	if p.host == "" {
 		return "see what keeps this program from opening ports"
 	}
@@ -132,7 +133,7 @@ func (p port) wayOut(owner string) string {
 	return steps + `; if it belongs to another cluster, clean up with "kubeadm reset"`
 }
 
-func addresses(ctx context.Context, r change.Reader) string {
+func addresses(ctx context.Context, r state.Reader) string {
 	all, err := r.Addresses(ctx)
 	if err != nil || len(all) == 0 {
 		return "none could be found"

@@ -8,19 +8,19 @@ import (
 	"fmt"
 	"sync"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/node"
+	"kubeadm/internal/state"
 )
 
 // Check is one read-only question about this machine or what it will talk to.
 type Check struct {
 	Name string // public name, as --ignore-preflight-errors takes it; several checks may share one
-	Run  func(ctx context.Context, r change.Reader, rep *Report)
+	Run  func(ctx context.Context, r state.Reader, rep *Report)
 }
 
 // Run asks all checks side by side and returns what they found in the order of the list.
 // Errors of ignored checks count as warnings.
-func Run(ctx context.Context, r change.Reader, checks []Check, ignore node.Ignore) Result {
+func Run(ctx context.Context, r state.Reader, checks []Check, ignore node.Ignore) Result {
 	reports := make([]*Report, len(checks))
 	var wg sync.WaitGroup
 	for i, c := range checks {
@@ -39,7 +39,7 @@ func Run(ctx context.Context, r change.Reader, checks []Check, ignore node.Ignor
 }
 
 // fact is something about the machine that may cost something to find out.
-type fact[T any] func(ctx context.Context, r change.Reader) (T, error)
+type fact[T any] func(ctx context.Context, r state.Reader) (T, error)
 
 // once is the same fact, found out at most once, so that checks that share it agree.
 func (f fact[T]) once() fact[T] {
@@ -48,7 +48,7 @@ func (f fact[T]) once() fact[T] {
 		value T
 		err   error
 	)
-	return func(ctx context.Context, r change.Reader) (T, error) {
+	return func(ctx context.Context, r state.Reader) (T, error) {
 		done.Do(func() { value, err = f(ctx, r) })
 		return value, err
 	}

@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
 )
 
 // said is a check that finds what it is told to, after a while.
 func said(name string, after time.Duration, find func(*Report)) Check {
-	return Check{Name: name, Run: func(ctx context.Context, _ change.Reader, rep *Report) {
+	return Check{Name: name, Run: func(ctx context.Context, _ state.Reader, rep *Report) {
 		select {
 		case <-ctx.Done():
 		case <-time.After(after):
@@ -45,7 +45,7 @@ func TestFindingsComeInTheOrderOfTheList(t *testing.T) {
 func TestChecksRunSideBySide(t *testing.T) {
 	met := make(chan struct{})
 	partner := func(meet func()) Check {
-		return Check{Name: "Partner", Run: func(context.Context, change.Reader, *Report) { meet() }}
+		return Check{Name: "Partner", Run: func(context.Context, state.Reader, *Report) { meet() }}
 	}
 	done := make(chan struct{})
 	go func() {

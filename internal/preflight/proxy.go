@@ -3,14 +3,13 @@ package preflight
 import (
 	"context"
 	"fmt"
+	"kubeadm/internal/state"
 	"net/netip"
-
-	"kubeadm/internal/change"
 )
 
 // proxy warns when requests to a host of the cluster would go through a proxy.
 func proxy(host string) Check {
-	return Check{Name: "HTTPProxy", Run: func(ctx context.Context, r change.Reader, rep *Report) {
+	return Check{Name: "HTTPProxy", Run: func(ctx context.Context, r state.Reader, rep *Report) {
 		through(ctx, r, rep, host, host)
 	}}
 }
@@ -27,7 +26,7 @@ func proxiesOf(cidrs []string) []Check {
 
 // proxyOf asks for the first address of the subnet, which stands for all of them.
 func proxyOf(cidr string) Check {
-	return Check{Name: "HTTPProxyCIDR", Run: func(ctx context.Context, r change.Reader, rep *Report) {
+	return Check{Name: "HTTPProxyCIDR", Run: func(ctx context.Context, r state.Reader, rep *Report) {
 		first, err := firstOf(cidr)
 		if err != nil {
 			rep.Fail("write it like 10.96.0.0/12", "%v", err)
@@ -49,7 +48,7 @@ func firstOf(cidr string) (netip.Addr, error) {
 	return first, nil
 }
 
-func through(ctx context.Context, r change.Reader, rep *Report, what, host string) {
+func through(ctx context.Context, r state.Reader, rep *Report, what, host string) {
 	if ip, err := netip.ParseAddr(host); err == nil && ip.Is6() {
 		host = "[" + host + "]"
 	}

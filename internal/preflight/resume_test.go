@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 )
 
 // target is the target of a file.
@@ -27,7 +28,7 @@ func halfInit() *machine {
 	m.files["/var/lib/etcd/member"] = "of the member, not made by us"
 	m.made = append(m.made, target("/var/lib/etcd"), kubeletUnit)
 	for _, address := range []string{":6443", ":10259", ":10257", ":10250", "10.0.0.5:2379", "10.0.0.5:2380"} {
-		m.busy[address] = &change.PortError{Address: address, Owner: "somebody (pid 812)"}
+		m.busy[address] = &state.PortError{Address: address, Owner: "somebody (pid 812)"}
 	}
 	return m
 }
@@ -43,7 +44,7 @@ func halfJoin() *machine {
 	}
 	m.files["/etc/kubernetes/kubelet.conf"] = "of the kubelet, not made by us"
 	m.made = append(m.made, kubeletUnit)
-	m.busy[":10250"] = &change.PortError{Address: ":10250", Owner: "kubelet (pid 812)"}
+	m.busy[":10250"] = &state.PortError{Address: ":10250", Owner: "kubelet (pid 812)"}
 	return m
 }
 

@@ -3,17 +3,16 @@ package preflight
 import (
 	"cmp"
 	"context"
+	"kubeadm/internal/state"
 	"strings"
-
-	"kubeadm/internal/change"
 )
 
-func runtimeAt(socket string) fact[change.Runtime] {
-	return func(ctx context.Context, r change.Reader) (change.Runtime, error) { return r.Runtime(ctx, socket) }
+func runtimeAt(socket string) fact[state.Runtime] {
+	return func(ctx context.Context, r state.Reader) (state.Runtime, error) { return r.Runtime(ctx, socket) }
 }
 
-func containerRuntime(socket string, runtime fact[change.Runtime]) Check {
-	return Check{Name: "CRI", Run: func(ctx context.Context, r change.Reader, rep *Report) {
+func containerRuntime(socket string, runtime fact[state.Runtime]) Check {
+	return Check{Name: "CRI", Run: func(ctx context.Context, r state.Reader, rep *Report) {
 		rt, err := runtime(ctx, r)
 		if err != nil {
 			rep.Fail(startRuntime(ctx, r), "there is no container runtime to work with: %v", err)
@@ -27,7 +26,7 @@ func containerRuntime(socket string, runtime fact[change.Runtime]) Check {
 }
 
 // startRuntime is how to get a runtime that answers; it names those that do.
-func startRuntime(ctx context.Context, r change.Reader) string {
+func startRuntime(ctx context.Context, r state.Reader) string {
 	start := `start it (for example "systemctl enable --now containerd"), with its CRI plugin on`
 	if others, err := r.Runtimes(ctx); err == nil && len(others) > 0 {
 		return start + ", or use --cri-socket with one that is open here: " + strings.Join(others, ", ")
@@ -36,8 +35,8 @@ func startRuntime(ctx context.Context, r change.Reader) string {
 }
 
 // containerRuntimeVersion asks whether the runtime is new enough to name its cgroup driver (KEP-4033).
-func containerRuntimeVersion(runtime fact[change.Runtime]) Check {
-	return Check{Name: "ContainerRuntimeVersion", Run: func(ctx context.Context, r change.Reader, rep *Report) {
+func containerRuntimeVersion(runtime fact[state.Runtime]) Check {
+	return Check{Name: "ContainerRuntimeVersion", Run: func(ctx context.Context, r state.Reader, rep *Report) {
 		rt, err := runtime(ctx, r)
 		if err != nil {
 			rep.Fail("mend what CRI names", "the container runtime did not tell its cgroup driver, as it does not answer")

@@ -3,12 +3,11 @@ package preflight
 import (
 	"context"
 	"fmt"
-
-	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 )
 
 func firewalld(bindPort int32) Check {
-	return aboutService("Firewalld", "firewalld", func(s change.Service, rep *Report) {
+	return aboutService("Firewalld", "firewalld", func(s state.Service, rep *Report) {
 		if s.Exists && s.Active {
 			rep.Warn(fmt.Sprintf("open them: firewall-cmd --permanent --add-port=%d/tcp --add-port=%d/tcp && firewall-cmd --reload", bindPort, kubeletServer),
 				"firewalld is active and may keep other machines from ports %d and %d", bindPort, kubeletServer)
@@ -17,7 +16,7 @@ func firewalld(bindPort int32) Check {
 }
 
 func kubeletService() Check {
-	return aboutService("Service-kubelet", "kubelet", func(s change.Service, rep *Report) {
+	return aboutService("Service-kubelet", "kubelet", func(s state.Service, rep *Report) {
 		switch {
 		case !s.Exists:
 			rep.Warn("install the kubelet package, or run the kubelet by other means", "the init system knows no service \"kubelet\"")
@@ -27,8 +26,8 @@ func kubeletService() Check {
 	})
 }
 
-func aboutService(check, unit string, judge func(change.Service, *Report)) Check {
-	return Check{Name: check, Run: func(ctx context.Context, r change.Reader, rep *Report) {
+func aboutService(check, unit string, judge func(state.Service, *Report)) Check {
+	return Check{Name: check, Run: func(ctx context.Context, r state.Reader, rep *Report) {
 		s, err := r.Service(ctx, unit)
 		if err != nil {
 			rep.Warn(fmt.Sprintf("look yourself after the service %q", unit), "asking for service %q: %v", unit, err)

@@ -5,12 +5,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/version"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/release"
+	"kubeadm/internal/state"
 )
 
 func kubernetesVersion(text string, tool release.Tool) Check {
-	return Check{Name: "KubernetesVersion", Run: func(_ context.Context, _ change.Reader, rep *Report) {
+	return Check{Name: "KubernetesVersion", Run: func(_ context.Context, _ state.Reader, rep *Report) {
 		target, err := release.ParseTarget(text)
 		if err != nil {
 			rep.Fail("give --kubernetes-version", "%v", err)

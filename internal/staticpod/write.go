@@ -7,17 +7,18 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
+	"kubeadm/internal/manifestinput"
 	"kubeadm/internal/node"
-	"kubeadm/internal/survey"
+	"kubeadm/internal/state"
 )
 
 // Write writes the manifest of a component, patched by the user. In a rootless control plane it first makes the
 // component's user and gives him his files. Members are those of the etcd cluster that is joined; nil for a new one.
-func Write(ctx context.Context, e *flow.Env, n *node.Node, component string, members []change.Member) error {
+func Write(ctx context.Context, e *flow.Env, n *node.Node, component string, members []state.Member) error {
 	if err := e.Do(ctx, manifest.Accounts(n)...); err != nil {
 		return err
 	}
-	host, patches, err := survey.Inputs(ctx, e.World, n, e.Named("patches").WarnOnce)
+	host, patches, err := manifestinput.Read(ctx, e.World, n, e.Named("patches").WarnOnce)
 	if err != nil {
 		return err
 	}
@@ -41,7 +42,7 @@ func Write(ctx context.Context, e *flow.Env, n *node.Node, component string, mem
 // TryPatches is an error if the user's patches of a component do not apply, or leave a Pod that could not work. Call it
 // before the first change of a phase that ends in Write.
 func TryPatches(ctx context.Context, e *flow.Env, n *node.Node, component string) error {
-	host, patches, err := survey.Inputs(ctx, e.World, n, e.Named("patches").WarnOnce)
+	host, patches, err := manifestinput.Read(ctx, e.World, n, e.Named("patches").WarnOnce)
 	if err != nil {
 		return err
 	}

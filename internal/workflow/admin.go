@@ -16,6 +16,7 @@ import (
 	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
 
@@ -24,17 +25,17 @@ import (
 // super administrator of a new cluster can make. Another kubeconfig than admin.conf, where the
 // user names one, is taken as it is; so is admin.conf by a command that knows no API server of
 // this machine, such as reset.
-func Admin(e *flow.Env, kubeconfig string) func(context.Context) (change.Identity, error) {
+func Admin(e *flow.Env, kubeconfig string) func(context.Context) (state.Identity, error) {
 	var mu sync.Mutex
-	var known *change.Identity
-	return func(ctx context.Context) (change.Identity, error) {
+	var known *state.Identity
+	return func(ctx context.Context) (state.Identity, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if known != nil {
 			return *known, nil
 		}
 		own := e.Local.Paths.Kubeconfig("admin.conf")
-		as := change.Identity{Kubeconfig: cmp.Or(kubeconfig, own)}
+		as := state.Identity{Kubeconfig: cmp.Or(kubeconfig, own)}
 		if as.Kubeconfig == own && e.Local.Address != "" {
 			as.Server = e.Local.LocalServer()
 			if err := empower(ctx, e.Named("administrator"), as); err != nil {
@@ -47,17 +48,17 @@ func Admin(e *flow.Env, kubeconfig string) func(context.Context) (change.Identit
 }
 
 // FinishedAdmin is the administrator of a cluster that a finished init made. It is given no rights: the cluster stays as it is.
-func FinishedAdmin(e *flow.Env) func(context.Context) (change.Identity, error) {
-	return func(context.Context) (change.Identity, error) {
-		return change.Identity{Kubeconfig: e.Local.Paths.Kubeconfig("admin.conf"), Server: e.Local.LocalServer()}, nil
+func FinishedAdmin(e *flow.Env) func(context.Context) (state.Identity, error) {
+	return func(context.Context) (state.Identity, error) {
+		return state.Identity{Kubeconfig: e.Local.Paths.Kubeconfig("admin.conf"), Server: e.Local.LocalServer()}, nil
 	}
 }
 
 // JoinAdmin is the administrator of the cluster that this machine joins, at the address that all control planes
 // share: the API server of this machine comes up last.
-func JoinAdmin(e *flow.Env) func(context.Context) (change.Identity, error) {
-	return func(ctx context.Context) (change.Identity, error) {
-		as := change.Identity{Kubeconfig: e.Local.Paths.Kubeconfig("admin.conf")}
+func JoinAdmin(e *flow.Env) func(context.Context) (state.Identity, error) {
+	return func(ctx context.Context) (state.Identity, error) {
+		as := state.Identity{Kubeconfig: e.Local.Paths.Kubeconfig("admin.conf")}
 		if _, err := e.World.Stat(ctx, as.Kubeconfig); err != nil {
 			return as, problem.New("speaking to the cluster as its administrator", err, "run the control-plane-prepare/kubeconfig phase first")
 		}
@@ -77,10 +78,10 @@ func lacking(ctx context.Context, e *flow.Env) (hints []string) {
 }
 
 // empower binds the administrators' group to all rights, unless that is so already.
-func empower(ctx context.Context, e *flow.Env, admin change.Identity) error {
+func empower(ctx context.Context, e *flow.Env, admin state.Identity) error {
 	binding := manifest.ClusterAdmins()
-	look := func(ctx context.Context, r change.Reader) error {
-		_, err := r.Object(ctx, change.RefOf(binding, admin))
+	look := func(ctx context.Context, r state.Reader) error {
+		_, err := r.Object(ctx, state.RefOf(binding, admin))
 		return err
 	}
 	err := look(ctx, e.World)
@@ -90,12 +91,12 @@ func empower(ctx context.Context, e *flow.Env, admin change.Identity) error {
 		}
 	}
 	if err != nil && !lacksRights(err) { // which says nothing about the rights
-		_, err = e.Object(ctx, change.RefOf(binding, admin))
+		_, err = e.Object(ctx, state.RefOf(binding, admin))
 	}
 	if !lacksRights(err) {
 		return err
 	}
-	maker := change.Identity{Kubeconfig: e.Local.Paths.Kubeconfig("super-admin.conf"), Server: admin.Server}
+	maker := state.Identity{Kubeconfig: e.Local.Paths.Kubeconfig("super-admin.conf"), Server: admin.Server}
 	if _, missing := e.World.Stat(ctx, maker.Kubeconfig); missing != nil || apierrors.IsNotFound(err) {
 		maker = admin
 	}
@@ -113,11 +114,11 @@ func empower(ctx context.Context, e *flow.Env, admin change.Identity) error {
 func lacksRights(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) }
 
 // reachable holds once the API server gives any answer at all.
-func reachable(e *flow.Env, as change.Identity, look func(context.Context, change.Reader) error) world.Condition {
+func reachable(e *flow.Env, as state.Identity, look func(context.Context, state.Reader) error) world.Condition {
 	return world.Condition{
 		Name:    "kube-apiserver at " + as.Server,
 		Timeout: e.Local.Timeouts.KubernetesAPI,
-		Check: func(ctx context.Context, r change.Reader) error {
+		Check: func(ctx context.Context, r state.Reader) error {
 			if err := look(ctx, r); unreachable(err) {
 				return err
 			}

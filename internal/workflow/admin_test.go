@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/flow"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
 )
@@ -24,7 +24,7 @@ type late struct {
 	questions, silent int
 }
 
-func (l *late) Object(_ context.Context, ref change.Ref) (*unstructured.Unstructured, error) {
+func (l *late) Object(_ context.Context, ref state.Ref) (*unstructured.Unstructured, error) {
 	if l.questions++; l.questions <= l.silent {
 		return nil, fmt.Errorf("reading: %w", &url.Error{Op: "Get", URL: "https://10.0.0.1:6443", Err: errors.New("connection refused")})
 	}
@@ -39,7 +39,7 @@ func TestTheAdministratorWaitsForTheAPIServer(t *testing.T) {
 		l := &late{World: fake.New(), silent: silent}
 		e := flow.New(flow.Env{World: l, Emit: func(flow.Event) {}})
 		e.Local.Timeouts.KubernetesAPI = 300 * time.Millisecond
-		err := empower(t.Context(), e, change.Identity{Kubeconfig: "/admin.conf"})
+		err := empower(t.Context(), e, state.Identity{Kubeconfig: "/admin.conf"})
 		if (err == nil) != answers {
 			t.Errorf("silent %d times: %v", silent, err)
 		}
@@ -49,7 +49,7 @@ func TestTheAdministratorWaitsForTheAPIServer(t *testing.T) {
 // leaderless is a machine whose API server can answer only when a read is retried, as one whose etcd elects a leader.
 type leaderless struct{ *fake.World }
 
-func (l leaderless) Object(ctx context.Context, _ change.Ref) (*unstructured.Unstructured, error) {
+func (l leaderless) Object(ctx context.Context, _ state.Ref) (*unstructured.Unstructured, error) {
 	if world.RetryLimit(ctx) == 0 {
 		return nil, apierrors.NewInternalError(errors.New("etcdserver: no leader"))
 	}
@@ -59,7 +59,7 @@ func (l leaderless) Object(ctx context.Context, _ change.Ref) (*unstructured.Uns
 func TestTheAdministratorWaitsForALeaderOfEtcd(t *testing.T) {
 	e := flow.New(flow.Env{World: leaderless{fake.New()}, Emit: func(flow.Event) {}})
 	e.Local.Timeouts.KubernetesAPI = time.Minute
-	if err := empower(t.Context(), e, change.Identity{Kubeconfig: "/admin.conf"}); err != nil {
+	if err := empower(t.Context(), e, state.Identity{Kubeconfig: "/admin.conf"}); err != nil {
 		t.Error(err)
 	}
 }

@@ -3,9 +3,8 @@ package world
 import (
 	"context"
 	"fmt"
+	"kubeadm/internal/state"
 	"time"
-
-	"kubeadm/internal/change"
 )
 
 // The pause between two looks is a tenth of the wait so far, within these bounds: what is nearly there is seen at once,
@@ -16,7 +15,7 @@ const (
 )
 
 // Poll is the Await of every world that has a real clock: it looks again and again, first at once.
-func Poll(ctx context.Context, r change.Reader, c Condition) error {
+func Poll(ctx context.Context, r state.Reader, c Condition) error {
 	if c.Timeout <= 0 {
 		return fmt.Errorf("waiting for %s: no time limit was given", c.Name)
 	}

@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 )
 
 // World is everything outside the process.
 type World interface {
-	change.Reader
+	state.Reader
 	// Do carries out one change. It does not ask whether the change is needed. What takes long it may Tell of.
 	Do(ctx context.Context, c change.Change) error
 	// Await returns once the condition holds, or with an error that says what was still missing
@@ -27,7 +28,7 @@ type Condition struct {
 	Timeout time.Duration // bound of the wait; must be positive
 	// Check returns nil once the condition holds, an error while it does not, and an
 	// error made by GiveUp when it never will.
-	Check func(ctx context.Context, r change.Reader) error
+	Check func(ctx context.Context, r state.Reader) error
 	// Outside says that whether the condition holds is up to others and not to what this run
 	// does: then a preview waits for it in earnest.
 	Outside bool

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/flow"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/fault"
 )
@@ -24,21 +24,21 @@ func replacing(names ...string) subject {
 }
 
 // member is one more of etcd's, beside cp1 and a second that keeps the quorum.
-func member(t testing.TB, one change.Member, silent bool) *fake.World {
+func member(t testing.TB, one state.Member, silent bool) *fake.World {
 	t.Helper()
 	w := another(t)
-	w.MemberList = append(w.MemberList, change.Member{ID: 2, Name: "cp9", PeerURLs: []string{"https://192.0.2.90:2380"}, ClientURLs: []string{"https://192.0.2.90:2379"}}, one)
+	w.MemberList = append(w.MemberList, state.Member{ID: 2, Name: "cp9", PeerURLs: []string{"https://192.0.2.90:2380"}, ClientURLs: []string{"https://192.0.2.90:2379"}}, one)
 	if silent {
 		w.Silent = append(w.Silent, one.ID)
 	}
 	return w
 }
 
-func at(ip, name string) change.Member {
-	return change.Member{ID: 7, Name: name, PeerURLs: []string{"https://" + ip + ":2380"}, ClientURLs: []string{"https://" + ip + ":2379"}}
+func at(ip, name string) state.Member {
+	return state.Member{ID: 7, Name: name, PeerURLs: []string{"https://" + ip + ":2380"}, ClientURLs: []string{"https://" + ip + ":2379"}}
 }
 
-func learner(m change.Member) change.Member {
+func learner(m state.Member) state.Member {
 	m.Learner = true
 	return m
 }
@@ -59,7 +59,7 @@ func refused(t *testing.T, r run, words ...string) {
 }
 
 func TestADeadMemberIsReplacedWhenTheUserAgrees(t *testing.T) {
-	for name, old := range map[string]change.Member{
+	for name, old := range map[string]state.Member{
 		"the same name":             at("192.0.2.31", "cp2"),
 		"the same address":          at("192.0.2.30", "cp7"),
 		"the same name and address": at("192.0.2.30", "cp2"),
@@ -86,7 +86,7 @@ func TestAReplacementIsGoneOnWithByTheSameCommand(t *testing.T) {
 			made := r.machine.MemberList[len(r.machine.MemberList)-1]
 			if made.PeerURLs[0] == ownPeer && silent {
 				r.machine.Silent = append(r.machine.Silent, made.ID) // as one that was just started, or was not heard
-				r.machine.Pods = append(r.machine.Pods, change.Sandbox{Name: "etcd-cp2", Namespace: "kube-system", Component: "etcd"})
+				r.machine.Pods = append(r.machine.Pods, state.Sandbox{Name: "etcd-cp2", Namespace: "kube-system", Component: "etcd"})
 			}
 			r = r.again()
 			r.succeed(t)
@@ -98,7 +98,7 @@ func TestAReplacementIsGoneOnWithByTheSameCommand(t *testing.T) {
 }
 
 func TestAMemberThatAnswersIsNeverReplaced(t *testing.T) {
-	for name, of := range map[string]change.Member{
+	for name, of := range map[string]state.Member{
 		"a voter of this name":      at("192.0.2.31", "cp2"),
 		"a learner of this name":    learner(at("192.0.2.31", "cp2")),
 		"a voter at this address":   at("192.0.2.30", "cp7"),

@@ -44,7 +44,7 @@ func TestSiblingsComeInAnyOrder(t *testing.T) {
 			if diff := diff(sorted(of(out.did)), sorted(of(again.did))); diff != "" {
 				t.Errorf("%s something else is done (-side by side +one by one):\n%s", order, diff)
 			}
-			if diff := diff(state(t, beside.machine, out.key), state(t, r.machine, again.key)); diff != "" {
+			if diff := diff(describe(t, beside.machine, out.key), describe(t, r.machine, again.key)); diff != "" {
 				t.Errorf("%s the machine ends otherwise (-side by side +one by one):\n%s", order, diff)
 			}
 		}

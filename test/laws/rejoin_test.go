@@ -11,6 +11,7 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/fault"
 	"kubeadm/internal/world/journal"
@@ -59,12 +60,12 @@ func TestAMemberOfAnotherClusterDoesNotJoin(t *testing.T) {
 func TestADeletedNodeIsRegisteredAgain(t *testing.T) {
 	r := joinOn(second(t))
 	r.succeed(t)
-	delete(r.machine.Objects, memory.Key{Kind: change.NodeKind.GroupKind(), Name: "worker1"})
+	delete(r.machine.Objects, memory.Key{Kind: state.NodeKind.GroupKind(), Name: "worker1"})
 	out := r.again().succeed(t)
 	if len(out.did) != 2 || out.did[0].String() != `stop service "kubelet"` || out.did[1].String() != `start service "kubelet"` {
 		t.Errorf("did %v", out.did)
 	}
-	if _, err := r.machine.World.Object(t.Context(), change.Ref{GVK: change.NodeKind, Name: "worker1"}); err != nil {
+	if _, err := r.machine.World.Object(t.Context(), state.Ref{GVK: state.NodeKind, Name: "worker1"}); err != nil {
 		t.Errorf("the Node is still missing: %v", err)
 	}
 }

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"testing"
 
+	"kubeadm/internal/certstore"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
-	"kubeadm/internal/survey"
 	"kubeadm/internal/workflow"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/fault"
@@ -66,7 +66,7 @@ func broken(t *testing.T, w *fake.World) (names []string) {
 	t.Helper()
 	ctx, paths := context.Background(), node.DefaultPaths()
 	for _, c := range pki.Renewables() {
-		cert, err := survey.Renewable(ctx, w, paths, c)
+		cert, err := certstore.ReadRenewable(ctx, w, paths, c)
 		if err != nil || cert == nil {
 			t.Fatalf("%s: %v", c.Name, err)
 		}
@@ -87,7 +87,7 @@ func broken(t *testing.T, w *fake.World) (names []string) {
 			t.Fatal(err)
 		}
 		fits := pki.Owns(key, cert)
-		if told := survey.Paired(ctx, w, paths, c); fits != (told == nil) {
+		if told := certstore.CheckRenewableKey(ctx, w, paths, c); fits != (told == nil) {
 			t.Errorf("of %s, whose key fits: %v, a user is told: %v", c.Name, fits, told)
 		}
 		if !fits {

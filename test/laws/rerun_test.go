@@ -22,10 +22,10 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/cli"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/fault"
@@ -342,7 +342,7 @@ func TestReRunOfAFinishedJoinIsNotOneOfAnotherCluster(t *testing.T) {
 func TestReRunOfAFinishedJoinNamesADeletedNode(t *testing.T) {
 	all := commandLines()
 	r := all[slices.IndexFunc(all, func(l commandLine) bool { return l.name == "join" })].finish(t)
-	delete(r.machine.Objects, memory.Key{Kind: change.NodeKind.GroupKind(), Name: "worker1"})
+	delete(r.machine.Objects, memory.Key{Kind: state.NodeKind.GroupKind(), Name: "worker1"})
 	before := r.snapshot(t)
 	_, err := r.run(t, r.machine)
 	if err == nil || !strings.Contains(err.Error(), "no Node worker1") || !slices.Contains(problem.Hints(err), "restart the kubelet, which registers it again: systemctl restart kubelet") {

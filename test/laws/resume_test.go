@@ -17,7 +17,7 @@ func TestEveryCrashPointResumes(t *testing.T) {
 	each(t, func(t *testing.T, s subject) {
 		whole := s.on(s.machine(t))
 		out := whole.succeed(t)
-		want, changes := state(t, whole.machine, out.key), sorted(of(out.did))
+		want, changes := describe(t, whole.machine, out.key), sorted(of(out.did))
 		breaks(len(out.did), func(at *fault.World) {
 			t.Run(name(at), func(t *testing.T) {
 				t.Parallel()
@@ -29,7 +29,7 @@ func TestEveryCrashPointResumes(t *testing.T) {
 					t.Fatalf("the run did not get that far: %v", first.err)
 				}
 				second := foretold(t, r.again())
-				if diff := diff(want, state(t, r.machine, second.key)); diff != "" {
+				if diff := diff(want, describe(t, r.machine, second.key)); diff != "" {
 					t.Errorf("the machine is not as after one run (-want +got):\n%s", diff)
 				}
 				if diff := diff(changes, sorted(append(of(first.did), of(second.did)...))); diff != "" {
@@ -48,7 +48,7 @@ func TestInterruptsResume(t *testing.T) {
 	each(t, func(t *testing.T, s subject) {
 		whole := s.on(s.machine(t))
 		out := whole.succeed(t)
-		want, changes := state(t, whole.machine, out.key), sorted(of(out.did))
+		want, changes := describe(t, whole.machine, out.key), sorted(of(out.did))
 		for at := 1; at < len(out.did); at += 5 { // after the last one a run may well end before it looks
 			r := s.on(s.machine(t))
 			r.stop = at
@@ -57,7 +57,7 @@ func TestInterruptsResume(t *testing.T) {
 				t.Errorf("stopped at change %d the run says: %v", at, first.err)
 			}
 			second := r.again().succeed(t)
-			if diff := diff(want, state(t, r.machine, second.key)); diff != "" {
+			if diff := diff(want, describe(t, r.machine, second.key)); diff != "" {
 				t.Errorf("stopped at change %d (-want +got):\n%s", at, diff)
 			}
 			if diff := diff(changes, sorted(append(of(first.did), of(second.did)...))); diff != "" {

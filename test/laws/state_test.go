@@ -22,9 +22,9 @@ import (
 	"kubeadm/internal/world/memory"
 )
 
-// state is what a machine and its cluster are like, in words that two runs have in common though
+// describe is what a machine and its cluster are like, in words that two runs have in common though
 // each made its own keys and tokens.
-func state(t testing.TB, m *fake.World, key string) string {
+func describe(t testing.TB, m *fake.World, key string) string {
 	t.Helper()
 	s := describer{machine: m}
 	s.key, _ = pki.ParseCertificateKey(key)

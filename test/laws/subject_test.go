@@ -24,6 +24,7 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/release"
+	"kubeadm/internal/state"
 	"kubeadm/internal/workflow"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/memory"
@@ -116,7 +117,7 @@ func rights(kind, namespace, controller string) *unstructured.Unstructured {
 func second(t testing.TB) *fake.World {
 	w := fake.New()
 	w.Info.Hostname, w.NodeName = "worker1", "worker1"
-	w.Interfaces = []change.Address{{IP: "192.0.2.20", Interface: "eth0", DefaultRoute: true}}
+	w.Interfaces = []state.Address{{IP: "192.0.2.20", Interface: "eth0", DefaultRoute: true}}
 	w.Names = map[string][]string{"worker1": {"192.0.2.20"}}
 	w.Elsewhere = true
 	w.Objects = begun(t).Objects
@@ -139,9 +140,9 @@ func withFile(t testing.TB) *fake.World {
 func another(t testing.TB) *fake.World {
 	w := second(t)
 	w.Info.Hostname, w.NodeName = "cp2", "cp2"
-	w.Interfaces = []change.Address{{IP: "192.0.2.30", Interface: "eth0", DefaultRoute: true}}
+	w.Interfaces = []state.Address{{IP: "192.0.2.30", Interface: "eth0", DefaultRoute: true}}
 	w.Names = map[string][]string{"cp2": {"192.0.2.30"}}
-	w.MemberList = []change.Member{{ID: 1, Name: "cp1", PeerURLs: []string{"https://192.0.2.10:2380"}, ClientURLs: []string{"https://192.0.2.10:2379"}}}
+	w.MemberList = []state.Member{{ID: 1, Name: "cp1", PeerURLs: []string{"https://192.0.2.10:2380"}, ClientURLs: []string{"https://192.0.2.10:2379"}}}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Name: "etcd-cp1", Namespace: "kube-system", Labels: map[string]string{"component": "etcd", "tier": "control-plane"},
 		Annotations: map[string]string{manifest.EtcdURLAnnotation: "https://192.0.2.10:2379"},
@@ -176,7 +177,7 @@ const joinToken = "abcdef.0123456789abcdef"
 // signpost is what the cluster tells everybody, signed for the token that join shows.
 func signpost(t testing.TB, beside *fake.World) map[string]string {
 	t.Helper()
-	ref := change.Ref{GVK: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Namespace: "kube-public", Name: "cluster-info"}
+	ref := state.Ref{GVK: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Namespace: "kube-public", Name: "cluster-info"}
 	u, err := beside.Object(t.Context(), ref)
 	if err != nil {
 		t.Fatal(err)
@@ -199,7 +200,7 @@ func controlPlane(t testing.TB) *fake.World {
 	inUse(w)
 	w.Files["/var/lib/etcd/member"] = memory.File{Mode: fs.ModeDir | 0o700}
 	w.Files["/var/lib/etcd/member/snap"] = memory.File{Data: []byte("data"), Mode: 0o600}
-	w.Pods = append(w.Pods, change.Sandbox{ID: "etcd", Name: "etcd-cp1", Namespace: "kube-system", Component: "etcd"})
+	w.Pods = append(w.Pods, state.Sandbox{ID: "etcd", Name: "etcd-cp1", Namespace: "kube-system", Component: "etcd"})
 	return w
 }
 
@@ -209,8 +210,8 @@ func oneOfThree(t testing.TB) *fake.World {
 	w := s.machine(t)
 	s.on(w).succeed(t)
 	inUse(w)
-	w.Pods = append(w.Pods, change.Sandbox{ID: "etcd", Name: "etcd-cp2", Namespace: "kube-system", Component: "etcd"})
-	w.MemberList = append(w.MemberList, change.Member{
+	w.Pods = append(w.Pods, state.Sandbox{ID: "etcd", Name: "etcd-cp2", Namespace: "kube-system", Component: "etcd"})
+	w.MemberList = append(w.MemberList, state.Member{
 		ID: 9, Name: "cp3", PeerURLs: []string{"https://192.0.2.31:2380"}, ClientURLs: []string{"https://192.0.2.31:2379"},
 	})
 	return w
@@ -226,7 +227,7 @@ func worker(t testing.TB) *fake.World {
 }
 
 func inUse(w *fake.World) {
-	w.Pods = []change.Sandbox{{ID: "1", Name: "web-1", Namespace: "default"}}
+	w.Pods = []state.Sandbox{{ID: "1", Name: "web-1", Namespace: "default"}}
 	w.MountList = []string{"/", "/var/lib/kubelet/pods/1/volumes/secret"}
 	w.Files["/etc/cni/net.d/10-bridge.conflist"] = memory.File{Data: []byte("{}"), Mode: 0o644}
 }

@@ -8,8 +8,8 @@ import (
 	"kubeadm/internal/flag"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
+	"kubeadm/internal/manifestinput"
 	"kubeadm/internal/node"
-	"kubeadm/internal/survey"
 )
 
 // Phase deploys CoreDNS and kube-proxy.
@@ -43,7 +43,7 @@ func kubeProxy(ctx context.Context, e *flow.Env) error {
 	if err != nil {
 		return err
 	}
-	host, patches, err := survey.Inputs(ctx, e.World, n, e.Named("patches").WarnOnce)
+	host, patches, err := manifestinput.Read(ctx, e.World, n, e.Named("patches").WarnOnce)
 	if err != nil {
 		return err
 	}

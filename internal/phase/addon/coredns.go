@@ -12,8 +12,9 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
+	"kubeadm/internal/manifestinput"
 	"kubeadm/internal/node"
-	"kubeadm/internal/survey"
+	"kubeadm/internal/state"
 )
 
 func coreDNS(ctx context.Context, e *flow.Env) error {
@@ -25,7 +26,7 @@ func coreDNS(ctx context.Context, e *flow.Env) error {
 	if err != nil {
 		return err
 	}
-	_, patches, err := survey.Inputs(ctx, e.World, n, e.Named("patches").WarnOnce)
+	_, patches, err := manifestinput.Read(ctx, e.World, n, e.Named("patches").WarnOnce)
 	if err != nil {
 		return err
 	}
@@ -33,7 +34,7 @@ func coreDNS(ctx context.Context, e *flow.Env) error {
 	if err != nil {
 		return err
 	}
-	plan, err := planOf(ctx, e, n, change.RefOf(made.Config, as), version)
+	plan, err := planOf(ctx, e, n, state.RefOf(made.Config, as), version)
 	if err != nil {
 		return err
 	}
@@ -45,7 +46,7 @@ func coreDNS(ctx context.Context, e *flow.Env) error {
 }
 
 // apply writes the parts. A running CoreDNS of an old version goes on with the old Corefile until it is replaced.
-func apply(ctx context.Context, e *flow.Env, as change.Identity, made manifest.CoreDNS, plan manifest.CorefilePlan) error {
+func apply(ctx context.Context, e *flow.Env, as state.Identity, made manifest.CoreDNS, plan manifest.CorefilePlan) error {
 	if err := e.Do(ctx, change.ApplyObject{Object: plan.Config, As: as, Keep: plan.Keep}); err != nil {
 		return err
 	}
@@ -61,8 +62,8 @@ func apply(ctx context.Context, e *flow.Env, as change.Identity, made manifest.C
 }
 
 // deployed tells how many replicas of which version of CoreDNS the cluster has.
-func deployed(ctx context.Context, e *flow.Env, as change.Identity) (int32, string, error) {
-	all, err := e.List(ctx, change.Query{
+func deployed(ctx context.Context, e *flow.Env, as state.Identity) (int32, string, error) {
+	all, err := e.List(ctx, state.Query{
 		GVK: appsv1.SchemeGroupVersion.WithKind("Deployment"), Namespace: "kube-system", LabelSelector: manifest.DNSSelector, As: as,
 	})
 	if err != nil {
@@ -79,7 +80,7 @@ func deployed(ctx context.Context, e *flow.Env, as change.Identity) (int32, stri
 	return manifest.DeployedDNS(found)
 }
 
-func planOf(ctx context.Context, e *flow.Env, n *node.Node, ref change.Ref, version string) (manifest.CorefilePlan, error) {
+func planOf(ctx context.Context, e *flow.Env, n *node.Node, ref state.Ref, version string) (manifest.CorefilePlan, error) {
 	u, err := e.Object(ctx, ref)
 	if apierrors.IsNotFound(err) {
 		return manifest.PlanCorefile(n, nil, version)

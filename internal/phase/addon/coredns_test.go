@@ -17,6 +17,7 @@ import (
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/addon"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world/fake"
 )
 
@@ -52,8 +53,8 @@ func newScene() *scene {
 		s.lines = append(s.lines, fmt.Sprintf("%s: %s", e.Kind, e.Text))
 	}})
 	s.e.Node = func(context.Context) (*node.Node, error) { return s.node, nil }
-	s.e.Admin = func(context.Context) (change.Identity, error) {
-		return change.Identity{Kubeconfig: "/etc/kubernetes/admin.conf"}, nil
+	s.e.Admin = func(context.Context) (state.Identity, error) {
+		return state.Identity{Kubeconfig: "/etc/kubernetes/admin.conf"}, nil
 	}
 	return s
 }
@@ -107,7 +108,7 @@ func (s *scene) corefile(t *testing.T) map[string]string {
 func (s *scene) object(t *testing.T, version, kind string) *unstructured.Unstructured {
 	t.Helper()
 	o := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: version, Kind: kind}, ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "coredns"}}
-	u, err := s.Object(t.Context(), change.RefOf(o, change.Identity{}))
+	u, err := s.Object(t.Context(), state.RefOf(o, state.Identity{}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/state"
 )
 
 // Phase makes the tokens, their rights and the ConfigMap cluster-info.
@@ -77,7 +78,7 @@ func sign(info *corev1.ConfigMap, tokens []node.BootstrapToken) error {
 
 // signpost writes cluster-info. The signatures beside an unchanged kubeconfig stay, so that
 // machines may go on joining; those of another one go with it.
-func signpost(info *corev1.ConfigMap, as change.Identity) change.Change {
+func signpost(info *corev1.ConfigMap, as state.Identity) change.Change {
 	return change.MutateObject{Object: info, As: as, Mutate: func(u *unstructured.Unstructured) error {
 		now, _, err := unstructured.NestedString(u.Object, "data", bootstrapapi.KubeConfigKey)
 		if err == nil && now == info.Data[bootstrapapi.KubeConfigKey] {
@@ -97,8 +98,8 @@ func vouch(u *unstructured.Unstructured, data map[string]string) error {
 	return nil
 }
 
-func objects(e *flow.Env, n *node.Node) []change.Object {
-	var all []change.Object
+func objects(e *flow.Env, n *node.Node) []state.Object {
+	var all []state.Object
 	for _, t := range n.Tokens {
 		all = append(all, manifest.Token(t, e.World.Now()))
 	}

@@ -8,13 +8,13 @@ import (
 	"errors"
 	"fmt"
 
+	"kubeadm/internal/certstore"
 	"kubeadm/internal/change"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
-	"kubeadm/internal/survey"
 )
 
 // Phase makes all of them. Trees of one CA and what it signs grow side by side.
@@ -55,14 +55,14 @@ func existing(ctx context.Context, e *flow.Env) error {
 		return err
 	}
 	local, _ := node.LocalEtcd(n)
-	errs := []error{survey.CheckServiceAccountKeys(ctx, e.World, n)}
+	errs := []error{certstore.CheckServiceAccountKeys(ctx, e.World, n)}
 	for _, p := range pki.Profiles() {
 		if !p.IsCA() || p.LocalEtcdOnly() && !local {
 			continue
 		}
-		found, err := survey.Stored(ctx, e.World, n.Paths, p.Base)
+		found, err := certstore.ReadPair(ctx, e.World, n.Paths, p.Base)
 		if err == nil && found.Certificate != nil {
-			_, err = survey.CheckAuthority(n.Paths, p, found, e.World.Now())
+			_, err = certstore.CheckCA(n.Paths, p, found, e.World.Now())
 		}
 		errs = append(errs, err)
 	}
@@ -128,7 +128,7 @@ func authority(ctx context.Context, e *flow.Env, p pki.Profile) error {
 	if err != nil {
 		return err
 	}
-	found, err := survey.Stored(ctx, e.World, n.Paths, p.Base)
+	found, err := certstore.ReadPair(ctx, e.World, n.Paths, p.Base)
 	if err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func leaf(ctx context.Context, e *flow.Env, p pki.Profile) error {
 	if err != nil {
 		return err
 	}
-	found, err := survey.Stored(ctx, e.World, n.Paths, p.Base)
+	found, err := certstore.ReadPair(ctx, e.World, n.Paths, p.Base)
 	if err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func leaf(ctx context.Context, e *flow.Env, p pki.Profile) error {
 // issuer is the CA that signs the certificate.
 func issuer(ctx context.Context, e *flow.Env, n *node.Node, p pki.Profile) (pki.CA, error) {
 	parent, _ := pki.ProfileOf(p.Issuer)
-	return survey.Authority(ctx, e.World, n, parent)
+	return certstore.ReadCA(ctx, e.World, n, parent)
 }
 
 // keyFor makes a key. One without a certificate is used only if an unfinished run of this very command left it.

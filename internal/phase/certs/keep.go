@@ -5,15 +5,15 @@ import (
 	"fmt"
 	"strings"
 
+	"kubeadm/internal/certstore"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
-	"kubeadm/internal/survey"
 )
 
 func keepAuthority(ctx context.Context, e *flow.Env, n *node.Node, p pki.Profile) error {
-	ca, err := survey.Authority(ctx, e.World, n, p)
+	ca, err := certstore.ReadCA(ctx, e.World, n, p)
 	if err != nil {
 		return err
 	}

@@ -3,10 +3,11 @@ package certs
 import (
 	"context"
 
+	"kubeadm/internal/certstore"
 	"kubeadm/internal/change"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/pki"
-	"kubeadm/internal/survey"
+	"kubeadm/internal/state"
 )
 
 // serviceAccount makes the key pair that signs service account tokens.
@@ -20,21 +21,21 @@ var serviceAccount = flow.Phase{
 			return err
 		}
 		keyFile, pubFile := n.Paths.Certificate(pki.ServiceAccountKey), n.Paths.Certificate(pki.ServiceAccountPublicKey)
-		if err := survey.CheckServiceAccountKeys(ctx, e.World, n); err != nil {
+		if err := certstore.CheckServiceAccountKeys(ctx, e.World, n); err != nil {
 			return err
 		}
-		old, err := survey.Optional(ctx, e.World, keyFile)
+		old, err := state.ReadOptional(ctx, e.World, keyFile)
 		if err != nil {
 			return err
 		}
 		if old != nil {
 			return keepPair(ctx, e, pubFile, old)
 		}
-		if external, err := survey.ExternalCA(ctx, e.World, n.Paths); err != nil || external {
+		if external, err := certstore.HasExternalClusterCA(ctx, e.World, n.Paths); err != nil || external {
 			e.Say("the CA's key is kept elsewhere: %s and %s are yours to supply", keyFile, pubFile)
 			return err
 		}
-		if public, err := survey.Optional(ctx, e.World, pubFile); err != nil || public != nil {
+		if public, err := state.ReadOptional(ctx, e.World, pubFile); err != nil || public != nil {
 			e.Say("using the existing %s: another program signs service account tokens", pubFile)
 			return err
 		}
@@ -57,7 +58,7 @@ var serviceAccount = flow.Phase{
 // keepPair leaves the pair alone, and makes a public half that is missing: it follows from the private one.
 func keepPair(ctx context.Context, e *flow.Env, pubFile string, key []byte) error {
 	e.Say("using the existing %q key pair", "sa")
-	public, err := survey.Optional(ctx, e.World, pubFile)
+	public, err := state.ReadOptional(ctx, e.World, pubFile)
 	if err != nil || public != nil {
 		return err
 	}

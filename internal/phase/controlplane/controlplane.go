@@ -10,8 +10,8 @@ import (
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/release"
+	"kubeadm/internal/state"
 	"kubeadm/internal/staticpod"
-	"kubeadm/internal/survey"
 )
 
 // Phase writes the manifests of kube-apiserver, kube-controller-manager and kube-scheduler.
@@ -82,7 +82,7 @@ func component(name, program, later string, flags ...flag.Name) flow.Phase {
 // that comes before those it needs looks for them again seconds later (docs/decisions/0022). What an earlier
 // run left is seen already.
 func late(ctx context.Context, e *flow.Env, n *node.Node, program, phase string) error {
-	there, err := survey.Exists(ctx, e.World, n.Paths.Manifest(program))
+	there, err := state.Exists(ctx, e.World, n.Paths.Manifest(program))
 	if err != nil {
 		return err
 	}

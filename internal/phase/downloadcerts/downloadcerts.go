@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"kubeadm/internal/certstore"
 	"kubeadm/internal/change"
 	"kubeadm/internal/discovery"
 	"kubeadm/internal/flag"
@@ -24,7 +25,7 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
-	"kubeadm/internal/survey"
+	"kubeadm/internal/state"
 )
 
 // Phase writes the lent files, if the user gives the key that opens them.
@@ -96,14 +97,14 @@ func complete(ctx context.Context, e *flow.Env, places map[string]string) bool {
 // found another one.
 func fits(ctx context.Context, e *flow.Env, n *node.Node) bool {
 	profile, _ := pki.ProfileOf(pki.ClusterCA)
-	here, err := survey.Authority(ctx, e.World, n, profile)
-	return err == nil && survey.Trusted(n, here.Certificate) == nil
+	here, err := certstore.ReadCA(ctx, e.World, n, profile)
+	return err == nil && certstore.CheckDiscoveredCA(n, here.Certificate) == nil
 }
 
 // lent reads the Secret as the machine that joins.
 func lent(ctx context.Context, e *flow.Env, n *node.Node) (map[string][]byte, error) {
-	ref := change.Ref{GVK: corev1.SchemeGroupVersion.WithKind("Secret"), Namespace: "kube-system", Name: manifest.CertsSecret,
-		As: change.Identity{Config: n.Bootstrap}}
+	ref := state.Ref{GVK: corev1.SchemeGroupVersion.WithKind("Secret"), Namespace: "kube-system", Name: manifest.CertsSecret,
+		As: state.Identity{Config: n.Bootstrap}}
 	u, err := discovery.Object(ctx, e, ref)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
@@ -150,7 +151,7 @@ func check(n *node.Node, plain map[string][]byte) error {
 		return err
 	}
 	name := pki.SealedName("ca.crt")
-	if ca := parsed[name].Certificates[0]; survey.Trusted(n, ca) != nil {
+	if ca := parsed[name].Certificates[0]; certstore.CheckDiscoveredCA(n, ca) != nil {
 		return fmt.Errorf("%s, with hash %s, is not the CA of the cluster that was found", name, pki.PinOf(ca))
 	}
 	return nil

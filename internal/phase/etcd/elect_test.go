@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
 )
@@ -19,7 +19,7 @@ type electing struct {
 	asked int
 }
 
-func (w *electing) Members(ctx context.Context, via change.Etcd) ([]change.Member, error) {
+func (w *electing) Members(ctx context.Context, via state.Etcd) ([]state.Member, error) {
 	if w.asked++; w.asked%2 == 0 {
 		return nil, errors.New("no leader")
 	}
@@ -30,11 +30,11 @@ func (w *electing) Await(ctx context.Context, c world.Condition) error { return 
 
 func TestAMemberIsAnnouncedAlthoughEtcdChoosesALeader(t *testing.T) {
 	w := &electing{World: fake.New()}
-	w.MemberList = []change.Member{{ID: 1, Name: "cp1", PeerURLs: []string{"https://192.0.2.1:2380"}}}
+	w.MemberList = []state.Member{{ID: 1, Name: "cp1", PeerURLs: []string{"https://192.0.2.1:2380"}}}
 	n := &node.Node{Local: node.Local{Name: "cp2", Address: "192.0.2.2"}}
 	n.Timeouts.EtcdAPI = time.Minute
 	e := flow.New(flow.Env{World: w, Local: n.Local, Emit: func(flow.Event) {}})
-	if err := announce(t.Context(), e, n, change.Etcd{}); err != nil {
+	if err := announce(t.Context(), e, n, state.Etcd{}); err != nil {
 		t.Fatal(err)
 	}
 	if len(w.MemberList) != 2 || !w.MemberList[1].Learner {

@@ -10,14 +10,15 @@ import (
 	"time"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/etcdcluster"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/health"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
 	"kubeadm/internal/staticpod"
-	"kubeadm/internal/survey"
 	"kubeadm/internal/world"
 )
 
@@ -45,10 +46,10 @@ var Check = flow.Phase{
 }
 
 // tellAway warns early of voters that are away: etcd may wait for them before it takes one more.
-func tellAway(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) error {
+func tellAway(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) error {
 	roll, err := callRoll(ctx, e, n, via)
 	for _, m := range roll.Down() {
-		e.Warn("etcd member %s at %s is away: %v", survey.NameOf(m), m.PeerURLs, roll.Silent[m.ID])
+		e.Warn("etcd member %s at %s is away: %v", etcdcluster.MemberName(m), m.PeerURLs, roll.Silent[m.ID])
 	}
 	return err
 }
@@ -101,7 +102,7 @@ func join(ctx context.Context, e *flow.Env) error {
 }
 
 // promote lets the member vote as soon as it has caught up.
-func promote(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) error {
+func promote(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) error {
 	begun := e.World.Now()
 	for {
 		if err := caughtUp(ctx, e, n, via); err != nil {
@@ -119,7 +120,7 @@ func promote(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) er
 }
 
 // caughtUp waits until the member serves and can be let vote. As long as it does not vote, starting it anew costs the others nothing.
-func caughtUp(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) error {
+func caughtUp(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) error {
 	wait := func(anew bool) error {
 		return health.Before(ctx, e, n, manifest.Components(), func() error {
 			return agreeing(ctx, e, via, func() error { return e.Await(ctx, health.EtcdMember(n, via, anew)) })
@@ -142,7 +143,7 @@ const busyFor = 15 * time.Second
 // agreeing keeps the members busy while a new one starts. Its first snapshot is taken when they next agree on something:
 // if that is no sooner than on the new member's own first words, it never learns that they were heard, and
 // waits seven seconds before it repeats them and serves anybody (docs/decisions/0019).
-func agreeing(ctx context.Context, e *flow.Env, via change.Etcd, wait func() error) error {
+func agreeing(ctx context.Context, e *flow.Env, via state.Etcd, wait func() error) error {
 	busy, stop := context.WithTimeout(ctx, busyFor)
 	var done sync.WaitGroup
 	done.Go(func() { _ = e.World.Agree(busy, via) }) // whether etcd answers shows in the wait
@@ -153,39 +154,39 @@ func agreeing(ctx context.Context, e *flow.Env, via change.Etcd, wait func() err
 
 // reach finds a way to the etcd cluster: its Pods tell where it is, and its members where all of them are. Those that
 // do not answer come last, as each question to them costs seconds.
-func reach(ctx context.Context, e *flow.Env) (*node.Node, change.Etcd, error) {
+func reach(ctx context.Context, e *flow.Env) (*node.Node, state.Etcd, error) {
 	n, as, err := e.Cluster(ctx)
 	if err != nil {
-		return nil, change.Etcd{}, err
+		return nil, state.Etcd{}, err
 	}
-	endpoints, _ := survey.EtcdEndpoints(ctx, e.World, as)
+	endpoints, _ := etcdcluster.FindEndpoints(ctx, e.World, as)
 	err = e.Await(ctx, world.Condition{
 		Name:    "a Pod that tells where etcd is",
 		Timeout: n.Timeouts.KubernetesAPI,
-		Check: func(ctx context.Context, r change.Reader) (err error) {
+		Check: func(ctx context.Context, r state.Reader) (err error) {
 			if len(endpoints) > 0 {
 				return nil
 			}
-			if endpoints, err = survey.EtcdEndpoints(ctx, r, as); err == nil && len(endpoints) == 0 {
+			if endpoints, err = etcdcluster.FindEndpoints(ctx, r, as); err == nil && len(endpoints) == 0 {
 				err = fmt.Errorf("no Pod labelled component=etcd in kube-system has the annotation %s", manifest.EtcdURLAnnotation)
 			}
 			return err
 		},
 	})
-	via := survey.LocalEtcd(n.Paths, endpoints...)
-	if roll, asked := survey.CallRoll(ctx, e.World, via); err == nil && asked == nil && len(roll.Said) > 0 {
+	via := etcdcluster.LocalClient(n.Paths, endpoints...)
+	if roll, asked := etcdcluster.CheckHealth(ctx, e.World, via); err == nil && asked == nil && len(roll.Said) > 0 {
 		via.Endpoints = roll.Endpoints()
 	}
 	return n, via, err
 }
 
 // quorum holds while enough voters are well to decide anything.
-func quorum(n *node.Node, via change.Etcd) world.Condition {
+func quorum(n *node.Node, via state.Etcd) world.Condition {
 	return world.Condition{
 		Name:    "a quorum of etcd's members",
 		Timeout: n.Timeouts.EtcdAPI,
-		Check: func(ctx context.Context, r change.Reader) error {
-			roll, err := survey.CallRoll(ctx, r, via)
+		Check: func(ctx context.Context, r state.Reader) error {
+			roll, err := etcdcluster.CheckHealth(ctx, r, via)
 			if err != nil {
 				return unasked(errors.Join(lost(ctx, r, via), err))
 			}
@@ -196,9 +197,9 @@ func quorum(n *node.Node, via change.Etcd) world.Condition {
 
 // lost names the voters that are missing where etcd decides nothing any more, not even who its members are: then
 // each only knows of itself. It is nil where that is not what is wrong.
-func lost(ctx context.Context, r change.Reader, via change.Etcd) error {
+func lost(ctx context.Context, r state.Reader, via state.Etcd) error {
 	via.Stale = true
-	roll, err := survey.CallRoll(ctx, r, via)
+	roll, err := etcdcluster.CheckHealth(ctx, r, via)
 	if err != nil || roll.Quorum() == nil {
 		return nil
 	}
@@ -206,11 +207,13 @@ func lost(ctx context.Context, r change.Reader, via change.Etcd) error {
 }
 
 // callRoll calls the roll, if need be again and again: while etcd chooses a leader it tells nobody who its members are.
-func callRoll(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) (survey.Roll, error) {
-	return again(ctx, e, n, func(ctx context.Context, r change.Reader) (survey.Roll, error) { return survey.CallRoll(ctx, r, via) })
+func callRoll(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) (etcdcluster.Health, error) {
+	return again(ctx, e, n, func(ctx context.Context, r state.Reader) (etcdcluster.Health, error) {
+		return etcdcluster.CheckHealth(ctx, r, via)
+	})
 }
 
-func again(ctx context.Context, e *flow.Env, n *node.Node, call func(context.Context, change.Reader) (survey.Roll, error)) (survey.Roll, error) {
+func again(ctx context.Context, e *flow.Env, n *node.Node, call func(context.Context, state.Reader) (etcdcluster.Health, error)) (etcdcluster.Health, error) {
 	roll, err := call(ctx, e.World)
 	if err == nil {
 		return roll, nil
@@ -218,7 +221,7 @@ func again(ctx context.Context, e *flow.Env, n *node.Node, call func(context.Con
 	err = e.Await(ctx, world.Condition{
 		Name:    "etcd to tell who its members are",
 		Timeout: n.Timeouts.EtcdAPI,
-		Check: func(ctx context.Context, r change.Reader) (err error) {
+		Check: func(ctx context.Context, r state.Reader) (err error) {
 			roll, err = call(ctx, r)
 			return unasked(err)
 		},
@@ -235,8 +238,10 @@ func unasked(err error) error {
 }
 
 // run writes the member's manifest. Once a member has started, its data say whom it knows, and not the manifest.
-func run(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) error {
-	roll, err := again(ctx, e, n, func(ctx context.Context, r change.Reader) (survey.Roll, error) { return survey.Glance(ctx, r, via) })
+func run(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) error {
+	roll, err := again(ctx, e, n, func(ctx context.Context, r state.Reader) (etcdcluster.Health, error) {
+		return etcdcluster.CheckHealthQuickly(ctx, r, via)
+	})
 	if err != nil {
 		return err
 	}
@@ -254,7 +259,7 @@ func run(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) error 
 }
 
 // hasData tells whether a member has ever run on this machine and its data are still here.
-func hasData(ctx context.Context, r change.Reader, n *node.Node) (bool, error) {
+func hasData(ctx context.Context, r state.Reader, n *node.Node) (bool, error) {
 	_, err := r.Stat(ctx, path.Join(n.Cluster.Etcd.DataDir, "member"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil

@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/etcdcluster"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
-	"kubeadm/internal/survey"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
 
@@ -26,7 +27,7 @@ const (
 // while too many voters are away; nobody keeps the line, so all in it have the same chance when the place is free.
 type queue struct {
 	n       *node.Node
-	via     change.Etcd
+	via     state.Etcd
 	refused bool                 // etcd did not take the member though it was its turn
 	heard   time.Time            // when etcd answered last
 	first   progress             // of the learner that was there at the last look
@@ -42,7 +43,7 @@ type progress struct {
 }
 
 // progressOf does not count what a learner applies that has caught up: it follows the others for ever, if nobody is left to let it vote.
-func progressOf(learner change.Member, roll survey.Roll) progress {
+func progressOf(learner state.Member, roll etcdcluster.Health) progress {
 	p := progress{id: learner.ID, name: learner.Name}
 	if roll.CaughtUp(learner.ID) != nil {
 		p.index = roll.Said[learner.ID].Index
@@ -51,7 +52,7 @@ func progressOf(learner change.Member, roll survey.Roll) progress {
 }
 
 // announce adds this machine's member as a learner, when it is its turn.
-func announce(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) error {
+func announce(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) error {
 	q := &queue{n: n, via: via, away: map[uint64]time.Time{}}
 	e.Say("announcing etcd member %s at %s", n.Name, n.PeerURL())
 	for range turns {
@@ -75,8 +76,8 @@ func (q *queue) turn() world.Condition {
 	return world.Condition{
 		Name:    "etcd to be ready for one more member",
 		Timeout: turns * q.n.Timeouts.EtcdAPI,
-		Check: func(ctx context.Context, r change.Reader) error {
-			roll, err := survey.Glance(ctx, r, q.via)
+		Check: func(ctx context.Context, r state.Reader) error {
+			roll, err := etcdcluster.CheckHealthQuickly(ctx, r, q.via)
 			if err != nil {
 				return q.unheard(err, r.Now())
 			}
@@ -108,23 +109,23 @@ func (q *queue) unheard(err error, now time.Time) error {
 }
 
 // behind tells of the learner that is before this machine, and gives up on one that does not come to an end.
-func (q *queue) behind(other change.Member, at progress, now time.Time) error {
+func (q *queue) behind(other state.Member, at progress, now time.Time) error {
 	if at != q.first {
 		q.first, q.since = at, now
 	}
-	err := fmt.Errorf("member %s at %s is being added, this one comes after it", survey.NameOf(other), other.PeerURLs)
+	err := fmt.Errorf("member %s at %s is being added, this one comes after it", etcdcluster.MemberName(other), other.PeerURLs)
 	if now.Sub(q.since) < q.n.Timeouts.EtcdAPI {
 		return err
 	}
 	return world.GiveUp(problem.New("", fmt.Errorf("member %s at %s has made no progress for %s and holds all others up",
-		survey.NameOf(other), other.PeerURLs, now.Sub(q.since).Round(time.Second)),
+		etcdcluster.MemberName(other), other.PeerURLs, now.Sub(q.since).Round(time.Second)),
 		"give the join of that machine again, so that it comes to its end",
 		gone(other)))
 }
 
 // complete gives up on voters that stay away: etcd takes no member meanwhile.
-func (q *queue) complete(ctx context.Context, r change.Reader) error {
-	roll, err := survey.CallRoll(ctx, r, q.via)
+func (q *queue) complete(ctx context.Context, r state.Reader) error {
+	roll, err := etcdcluster.CheckHealth(ctx, r, q.via)
 	if err != nil {
 		return q.unheard(err, r.Now())
 	}
@@ -141,15 +142,15 @@ func (q *queue) complete(ctx context.Context, r change.Reader) error {
 	return lost
 }
 
-func (q *queue) missing(m change.Member, why error, since time.Duration) error {
-	err := fmt.Errorf("etcd takes no member while %s at %s is away: %w", survey.NameOf(m), m.PeerURLs, why)
+func (q *queue) missing(m state.Member, why error, since time.Duration) error {
+	err := fmt.Errorf("etcd takes no member while %s at %s is away: %w", etcdcluster.MemberName(m), m.PeerURLs, why)
 	if since < absence {
 		return err
 	}
-	return world.GiveUp(problem.New("", err, "bring the machine of "+survey.NameOf(m)+" back, then give the same command again", gone(m)))
+	return world.GiveUp(problem.New("", err, "bring the machine of "+etcdcluster.MemberName(m)+" back, then give the same command again", gone(m)))
 }
 
 // gone is what to do about a member that will not come back.
-func gone(m change.Member) string {
-	return fmt.Sprintf("if that machine is gone for good, give the same command with --replace-member=%s", survey.NameOf(m))
+func gone(m state.Member) string {
+	return fmt.Sprintf("if that machine is gone for good, give the same command with --replace-member=%s", etcdcluster.MemberName(m))
 }

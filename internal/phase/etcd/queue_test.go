@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/node"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
 )
@@ -43,7 +43,7 @@ func TestTheQueueIsLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := fake.New()
 			for id, ip := range []string{"192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"} {
-				w.MemberList = append(w.MemberList, change.Member{ID: uint64(id + 1), Name: ip, PeerURLs: []string{"https://" + ip + ":2380"}, Learner: id == 3})
+				w.MemberList = append(w.MemberList, state.Member{ID: uint64(id + 1), Name: ip, PeerURLs: []string{"https://" + ip + ":2380"}, Learner: id == 3})
 			}
 			if !c.learner {
 				w.MemberList = w.MemberList[:3]
@@ -65,24 +65,24 @@ type busy struct {
 	lag     uint64 // of the learner; one less at each look
 }
 
-func (b *busy) Members(ctx context.Context, via change.Etcd) ([]change.Member, error) {
+func (b *busy) Members(ctx context.Context, via state.Etcd) ([]state.Member, error) {
 	b.decided += 10
 	b.lag = max(b.lag, 1) - 1
 	return b.World.Members(ctx, via)
 }
 
-func (b *busy) MemberStatus(_ context.Context, _ change.Etcd, m change.Member) (change.MemberStatus, error) {
+func (b *busy) MemberStatus(_ context.Context, _ state.Etcd, m state.Member) (state.MemberStatus, error) {
 	if m.Learner {
-		return change.MemberStatus{Index: b.decided - b.decided*b.lag/10}, nil
+		return state.MemberStatus{Index: b.decided - b.decided*b.lag/10}, nil
 	}
-	return change.MemberStatus{Index: b.decided}, nil
+	return state.MemberStatus{Index: b.decided}, nil
 }
 
 func TestALearnerThatOnlyFollowsMakesNoProgress(t *testing.T) {
 	for lag, looks := range map[uint64]int{0: 3, 5: 6} {
 		b, now := &busy{World: fake.New(), decided: 1000, lag: lag}, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 		b.Clock = func() time.Time { return now }
-		b.MemberList = []change.Member{
+		b.MemberList = []state.Member{
 			{ID: 1, Name: "cp1", PeerURLs: []string{"https://192.0.2.1:2380"}},
 			{ID: 2, Name: "cp2", PeerURLs: []string{"https://192.0.2.2:2380"}, Learner: true},
 		}

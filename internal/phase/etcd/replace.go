@@ -8,16 +8,17 @@ import (
 	"time"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/etcdcluster"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
-	"kubeadm/internal/survey"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
 
 // replace removes the members whose place this machine takes: those that departed decides on.
-func replace(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) error {
+func replace(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) error {
 	stale, err := departed(ctx, e, n, via)
 	if err != nil {
 		return err
@@ -26,7 +27,7 @@ func replace(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) er
 		if err := away(ctx, e, via, m); err != nil {
 			return err
 		}
-		e.Say("removing etcd member %s at %s, whose place this machine takes", survey.NameOf(m), m.PeerURLs)
+		e.Say("removing etcd member %s at %s, whose place this machine takes", etcdcluster.MemberName(m), m.PeerURLs)
 		if err := e.Do(ctx, change.SetMember{PeerURL: m.PeerURLs[0], State: change.Absent, Via: via}); err != nil {
 			return err
 		}
@@ -38,15 +39,15 @@ func replace(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) er
 const lookLonger = 5 * time.Second
 
 // away wants a voter that is to be removed to be silent for a while: one that is starting again just now is not gone.
-func away(ctx context.Context, e *flow.Env, via change.Etcd, m change.Member) error {
+func away(ctx context.Context, e *flow.Env, via state.Etcd, m state.Member) error {
 	if m.Learner {
 		return nil
 	}
 	silent := e.Await(ctx, world.Condition{
-		Name:    fmt.Sprintf("etcd member %s to answer, should it live", survey.NameOf(m)),
+		Name:    fmt.Sprintf("etcd member %s to answer, should it live", etcdcluster.MemberName(m)),
 		Timeout: lookLonger,
 		Outside: true,
-		Check: func(ctx context.Context, r change.Reader) error {
+		Check: func(ctx context.Context, r state.Reader) error {
 			_, err := r.MemberStatus(ctx, via, m)
 			return err
 		},
@@ -54,11 +55,11 @@ func away(ctx context.Context, e *flow.Env, via change.Etcd, m change.Member) er
 	if silent != nil {
 		return context.Cause(ctx)
 	}
-	return answers(survey.NameOf(m), m)
+	return answers(etcdcluster.MemberName(m), m)
 }
 
 // answers is the error of a member that the user wants to be replaced and that lives.
-func answers(name string, m change.Member) error {
+func answers(name string, m state.Member) error {
 	return problem.New("", fmt.Errorf("etcd member %s at %s answers: it is not to be replaced while its machine runs", name, m.PeerURLs),
 		"leave out --replace-member="+name,
 		"or let that machine leave first: kubeadm reset")
@@ -67,7 +68,7 @@ func answers(name string, m change.Member) error {
 // departed are the members to remove before this machine's can be added: what is left of an earlier life of this
 // machine, and those that the user gives up. A voter is never given up without being asked, nor where
 // that would cost the quorum. All errors tell what to do.
-func departed(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) ([]change.Member, error) {
+func departed(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) ([]state.Member, error) {
 	roll, err := callRoll(ctx, e, n, via)
 	if err != nil {
 		return nil, err
@@ -84,7 +85,7 @@ func departed(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) (
 			e.Say("etcd has no other member %s: there is nothing to replace", name)
 		case roll.Silent[m.ID] == nil:
 			return nil, answers(name, *m)
-		case !slices.ContainsFunc(stale, func(known change.Member) bool { return known.ID == m.ID }):
+		case !slices.ContainsFunc(stale, func(known state.Member) bool { return known.ID == m.ID }):
 			stale = append(stale, *m)
 		}
 	}
@@ -92,7 +93,7 @@ func departed(ctx context.Context, e *flow.Env, n *node.Node, via change.Etcd) (
 }
 
 // affordable refuses to remove members where the rest could not decide anything.
-func affordable(roll survey.Roll, stale []change.Member) error {
+func affordable(roll etcdcluster.Health, stale []state.Member) error {
 	var without []uint64
 	for _, m := range stale {
 		without = append(without, m.ID)
@@ -106,7 +107,7 @@ func affordable(roll survey.Roll, stale []change.Member) error {
 // former finds what is left in etcd of an earlier life of this machine, by its address and by its name. A learner at
 // its address may go at once; the user is asked for the rest. One of its name elsewhere may be that
 // of another machine which joins just now.
-func former(ctx context.Context, e *flow.Env, n *node.Node, roll survey.Roll) ([]change.Member, error) {
+func former(ctx context.Context, e *flow.Env, n *node.Node, roll etcdcluster.Health) ([]state.Member, error) {
 	data, err := hasData(ctx, e.World, n)
 	if err != nil {
 		return nil, err
@@ -125,17 +126,17 @@ func former(ctx context.Context, e *flow.Env, n *node.Node, roll survey.Roll) ([
 	}
 	switch {
 	case roll.Silent[m.ID] == nil:
-		return nil, problem.New("", fmt.Errorf("etcd has a member %s at %s already, and it answers: another machine has this %s", survey.NameOf(*m), m.PeerURLs, of),
+		return nil, problem.New("", fmt.Errorf("etcd has a member %s at %s already, and it answers: another machine has this %s", etcdcluster.MemberName(*m), m.PeerURLs, of),
 			fmt.Sprintf("choose another %s with --%s", of, choose))
 	case agreed(n, *m), m.Learner && of == "address":
-		return []change.Member{*m}, nil
+		return []state.Member{*m}, nil
 	}
-	return nil, problem.New("", fmt.Errorf("etcd has a member %s at %s that does not answer: it is of an earlier machine of this %s", survey.NameOf(*m), m.PeerURLs, of),
+	return nil, problem.New("", fmt.Errorf("etcd has a member %s at %s that does not answer: it is of an earlier machine of this %s", etcdcluster.MemberName(*m), m.PeerURLs, of),
 		gone(*m), "if its data are still needed, bring that machine back instead")
 }
 
 // agreed tells whether the user gives the member up.
-func agreed(n *node.Node, m change.Member) bool {
-	alone := survey.Roll{Members: []change.Member{m}}
+func agreed(n *node.Node, m state.Member) bool {
+	alone := etcdcluster.Health{Members: []state.Member{m}}
 	return slices.ContainsFunc(n.Join.ReplaceMembers, func(name string) bool { return alone.Called(name) != nil })
 }

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
 )
@@ -22,7 +22,7 @@ type deaf struct {
 	why   error
 }
 
-func (d *deaf) Members(ctx context.Context, via change.Etcd) ([]change.Member, error) {
+func (d *deaf) Members(ctx context.Context, via state.Etcd) ([]state.Member, error) {
 	if d.looks--; d.looks >= 0 {
 		return nil, fmt.Errorf("listing etcd members: %w", d.why)
 	}
@@ -42,11 +42,11 @@ func TestTheRollIsCalledUntilEtcdAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := &deaf{World: fake.New(), looks: 3, why: c.why}
-			d.MemberList = []change.Member{{ID: 1, Name: "cp1"}}
+			d.MemberList = []state.Member{{ID: 1, Name: "cp1"}}
 			e := flow.New(flow.Env{World: d, Emit: func(flow.Event) {}})
 			n := &node.Node{}
 			n.Timeouts.EtcdAPI = time.Minute
-			roll, err := callRoll(t.Context(), e, n, change.Etcd{})
+			roll, err := callRoll(t.Context(), e, n, state.Etcd{})
 			if c.answers && (err != nil || len(roll.Members) != 1) {
 				t.Errorf("%+v: %v", roll, err)
 			}

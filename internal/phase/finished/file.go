@@ -15,6 +15,7 @@ import (
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
+	"kubeadm/internal/state"
 )
 
 // file is one without which the machine does not work, and the phase of init that creates it again without harm. Files
@@ -61,7 +62,7 @@ func nodeFiles(l node.Local) []file {
 // IsReset reports whether nothing is left of the manifests, kubeconfigs and kubelet configuration of a finished run. Then
 // another program has reset the machine: `kubeadm reset` of ours forgets the run as well, upstream's does not know of it.
 // Certificates do not count, since a reset may leave those in a directory of the user's own.
-func IsReset(ctx context.Context, r change.Reader, l node.Local, recorded func(target string) bool) (bool, error) {
+func IsReset(ctx context.Context, r state.Reader, l node.Local, recorded func(target string) bool) (bool, error) {
 	p := l.Paths
 	paths := []string{p.KubeletKubeconfig(), p.KubeletConfig()}
 	for _, component := range []string{manifest.Etcd, release.APIServer, release.ControllerManager, release.Scheduler} {

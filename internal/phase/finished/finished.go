@@ -13,10 +13,10 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
 
@@ -58,7 +58,7 @@ func Join(run Run) flow.Phase {
 			if err := sameCluster(ctx, e); err != nil {
 				return err
 			}
-			return registered(ctx, e, change.Identity{Kubeconfig: e.Local.Paths.KubeletKubeconfig()})
+			return registered(ctx, e, state.Identity{Kubeconfig: e.Local.Paths.KubeletKubeconfig()})
 		},
 	}
 }
@@ -74,15 +74,15 @@ func say(e *flow.Env, command string, run Run) {
 const startup = 15 * time.Second
 
 // registered waits until the API server reports whether the cluster has this machine's Node.
-func registered(ctx context.Context, e *flow.Env, as change.Identity) error {
-	ref := change.Ref{GVK: change.NodeKind, Name: e.Local.Name, As: as}
+func registered(ctx context.Context, e *flow.Env, as state.Identity) error {
+	ref := state.Ref{GVK: state.NodeKind, Name: e.Local.Name, As: as}
 	var absent, refused error
 	var since time.Time // when the API server first refused
 	err := e.Await(ctx, world.Condition{
 		Name:    "the API server to answer",
 		Timeout: e.Local.Timeouts.KubernetesAPI,
 		Outside: true,
-		Check: func(ctx context.Context, r change.Reader) error {
+		Check: func(ctx context.Context, r state.Reader) error {
 			_, err := r.Object(ctx, ref)
 			switch {
 			case apierrors.IsNotFound(err):
@@ -175,11 +175,11 @@ func verifiedBy(ctx context.Context, e *flow.Env, ca []byte) error {
 		Name:    "the API server at " + server,
 		Timeout: e.Local.Timeouts.KubernetesAPI,
 		Outside: true,
-		Check: func(ctx context.Context, r change.Reader) error {
+		Check: func(ctx context.Context, r state.Reader) error {
 			_, err := r.ClusterInfo(ctx, server, ca)
 			var answer apierrors.APIStatus
 			switch {
-			case isUntrusted(err), errors.Is(err, change.ErrAstray):
+			case isUntrusted(err), errors.Is(err, state.ErrRedirected):
 				return world.GiveUp(err)
 			case errors.As(err, &answer) && !apierrors.IsServiceUnavailable(err): // it came over a verified connection
 				return nil

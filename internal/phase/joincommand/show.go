@@ -11,11 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/state"
 )
 
 // Phase prints the next steps.
@@ -90,13 +90,13 @@ var Again = flow.Phase{
 }
 
 // hasToken reports whether the cluster has that token, with that secret.
-func hasToken(ctx context.Context, e *flow.Env, t node.BootstrapToken, as change.Identity) (bool, error) {
+func hasToken(ctx context.Context, e *flow.Env, t node.BootstrapToken, as state.Identity) (bool, error) {
 	s, err := secretOf(ctx, e, manifest.Token(t, e.World.Now()), as)
 	return s != nil && string(s.Data[bootstrapapi.BootstrapTokenSecretKey]) == t.Secret, err
 }
 
 // uploaded reports whether the certificates are uploaded, encrypted with the node's certificate key.
-func uploaded(ctx context.Context, e *flow.Env, n *node.Node, as change.Identity) (bool, error) {
+func uploaded(ctx context.Context, e *flow.Env, n *node.Node, as state.Identity) (bool, error) {
 	if !n.UploadCerts {
 		return false, nil
 	}
@@ -130,8 +130,8 @@ func uploaded(ctx context.Context, e *flow.Env, n *node.Node, as change.Identity
 }
 
 // secretOf reads a Secret of the cluster; nil if there is none.
-func secretOf(ctx context.Context, e *flow.Env, named *corev1.Secret, as change.Identity) (*corev1.Secret, error) {
-	u, err := e.Object(ctx, change.RefOf(named, as))
+func secretOf(ctx context.Context, e *flow.Env, named *corev1.Secret, as state.Identity) (*corev1.Secret, error) {
+	u, err := e.Object(ctx, state.RefOf(named, as))
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}

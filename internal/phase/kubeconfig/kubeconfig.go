@@ -6,13 +6,14 @@ import (
 	"crypto/x509"
 	"fmt"
 
+	"kubeadm/internal/certstore"
 	"kubeadm/internal/change"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
-	"kubeadm/internal/survey"
+	"kubeadm/internal/state"
 )
 
 // Phase makes the five files of a first control plane.
@@ -86,17 +87,17 @@ func file(ctx context.Context, e *flow.Env, p pki.KubeconfigProfile) error {
 		return err
 	}
 	profile, _ := pki.ProfileOf(pki.ClusterCA)
-	ca, err := survey.Authority(ctx, e.World, n, profile)
+	ca, err := certstore.ReadCA(ctx, e.World, n, profile)
 	if err != nil {
 		return err
 	}
 	path := n.Paths.Kubeconfig(p.File)
-	old, err := survey.Optional(ctx, e.World, path)
+	old, err := state.ReadOptional(ctx, e.World, path)
 	if err != nil {
 		return err
 	}
 	if old != nil {
-		f, owner := survey.KubeconfigFile{Path: path, Data: old, Server: server(n, p)}, ""
+		f, owner := certstore.KubeconfigFile{Path: path, Data: old, Server: server(n, p)}, ""
 		if p.PerNode {
 			owner = p.UserOn(n.Name)
 		}
@@ -144,7 +145,7 @@ func issue(e *flow.Env, n *node.Node, p pki.KubeconfigProfile, ca pki.CA) ([]byt
 }
 
 // keep checks that the file leads its user into this cluster. owner is whose certificate it is to hold, empty for any.
-func keep(ctx context.Context, e *flow.Env, f survey.KubeconfigFile, owner string) error {
+func keep(ctx context.Context, e *flow.Env, f certstore.KubeconfigFile, owner string) error {
 	var err error
 	if f.CAs, err = authorities(ctx, e); err != nil {
 		return err
@@ -170,7 +171,7 @@ func authorities(ctx context.Context, e *flow.Env) ([]*x509.Certificate, error) 
 	if err != nil {
 		return nil, err
 	}
-	data, err := survey.Needed(ctx, e.World, n.Paths.Cert("ca"))
+	data, err := state.ReadRequired(ctx, e.World, n.Paths.Cert("ca"))
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
 
@@ -56,14 +57,14 @@ func ownServer(ctx context.Context, e *flow.Env, n *node.Node) error {
 		return nil
 	}
 	before := bootstrapped(n).Check(ctx, e.World) == nil // by an earlier run
-	as := change.Identity{Kubeconfig: n.Paths.Kubeconfig("admin.conf"), Server: n.LocalServer()}
+	as := state.Identity{Kubeconfig: n.Paths.Kubeconfig("admin.conf"), Server: n.LocalServer()}
 	if err := e.Await(ctx, health.APIServer(n, as)); err != nil {
 		return health.ComponentHelp(n, err)
 	}
 	if before {
 		return nil
 	}
-	if s, err := e.World.Service(ctx, service); errors.Is(err, change.ErrNoInitSystem) || err == nil && !s.Exists {
+	if s, err := e.World.Service(ctx, service); errors.Is(err, state.ErrNoInitSystem) || err == nil && !s.Exists {
 		return nil // it is not ours to start, and asks again by itself, if later
 	}
 	// A kubelet whose first questions found no API server, or one that knew nobody's rights yet, waits longer each time: up to 16
@@ -78,7 +79,7 @@ func bootstrapped(n *node.Node) world.Condition {
 	return world.Condition{
 		Name:    "the cluster to give the kubelet its own certificate",
 		Timeout: n.Timeouts.TLSBootstrap,
-		Check: func(ctx context.Context, r change.Reader) error {
+		Check: func(ctx context.Context, r state.Reader) error {
 			data, err := r.ReadFile(ctx, file)
 			if errors.Is(err, fs.ErrNotExist) {
 				return fmt.Errorf("%s does not exist yet", file)

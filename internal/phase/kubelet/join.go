@@ -15,7 +15,7 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
-	"kubeadm/internal/survey"
+	"kubeadm/internal/state"
 )
 
 // JoinStart gives the kubelet of a joining machine its bootstrap credential and starts it.
@@ -56,7 +56,7 @@ func credentials(ctx context.Context, e *flow.Env, n *node.Node) ([]change.Chang
 		return nil, err
 	}
 	changes := []change.Change{change.WriteFile{Path: n.Paths.BootstrapKubeconfig(), Data: bootstrap, Mode: 0o600, Secret: true}}
-	old, err := survey.Optional(ctx, e.World, n.CACertPath)
+	old, err := state.ReadOptional(ctx, e.World, n.CACertPath)
 	if err != nil || old != nil && !e.World.Made(change.FileTarget(n.CACertPath)) {
 		return changes, err
 	}
@@ -87,7 +87,7 @@ func introduction(n *node.Node) ([]byte, error) {
 
 // nameIsFree refuses the name of a Node that somebody else's kubelet is using.
 func nameIsFree(ctx context.Context, e *flow.Env, n *node.Node) error {
-	u, err := discovery.Object(ctx, e, change.Ref{GVK: change.NodeKind, Name: n.Name, As: change.Identity{Config: n.Bootstrap}})
+	u, err := discovery.Object(ctx, e, state.Ref{GVK: state.NodeKind, Name: n.Name, As: state.Identity{Config: n.Bootstrap}})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

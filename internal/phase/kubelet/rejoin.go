@@ -13,14 +13,14 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
-	"kubeadm/internal/survey"
+	"kubeadm/internal/state"
 )
 
 // hasJoined tells whether an earlier run got as far as the kubelet's own credential, which needs
 // none for bootstrapping any more. A credential for another cluster than the one found is an error.
 func hasJoined(ctx context.Context, e *flow.Env, n *node.Node) (bool, error) {
 	path := n.Paths.KubeletKubeconfig()
-	own, err := survey.Optional(ctx, e.World, path)
+	own, err := state.ReadOptional(ctx, e.World, path)
 	if err != nil || own == nil {
 		return false, err
 	}
@@ -72,7 +72,7 @@ func rejoin(ctx context.Context, e *flow.Env, n *node.Node) error {
 	if err != nil {
 		return err
 	}
-	_, err = discovery.Object(ctx, e, change.Ref{GVK: change.NodeKind, Name: n.Name, As: as})
+	_, err = discovery.Object(ctx, e, state.Ref{GVK: state.NodeKind, Name: n.Name, As: as})
 	switch {
 	case apierrors.IsNotFound(err):
 		e.Say("the cluster has no node %s: the kubelet is to register it once more", n.Name)
@@ -87,14 +87,14 @@ func rejoin(ctx context.Context, e *flow.Env, n *node.Node) error {
 }
 
 // atCluster is the kubelet at the server that was found: a control plane's own may not run yet.
-func atCluster(n *node.Node) (change.Identity, error) {
+func atCluster(n *node.Node) (state.Identity, error) {
 	found, err := pki.ParseKubeconfig(n.Bootstrap)
 	if err != nil {
-		return change.Identity{}, err
+		return state.Identity{}, err
 	}
 	cluster, err := found.CurrentCluster()
 	if err != nil {
-		return change.Identity{}, err
+		return state.Identity{}, err
 	}
-	return change.Identity{Kubeconfig: n.Paths.KubeletKubeconfig(), Server: cluster.Server}, nil
+	return state.Identity{Kubeconfig: n.Paths.KubeletKubeconfig(), Server: cluster.Server}, nil
 }

@@ -14,11 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
-	"kubeadm/internal/survey"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
 
@@ -33,7 +32,7 @@ const (
 func approvable(ctx context.Context, e *flow.Env, n *node.Node, c world.Condition) (world.Condition, error) {
 	w, err := watch(ctx, e, n)
 	check := c.Check
-	c.Check = func(ctx context.Context, r change.Reader) error {
+	c.Check = func(ctx context.Context, r state.Reader) error {
 		err := check(ctx, r)
 		if err == nil {
 			return nil
@@ -45,7 +44,7 @@ func approvable(ctx context.Context, e *flow.Env, n *node.Node, c world.Conditio
 
 // requests looks for the certificate requests of one kubelet.
 type requests struct {
-	as   change.Identity
+	as   state.Identity
 	user string // who makes them; empty if that is not known
 	name string // in whose name
 
@@ -57,7 +56,7 @@ type requests struct {
 // watch begins to look for the requests that the kubelet makes with the bootstrap credential on this machine, if that is there, or
 // else with the one that it would be given.
 func watch(ctx context.Context, e *flow.Env, n *node.Node) (*requests, error) {
-	credential, err := survey.Optional(ctx, e.World, n.Paths.BootstrapKubeconfig())
+	credential, err := state.ReadOptional(ctx, e.World, n.Paths.BootstrapKubeconfig())
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +68,7 @@ func watch(ctx context.Context, e *flow.Env, n *node.Node) (*requests, error) {
 		return nil, err
 	}
 	return &requests{
-		as: change.Identity{Config: n.Bootstrap}, user: requestor(config), name: "system:node:" + n.Name,
+		as: state.Identity{Config: n.Bootstrap}, user: requestor(config), name: "system:node:" + n.Name,
 		next: e.World.Now().Add(approvedWithin), say: e.Say,
 	}, nil
 }
@@ -91,7 +90,7 @@ func requestor(config *pki.Kubeconfig) string {
 }
 
 // explain says what the kubelet waits for, in place of err, if the cluster tells.
-func (w *requests) explain(ctx context.Context, r change.Reader, err error) error {
+func (w *requests) explain(ctx context.Context, r state.Reader, err error) error {
 	if now := r.Now(); now.After(w.next) {
 		w.next = now.Add(askEvery)
 		before := w.seen
@@ -104,8 +103,8 @@ func (w *requests) explain(ctx context.Context, r change.Reader, err error) erro
 }
 
 // look tells what has become of the newest request; nil if there is none, or if this machine may not know.
-func (w *requests) look(ctx context.Context, r change.Reader) error {
-	all, err := r.List(ctx, change.Query{
+func (w *requests) look(ctx context.Context, r state.Reader) error {
+	all, err := r.List(ctx, state.Query{
 		GVK: certv1.SchemeGroupVersion.WithKind("CertificateSigningRequest"), As: w.as,
 		FieldSelector: "spec.signerName=" + certv1.KubeAPIServerClientKubeletSignerName,
 	})
@@ -125,7 +124,7 @@ func (w *requests) look(ctx context.Context, r change.Reader) error {
 	slices.SortFunc(own, func(a, b certv1.CertificateSigningRequest) int {
 		return b.CreationTimestamp.Compare(a.CreationTimestamp.Time)
 	})
-	return state(own)
+	return pendingReason(own)
 }
 
 func (w *requests) mine(r certv1.CertificateSigningRequest) bool {
@@ -133,8 +132,8 @@ func (w *requests) mine(r certv1.CertificateSigningRequest) bool {
 	return err == nil && asked.Subject.CommonName == w.name && (w.user == "" || w.user == r.Spec.Username)
 }
 
-// state is what the newest of the requests waits for.
-func state(newestFirst []certv1.CertificateSigningRequest) error {
+// pendingReason is what the newest of the requests waits for.
+func pendingReason(newestFirst []certv1.CertificateSigningRequest) error {
 	r := newestFirst[0]
 	for _, c := range r.Status.Conditions {
 		switch {

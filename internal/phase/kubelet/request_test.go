@@ -14,10 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/memory"
@@ -72,7 +72,7 @@ func waited(t *testing.T, w *fake.World) (said []string, err error) {
 			said = append(said, e.Text)
 		}
 	}})
-	never := world.Condition{Name: "it", Timeout: time.Minute, Check: func(context.Context, change.Reader) error { return errors.New("not yet") }}
+	never := world.Condition{Name: "it", Timeout: time.Minute, Check: func(context.Context, state.Reader) error { return errors.New("not yet") }}
 	c, err := approvable(t.Context(), e, n, never)
 	if err != nil {
 		t.Fatal(err)

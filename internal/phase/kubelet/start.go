@@ -12,9 +12,10 @@ import (
 	"kubeadm/internal/flow"
 	"kubeadm/internal/health"
 	"kubeadm/internal/manifest"
+	"kubeadm/internal/manifestinput"
 	"kubeadm/internal/node"
 	"kubeadm/internal/release"
-	"kubeadm/internal/survey"
+	"kubeadm/internal/state"
 )
 
 // service is the kubelet's unit.
@@ -90,7 +91,7 @@ func run(ctx context.Context, e *flow.Env, reads ...string) error {
 	s, err := e.World.Service(ctx, service)
 	if err == nil && !s.Exists {
 		err = fmt.Errorf("the init system knows no service %q", service)
-	} else if err != nil && !errors.Is(err, change.ErrNoInitSystem) {
+	} else if err != nil && !errors.Is(err, state.ErrNoInitSystem) {
 		return err
 	}
 	if err != nil {
@@ -101,7 +102,7 @@ func run(ctx context.Context, e *flow.Env, reads ...string) error {
 }
 
 func configFile(ctx context.Context, e *flow.Env, n *node.Node) ([]byte, error) {
-	host, patches, err := survey.Inputs(ctx, e.World, n, e.Named("patches").WarnOnce)
+	host, patches, err := manifestinput.Read(ctx, e.World, n, e.Named("patches").WarnOnce)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/markcontrolplane"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
 )
@@ -25,7 +26,7 @@ type flapping struct {
 	asked int
 }
 
-func (f *flapping) Object(ctx context.Context, ref change.Ref) (*unstructured.Unstructured, error) {
+func (f *flapping) Object(ctx context.Context, ref state.Ref) (*unstructured.Unstructured, error) {
 	if f.asked++; f.asked%2 == 0 {
 		return nil, errors.New("connection refused")
 	}
@@ -46,7 +47,7 @@ func TestANodeIsMarkedThroughAFlappingLoadBalancer(t *testing.T) {
 	n.Timeouts.KubernetesAPI = time.Minute
 	e := flow.New(flow.Env{World: f, Local: n.Local, Emit: func(flow.Event) {},
 		Node:  func(context.Context) (*node.Node, error) { return n, nil },
-		Admin: func(context.Context) (change.Identity, error) { return change.Identity{}, nil },
+		Admin: func(context.Context) (state.Identity, error) { return state.Identity{}, nil },
 	})
 	if err := flow.Run(t.Context(), e, []flow.Phase{markcontrolplane.Phase}, flow.Selection{}); err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
 
@@ -20,7 +21,7 @@ func registered(n *node.Node, mark change.LabelNode) world.Condition {
 	return world.Condition{
 		Name:    "the kubelet to register node " + mark.Name,
 		Timeout: n.Timeouts.KubernetesAPI,
-		Check: func(ctx context.Context, r change.Reader) error {
+		Check: func(ctx context.Context, r state.Reader) error {
 			u, err := r.Object(ctx, mark.Ref())
 			if err != nil {
 				return problem.New("", err, append(pending(ctx, r, n), "see what the kubelet says: journalctl -xeu kubelet")...)
@@ -34,7 +35,7 @@ func registered(n *node.Node, mark change.LabelNode) world.Condition {
 }
 
 // pending tells which phase to run where the kubelet has no credential of its own yet.
-func pending(ctx context.Context, r change.Reader, n *node.Node) []string {
+func pending(ctx context.Context, r state.Reader, n *node.Node) []string {
 	if _, err := r.Stat(ctx, n.Paths.KubeletKubeconfig()); !errors.Is(err, fs.ErrNotExist) || !n.Joins() {
 		return nil
 	}

@@ -4,18 +4,19 @@ import (
 	"context"
 	"errors"
 
+	"kubeadm/internal/certstore"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
-	"kubeadm/internal/survey"
+	"kubeadm/internal/state"
 )
 
 // certificates looks at those that are here before the first control plane begins.
 func certificates(ctx context.Context, e *flow.Env, n *node.Node) error {
-	err := errors.Join(supplied(ctx, e, n), survey.CheckServiceAccountKeys(ctx, e.World, n))
+	err := errors.Join(supplied(ctx, e, n), certstore.CheckServiceAccountKeys(ctx, e.World, n))
 	if n.UploadCerts {
-		err = errors.Join(err, survey.Lendable(ctx, e.World, n))
+		err = errors.Join(err, certstore.CheckUploadable(ctx, e.World, n))
 	}
 	return err
 }
@@ -29,18 +30,18 @@ func supplied(ctx context.Context, e *flow.Env, n *node.Node) error {
 		if !p.IsCA() || p.LocalEtcdOnly() && !local {
 			continue
 		}
-		found, err := survey.Stored(ctx, e.World, n.Paths, p.Base)
+		found, err := certstore.ReadPair(ctx, e.World, n.Paths, p.Base)
 		if err != nil {
 			return err
 		}
 		if found.Certificate == nil {
 			continue // it is made by a later phase, or missed there
 		}
-		if _, err := survey.CheckAuthority(n.Paths, p, found, e.World.Now()); err != nil {
+		if _, err := certstore.CheckCA(n.Paths, p, found, e.World.Now()); err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		elsewhere, err := survey.KeptElsewhere(ctx, e.World, n.Paths, p)
+		elsewhere, err := certstore.IsExternalCA(ctx, e.World, n.Paths, p)
 		errs = append(errs, err)
 		if p.Name != pki.ClusterCA {
 			continue
@@ -64,7 +65,7 @@ func withoutCA(ctx context.Context, e *flow.Env, n *node.Node, ca pki.Stored) er
 	}
 	if !n.Joins() {
 		for _, half := range []string{pki.ServiceAccountKey, pki.ServiceAccountPublicKey} {
-			_, err := survey.Needed(ctx, e.World, n.Paths.Certificate(half))
+			_, err := state.ReadRequired(ctx, e.World, n.Paths.Certificate(half))
 			errs = append(errs, err)
 		}
 	}
@@ -82,7 +83,7 @@ func kubeconfigs(ctx context.Context, e *flow.Env, n *node.Node, ca pki.Stored) 
 	var errs []error
 	for _, p := range pki.KubeconfigProfiles() {
 		path := n.Paths.Kubeconfig(p.File)
-		data, err := survey.Optional(ctx, e.World, path)
+		data, err := state.ReadOptional(ctx, e.World, path)
 		if data != nil && (p.OnJoin || !n.Joins()) {
 			err = usable(ctx, e, path, ca)
 		}
@@ -93,7 +94,7 @@ func kubeconfigs(ctx context.Context, e *flow.Env, n *node.Node, ca pki.Stored) 
 
 // usable wants a kubeconfig whose user can get into the cluster. Where it leads is for a later phase to doubt.
 func usable(ctx context.Context, e *flow.Env, path string, ca pki.Stored) error {
-	data, err := survey.Needed(ctx, e.World, path)
+	data, err := state.ReadRequired(ctx, e.World, path)
 	if err != nil {
 		return err
 	}
@@ -101,6 +102,6 @@ func usable(ctx context.Context, e *flow.Env, path string, ca pki.Stored) error 
 	if err != nil {
 		return nil // found already
 	}
-	_, _, err = survey.KubeconfigFile{Path: path, Data: data, CAs: cas}.Check(ctx, e.World)
+	_, _, err = certstore.KubeconfigFile{Path: path, Data: data, CAs: cas}.Check(ctx, e.World)
 	return err
 }

@@ -10,9 +10,9 @@ import (
 	"kubeadm/internal/flag"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
+	"kubeadm/internal/manifestinput"
 	"kubeadm/internal/node"
 	checks "kubeadm/internal/preflight"
-	"kubeadm/internal/survey"
 	"kubeadm/internal/world"
 )
 
@@ -131,7 +131,7 @@ func pass(e *flow.Env, found checks.Result) error {
 
 // patches warns of the user's patches that are skipped, and finds unreadable ones before anything is made.
 func patches(ctx context.Context, e *flow.Env) error {
-	_, notes, err := survey.Patches(ctx, e.World, e.Local.Patches)
+	_, notes, err := manifestinput.ReadPatches(ctx, e.World, e.Local.Patches)
 	for _, note := range notes {
 		e.Named("patches").WarnOnce("%s", note)
 	}
@@ -140,7 +140,7 @@ func patches(ctx context.Context, e *flow.Env) error {
 
 // tryPatches finds those that do not apply before anything is made.
 func tryPatches(ctx context.Context, e *flow.Env, n *node.Node) error {
-	host, patches, err := survey.Inputs(ctx, e.World, n, e.Named("patches").WarnOnce)
+	host, patches, err := manifestinput.Read(ctx, e.World, n, e.Named("patches").WarnOnce)
 	if err != nil {
 		return err
 	}

@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 
+	"kubeadm/internal/certstore"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
-	"kubeadm/internal/survey"
+	"kubeadm/internal/state"
 )
 
 // takesMore refuses a cluster that is known by the address of one control plane alone.
@@ -45,7 +46,7 @@ func shared(ctx context.Context, e *flow.Env, n *node.Node) error {
 }
 
 func sharedCA(ctx context.Context, e *flow.Env, n *node.Node, p pki.Profile) error {
-	found, err := survey.Stored(ctx, e.World, n.Paths, p.Base)
+	found, err := certstore.ReadPair(ctx, e.World, n.Paths, p.Base)
 	if err != nil {
 		return err
 	}
@@ -53,12 +54,12 @@ func sharedCA(ctx context.Context, e *flow.Env, n *node.Node, p pki.Profile) err
 	if found.Certificate == nil {
 		return fmt.Errorf("%s does not exist", path)
 	}
-	ca, err := survey.CheckAuthority(n.Paths, p, found, e.World.Now())
+	ca, err := certstore.CheckCA(n.Paths, p, found, e.World.Now())
 	if err != nil {
 		return err
 	}
 	if p.Name == pki.ClusterCA {
-		if err := survey.Trusted(n, ca.Certificate); err != nil {
+		if err := certstore.CheckDiscoveredCA(n, ca.Certificate); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 	}
@@ -72,11 +73,11 @@ func sharedCA(ctx context.Context, e *flow.Env, n *node.Node, p pki.Profile) err
 func sharedKeyPair(ctx context.Context, e *flow.Env, n *node.Node) error {
 	var errs []error
 	for _, half := range []string{pki.ServiceAccountKey, pki.ServiceAccountPublicKey} {
-		_, err := survey.Needed(ctx, e.World, n.Paths.Certificate(half))
+		_, err := state.ReadRequired(ctx, e.World, n.Paths.Certificate(half))
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	return survey.CheckServiceAccountKeys(ctx, e.World, n)
+	return certstore.CheckServiceAccountKeys(ctx, e.World, n)
 }

@@ -7,12 +7,12 @@ import (
 	"crypto/x509"
 	"fmt"
 
+	"kubeadm/internal/certstore"
 	"kubeadm/internal/change"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
-	"kubeadm/internal/survey"
 )
 
 // Name is the name of the phase.
@@ -49,12 +49,12 @@ func renew(ctx context.Context, e *flow.Env, c pki.Renewable) error {
 		e.Say("MISSING! %s: %s", c.Name, why)
 		return nil
 	}
-	old, err := survey.Renewable(ctx, e.World, n.Paths, c)
+	old, err := certstore.ReadRenewable(ctx, e.World, n.Paths, c)
 	if err != nil {
 		return err
 	}
 	if old == nil {
-		e.Say("MISSING! %s: %s does not exist", c.Name, survey.RenewableFile(n.Paths, c))
+		e.Say("MISSING! %s: %s does not exist", c.Name, certstore.RenewablePath(n.Paths, c))
 		return nil
 	}
 	ca, err := authority(ctx, e, n, c)
@@ -75,10 +75,10 @@ func renew(ctx context.Context, e *flow.Env, c pki.Renewable) error {
 // authority is who signs the certificate.
 func authority(ctx context.Context, e *flow.Env, n *node.Node, c pki.Renewable) (pki.CA, error) {
 	profile, _ := pki.ProfileOf(c.Issuer)
-	if _, err := survey.KeptElsewhere(ctx, e.World, n.Paths, profile); err != nil {
+	if _, err := certstore.IsExternalCA(ctx, e.World, n.Paths, profile); err != nil {
 		return pki.CA{}, err
 	}
-	return survey.Authority(ctx, e.World, n, profile)
+	return certstore.ReadCA(ctx, e.World, n, profile)
 }
 
 // request is what is asked of an authority: a certificate in place of an old one.

@@ -13,7 +13,7 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
-	"kubeadm/internal/survey"
+	"kubeadm/internal/state"
 )
 
 // Phase writes a key and a request for each certificate, and for each kubeconfig one that lacks its certificates.
@@ -129,7 +129,7 @@ func secret(path string, data []byte) change.WriteFile {
 func absent(ctx context.Context, e *flow.Env, files []change.WriteFile) error {
 	var errs []error
 	for _, f := range files {
-		there, err := survey.Exists(ctx, e.World, f.Path)
+		there, err := state.Exists(ctx, e.World, f.Path)
 		switch {
 		case there:
 			errs = append(errs, fmt.Errorf("%s exists already", f.Path))

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/etcdcluster"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
@@ -20,7 +21,6 @@ import (
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
-	"kubeadm/internal/survey"
 )
 
 // Etcd takes this machine's member out of its etcd cluster and removes the member's data.
@@ -88,7 +88,7 @@ func leftover(ctx context.Context, e *flow.Env) error {
 // has the address of the API server beside it.
 func announced(ctx context.Context, e *flow.Env) (own, bool) {
 	n := node.Node{Local: node.Local{Address: serverAddress(ctx, e)}}
-	return own{peers: []string{n.PeerURL()}, clients: []string{n.ClientURL()}, via: survey.LocalEtcd(e.Local.Paths)}, n.Address != ""
+	return own{peers: []string{n.PeerURL()}, clients: []string{n.ClientURL()}, via: etcdcluster.LocalClient(e.Local.Paths)}, n.Address != ""
 }
 
 // serverAddress is that of this machine's API server: its manifest tells, or what the components beside it are told.

@@ -14,10 +14,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/etcdcluster"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/problem"
-	"kubeadm/internal/survey"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
 
@@ -88,8 +89,8 @@ func leave(ctx context.Context, e *flow.Env, o own) error {
 	}
 }
 
-func hasVoter(members []change.Member) bool {
-	return slices.ContainsFunc(members, func(m change.Member) bool { return !m.Learner })
+func hasVoter(members []state.Member) bool {
+	return slices.ContainsFunc(members, func(m state.Member) bool { return !m.Learner })
 }
 
 func attemptRemoval(ctx context.Context, e *flow.Env, c change.SetMember) error {
@@ -104,7 +105,7 @@ type outage struct {
 }
 
 // note takes the roll into account and returns how long the outage has lasted.
-func (u *outage) note(roll survey.Roll, now time.Time) time.Duration {
+func (u *outage) note(roll etcdcluster.Health, now time.Time) time.Duration {
 	switch {
 	case roll.QuorumAnswers():
 		u.since = time.Time{}
@@ -122,7 +123,7 @@ func (o own) settled(e *flow.Env, limit time.Duration, out *outage) world.Condit
 	return world.Condition{
 		Name:    "a quorum of etcd's members",
 		Timeout: limit,
-		Check: func(ctx context.Context, _ change.Reader) error {
+		Check: func(ctx context.Context, _ state.Reader) error {
 			roll, err := o.callRoll(ctx, e)
 			if err != nil || !hasVoter(slices.DeleteFunc(slices.Clone(roll.Members), o.is)) {
 				return err
@@ -137,7 +138,7 @@ func (o own) settled(e *flow.Env, limit time.Duration, out *outage) world.Condit
 }
 
 // findMembers is callRoll, repeated for a while if nobody answers.
-func (o own) findMembers(ctx context.Context, e *flow.Env) (survey.Roll, error) {
+func (o own) findMembers(ctx context.Context, e *flow.Env) (etcdcluster.Health, error) {
 	roll, err := o.callRoll(ctx, e)
 	if err == nil {
 		return roll, nil
@@ -149,7 +150,7 @@ func (o own) findMembers(ctx context.Context, e *flow.Env) (survey.Roll, error) 
 	err = e.Await(ctx, world.Condition{
 		Name:    "etcd to tell who its members are",
 		Timeout: limit,
-		Check: func(ctx context.Context, _ change.Reader) (err error) {
+		Check: func(ctx context.Context, _ state.Reader) (err error) {
 			roll, err = o.callRoll(ctx, e)
 			return err
 		},
@@ -159,7 +160,7 @@ func (o own) findMembers(ctx context.Context, e *flow.Env) (survey.Roll, error) 
 
 // checkAddress is an error if the member serves at an address that this machine does not have. Then
 // the machine is a copy, and the member is the original's.
-func checkAddress(ctx context.Context, e *flow.Env, m change.Member) error {
+func checkAddress(ctx context.Context, e *flow.Env, m state.Member) error {
 	here, err := e.World.Addresses(ctx)
 	if err != nil {
 		return fmt.Errorf("looking for the addresses of this machine: %w", err)
@@ -178,13 +179,13 @@ func checkAddress(ctx context.Context, e *flow.Env, m change.Member) error {
 		}
 		for _, text := range addresses {
 			ip, err := netip.ParseAddr(text)
-			if err == nil && (ip.IsLoopback() || slices.ContainsFunc(here, func(a change.Address) bool { return isAddress(a.IP, ip) })) {
+			if err == nil && (ip.IsLoopback() || slices.ContainsFunc(here, func(a state.Address) bool { return isAddress(a.IP, ip) })) {
 				return nil
 			}
 		}
 	}
 	return errors.Join(append(unknown, fmt.Errorf("etcd member %s serves at %q, and this machine has no such address: it may be a copy of the member's machine",
-		survey.NameOf(m), m.PeerURLs))...)
+		etcdcluster.MemberName(m), m.PeerURLs))...)
 }
 
 func isAddress(text string, ip netip.Addr) bool {
@@ -210,7 +211,7 @@ func Foresee(ctx context.Context, e *flow.Env) {
 }
 
 // weigh tells how the others go on without the member, and warns where they cannot. That is for the user to decide.
-func weigh(e *flow.Env, roll survey.Roll, m change.Member) {
+func weigh(e *flow.Env, roll etcdcluster.Health, m state.Member) {
 	if m.Learner {
 		return
 	}
@@ -225,10 +226,10 @@ func weigh(e *flow.Env, roll survey.Roll, m change.Member) {
 
 // own is this machine's etcd member, as far as its own files describe it.
 type own struct {
-	peers   []string    // URLs under which the others know it
-	clients []string    // URLs at which it serves clients
-	initial []string    // peer URLs of the members that there were when its manifest was written
-	via     change.Etcd // with the credentials alone
+	peers   []string   // URLs under which the others know it
+	clients []string   // URLs at which it serves clients
+	initial []string   // peer URLs of the members that there were when its manifest was written
+	via     state.Etcd // with the credentials alone
 }
 
 func memberOf(e *flow.Env, pod *corev1.Pod) own {
@@ -239,7 +240,7 @@ func memberOf(e *flow.Env, pod *corev1.Pod) own {
 	o := own{
 		peers:   list(argument(pod, "initial-advertise-peer-urls")),
 		clients: list(argument(pod, "advertise-client-urls")),
-		via:     survey.LocalEtcd(paths),
+		via:     etcdcluster.LocalClient(paths),
 	}
 	for _, member := range list(argument(pod, "initial-cluster")) {
 		if _, url, ok := strings.Cut(member, "="); ok {
@@ -250,7 +251,7 @@ func memberOf(e *flow.Env, pod *corev1.Pod) own {
 }
 
 // is tells whether m is the member.
-func (o own) is(m change.Member) bool {
+func (o own) is(m state.Member) bool {
 	return slices.ContainsFunc(m.PeerURLs, func(url string) bool { return slices.Contains(o.peers, url) })
 }
 
@@ -259,11 +260,11 @@ const apiLimit = 5 * time.Second
 
 // callRoll asks who the members are and how they do: first the member itself, then those it was made to join,
 // and then those that the API server knows. A list that one of them knows by itself is good enough.
-func (o own) callRoll(ctx context.Context, e *flow.Env) (survey.Roll, error) {
+func (o own) callRoll(ctx context.Context, e *flow.Env) (etcdcluster.Health, error) {
 	via := o.via
 	via.Stale = true
 	via.Endpoints = slices.Concat(o.clients, o.joined())
-	roll, failed := survey.CallRoll(ctx, e.World, via)
+	roll, failed := etcdcluster.CheckHealth(ctx, e.World, via)
 	if failed == nil {
 		return roll, nil
 	}
@@ -271,10 +272,10 @@ func (o own) callRoll(ctx context.Context, e *flow.Env) (survey.Roll, error) {
 	if err == nil {
 		limited, cancel := context.WithTimeout(ctx, apiLimit)
 		defer cancel()
-		via.Endpoints, err = survey.EtcdEndpoints(limited, e.World, as)
+		via.Endpoints, err = etcdcluster.FindEndpoints(limited, e.World, as)
 	}
 	if err == nil {
-		roll, err = survey.CallRoll(ctx, e.World, via)
+		roll, err = etcdcluster.CheckHealth(ctx, e.World, via)
 	}
 	if err != nil {
 		err = fmt.Errorf("%w; %w", failed, err)
@@ -298,7 +299,7 @@ func (o own) joined() []string {
 }
 
 // through is by way of the others, first of those that are healthy.
-func (o own) through(roll survey.Roll, others []change.Member) change.Etcd {
+func (o own) through(roll etcdcluster.Health, others []state.Member) state.Etcd {
 	var healthy, rest []string
 	for _, m := range others {
 		if roll.Silent[m.ID] == nil {
@@ -312,10 +313,10 @@ func (o own) through(roll survey.Roll, others []change.Member) change.Etcd {
 	return via
 }
 
-func names(members []change.Member) string {
+func names(members []state.Member) string {
 	var all []string
 	for _, m := range members {
-		all = append(all, survey.NameOf(m))
+		all = append(all, etcdcluster.MemberName(m))
 	}
 	return strings.Join(all, ", ")
 }

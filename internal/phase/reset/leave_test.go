@@ -19,6 +19,7 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/reset"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/memory"
@@ -55,7 +56,7 @@ type scene struct {
 }
 
 // Members has no answer while etcd elects a leader.
-func (s *scene) Members(ctx context.Context, via change.Etcd) ([]change.Member, error) {
+func (s *scene) Members(ctx context.Context, via state.Etcd) ([]state.Member, error) {
 	if s.unanswered > 0 {
 		s.unanswered--
 		return nil, errors.New("etcdserver: no leader")
@@ -64,7 +65,7 @@ func (s *scene) Members(ctx context.Context, via change.Etcd) ([]change.Member, 
 }
 
 // MemberStatus has a problem while etcd elects a leader.
-func (s *scene) MemberStatus(ctx context.Context, via change.Etcd, m change.Member) (change.MemberStatus, error) {
+func (s *scene) MemberStatus(ctx context.Context, via state.Etcd, m state.Member) (state.MemberStatus, error) {
 	status, err := s.World.MemberStatus(ctx, via, m)
 	if s.leaderless {
 		status.Problems = []string{"etcdserver: no leader"}
@@ -75,7 +76,7 @@ func (s *scene) MemberStatus(ctx context.Context, via change.Etcd, m change.Memb
 // Await looks at the scene and not at the fake world in it.
 func (s *scene) Await(ctx context.Context, c world.Condition) error {
 	check := c.Check
-	c.Check = func(ctx context.Context, _ change.Reader) error { return check(ctx, s) }
+	c.Check = func(ctx context.Context, _ state.Reader) error { return check(ctx, s) }
 	return s.World.Await(ctx, c)
 }
 
@@ -94,20 +95,20 @@ func (s *scene) Do(ctx context.Context, c change.Change) error {
 }
 
 // newScene is cp1 without an API server. Its manifest names the initial members.
-func newScene(initial string, members ...change.Member) *scene {
+func newScene(initial string, members ...state.Member) *scene {
 	s := &scene{World: fake.New()}
-	s.Services["kubelet"] = change.Service{Exists: true, Active: true}
+	s.Services["kubelet"] = state.Service{Exists: true, Active: true}
 	s.Files["/etc/kubernetes/manifests/etcd.yaml"] = memory.File{Data: fmt.Appendf(nil, etcdPod, initial), Mode: 0o600}
 	for _, dir := range []string{"/var", "/var/lib", "/var/lib/etcd", "/var/lib/etcd/member"} {
 		s.Files[dir] = memory.File{Mode: fs.ModeDir | 0o700}
 	}
 	s.MemberList = members
-	s.Interfaces = []change.Address{{IP: "192.0.2.1", Interface: "eth0", DefaultRoute: true}}
+	s.Interfaces = []state.Address{{IP: "192.0.2.1", Interface: "eth0", DefaultRoute: true}}
 	s.e = flow.New(flow.Env{World: s, Local: node.Local{Paths: node.DefaultPaths()}, Emit: func(e flow.Event) {
 		s.lines = append(s.lines, fmt.Sprintf("%s: %s", e.Kind, e.Text))
 	}})
-	s.e.Admin = func(context.Context) (change.Identity, error) {
-		return change.Identity{Kubeconfig: "/etc/kubernetes/admin.conf"}, nil
+	s.e.Admin = func(context.Context) (state.Identity, error) {
+		return state.Identity{Kubeconfig: "/etc/kubernetes/admin.conf"}, nil
 	}
 	return s
 }
@@ -127,12 +128,12 @@ func (s *scene) said(text string) bool {
 }
 
 // member is cp1, cp2 or so.
-func member(id uint64) change.Member {
+func member(id uint64) state.Member {
 	host := fmt.Sprintf("https://192.0.2.%d", id)
-	return change.Member{ID: id, Name: fmt.Sprintf("cp%d", id), PeerURLs: []string{host + ":2380"}, ClientURLs: []string{host + ":2379"}}
+	return state.Member{ID: id, Name: fmt.Sprintf("cp%d", id), PeerURLs: []string{host + ":2380"}, ClientURLs: []string{host + ":2379"}}
 }
 
-func learner(id uint64) change.Member {
+func learner(id uint64) state.Member {
 	m := member(id)
 	m.Learner = true
 	return m
@@ -143,23 +144,23 @@ const alone, both = "cp1=https://192.0.2.1:2380", "cp2=https://192.0.2.2:2380,cp
 func TestAMemberLeavesByWayOfTheOthers(t *testing.T) {
 	for name, c := range map[string]struct {
 		initial string
-		members []change.Member
+		members []state.Member
 		silent  []uint64
 		asked   string // endpoints; empty if no member is to be removed
 		says    string
 		warns   int
 	}{
-		"one of three":             {alone, []change.Member{member(1), member(2), member(3)}, nil, "[https://192.0.2.2:2379 https://192.0.2.3:2379]", "by way of cp2, cp3", 0},
-		"it is down itself":        {both, []change.Member{member(1), member(2), member(3)}, []uint64{1}, "[https://192.0.2.2:2379 https://192.0.2.3:2379]", "by way of cp2, cp3", 0},
-		"another is down":          {alone, []change.Member{member(1), member(2), member(3), member(4)}, []uint64{3}, "[https://192.0.2.2:2379 https://192.0.2.4:2379 https://192.0.2.3:2379]", "by way of", 0},
-		"it has no vote yet":       {both, []change.Member{learner(1), member(2)}, []uint64{1}, "[https://192.0.2.2:2379]", "by way of cp2", 0},
-		"it costs the quorum":      {alone, []change.Member{member(1), member(2), member(3)}, []uint64{3}, "[https://192.0.2.2:2379 https://192.0.2.3:2379]", "of 2 voting etcd members 1 are well, and 2 must be: asking etcd member cp3", 4},
-		"there is no quorum":       {alone, []change.Member{member(1), member(2)}, []uint64{2}, "[https://192.0.2.2:2379]", "remove it on another control plane: etcdctl member remove 1", 4},
-		"nobody answers":           {both, []change.Member{member(1), member(2)}, []uint64{1, 2}, "", "looking for the other members", 2},
-		"it is the last":           {alone, []change.Member{member(1)}, nil, "", "the cluster with them", 0},
-		"it alone has a vote":      {alone, []change.Member{member(1), learner(2)}, nil, "", "the cluster with them", 0},
-		"it was removed before":    {both, []change.Member{member(2), member(3)}, nil, "", "does not count this machine's member", 0},
-		"the first, and it's down": {alone, []change.Member{member(1), member(2)}, []uint64{1}, "", "connection refused", 2},
+		"one of three":             {alone, []state.Member{member(1), member(2), member(3)}, nil, "[https://192.0.2.2:2379 https://192.0.2.3:2379]", "by way of cp2, cp3", 0},
+		"it is down itself":        {both, []state.Member{member(1), member(2), member(3)}, []uint64{1}, "[https://192.0.2.2:2379 https://192.0.2.3:2379]", "by way of cp2, cp3", 0},
+		"another is down":          {alone, []state.Member{member(1), member(2), member(3), member(4)}, []uint64{3}, "[https://192.0.2.2:2379 https://192.0.2.4:2379 https://192.0.2.3:2379]", "by way of", 0},
+		"it has no vote yet":       {both, []state.Member{learner(1), member(2)}, []uint64{1}, "[https://192.0.2.2:2379]", "by way of cp2", 0},
+		"it costs the quorum":      {alone, []state.Member{member(1), member(2), member(3)}, []uint64{3}, "[https://192.0.2.2:2379 https://192.0.2.3:2379]", "of 2 voting etcd members 1 are well, and 2 must be: asking etcd member cp3", 4},
+		"there is no quorum":       {alone, []state.Member{member(1), member(2)}, []uint64{2}, "[https://192.0.2.2:2379]", "remove it on another control plane: etcdctl member remove 1", 4},
+		"nobody answers":           {both, []state.Member{member(1), member(2)}, []uint64{1, 2}, "", "looking for the other members", 2},
+		"it is the last":           {alone, []state.Member{member(1)}, nil, "", "the cluster with them", 0},
+		"it alone has a vote":      {alone, []state.Member{member(1), learner(2)}, nil, "", "the cluster with them", 0},
+		"it was removed before":    {both, []state.Member{member(2), member(3)}, nil, "", "does not count this machine's member", 0},
+		"the first, and it's down": {alone, []state.Member{member(1), member(2)}, []uint64{1}, "", "connection refused", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(c.initial, c.members...)
@@ -211,13 +212,13 @@ func TestARemovalIsTriedAgain(t *testing.T) {
 	}{
 		"the leader comes back": {[]error{noLeader, noLeader}, func(*scene) {}, 3, []uint64{2, 3}, "trying again: "},
 		"another leaves at the same time": {[]error{noLeader}, func(s *scene) {
-			s.MemberList = []change.Member{member(1), member(3)}
+			s.MemberList = []state.Member{member(1), member(3)}
 		}, 2, []uint64{3}, "trying again: "},
 		"all others have left": {[]error{noLeader}, func(s *scene) {
-			s.MemberList = []change.Member{member(1)}
+			s.MemberList = []state.Member{member(1)}
 		}, 1, []uint64{1}, "no other etcd member has a vote"},
 		"the answer was lost": {[]error{noLeader}, func(s *scene) {
-			s.MemberList = []change.Member{member(2), member(3)}
+			s.MemberList = []state.Member{member(2), member(3)}
 		}, 1, []uint64{2, 3}, "does not count this machine's member"},
 		"etcd refuses for good": {[]error{change.ErrQuorum}, func(*scene) {}, 1, []uint64{1, 2, 3}, "etcdctl member remove 1"},
 		"it never succeeds":     {slices.Repeat([]error{noLeader}, 99), func(*scene) {}, 10, []uint64{1, 2, 3}, "etcdctl member remove 1"},
@@ -301,7 +302,7 @@ func TestTheMemberOfAnotherMachineStays(t *testing.T) {
 			s.Files["/etc/kubernetes/manifests/etcd.yaml"] = file
 			s.Interfaces = nil
 			for _, ip := range c.here {
-				s.Interfaces = append(s.Interfaces, change.Address{IP: ip, Interface: "eth0"})
+				s.Interfaces = append(s.Interfaces, state.Address{IP: ip, Interface: "eth0"})
 			}
 			s.reset(t)
 			if asked := len(s.leaves) > 0; asked != c.asks || asked != (len(s.MemberList) == 2) {
@@ -345,7 +346,7 @@ func TestAMemberWithoutAManifestLeaves(t *testing.T) {
 	}
 	server := []byte(strings.ReplaceAll(fmt.Sprintf(etcdPod, alone), "- etcd\n", "- kube-apiserver\n    - --advertise-address=192.0.2.1\n"))
 	for name, data := range map[string][]byte{"manifests/kube-apiserver.yaml": server, "controller-manager.conf": asks} {
-		unstarted := change.Member{ID: 1, PeerURLs: []string{"https://192.0.2.1:2380"}, Learner: true}
+		unstarted := state.Member{ID: 1, PeerURLs: []string{"https://192.0.2.1:2380"}, Learner: true}
 		s := newScene(alone, unstarted, member(2))
 		s.Elsewhere = true
 		s.Files["/etc/kubernetes/"+name] = memory.File{Data: data, Mode: 0o600}

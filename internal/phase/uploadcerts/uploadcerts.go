@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"kubeadm/internal/certstore"
 	"kubeadm/internal/change"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/flow"
@@ -21,7 +22,7 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
-	"kubeadm/internal/survey"
+	"kubeadm/internal/state"
 )
 
 // Phase uploads the certificates if it is asked to.
@@ -53,12 +54,12 @@ var Phase = flow.Phase{
 
 // Upload lends the certificates, sealed by the node's certificate key. Those that were lent before
 // under another key are replaced, and the other key opens nothing any more.
-func Upload(ctx context.Context, e *flow.Env, n *node.Node, as change.Identity) error {
+func Upload(ctx context.Context, e *flow.Env, n *node.Node, as state.Identity) error {
 	key, err := pki.ParseCertificateKey(n.CertificateKey)
 	if err != nil {
 		return err
 	}
-	if err := survey.Lendable(ctx, e.World, n); err != nil {
+	if err := certstore.CheckUploadable(ctx, e.World, n); err != nil {
 		return err
 	}
 	plain, err := files(ctx, e, n)
@@ -79,7 +80,7 @@ func Upload(ctx context.Context, e *flow.Env, n *node.Node, as change.Identity) 
 }
 
 // owned makes the short-lived token whose end is the end of the uploaded certificates.
-func owned(ctx context.Context, e *flow.Env, as change.Identity) (*corev1.Secret, error) {
+func owned(ctx context.Context, e *flow.Env, as state.Identity) (*corev1.Secret, error) {
 	const name = "upload-certs/owner"
 	token, err := e.Once(ctx, name, func() (string, error) {
 		id, secret, err := node.NewToken(e.Rand(name))
@@ -93,10 +94,10 @@ func owned(ctx context.Context, e *flow.Env, as change.Identity) (*corev1.Secret
 	if err := e.Do(ctx, change.ApplyObject{Object: want, As: as, Keep: true}); err != nil {
 		return nil, err
 	}
-	return secretOf(ctx, e, change.RefOf(want, as))
+	return secretOf(ctx, e, state.RefOf(want, as))
 }
 
-func secretOf(ctx context.Context, e *flow.Env, ref change.Ref) (*corev1.Secret, error) {
+func secretOf(ctx context.Context, e *flow.Env, ref state.Ref) (*corev1.Secret, error) {
 	u, err := e.Object(ctx, ref)
 	if err != nil {
 		return nil, err
@@ -142,9 +143,9 @@ func files(ctx context.Context, e *flow.Env, n *node.Node) (map[string][]byte, e
 }
 
 // seal encrypts the files. What an earlier run of this command sealed with the same key is left as it is.
-func seal(ctx context.Context, e *flow.Env, as change.Identity, key pki.CertificateKey, plain map[string][]byte) (map[string][]byte, error) {
+func seal(ctx context.Context, e *flow.Env, as state.Identity, key pki.CertificateKey, plain map[string][]byte) (map[string][]byte, error) {
 	var before map[string][]byte
-	old, err := secretOf(ctx, e, change.RefOf(manifest.Certs(nil, &corev1.Secret{}), as))
+	old, err := secretOf(ctx, e, state.RefOf(manifest.Certs(nil, &corev1.Secret{}), as))
 	switch {
 	case err == nil:
 		before = old.Data

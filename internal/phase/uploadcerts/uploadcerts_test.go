@@ -10,12 +10,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/uploadcerts"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/memory"
 )
@@ -51,7 +51,7 @@ func upload(t *testing.T, edit func(files map[string]string)) (*fake.World, erro
 	n := &node.Node{Local: node.Local{Role: node.ControlPlane, CertificateKey: strings.Repeat("5e", 32), Paths: node.DefaultPaths()}}
 	e := flow.New(flow.Env{World: w, Local: n.Local, Emit: func(flow.Event) {}, Rand: func(string) io.Reader { return rand.Reader }})
 	e.Once = func(_ context.Context, _ string, make func() (string, error)) (string, error) { return make() }
-	return w, uploadcerts.Upload(t.Context(), e, n, change.Identity{})
+	return w, uploadcerts.Upload(t.Context(), e, n, state.Identity{})
 }
 
 func must(t *testing.T, err error) {
@@ -74,7 +74,7 @@ func TestKeysOfAnyFormAreUploadedAsTheyAre(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, err := upload(t, edit)
 			must(t, err)
-			u, err := w.Object(t.Context(), change.RefOf(manifest.Certs(nil, &corev1.Secret{}), change.Identity{}))
+			u, err := w.Object(t.Context(), state.RefOf(manifest.Certs(nil, &corev1.Secret{}), state.Identity{}))
 			must(t, err)
 			if data, ok := u.Object["data"].(map[string]any); !ok || len(data) != 8 {
 				t.Errorf("the Secret holds %v", u.Object)
@@ -101,7 +101,7 @@ func TestFilesThatNoControlPlaneCouldUseAreNotUploaded(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v does not say %q", err, c.want)
 			}
-			if _, err := w.Object(t.Context(), change.RefOf(manifest.Certs(nil, &corev1.Secret{}), change.Identity{})); err == nil {
+			if _, err := w.Object(t.Context(), state.RefOf(manifest.Certs(nil, &corev1.Secret{}), state.Identity{})); err == nil {
 				t.Error("there is a Secret")
 			}
 		})

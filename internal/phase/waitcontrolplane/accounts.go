@@ -12,11 +12,12 @@ import (
 	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
+	"kubeadm/internal/state"
 )
 
 // accounts makes, while kube-controller-manager starts, the ServiceAccounts as which its controllers work. It would
 // make them itself, one after the other, for five seconds before the first controller does anything (docs/decisions/0024).
-func accounts(ctx context.Context, e *flow.Env, n *node.Node, as change.Identity) error {
+func accounts(ctx context.Context, e *flow.Env, n *node.Node, as state.Identity) error {
 	set, _ := node.LastArg(n.Cluster.ControllerManager.Args, "use-service-account-credentials")
 	if own, err := strconv.ParseBool(set); err == nil && !own {
 		return nil
@@ -40,8 +41,8 @@ func accounts(ctx context.Context, e *flow.Env, n *node.Node, as change.Identity
 	return e.DoAll(ctx, all...)
 }
 
-func bindings(ctx context.Context, e *flow.Env, kind, namespace string, as change.Identity) ([]unstructured.Unstructured, error) {
-	all, err := e.List(ctx, change.Query{
+func bindings(ctx context.Context, e *flow.Env, kind, namespace string, as state.Identity) ([]unstructured.Unstructured, error) {
+	all, err := e.List(ctx, state.Query{
 		GVK: rbacv1.SchemeGroupVersion.WithKind(kind), Namespace: namespace, LabelSelector: manifest.ControllerBindings, As: as,
 	})
 	if err != nil {

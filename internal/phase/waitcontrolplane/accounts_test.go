@@ -10,6 +10,7 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world/fake"
 )
 
@@ -43,7 +44,7 @@ func TestAccountsAreMadeWhereControllersUseThem(t *testing.T) {
 			n := &node.Node{}
 			n.Cluster.ControllerManager.Args = c.args
 			for range 2 { // the second time they are there
-				if err := accounts(t.Context(), e, n, change.Identity{}); err != nil {
+				if err := accounts(t.Context(), e, n, state.Identity{}); err != nil {
 					t.Fatal(err)
 				}
 			}

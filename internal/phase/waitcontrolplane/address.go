@@ -11,14 +11,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
 )
 
 // address is where a component answers, as its static Pod on this machine says.
-func address(ctx context.Context, r change.Reader, n *node.Node, name, port string) (string, error) {
+func address(ctx context.Context, r state.Reader, n *node.Node, name, port string) (string, error) {
 	file := n.Paths.Manifest(name)
 	data, err := r.ReadFile(ctx, file)
 	if err != nil {

@@ -4,11 +4,11 @@ package waitcontrolplane
 import (
 	"context"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/health"
 	"kubeadm/internal/node"
 	"kubeadm/internal/release"
+	"kubeadm/internal/state"
 )
 
 // Init waits for the kubelet and the components of a first control plane, and gives the
@@ -43,7 +43,7 @@ var Join = flow.Phase{
 			return err
 		}
 		return health.Patiently(ctx, e, n, func() error {
-			as := change.Identity{Kubeconfig: n.Paths.Kubeconfig("admin.conf"), Server: n.LocalServer()}
+			as := state.Identity{Kubeconfig: n.Paths.Kubeconfig("admin.conf"), Server: n.LocalServer()}
 			if err := e.Await(ctx, health.APIServer(n, as)); err != nil {
 				return health.ComponentHelp(n, err)
 			}
@@ -58,7 +58,7 @@ func first(ctx context.Context, e *flow.Env, n *node.Node) error {
 	if err := e.Await(ctx, health.Kubelet(ctx, e.World, n)); err != nil {
 		return health.KubeletHelp(err)
 	}
-	admin := change.Identity{Kubeconfig: n.Paths.Kubeconfig("super-admin.conf"), Server: n.LocalServer()}
+	admin := state.Identity{Kubeconfig: n.Paths.Kubeconfig("super-admin.conf"), Server: n.LocalServer()}
 	if _, err := e.World.Stat(ctx, admin.Kubeconfig); err != nil {
 		admin.Kubeconfig = n.Paths.Kubeconfig("admin.conf")
 	}

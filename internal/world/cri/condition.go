@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"kubeadm/internal/state"
 	"net"
 	"strings"
 	"sync"
@@ -11,8 +12,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-
-	"kubeadm/internal/change"
 )
 
 // known are the sockets on which the usual runtimes listen, in the order in which they are tried.
@@ -57,29 +56,29 @@ func accepts(ctx context.Context, socket string) bool {
 }
 
 // Runtime asks the runtime for its condition; an error means that it does not answer.
-func (r Runtimes) Runtime(ctx context.Context, socket string) (change.Runtime, error) {
+func (r Runtimes) Runtime(ctx context.Context, socket string) (state.Runtime, error) {
 	c, err := connect(ctx, socket, firstLimit)
 	if err != nil {
-		return change.Runtime{}, err
+		return state.Runtime{}, err
 	}
 	defer c.close()
 	ctx, cancel := calling(ctx)
 	defer cancel()
 	// A runtime without an image service cannot run Pods.
 	if _, err := c.ImageFsInfo(ctx, &runtimeapi.ImageFsInfoRequest{}); err != nil {
-		return change.Runtime{}, silent(socket, err)
+		return state.Runtime{}, silent(socket, err)
 	}
 	s, err := c.Status(ctx, &runtimeapi.StatusRequest{Verbose: true})
 	if err != nil {
-		return change.Runtime{}, silent(socket, err)
+		return state.Runtime{}, silent(socket, err)
 	}
-	state := change.Runtime{Name: c.version.RuntimeName, Version: c.version.RuntimeVersion, SandboxImage: sandboxImage(s.Info)}
-	state.Ready, state.Reason = ready(s.Status)
-	if state.CgroupDriver, err = c.cgroupDriver(ctx); err != nil {
-		state.DriverFault = err.Error()
+	found := state.Runtime{Name: c.version.RuntimeName, Version: c.version.RuntimeVersion, SandboxImage: sandboxImage(s.Info)}
+	found.Ready, found.Reason = ready(s.Status)
+	if found.CgroupDriver, err = c.cgroupDriver(ctx); err != nil {
+		found.DriverFault = err.Error()
 	}
-	state.ReportsDriver = state.CgroupDriver != ""
-	return state, nil
+	found.ReportsDriver = found.CgroupDriver != ""
+	return found, nil
 }
 
 // cgroupDriver is empty for a runtime that cannot tell, as those older than the call RuntimeConfig.

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"kubeadm/internal/state"
 	"slices"
 	"time"
 
@@ -12,12 +13,10 @@ import (
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/kubelet/pkg/types"
-
-	"kubeadm/internal/change"
 )
 
 // Sandboxes lists all Pod sandboxes, ended ones too.
-func (r Runtimes) Sandboxes(ctx context.Context, socket string) ([]change.Sandbox, error) {
+func (r Runtimes) Sandboxes(ctx context.Context, socket string) ([]state.Sandbox, error) {
 	c, err := connect(ctx, socket, connectLimit)
 	if err != nil {
 		return nil, err
@@ -26,16 +25,16 @@ func (r Runtimes) Sandboxes(ctx context.Context, socket string) ([]change.Sandbo
 	return c.sandboxes(ctx)
 }
 
-func (c *client) sandboxes(ctx context.Context) ([]change.Sandbox, error) {
+func (c *client) sandboxes(ctx context.Context) ([]state.Sandbox, error) {
 	ctx, cancel := calling(ctx)
 	defer cancel()
 	list, err := c.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
 	if err != nil {
 		return nil, fmt.Errorf("listing the container runtime's Pods: %w", plain(err))
 	}
-	var all []change.Sandbox
+	var all []state.Sandbox
 	for _, s := range list.Items {
-		all = append(all, change.Sandbox{
+		all = append(all, state.Sandbox{
 			ID: s.Id, Name: s.GetMetadata().GetName(), Namespace: s.GetMetadata().GetNamespace(), Component: componentOf(s),
 		})
 	}
@@ -55,7 +54,7 @@ func componentOf(s *runtimeapi.PodSandbox) string {
 }
 
 // Containers lists all containers, ended ones too and oldest first, with the last lines of what they wrote.
-func (r Runtimes) Containers(ctx context.Context, socket string) ([]change.Container, error) {
+func (r Runtimes) Containers(ctx context.Context, socket string) ([]state.Container, error) {
 	c, err := connect(ctx, socket, connectLimit)
 	if err != nil {
 		return nil, err
@@ -78,7 +77,7 @@ func (r Runtimes) Containers(ctx context.Context, socket string) ([]change.Conta
 	for _, s := range pods {
 		components[s.ID] = s.Component
 	}
-	var all []change.Container
+	var all []state.Container
 	for _, listed := range list.Containers {
 		s, err := c.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: listed.Id})
 		if status.Code(err) == codes.NotFound {
@@ -94,8 +93,8 @@ func (r Runtimes) Containers(ctx context.Context, socket string) ([]change.Conta
 	return all, nil
 }
 
-func (r Runtimes) container(s *runtimeapi.ContainerStatus) change.Container {
-	return change.Container{
+func (r Runtimes) container(s *runtimeapi.ContainerStatus) state.Container {
+	return state.Container{
 		ID:        s.Id,
 		Name:      s.GetMetadata().GetName(),
 		Pod:       s.Labels[types.KubernetesPodNameLabel],

@@ -20,6 +20,7 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
 
@@ -147,30 +148,30 @@ func TestConditionOfARuntime(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		server *server
-		want   change.Runtime
+		want   state.Runtime
 	}{
 		"well": {
 			&server{condition: well, driver: driver(runtimeapi.CgroupDriver_SYSTEMD), info: map[string]string{"config": `{"sandboxImage":"pause:1"}`}},
-			change.Runtime{Ready: true, CgroupDriver: "systemd", ReportsDriver: true, SandboxImage: "pause:1"},
+			state.Runtime{Ready: true, CgroupDriver: "systemd", ReportsDriver: true, SandboxImage: "pause:1"},
 		},
 		"cgroupfs": {
 			&server{condition: well, driver: driver(runtimeapi.CgroupDriver_CGROUPFS), info: map[string]string{"config": `{}`}},
-			change.Runtime{Ready: true, CgroupDriver: "cgroupfs", ReportsDriver: true},
+			state.Runtime{Ready: true, CgroupDriver: "cgroupfs", ReportsDriver: true},
 		},
 		"too old to tell": {
 			&server{condition: well, info: map[string]string{"config": "not JSON"}},
-			change.Runtime{Ready: true},
+			state.Runtime{Ready: true},
 		},
-		"tells nothing of Linux": {&server{condition: well, driver: &runtimeapi.RuntimeConfigResponse{}}, change.Runtime{Ready: true}},
+		"tells nothing of Linux": {&server{condition: well, driver: &runtimeapi.RuntimeConfigResponse{}}, state.Runtime{Ready: true}},
 		"fails to tell its driver": {
 			&server{condition: well, driverErr: status.Error(codes.Internal, "no such cgroup")},
-			change.Runtime{Ready: true, DriverFault: "no such cgroup"},
+			state.Runtime{Ready: true, DriverFault: "no such cgroup"},
 		},
 		"not ready": {
 			&server{condition: []*runtimeapi.RuntimeCondition{{Type: "RuntimeReady", Reason: "Broken", Message: "no disk"}}},
-			change.Runtime{Reason: "Broken: no disk"},
+			state.Runtime{Reason: "Broken: no disk"},
 		},
-		"silent": {&server{}, change.Runtime{Reason: "it does not tell whether it is ready"}},
+		"silent": {&server{}, state.Runtime{Reason: "it does not tell whether it is ready"}},
 	} {
 		c.want.Name, c.want.Version = "containerd", "v2.4.2"
 		got, err := Runtimes{}.Runtime(t.Context(), start(t, c.server))
@@ -281,7 +282,7 @@ func TestAPodThatStaysDoesNotKeepTheOthers(t *testing.T) {
 		t.Errorf("after %d tries: %v", calls.Load(), err)
 	}
 	left, err := Runtimes{}.Sandboxes(t.Context(), socket)
-	if want := []change.Sandbox{{ID: "1", Name: "etcd-cp1", Namespace: "kube-system"}}; err != nil || !slices.Equal(left, want) {
+	if want := []state.Sandbox{{ID: "1", Name: "etcd-cp1", Namespace: "kube-system"}}; err != nil || !slices.Equal(left, want) {
 		t.Errorf("left: %v, %v; want %v", left, err, want)
 	}
 }
@@ -338,7 +339,7 @@ func TestContainersTellWhatTheyWrote(t *testing.T) {
 		return []byte("2026-09-01T12:00:00.1Z stderr F bad flag\n"), nil
 	}}
 	got, err := r.Containers(t.Context(), start(t, s))
-	want := []change.Container{
+	want := []state.Container{
 		{ID: "1", Name: "etcd", Pod: "etcd-cp1", Namespace: "kube-system", Component: "etcd", Created: time.Unix(0, 10), ExitCode: 2, Log: "bad flag\n"},
 		{ID: "2", Name: "etcd", Pod: "etcd-cp1", Namespace: "kube-system", Created: time.Unix(0, 20), Running: true, Attempt: 1},
 	}

@@ -12,6 +12,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 )
 
 const containerd = "unix:///var/run/containerd/containerd.sock"
@@ -85,7 +86,7 @@ func runPod(t *testing.T, c *client, name string) {
 }
 
 // waitForEnd returns the oldest container once it has ended.
-func waitForEnd(t *testing.T, r Runtimes) change.Container {
+func waitForEnd(t *testing.T, r Runtimes) state.Container {
 	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		all, err := r.Containers(t.Context(), containerd)

@@ -11,6 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 )
 
 // atOnce bounds how many Pods are taken down side by side: each one runs the network's plugins.
@@ -29,7 +30,7 @@ func removeContainers(ctx context.Context, want change.RemoveContainers) error {
 	if err != nil {
 		return err
 	}
-	all = slices.DeleteFunc(all, func(s change.Sandbox) bool { return !want.Wants(s) })
+	all = slices.DeleteFunc(all, func(s state.Sandbox) bool { return !want.Wants(s) })
 	errs := make([]error, len(all))
 	var g errgroup.Group
 	g.SetLimit(atOnce)
@@ -43,7 +44,7 @@ func removeContainers(ctx context.Context, want change.RemoveContainers) error {
 	return errors.Join(errs...)
 }
 
-func (c *client) removeSandbox(ctx context.Context, s change.Sandbox) error {
+func (c *client) removeSandbox(ctx context.Context, s state.Sandbox) error {
 	ctx, cancel := context.WithTimeout(ctx, stopLimit)
 	defer cancel()
 	if _, err := c.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: s.ID}); err != nil {

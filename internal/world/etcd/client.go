@@ -9,7 +9,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
 
@@ -34,7 +34,7 @@ func at(ctx context.Context, endpoint string, trust *tls.Config, do func(context
 
 // trust reads the files of via; without any of them the connection is plain, which only an
 // external etcd that asks for no certificates accepts.
-func (k *Cluster) trust(via change.Etcd) (*tls.Config, error) {
+func (k *Cluster) trust(via state.Etcd) (*tls.Config, error) {
 	if via.CAFile == "" && via.CertFile == "" && via.KeyFile == "" {
 		return nil, nil
 	}
@@ -57,7 +57,7 @@ func (k *Cluster) trust(via change.Etcd) (*tls.Config, error) {
 	return config, err
 }
 
-func (k *Cluster) pair(via change.Etcd) (tls.Certificate, error) {
+func (k *Cluster) pair(via state.Etcd) (tls.Certificate, error) {
 	cert, err := k.readFile(via.CertFile)
 	if err != nil {
 		return tls.Certificate{}, fmt.Errorf("reading the client certificate for etcd: %w", err)
@@ -76,7 +76,7 @@ func (k *Cluster) pair(via change.Etcd) (tls.Certificate, error) {
 // hints looks for what may be wrong with the certificates. Of the server's it reads in the text, since
 // gRPC passes on nothing else of a failed handshake. Of the client's own it finds out itself: a server
 // that refuses it hangs up, and often its reason is lost.
-func hints(via change.Etcd, trust *tls.Config, failed error) []string {
+func hints(via state.Etcd, trust *tls.Config, failed error) []string {
 	var all []string
 	text := failed.Error()
 	switch {

@@ -16,6 +16,7 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
 	"kubeadm/internal/world"
 )
@@ -48,8 +49,8 @@ type Cluster struct {
 func New(readFile func(path string) ([]byte, error)) *Cluster { return &Cluster{readFile: readFile} }
 
 // Members lists the members in etcd's own order. It asks each endpoint once, until one answers.
-func (k *Cluster) Members(ctx context.Context, via change.Etcd) ([]change.Member, error) {
-	var all []change.Member
+func (k *Cluster) Members(ctx context.Context, via state.Etcd) ([]state.Member, error) {
+	var all []state.Member
 	var how []clientv3.OpOption
 	if via.Stale {
 		how = append(how, clientv3.WithSerializable())
@@ -61,7 +62,7 @@ func (k *Cluster) Members(ctx context.Context, via change.Etcd) ([]change.Member
 		}
 		all = nil
 		for _, m := range answer.Members {
-			all = append(all, change.Member{ID: m.ID, Name: untrusted.Line(m.Name), PeerURLs: m.PeerURLs, ClientURLs: m.ClientURLs, Learner: m.IsLearner})
+			all = append(all, state.Member{ID: m.ID, Name: untrusted.Line(m.Name), PeerURLs: m.PeerURLs, ClientURLs: m.ClientURLs, Learner: m.IsLearner})
 		}
 		return nil
 	})
@@ -78,7 +79,7 @@ func membersAt(c *clientv3.Client) clientv3.Cluster {
 }
 
 // MemberStatus asks one member itself, once at each of its client URLs until one answers.
-func (k *Cluster) MemberStatus(ctx context.Context, via change.Etcd, m change.Member) (s change.MemberStatus, err error) {
+func (k *Cluster) MemberStatus(ctx context.Context, via state.Etcd, m state.Member) (s state.MemberStatus, err error) {
 	via.Endpoints = m.ClientURLs
 	if len(via.Endpoints) == 0 {
 		return s, fmt.Errorf("asking etcd member %s: it has not started", cmp.Or(m.Name, strconv.FormatUint(m.ID, 16)))
@@ -88,7 +89,7 @@ func (k *Cluster) MemberStatus(ctx context.Context, via change.Etcd, m change.Me
 		if err != nil {
 			return err
 		}
-		s = change.MemberStatus{Index: answer.GetRaftAppliedIndex()}
+		s = state.MemberStatus{Index: answer.GetRaftAppliedIndex()}
 		for _, text := range answer.GetErrors() {
 			s.Problems = append(s.Problems, untrusted.Line(text))
 		}
@@ -102,7 +103,7 @@ func (k *Cluster) MemberStatus(ctx context.Context, via change.Etcd, m change.Me
 
 // Agree asks for the alarms, one question after the other, until the context ends: a question that etcd
 // answers by consensus only. How long an answer takes decides how soon the next question follows.
-func (k *Cluster) Agree(ctx context.Context, via change.Etcd) error {
+func (k *Cluster) Agree(ctx context.Context, via state.Etcd) error {
 	for {
 		err := k.anywhere(ctx, via, func(ctx context.Context, c *clientv3.Client) error {
 			alarms := etcdserverpb.NewMaintenanceClient(c.ActiveConnection())
@@ -151,7 +152,7 @@ func (k *Cluster) Do(ctx context.Context, c change.Change) error {
 	err := world.Poll(ctx, nil, world.Condition{
 		Name:    "etcd",
 		Timeout: world.Left(ctx, cmp.Or(k.Bound, defaultBound)),
-		Check: func(ctx context.Context, _ change.Reader) error {
+		Check: func(ctx context.Context, _ state.Reader) error {
 			last = k.anywhere(ctx, set.Via, func(ctx context.Context, c *clientv3.Client) error {
 				return step(ctx, membersAt(c), set)
 			})
@@ -180,7 +181,7 @@ func (k *Cluster) forGood(err error, since *time.Time) bool {
 }
 
 // anywhere calls do at one endpoint after the other until it succeeds at one of them.
-func (k *Cluster) anywhere(ctx context.Context, via change.Etcd, do func(context.Context, *clientv3.Client) error) error {
+func (k *Cluster) anywhere(ctx context.Context, via state.Etcd, do func(context.Context, *clientv3.Client) error) error {
 	if len(via.Endpoints) == 0 {
 		return world.GiveUp(errors.New("no etcd endpoint is known"))
 	}

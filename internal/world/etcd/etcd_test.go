@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world/etcd"
 )
 
@@ -23,14 +24,14 @@ func TestUnusableEtcdSaysWhyAtOnce(t *testing.T) {
 	})
 	nowhere := []string{"https://127.0.0.1:1"}
 	for name, c := range map[string]struct {
-		via  change.Etcd
+		via  state.Etcd
 		text string
 	}{
-		"no endpoint":   {change.Etcd{}, "no etcd endpoint is known"},
-		"no CA file":    {change.Etcd{Endpoints: nowhere, CAFile: "/none"}, "/none: file does not exist"},
-		"no CA in file": {change.Etcd{Endpoints: nowhere, CAFile: "/ca.crt"}, "/ca.crt holds no certificate"},
-		"no key file":   {change.Etcd{Endpoints: nowhere, CertFile: "/client.crt", KeyFile: "/none"}, "/none: file does not exist"},
-		"no key pair":   {change.Etcd{Endpoints: nowhere, CertFile: "/client.crt", KeyFile: "/client.key"}, "/client.crt and /client.key"},
+		"no endpoint":   {state.Etcd{}, "no etcd endpoint is known"},
+		"no CA file":    {state.Etcd{Endpoints: nowhere, CAFile: "/none"}, "/none: file does not exist"},
+		"no CA in file": {state.Etcd{Endpoints: nowhere, CAFile: "/ca.crt"}, "/ca.crt holds no certificate"},
+		"no key file":   {state.Etcd{Endpoints: nowhere, CertFile: "/client.crt", KeyFile: "/none"}, "/none: file does not exist"},
+		"no key pair":   {state.Etcd{Endpoints: nowhere, CertFile: "/client.crt", KeyFile: "/client.key"}, "/client.crt and /client.key"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := time.Now()
@@ -47,7 +48,7 @@ func TestUnusableEtcdSaysWhyAtOnce(t *testing.T) {
 
 func TestUnreachableEtcdEndsAtTheBound(t *testing.T) {
 	k := etcd.New(nil)
-	via := change.Etcd{Endpoints: []string{"http://127.0.0.1:1", "http://127.0.0.1:2"}}
+	via := state.Etcd{Endpoints: []string{"http://127.0.0.1:1", "http://127.0.0.1:2"}}
 	_, err := k.Members(t.Context(), via)
 	wantError(t, err, "at http://127.0.0.1:1: ", "127.0.0.1:2: connect: connection refused")
 	// A machine that is busy may not get as far as the refusal within a short bound.

@@ -8,6 +8,7 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world/etcd"
 	"kubeadm/internal/world/worldtest"
 	"kubeadm/internal/world/worldtest/plane"
@@ -76,7 +77,7 @@ func TestRealMembersThatAreLost(t *testing.T) {
 	worldtest.Lost(t, k, e.Via)
 }
 
-func wantProblem(t *testing.T, via change.Etcd, text, hint string) {
+func wantProblem(t *testing.T, via state.Etcd, text, hint string) {
 	t.Helper()
 	_, err := askPatiently(t, via, hint)
 	if err == nil || !strings.Contains(err.Error(), text) {
@@ -89,7 +90,7 @@ func wantProblem(t *testing.T, via change.Etcd, text, hint string) {
 
 // askPatiently asks for the members until the error has that hint, or, if it is empty, until there is none: a machine that is busy may
 // not get as far in the time for one question.
-func askPatiently(t *testing.T, via change.Etcd, hint string) (all []change.Member, err error) {
+func askPatiently(t *testing.T, via state.Etcd, hint string) (all []state.Member, err error) {
 	t.Helper()
 	for begun := time.Now(); time.Since(begun) < time.Minute; {
 		all, err = etcd.New(os.ReadFile).Members(t.Context(), via)

@@ -14,10 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 )
 
 // Object reads one object, if the API server answers and admits who asks.
-func (w *World) Object(ctx context.Context, ref change.Ref) (*unstructured.Unstructured, error) {
+func (w *World) Object(ctx context.Context, ref state.Ref) (*unstructured.Unstructured, error) {
 	if err := w.admits(ctx, ref.As); err != nil {
 		return nil, err
 	}
@@ -25,7 +26,7 @@ func (w *World) Object(ctx context.Context, ref change.Ref) (*unstructured.Unstr
 }
 
 // List reads objects, if the API server answers and admits who asks.
-func (w *World) List(ctx context.Context, q change.Query) ([]unstructured.Unstructured, error) {
+func (w *World) List(ctx context.Context, q state.Query) ([]unstructured.Unstructured, error) {
 	if err := w.admits(ctx, q.As); err != nil {
 		return nil, err
 	}
@@ -33,7 +34,7 @@ func (w *World) List(ctx context.Context, q change.Query) ([]unstructured.Unstru
 }
 
 // Livez says yes once an API server was started and has been asked often enough.
-func (w *World) Livez(ctx context.Context, as change.Identity) error {
+func (w *World) Livez(ctx context.Context, as state.Identity) error {
 	looked := int(w.looks.Add(1))
 	if err := w.admits(ctx, as); err != nil && !apierrors.IsForbidden(err) {
 		return err
@@ -45,7 +46,7 @@ func (w *World) Livez(ctx context.Context, as change.Identity) error {
 }
 
 // writer is as whom a change of an object is made.
-func writer(c change.Change) (as change.Identity, ok bool) {
+func writer(c change.Change) (as state.Identity, ok bool) {
 	switch c := c.(type) {
 	case change.ApplyObject:
 		return c.As, true
@@ -61,7 +62,7 @@ func writer(c change.Change) (as change.Identity, ok bool) {
 
 // admits tells whether the API server lets somebody in. As in a new cluster, administrators
 // have no rights until their group is bound to some; only super administrators need none.
-func (w *World) admits(ctx context.Context, as change.Identity) error {
+func (w *World) admits(ctx context.Context, as state.Identity) error {
 	if w.Elsewhere && !w.isOwn(as.Server+":") {
 		return nil
 	}
@@ -73,7 +74,7 @@ func (w *World) admits(ctx context.Context, as change.Identity) error {
 	if !w.runs(ctx, "kube-apiserver") {
 		return errors.New("connection refused")
 	}
-	binding := change.Ref{GVK: rbacv1.SchemeGroupVersion.WithKind("ClusterRoleBinding"), Name: "kubeadm:cluster-admins"}
+	binding := state.Ref{GVK: rbacv1.SchemeGroupVersion.WithKind("ClusterRoleBinding"), Name: "kubeadm:cluster-admins"}
 	if _, err := w.World.Object(ctx, binding); err != nil && path.Base(as.Kubeconfig) == "admin.conf" {
 		return apierrors.NewForbidden(schema.GroupResource{Resource: "anything"}, "", errors.New("the administrators have no rights"))
 	}

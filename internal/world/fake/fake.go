@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/memory"
 )
@@ -26,13 +27,13 @@ import (
 // World is a machine as tests want it to be. Fields may be changed before a run.
 type World struct {
 	*memory.World
-	Info         change.HostInfo
-	Interfaces   []change.Address
+	Info         state.HostInfo
+	Interfaces   []state.Address
 	Names        map[string][]string // host names that resolve
 	Paths        map[string]string   // programs in PATH
 	Kubelet      string              // version; empty if there is no kubelet
 	Taken        map[string]string   // listening ports, "host:port" or ":port", and who holds them
-	CRI          change.Runtime
+	CRI          state.Runtime
 	Sockets      []string // container runtimes that answer
 	Unpullable   []string // images that no registry has
 	Unreachable  []string // registries that cannot be reached
@@ -51,13 +52,13 @@ type World struct {
 func New() *World {
 	w := &World{
 		World:      memory.New(),
-		Info:       change.HostInfo{Hostname: "cp1", CPUs: 4, MemoryMiB: 8192, Env: []string{"PATH=/usr/bin"}},
-		Interfaces: []change.Address{{IP: "192.0.2.10", Interface: "eth0", DefaultRoute: true}},
+		Info:       state.HostInfo{Hostname: "cp1", CPUs: 4, MemoryMiB: 8192, Env: []string{"PATH=/usr/bin"}},
+		Interfaces: []state.Address{{IP: "192.0.2.10", Interface: "eth0", DefaultRoute: true}},
 		Names:      map[string][]string{"cp1": {"192.0.2.10"}},
 		Paths:      map[string]string{},
 		Kubelet:    "v1.37.1",
 		Taken:      map[string]string{},
-		CRI:        change.Runtime{Name: "containerd", Version: "2.4.2", Ready: true, CgroupDriver: "systemd", ReportsDriver: true},
+		CRI:        state.Runtime{Name: "containerd", Version: "2.4.2", Ready: true, CgroupDriver: "systemd", ReportsDriver: true},
 		Sockets:    []string{"unix:///var/run/containerd/containerd.sock"},
 		NodeName:   "cp1",
 		looks:      &atomic.Int64{},
@@ -65,7 +66,7 @@ func New() *World {
 	for _, p := range []string{"cp", "mount", "losetup", "systemctl"} {
 		w.Paths[p] = "/usr/bin/" + p
 	}
-	w.Services["kubelet"] = change.Service{Exists: true, Enabled: true}
+	w.Services["kubelet"] = state.Service{Exists: true, Enabled: true}
 	for name, text := range map[string]string{
 		"/proc/sys/net/ipv4/ip_forward":              "1\n",
 		"/proc/sys/net/ipv6/conf/default/forwarding": "1\n",
@@ -138,7 +139,7 @@ func (w *World) kubelet(ctx context.Context) error {
 		made = append(made, change.WriteFile{Path: "/var/lib/kubelet/pki/kubelet-client-current.pem", Data: []byte("pem"), Mode: 0o600})
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: w.NodeName, Labels: map[string]string{corev1.LabelHostname: w.NodeName}}}
-	node.SetGroupVersionKind(change.NodeKind)
+	node.SetGroupVersionKind(state.NodeKind)
 	made = append(made, change.ApplyObject{Object: node, Keep: true})
 	for _, m := range made {
 		if err := w.World.Do(ctx, m); err != nil {
@@ -186,13 +187,13 @@ func (w *World) KubeletVersion(context.Context) (string, error) {
 }
 
 // Host is Info.
-func (w *World) Host(context.Context) (change.HostInfo, error) { return w.Info, nil }
+func (w *World) Host(context.Context) (state.HostInfo, error) { return w.Info, nil }
 
 // Verify returns Findings as errors.
 func (w *World) Verify(context.Context, string) (warnings, errs []error) { return nil, w.Findings }
 
 // Addresses are Interfaces.
-func (w *World) Addresses(context.Context) ([]change.Address, error) { return w.Interfaces, nil }
+func (w *World) Addresses(context.Context) ([]state.Address, error) { return w.Interfaces, nil }
 
 // Lookup finds a name among Names.
 func (w *World) Lookup(_ context.Context, host string) ([]string, error) {
@@ -205,7 +206,7 @@ func (w *World) Lookup(_ context.Context, host string) ([]string, error) {
 // CanListen says no to ports in Taken.
 func (w *World) CanListen(_ context.Context, address string) error {
 	if owner, ok := w.Taken[address]; ok {
-		return &change.PortError{Address: address, Owner: owner, Err: errors.New("address already in use")}
+		return &state.PortError{Address: address, Owner: owner, Err: errors.New("address already in use")}
 	}
 	return nil
 }
@@ -214,14 +215,14 @@ func (w *World) CanListen(_ context.Context, address string) error {
 func (w *World) Proxy(context.Context, string) (string, error) { return "", nil }
 
 // Fetch answers on the health endpoints of what runs.
-func (w *World) Fetch(ctx context.Context, req change.Request) (change.Response, error) {
-	ok := change.Response{Status: 200, Body: []byte("ok")}
+func (w *World) Fetch(ctx context.Context, req state.Request) (state.Response, error) {
+	ok := state.Response{Status: 200, Body: []byte("ok")}
 	for port, component := range map[string]string{":10257/": "kube-controller-manager", ":10259/": "kube-scheduler", ":2381/": "etcd", ":10248/": ""} {
 		if strings.Contains(req.URL, port) && w.runs(ctx, component) {
 			return ok, nil
 		}
 	}
-	return change.Response{}, fmt.Errorf("get %s: connection refused", req.URL)
+	return state.Response{}, fmt.Errorf("get %s: connection refused", req.URL)
 }
 
 // ClusterInfo is Discovery.
@@ -236,15 +237,15 @@ func (w *World) ClusterInfo(_ context.Context, server string, _ []byte) (map[str
 func (w *World) Runtimes(context.Context) ([]string, error) { return w.Sockets, nil }
 
 // Runtime is CRI, if its socket answers.
-func (w *World) Runtime(_ context.Context, socket string) (change.Runtime, error) {
+func (w *World) Runtime(_ context.Context, socket string) (state.Runtime, error) {
 	if !slices.Contains(w.Sockets, socket) {
-		return change.Runtime{}, fmt.Errorf("container runtime at %s does not answer", socket)
+		return state.Runtime{}, fmt.Errorf("container runtime at %s does not answer", socket)
 	}
 	return w.CRI, nil
 }
 
 // Containers says that there are none.
-func (w *World) Containers(context.Context, string) ([]change.Container, error) { return nil, nil }
+func (w *World) Containers(context.Context, string) ([]state.Container, error) { return nil, nil }
 
 // Made says no: a bare machine remembers nothing.
 func (w *World) Made(string) bool { return false }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 )
 
 const (
@@ -21,7 +22,7 @@ var (
 )
 
 // Members lists the etcd members. The one of this machine has a name once the kubelet has run its static Pod.
-func (w *World) Members(ctx context.Context, via change.Etcd) ([]change.Member, error) {
+func (w *World) Members(ctx context.Context, via state.Etcd) ([]state.Member, error) {
 	all, err := w.World.Members(ctx, via)
 	own := w.ownMember(ctx)
 	for i, m := range all {
@@ -33,7 +34,7 @@ func (w *World) Members(ctx context.Context, via change.Etcd) ([]change.Member, 
 }
 
 // ownMember is what the static Pod of etcd on this machine says of itself.
-func (w *World) ownMember(ctx context.Context) change.Member {
+func (w *World) ownMember(ctx context.Context) state.Member {
 	text, _ := w.ReadFile(ctx, etcdManifest)
 	value := func(of *regexp.Regexp) string {
 		if found := of.FindSubmatch(text); found != nil {
@@ -41,7 +42,7 @@ func (w *World) ownMember(ctx context.Context) change.Member {
 		}
 		return ""
 	}
-	return change.Member{Name: value(memberName), PeerURLs: []string{value(memberPeer)}, ClientURLs: []string{value(memberURL)}}
+	return state.Member{Name: value(memberName), PeerURLs: []string{value(memberPeer)}, ClientURLs: []string{value(memberURL)}}
 }
 
 // startMember lets an etcd member that was announced begin to keep data, if the kubelet runs it.
@@ -49,7 +50,7 @@ func (w *World) startMember(ctx context.Context) error {
 	if w.has(etcdData) || !w.runs(ctx, "etcd") {
 		return nil
 	}
-	all, _ := w.World.Members(ctx, change.Etcd{})
+	all, _ := w.World.Members(ctx, state.Etcd{})
 	own := w.ownMember(ctx)
 	for _, m := range all {
 		if len(m.PeerURLs) > 0 && m.PeerURLs[0] == own.PeerURLs[0] {

@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
 
@@ -52,7 +52,7 @@ func read[T any](w *Reads, look func() (T, error)) (T, error) {
 // Await checks the condition against this world, so that reads of a wait may fail as well.
 func (w *Reads) Await(ctx context.Context, c world.Condition) error {
 	check := c.Check
-	c.Check = func(ctx context.Context, _ change.Reader) error { return check(ctx, w) }
+	c.Check = func(ctx context.Context, _ state.Reader) error { return check(ctx, w) }
 	return w.World.Await(ctx, c)
 }
 
@@ -62,18 +62,18 @@ func (w *Reads) ReadFile(ctx context.Context, path string) ([]byte, error) {
 }
 
 // Stat is a read.
-func (w *Reads) Stat(ctx context.Context, path string) (change.FileInfo, error) {
-	return read(w, func() (change.FileInfo, error) { return w.World.Stat(ctx, path) })
+func (w *Reads) Stat(ctx context.Context, path string) (state.FileInfo, error) {
+	return read(w, func() (state.FileInfo, error) { return w.World.Stat(ctx, path) })
 }
 
 // ReadDir is a read.
-func (w *Reads) ReadDir(ctx context.Context, path string) ([]change.FileInfo, error) {
-	return read(w, func() ([]change.FileInfo, error) { return w.World.ReadDir(ctx, path) })
+func (w *Reads) ReadDir(ctx context.Context, path string) ([]state.FileInfo, error) {
+	return read(w, func() ([]state.FileInfo, error) { return w.World.ReadDir(ctx, path) })
 }
 
 // Service is a read.
-func (w *Reads) Service(ctx context.Context, name string) (change.Service, error) {
-	return read(w, func() (change.Service, error) { return w.World.Service(ctx, name) })
+func (w *Reads) Service(ctx context.Context, name string) (state.Service, error) {
+	return read(w, func() (state.Service, error) { return w.World.Service(ctx, name) })
 }
 
 // ServiceLog is a read.
@@ -97,8 +97,8 @@ func (w *Reads) KubeletVersion(ctx context.Context) (string, error) {
 }
 
 // Host is a read.
-func (w *Reads) Host(ctx context.Context) (change.HostInfo, error) {
-	return read(w, func() (change.HostInfo, error) { return w.World.Host(ctx) })
+func (w *Reads) Host(ctx context.Context) (state.HostInfo, error) {
+	return read(w, func() (state.HostInfo, error) { return w.World.Host(ctx) })
 }
 
 // Verify is a read; when it fails, the error is one of those that forbid a kubelet.
@@ -110,8 +110,8 @@ func (w *Reads) Verify(ctx context.Context, version string) (warnings, errs []er
 }
 
 // Addresses is a read.
-func (w *Reads) Addresses(ctx context.Context) ([]change.Address, error) {
-	return read(w, func() ([]change.Address, error) { return w.World.Addresses(ctx) })
+func (w *Reads) Addresses(ctx context.Context) ([]state.Address, error) {
+	return read(w, func() ([]state.Address, error) { return w.World.Addresses(ctx) })
 }
 
 // Lookup is a read.
@@ -131,8 +131,8 @@ func (w *Reads) Proxy(ctx context.Context, host string) (string, error) {
 }
 
 // Fetch is a read.
-func (w *Reads) Fetch(ctx context.Context, req change.Request) (change.Response, error) {
-	return read(w, func() (change.Response, error) { return w.World.Fetch(ctx, req) })
+func (w *Reads) Fetch(ctx context.Context, req state.Request) (state.Response, error) {
+	return read(w, func() (state.Response, error) { return w.World.Fetch(ctx, req) })
 }
 
 // ClusterInfo is a read.
@@ -146,8 +146,8 @@ func (w *Reads) Runtimes(ctx context.Context) ([]string, error) {
 }
 
 // Runtime is a read.
-func (w *Reads) Runtime(ctx context.Context, socket string) (change.Runtime, error) {
-	return read(w, func() (change.Runtime, error) { return w.World.Runtime(ctx, socket) })
+func (w *Reads) Runtime(ctx context.Context, socket string) (state.Runtime, error) {
+	return read(w, func() (state.Runtime, error) { return w.World.Runtime(ctx, socket) })
 }
 
 // Image is a read.
@@ -156,37 +156,37 @@ func (w *Reads) Image(ctx context.Context, socket, ref string) (bool, error) {
 }
 
 // Sandboxes is a read.
-func (w *Reads) Sandboxes(ctx context.Context, socket string) ([]change.Sandbox, error) {
-	return read(w, func() ([]change.Sandbox, error) { return w.World.Sandboxes(ctx, socket) })
+func (w *Reads) Sandboxes(ctx context.Context, socket string) ([]state.Sandbox, error) {
+	return read(w, func() ([]state.Sandbox, error) { return w.World.Sandboxes(ctx, socket) })
 }
 
 // Containers is a read.
-func (w *Reads) Containers(ctx context.Context, socket string) ([]change.Container, error) {
-	return read(w, func() ([]change.Container, error) { return w.World.Containers(ctx, socket) })
+func (w *Reads) Containers(ctx context.Context, socket string) ([]state.Container, error) {
+	return read(w, func() ([]state.Container, error) { return w.World.Containers(ctx, socket) })
 }
 
 // Members is a read.
-func (w *Reads) Members(ctx context.Context, via change.Etcd) ([]change.Member, error) {
-	return read(w, func() ([]change.Member, error) { return w.World.Members(ctx, via) })
+func (w *Reads) Members(ctx context.Context, via state.Etcd) ([]state.Member, error) {
+	return read(w, func() ([]state.Member, error) { return w.World.Members(ctx, via) })
 }
 
 // MemberStatus is a read.
-func (w *Reads) MemberStatus(ctx context.Context, via change.Etcd, m change.Member) (change.MemberStatus, error) {
-	return read(w, func() (change.MemberStatus, error) { return w.World.MemberStatus(ctx, via, m) })
+func (w *Reads) MemberStatus(ctx context.Context, via state.Etcd, m state.Member) (state.MemberStatus, error) {
+	return read(w, func() (state.MemberStatus, error) { return w.World.MemberStatus(ctx, via, m) })
 }
 
 // Object is a read.
-func (w *Reads) Object(ctx context.Context, ref change.Ref) (*unstructured.Unstructured, error) {
+func (w *Reads) Object(ctx context.Context, ref state.Ref) (*unstructured.Unstructured, error) {
 	return read(w, func() (*unstructured.Unstructured, error) { return w.World.Object(ctx, ref) })
 }
 
 // List is a read.
-func (w *Reads) List(ctx context.Context, q change.Query) ([]unstructured.Unstructured, error) {
+func (w *Reads) List(ctx context.Context, q state.Query) ([]unstructured.Unstructured, error) {
 	return read(w, func() ([]unstructured.Unstructured, error) { return w.World.List(ctx, q) })
 }
 
 // Livez is a read.
-func (w *Reads) Livez(ctx context.Context, as change.Identity) error {
+func (w *Reads) Livez(ctx context.Context, as state.Identity) error {
 	_, err := read(w, func() (any, error) { return nil, w.World.Livez(ctx, as) })
 	return err
 }

@@ -19,9 +19,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
 
@@ -35,7 +35,7 @@ type client struct {
 
 // client returns the one connection of an identity. The kubeconfig is read each time, since a
 // renewal may have rewritten it.
-func (k *Cluster) client(as change.Identity) (*client, error) {
+func (k *Cluster) client(as state.Identity) (*client, error) {
 	data, err := k.kubeconfig(as)
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (k *Cluster) client(as change.Identity) (*client, error) {
 	return c, nil
 }
 
-func (k *Cluster) kubeconfig(as change.Identity) ([]byte, error) {
+func (k *Cluster) kubeconfig(as state.Identity) ([]byte, error) {
 	if as.Kubeconfig == "" {
 		if len(as.Config) == 0 {
 			return nil, errors.New("no kubeconfig was given")
@@ -80,7 +80,7 @@ func (k *Cluster) kubeconfig(as change.Identity) ([]byte, error) {
 	return data, nil
 }
 
-func (k *Cluster) connect(data []byte, as change.Identity) (*client, error) {
+func (k *Cluster) connect(data []byte, as state.Identity) (*client, error) {
 	config, err := k.restConfig(data, as)
 	if err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (k *Cluster) connect(data []byte, as change.Identity) (*client, error) {
 }
 
 // restConfig reads a kubeconfig in our own words: client-go's errors advise to set environment variables that nothing here reads.
-func (k *Cluster) restConfig(data []byte, as change.Identity) (*rest.Config, error) {
+func (k *Cluster) restConfig(data []byte, as state.Identity) (*rest.Config, error) {
 	config, err := pki.ParseKubeconfig(data)
 	if err != nil {
 		return nil, err
@@ -216,7 +216,7 @@ func (c *client) health(ctx context.Context, path string) (status int, report st
 }
 
 // source names an identity for people.
-func source(as change.Identity) string {
+func source(as state.Identity) string {
 	if as.Kubeconfig != "" {
 		return as.Kubeconfig
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
 
@@ -38,8 +39,8 @@ func (k *Cluster) Do(ctx context.Context, c change.Change) error {
 
 // write is an object to create, or what to make of the one that is there.
 type write struct {
-	object change.Object
-	as     change.Identity
+	object state.Object
+	as     state.Identity
 	onto   func(existing *unstructured.Unstructured) (*unstructured.Unstructured, error)
 }
 
@@ -55,7 +56,7 @@ func (k *Cluster) put(ctx context.Context, w write) error {
 	if err != nil {
 		return err
 	}
-	ref := change.RefOf(w.object, w.as)
+	ref := state.RefOf(w.object, w.as)
 	return k.alter(ctx, ref, "applying ", func(ctx context.Context, r dynamic.ResourceInterface) error {
 		_, err := r.Create(ctx, fresh, metav1.CreateOptions{})
 		// A Service whose address is taken by its own earlier self is Invalid, not AlreadyExists.
@@ -133,7 +134,7 @@ func nodePatch(n *unstructured.Unstructured) ([]byte, error) {
 	return json.Marshal(patch)
 }
 
-func (k *Cluster) alter(ctx context.Context, ref change.Ref, verb string, do func(context.Context, dynamic.ResourceInterface) error) error {
+func (k *Cluster) alter(ctx context.Context, ref state.Ref, verb string, do func(context.Context, dynamic.ResourceInterface) error) error {
 	return k.try(ctx, attempt{as: ref.As, op: verb + ref.String(), again: passing, do: func(ctx context.Context, c *client) error {
 		r, err := c.resource(ref.GVK, ref.Namespace)
 		if err != nil {

@@ -11,8 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
 )
 
@@ -31,7 +31,7 @@ func explain(a attempt, server string, err error) error {
 	return fmt.Errorf("%s: %w", op, brief(err))
 }
 
-func remedies(as change.Identity, server string, err error) []string {
+func remedies(as state.Identity, server string, err error) []string {
 	var refused *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &refused):
@@ -47,7 +47,7 @@ func remedies(as change.Identity, server string, err error) []string {
 }
 
 // mistrust explains why a server's certificate was not accepted.
-func mistrust(as change.Identity, server string, err error) string {
+func mistrust(as state.Identity, server string, err error) string {
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError
 	var invalid x509.CertificateInvalidError

@@ -5,13 +5,12 @@ package kube
 
 import (
 	"context"
+	"kubeadm/internal/state"
 	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
-	"kubeadm/internal/change"
 )
 
 const (
@@ -39,7 +38,7 @@ func New(readFile func(path string) ([]byte, error)) *Cluster {
 
 // Object reads one object; absent ones satisfy apierrors.IsNotFound. A server that says it cannot answer
 // now is asked again within the Bound; one that cannot be reached is asked again as the context says (see world.Retry).
-func (k *Cluster) Object(ctx context.Context, ref change.Ref) (*unstructured.Unstructured, error) {
+func (k *Cluster) Object(ctx context.Context, ref state.Ref) (*unstructured.Unstructured, error) {
 	var found *unstructured.Unstructured
 	err := k.try(ctx, attempt{as: ref.As, op: "reading " + ref.String(), again: overloaded, reads: true, do: func(ctx context.Context, c *client) error {
 		r, err := c.resource(ref.GVK, ref.Namespace)
@@ -56,7 +55,7 @@ func (k *Cluster) Object(ctx context.Context, ref change.Ref) (*unstructured.Uns
 
 // List reads the objects of a kind and namespace that match both selectors; an empty namespace means
 // all. It is as patient as Object.
-func (k *Cluster) List(ctx context.Context, q change.Query) ([]unstructured.Unstructured, error) {
+func (k *Cluster) List(ctx context.Context, q state.Query) ([]unstructured.Unstructured, error) {
 	var found []unstructured.Unstructured
 	err := k.try(ctx, attempt{as: q.As, op: "listing " + q.GVK.Kind + " objects", again: overloaded, reads: true, do: func(ctx context.Context, c *client) error {
 		r, err := c.resource(q.GVK, q.Namespace)
@@ -73,7 +72,7 @@ func (k *Cluster) List(ctx context.Context, q change.Query) ([]unstructured.Unst
 }
 
 // Livez asks once whether the API server says it is alive; the error tells which of its own checks fail.
-func (k *Cluster) Livez(ctx context.Context, as change.Identity) error {
+func (k *Cluster) Livez(ctx context.Context, as state.Identity) error {
 	return k.try(ctx, attempt{as: as, op: "asking whether the API server is alive", again: never, reads: true, do: func(ctx context.Context, c *client) error {
 		return c.livez(ctx)
 	}})

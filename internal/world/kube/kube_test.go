@@ -16,6 +16,7 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
 )
 
 const collection = "/api/v1/namespaces/kube-system/configmaps"
@@ -124,7 +125,7 @@ func TestReadsAskAnOverloadedServerAgainAndADeadOneOnce(t *testing.T) {
 	s := serve(t, refusal(503, metav1.StatusReasonServiceUnavailable), answer{200, object})
 	data := s.kubeconfig(t)
 	k := cluster(&data)
-	ref := change.RefOf(object, apply().As)
+	ref := state.RefOf(object, apply().As)
 	if o, err := k.Object(t.Context(), ref); err != nil || o.GetName() != "c" {
 		t.Errorf("%v, %v", o, err)
 	}
@@ -157,17 +158,17 @@ func TestIdentities(t *testing.T) {
 	s, other := serve(t, answer{200, object}), serve(t, answer{200, object})
 	data := s.kubeconfig(t)
 	k := cluster(&data)
-	for _, as := range []change.Identity{
+	for _, as := range []state.Identity{
 		{Kubeconfig: admin},
 		{Config: s.kubeconfig(t)},
 		{Config: s.kubeconfig(t, func(a *pki.Access) { a.Server = "https://192.0.2.1:6443" }), Server: s.URL},
 	} {
-		if _, err := k.Object(t.Context(), change.RefOf(object, as)); err != nil {
+		if _, err := k.Object(t.Context(), state.RefOf(object, as)); err != nil {
 			t.Errorf("%+v: %v", as.Kubeconfig, err)
 		}
 	}
 	data = other.kubeconfig(t)
-	if _, err := k.Object(t.Context(), change.RefOf(object, apply().As)); err != nil || len(other.asked) != 1 || len(s.asked) != 3 {
+	if _, err := k.Object(t.Context(), state.RefOf(object, apply().As)); err != nil || len(other.asked) != 1 || len(s.asked) != 3 {
 		t.Errorf("a rewritten kubeconfig should be read again: %v, %q, %q", err, s.asked, other.asked)
 	}
 }
@@ -229,12 +230,12 @@ func TestUnverifiedServerOnlyWhereTheIdentityAllowsIt(t *testing.T) {
 	data := edited(t, s, func(k *pki.Kubeconfig) {
 		k.Clusters["c"].CertificateAuthorityData, k.Clusters["c"].InsecureSkipTLSVerify = nil, true
 	})
-	k, as := cluster(&data), change.Identity{Kubeconfig: admin}
-	if _, err := k.Object(t.Context(), change.RefOf(object, as)); err == nil || len(s.asked) != 0 {
+	k, as := cluster(&data), state.Identity{Kubeconfig: admin}
+	if _, err := k.Object(t.Context(), state.RefOf(object, as)); err == nil || len(s.asked) != 0 {
 		t.Errorf("got %v after %q: the server is not verified, and the identity does not allow that", err, s.asked)
 	}
 	as.Unverified = true
-	if _, err := k.Object(t.Context(), change.RefOf(object, as)); err != nil {
+	if _, err := k.Object(t.Context(), state.RefOf(object, as)); err != nil {
 		t.Error(err)
 	}
 }
@@ -245,7 +246,7 @@ func TestExpiredCertificateBesideATokenIsLeftToTheServer(t *testing.T) {
 		k.AuthInfos["u"] = expired(t)
 		k.AuthInfos["u"].Token = "a token that the server may know"
 	})
-	if _, err := cluster(&data).Object(t.Context(), change.RefOf(object, change.Identity{Kubeconfig: admin})); err != nil {
+	if _, err := cluster(&data).Object(t.Context(), state.RefOf(object, state.Identity{Kubeconfig: admin})); err != nil {
 		t.Error(err)
 	}
 }
@@ -288,9 +289,9 @@ func TestUnknownKindsAndChanges(t *testing.T) {
 	s := serve(t, answer{200, object})
 	data := s.kubeconfig(t)
 	k := cluster(&data)
-	_, err := k.List(t.Context(), change.Query{GVK: schema.GroupVersionKind{Group: "g", Version: "v1", Kind: "K"}, As: apply().As})
+	_, err := k.List(t.Context(), state.Query{GVK: schema.GroupVersionKind{Group: "g", Version: "v1", Kind: "K"}, As: apply().As})
 	wantError(t, err, `kind "K" in group "g"`, "")
-	_, err = k.Object(t.Context(), change.Ref{GVK: change.NodeKind, Namespace: "n", Name: "x", As: apply().As})
+	_, err = k.Object(t.Context(), state.Ref{GVK: state.NodeKind, Namespace: "n", Name: "x", As: apply().As})
 	wantError(t, err, "a Node lives in no namespace", "")
 	wantError(t, k.Do(t.Context(), change.PullImage{}), "change.PullImage", "")
 	if len(s.asked) != 0 {

@@ -13,6 +13,7 @@ import (
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world/kube"
 	"kubeadm/internal/world/worldtest"
 	"kubeadm/internal/world/worldtest/plane"
@@ -26,7 +27,7 @@ func TestRealObjects(t *testing.T) {
 	t.Run("addons of another version replace the first", func(t *testing.T) { addonsOfTwoVersions(t, k, a) })
 	t.Run("a user without rights is refused", func(t *testing.T) {
 		as := a.Identity(t, "nobody")
-		_, err := k.Object(t.Context(), change.Ref{GVK: change.NodeKind, Name: "n", As: as})
+		_, err := k.Object(t.Context(), state.Ref{GVK: state.NodeKind, Name: "n", As: as})
 		wantError(t, err, `nodes "n" is forbidden`, "administrator's kubeconfig")
 	})
 	t.Run("a deleted token is refused", func(t *testing.T) {
@@ -35,7 +36,7 @@ func TestRealObjects(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = k.Object(t.Context(), change.Ref{GVK: change.NodeKind, Name: "n", As: change.Identity{Config: data}})
+		_, err = k.Object(t.Context(), state.Ref{GVK: state.NodeKind, Name: "n", As: state.Identity{Config: data}})
 		wantError(t, err, "Unauthorized", "kubeadm token create")
 	})
 }
@@ -59,7 +60,7 @@ func objectsOfACluster(t *testing.T, k *kube.Cluster, a *plane.APIServer) {
 }
 
 // clusterObjects are all that init writes.
-func clusterObjects(t *testing.T, a *plane.APIServer) []change.Object {
+func clusterObjects(t *testing.T, a *plane.APIServer) []state.Object {
 	t.Helper()
 	n := intent("v1.37.1")
 	data, err := os.ReadFile(a.Admin.Kubeconfig)
@@ -82,11 +83,11 @@ func clusterObjects(t *testing.T, a *plane.APIServer) []change.Object {
 	owner.UID = "0e4dbbd8-6a49-4b5c-8dd1-6f4a0b4ef0a1"
 	token := node.BootstrapToken{ID: "fedcba", Secret: "0123456789abcdef", TTL: time.Hour,
 		Usages: []string{"signing", "authentication"}, Groups: []string{manifest.TokenGroup}}
-	all := []change.Object{
+	all := []state.Object{
 		manifest.ClusterAdmins(), manifest.KubeadmConfig(n), kubelet, info, manifest.Token(token, time.Now()), owner,
 		manifest.Certs(map[string][]byte{"ca.key": []byte("sealed"), "sa.key": {}}, owner),
 	}
-	for _, more := range [][]change.Object{manifest.KubeadmConfigAccess(), manifest.KubeletConfigAccess(),
+	for _, more := range [][]state.Object{manifest.KubeadmConfigAccess(), manifest.KubeletConfigAccess(),
 		manifest.ClusterInfoAccess(), manifest.BootstrapRBAC(), manifest.CertsAccess(), addons(t, n)} {
 		all = append(all, more...)
 	}
@@ -117,7 +118,7 @@ func addonsOfTwoVersions(t *testing.T, k *kube.Cluster, a *plane.APIServer) {
 	}
 }
 
-func addons(t *testing.T, n *node.Node) []change.Object {
+func addons(t *testing.T, n *node.Node) []state.Object {
 	t.Helper()
 	dns, err := manifest.NewCoreDNS(n, manifest.DNSReplicas, manifest.Patches{})
 	if err != nil {
@@ -145,7 +146,7 @@ func intent(version string) *node.Node {
 
 func version(t *testing.T, k *kube.Cluster, c change.ApplyObject) string {
 	t.Helper()
-	o, err := k.Object(t.Context(), change.RefOf(c.Object, c.As))
+	o, err := k.Object(t.Context(), state.RefOf(c.Object, c.As))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +156,7 @@ func version(t *testing.T, k *kube.Cluster, c change.ApplyObject) string {
 func wantDone(t *testing.T, k *kube.Cluster, c change.ApplyObject, want bool) {
 	t.Helper()
 	got, err := c.Done(t.Context(), objectsOnly{objects: k})
-	if now, gone := k.Object(t.Context(), change.RefOf(c.Object, c.As)); want && !got && gone == nil {
+	if now, gone := k.Object(t.Context(), state.RefOf(c.Object, c.As)); want && !got && gone == nil {
 		t.Logf("stated:\n%s\nthere:\n%s", c.Content(), change.ApplyObject{Object: now}.Content())
 	}
 	if err != nil || got != want {
@@ -170,6 +171,6 @@ type objectsOnly struct {
 }
 
 type (
-	objects = change.Objects
-	rest    struct{ change.Reader }
+	objects = state.Objects
+	rest    struct{ state.Reader }
 )

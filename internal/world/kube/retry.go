@@ -15,13 +15,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
-	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
 
 // attempt is something to ask of the API server, again and again while that may help.
 type attempt struct {
-	as    change.Identity
+	as    state.Identity
 	op    string           // what is asked, such as "reading Node cp1"
 	again func(error) bool // whether to ask once more after this error
 	reads bool             // retried as the context says, see world.Retry
@@ -42,7 +42,7 @@ func (k *Cluster) try(ctx context.Context, a attempt) error {
 	err = world.Poll(ctx, nil, world.Condition{
 		Name:    "the API server",
 		Timeout: world.Left(ctx, cmp.Or(k.Bound, defaultBound)),
-		Check: func(looking context.Context, _ change.Reader) error {
+		Check: func(looking context.Context, _ state.Reader) error {
 			last = c.once(looking, a)
 			if last == nil {
 				return nil

@@ -13,8 +13,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/kube"
 )
@@ -64,7 +64,7 @@ func TestReadsOutliveBrokenConnections(t *testing.T) {
 			address, connections := spoiled(t, s.Server, 3, spoil)
 			data := s.kubeconfig(t, func(a *pki.Access) { a.Server = "https://" + address })
 			ctx := world.Retry(t.Context(), bound)
-			if o, err := cluster(&data).Object(ctx, change.RefOf(object, apply().As)); err != nil || o.GetName() != "c" {
+			if o, err := cluster(&data).Object(ctx, state.RefOf(object, apply().As)); err != nil || o.GetName() != "c" {
 				t.Errorf("%v after %d connections", err, connections.Load())
 			}
 		})
@@ -94,10 +94,10 @@ func TestReadsWaitForAnAPIServerThatStarts(t *testing.T) {
 		t.Cleanup(later.Close)
 	})
 	k := cluster(&data)
-	if _, err := k.Object(t.Context(), change.RefOf(object, apply().As)); err == nil || !strings.Contains(err.Error(), "connection refused") {
+	if _, err := k.Object(t.Context(), state.RefOf(object, apply().As)); err == nil || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("a read that decides nothing: %v", err)
 	}
-	if _, err := k.Object(world.Retry(t.Context(), bound), change.RefOf(object, apply().As)); err != nil {
+	if _, err := k.Object(world.Retry(t.Context(), bound), state.RefOf(object, apply().As)); err != nil {
 		t.Error(err)
 	}
 }
@@ -114,7 +114,7 @@ func TestReadsAskAnAPIServerWithoutALeaderAgain(t *testing.T) {
 			t.Parallel()
 			s := serve(t, first, first, answer{200, object})
 			data := s.kubeconfig(t)
-			_, err := cluster(&data).Object(world.Retry(t.Context(), bound), change.RefOf(object, apply().As))
+			_, err := cluster(&data).Object(world.Retry(t.Context(), bound), state.RefOf(object, apply().As))
 			if err != nil || len(s.asked) != 3 {
 				t.Errorf("%v after %q", err, s.asked)
 			}
@@ -126,7 +126,7 @@ func TestReadsAskAnAPIServerWithoutALeaderAgain(t *testing.T) {
 func TestAnAPIServerThatStartsRefusesForAMoment(t *testing.T) {
 	for name, do := range map[string]func(ctx context.Context, k *kube.Cluster) error{
 		"a read": func(ctx context.Context, k *kube.Cluster) error {
-			_, err := k.Object(world.Retry(ctx, bound), change.RefOf(object, apply().As))
+			_, err := k.Object(world.Retry(ctx, bound), state.RefOf(object, apply().As))
 			return err
 		},
 		"a write": func(ctx context.Context, k *kube.Cluster) error { return k.Do(ctx, apply()) },
@@ -168,7 +168,7 @@ func TestReadsDoNotRetryWhatStays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			start := time.Now()
-			_, err := cluster(&data).Object(world.Retry(t.Context(), bound), change.RefOf(object, apply().As))
+			_, err := cluster(&data).Object(world.Retry(t.Context(), bound), state.RefOf(object, apply().As))
 			if took := time.Since(start); err == nil || took > bound/2 {
 				t.Errorf("%v after %s", err, took)
 			}
@@ -182,13 +182,13 @@ func TestRetriesEndAtTheirLimitAndWithTheContext(t *testing.T) {
 	data := s.kubeconfig(t)
 	s.Close()
 	start := time.Now()
-	_, err := cluster(&data).Object(world.Retry(t.Context(), time.Second), change.RefOf(object, apply().As))
+	_, err := cluster(&data).Object(world.Retry(t.Context(), time.Second), state.RefOf(object, apply().As))
 	if took := time.Since(start); err == nil || !strings.Contains(err.Error(), "connection refused") || took < time.Second || took > bound/2 {
 		t.Errorf("%v after %s", err, took)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if _, err = cluster(&data).Object(world.Retry(ctx, bound), change.RefOf(object, apply().As)); err == nil || !strings.Contains(err.Error(), "connection refused") {
+	if _, err = cluster(&data).Object(world.Retry(ctx, bound), state.RefOf(object, apply().As)); err == nil || !strings.Contains(err.Error(), "connection refused") {
 		t.Error(err)
 	}
 }

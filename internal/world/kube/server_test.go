@@ -18,6 +18,7 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world/kube"
 )
 
@@ -104,7 +105,7 @@ func cluster(data *[]byte) *kube.Cluster {
 }
 
 func apply() change.ApplyObject {
-	return change.ApplyObject{Object: object, As: change.Identity{Kubeconfig: admin}}
+	return change.ApplyObject{Object: object, As: state.Identity{Kubeconfig: admin}}
 }
 
 func foreignCA(t *testing.T) *x509.Certificate {

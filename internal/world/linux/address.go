@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"kubeadm/internal/state"
 	"net"
 	"os"
 	"slices"
@@ -13,13 +14,11 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"kubeadm/internal/change"
 )
 
 // Addresses lists global unicast addresses of up interfaces: those of the interface that
 // carries the default route first (of IPv4 before IPv6), those of the loopback interface last.
-func (m Machine) Addresses(context.Context) ([]change.Address, error) {
+func (m Machine) Addresses(context.Context) ([]state.Address, error) {
 	routes, err := defaultRoutes()
 	if err != nil {
 		return nil, fmt.Errorf("reading the routes: %w", err)
@@ -28,7 +27,7 @@ func (m Machine) Addresses(context.Context) ([]change.Address, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing network interfaces: %w", err)
 	}
-	var found []change.Address
+	var found []state.Address
 	for _, i := range all {
 		if i.Flags&net.FlagUp == 0 {
 			continue
@@ -39,7 +38,7 @@ func (m Machine) Addresses(context.Context) ([]change.Address, error) {
 		}
 		for _, a := range addresses {
 			if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() {
-				found = append(found, change.Address{
+				found = append(found, state.Address{
 					IP:           n.IP.String(),
 					Interface:    i.Name,
 					DefaultRoute: slices.Contains(routes, i.Name),
@@ -48,11 +47,11 @@ func (m Machine) Addresses(context.Context) ([]change.Address, error) {
 			}
 		}
 	}
-	slices.SortStableFunc(found, func(a, b change.Address) int { return cmp.Compare(rank(a, routes), rank(b, routes)) })
+	slices.SortStableFunc(found, func(a, b state.Address) int { return cmp.Compare(rank(a, routes), rank(b, routes)) })
 	return found, nil
 }
 
-func rank(a change.Address, routes []string) int {
+func rank(a state.Address, routes []string) int {
 	if a.DefaultRoute {
 		return slices.Index(routes, a.Interface)
 	}

@@ -12,7 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
 	"kubeadm/internal/world"
 )
@@ -33,7 +33,7 @@ func (m Machine) ClusterInfo(ctx context.Context, server string, ca []byte) (map
 	}
 	config := &tls.Config{InsecureSkipVerify: true}
 	if ca != nil {
-		if config, err = tlsConfig(change.Request{CA: ca}); err != nil {
+		if config, err = tlsConfig(state.Request{CA: ca}); err != nil {
 			return nil, err
 		}
 	}
@@ -41,7 +41,7 @@ func (m Machine) ClusterInfo(ctx context.Context, server string, ca []byte) (map
 		Transport:     &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment, TLSClientConfig: config},
 		CheckRedirect: stay,
 	}
-	var answer change.Response
+	var answer state.Response
 	health := func(ctx context.Context) string {
 		report, _ := get(ctx, client, base.JoinPath("/readyz").String())
 		return string(report.Body)
@@ -56,10 +56,10 @@ func (m Machine) ClusterInfo(ctx context.Context, server string, ca []byte) (map
 	return clusterInfoData(answer)
 }
 
-func clusterInfoData(answer change.Response) (map[string]string, error) {
+func clusterInfoData(answer state.Response) (map[string]string, error) {
 	if answer.Status/100 == 3 {
 		return nil, fmt.Errorf("asking for cluster-info: the server redirects (%d %s), which no API server does: %w",
-			answer.Status, http.StatusText(answer.Status), change.ErrAstray)
+			answer.Status, http.StatusText(answer.Status), state.ErrRedirected)
 	}
 	if answer.Status != http.StatusOK {
 		var s metav1.Status

@@ -13,7 +13,7 @@ import (
 	"net/url"
 	"time"
 
-	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
 )
 
@@ -24,17 +24,17 @@ const (
 )
 
 // Fetch makes one GET request without credentials other than a client certificate.
-func (m Machine) Fetch(ctx context.Context, req change.Request) (change.Response, error) {
+func (m Machine) Fetch(ctx context.Context, req state.Request) (state.Response, error) {
 	u, err := url.Parse(req.URL)
 	if err != nil {
-		return change.Response{}, err
+		return state.Response{}, err
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return change.Response{}, fmt.Errorf("%q is not a http or https URL", req.URL)
+		return state.Response{}, fmt.Errorf("%q is not a http or https URL", req.URL)
 	}
 	transport, err := transportFor(req, u.Hostname())
 	if err != nil {
-		return change.Response{}, err
+		return state.Response{}, err
 	}
 	client := &http.Client{Transport: transport, CheckRedirect: redirect}
 	if req.Loopback || req.Cert != nil {
@@ -43,7 +43,7 @@ func (m Machine) Fetch(ctx context.Context, req change.Request) (change.Response
 	return get(ctx, client, req.URL)
 }
 
-func transportFor(req change.Request, host string) (*http.Transport, error) {
+func transportFor(req state.Request, host string) (*http.Transport, error) {
 	if req.Loopback {
 		// Nobody signed the certificate, so it must be certain that nothing leaves this machine.
 		return &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, ownAddress(host)
@@ -53,12 +53,12 @@ func transportFor(req change.Request, host string) (*http.Transport, error) {
 }
 
 // get reads one answer within time and size.
-func get(ctx context.Context, client *http.Client, address string) (change.Response, error) {
+func get(ctx context.Context, client *http.Client, address string) (state.Response, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, fetchLimit, fmt.Errorf("no answer within %s", fetchLimit))
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return change.Response{}, err
+		return state.Response{}, err
 	}
 	req.Header.Set("User-Agent", "kubeadm")
 	req.Header.Set("Accept", "application/json, */*;q=0.8")
@@ -68,17 +68,17 @@ func get(ctx context.Context, client *http.Client, address string) (change.Respo
 		failed.URL = shown(failed.URL)
 	}
 	if err != nil {
-		return change.Response{}, untrusted.Error(err)
+		return state.Response{}, untrusted.Error(err)
 	}
 	defer answer.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(answer.Body, bodyLimit+1))
 	if err != nil {
-		return change.Response{}, fmt.Errorf("reading the answer of %s: %w", shown(address), untrusted.Error(err))
+		return state.Response{}, fmt.Errorf("reading the answer of %s: %w", shown(address), untrusted.Error(err))
 	}
 	if len(body) > bodyLimit {
-		return change.Response{}, fmt.Errorf("the answer of %s is longer than %d bytes", shown(address), bodyLimit)
+		return state.Response{}, fmt.Errorf("the answer of %s is longer than %d bytes", shown(address), bodyLimit)
 	}
-	return change.Response{Status: answer.StatusCode, Body: body}, nil
+	return state.Response{Status: answer.StatusCode, Body: body}, nil
 }
 
 // shown is an address without what may be secret: a password, and the query, which may hold a signature.
@@ -90,7 +90,7 @@ func shown(address string) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }
 
-func tlsConfig(req change.Request) (*tls.Config, error) {
+func tlsConfig(req state.Request) (*tls.Config, error) {
 	config := &tls.Config{}
 	if req.CA != nil {
 		config.RootCAs = x509.NewCertPool()
@@ -117,7 +117,7 @@ func redirect(req *http.Request, via []*http.Request) error {
 		return errors.New("redirected ten times")
 	}
 	if via[0].URL.Scheme == "https" && req.URL.Scheme != "https" {
-		return fmt.Errorf("redirected from https to %s: %w", shown(req.URL.String()), change.ErrAstray)
+		return fmt.Errorf("redirected from https to %s: %w", shown(req.URL.String()), state.ErrRedirected)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"io"
+	"kubeadm/internal/state"
 	"log"
 	"math/big"
 	"net/http"
@@ -15,8 +16,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
-	"kubeadm/internal/change"
 )
 
 // serve starts a server with a certificate of its own on loopback.
@@ -37,13 +36,13 @@ func TestFetchVerifiesUnlessOnThisMachine(t *testing.T) {
 		w.WriteHeader(http.StatusTeapot)
 		_, _ = io.WriteString(w, "short and stout")
 	})
-	for _, req := range []change.Request{{URL: url, CA: ca}, {URL: url, Loopback: true}} {
+	for _, req := range []state.Request{{URL: url, CA: ca}, {URL: url, Loopback: true}} {
 		got, err := Machine{}.Fetch(t.Context(), req)
 		if err != nil || got.Status != http.StatusTeapot || string(got.Body) != "short and stout" {
 			t.Errorf("got %+v and %v", got, err)
 		}
 	}
-	for says, req := range map[string]change.Request{
+	for says, req := range map[string]state.Request{
 		"failed to verify certificate": {URL: url},
 		"no PEM certificate":           {URL: url, CA: []byte("nonsense")},
 		"reading the client":           {URL: url, CA: ca, Cert: []byte("nonsense")},
@@ -73,8 +72,8 @@ func TestFetchIsBoundedAndDoesNotWander(t *testing.T) {
 		}
 	})
 	for path, says := range map[string]string{"/long": "longer than", "/away": "redirected from https"} {
-		_, err := Machine{}.Fetch(t.Context(), change.Request{URL: strings.Replace(url, "://", "://user:password@", 1) + path + "?signature", CA: ca})
-		if err == nil || !strings.Contains(err.Error(), says) || errors.Is(err, change.ErrAstray) != (path == "/away") {
+		_, err := Machine{}.Fetch(t.Context(), state.Request{URL: strings.Replace(url, "://", "://user:password@", 1) + path + "?signature", CA: ca})
+		if err == nil || !strings.Contains(err.Error(), says) || errors.Is(err, state.ErrRedirected) != (path == "/away") {
 			t.Errorf("%s: got %v, want %q in it", path, err, says)
 		}
 		if strings.Contains(err.Error(), "password") || strings.Contains(err.Error(), "signature") {
@@ -82,12 +81,12 @@ func TestFetchIsBoundedAndDoesNotWander(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/full", "/on"} {
-		got, err := Machine{}.Fetch(t.Context(), change.Request{URL: url + path, CA: ca})
+		got, err := Machine{}.Fetch(t.Context(), state.Request{URL: url + path, CA: ca})
 		if err != nil || len(got.Body) != bodyLimit {
 			t.Errorf("%s: got %d bytes and %v", path, len(got.Body), err)
 		}
 	}
-	got, err := Machine{}.Fetch(t.Context(), change.Request{URL: url + "/away", Loopback: true})
+	got, err := Machine{}.Fetch(t.Context(), state.Request{URL: url + "/away", Loopback: true})
 	if err != nil || got.Status != http.StatusFound {
 		t.Errorf("a health check that is sent away: got %d and %v, want it as it is", got.Status, err)
 	}
@@ -134,7 +133,7 @@ func TestClusterInfo(t *testing.T) {
 		{url, []byte("nonsense"), "no PEM certificate"},
 		{url + "/proxy", ca, "502 Bad Gateway"},
 		{url + "/other", ca, "other than the ConfigMap"},
-		{url + "/away", ca, change.ErrAstray.Error()},
+		{url + "/away", ca, state.ErrRedirected.Error()},
 		{url + "/nothing", ca, "reading cluster-info"},
 		{strings.Replace(url, "https", "http", 1), nil, "not a https URL"},
 		{"127.0.0.1:6443", nil, ""},

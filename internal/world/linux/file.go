@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"kubeadm/internal/state"
 	"os"
 	"path/filepath"
 	"syscall"
 
 	"golang.org/x/sys/unix"
-
-	"kubeadm/internal/change"
 )
 
 // ReadFile returns a file's bytes. A FIFO is read to its end, as it is for process substitution;
@@ -38,30 +37,30 @@ func (m Machine) ReadFile(ctx context.Context, path string) ([]byte, error) {
 }
 
 // Stat returns what is known of a file or directory; it follows symbolic links.
-func (m Machine) Stat(_ context.Context, path string) (change.FileInfo, error) {
+func (m Machine) Stat(_ context.Context, path string) (state.FileInfo, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return change.FileInfo{}, err
+		return state.FileInfo{}, err
 	}
 	return infoOf(path, info)
 }
 
 // Lstat is Stat of the link itself, if the path names one.
-func (m Machine) Lstat(_ context.Context, path string) (change.FileInfo, error) {
+func (m Machine) Lstat(_ context.Context, path string) (state.FileInfo, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
-		return change.FileInfo{}, err
+		return state.FileInfo{}, err
 	}
 	return infoOf(path, info)
 }
 
 // ReadDir lists what is directly in a folder, in order of names. It does not follow symbolic links.
-func (m Machine) ReadDir(_ context.Context, path string) ([]change.FileInfo, error) {
+func (m Machine) ReadDir(_ context.Context, path string) ([]state.FileInfo, error) {
 	entries, err := os.ReadDir(path)
 	if err != nil {
 		return nil, err
 	}
-	var inside []change.FileInfo
+	var inside []state.FileInfo
 	for _, e := range entries {
 		info, err := e.Info()
 		if errors.Is(err, fs.ErrNotExist) {
@@ -79,10 +78,10 @@ func (m Machine) ReadDir(_ context.Context, path string) ([]change.FileInfo, err
 	return inside, nil
 }
 
-func infoOf(path string, info fs.FileInfo) (change.FileInfo, error) {
+func infoOf(path string, info fs.FileInfo) (state.FileInfo, error) {
 	abs, err := filepath.Abs(path)
 	owner := info.Sys().(*syscall.Stat_t)
-	return change.FileInfo{
+	return state.FileInfo{
 		Path:    abs,
 		Mode:    info.Mode(),
 		ModTime: info.ModTime(),

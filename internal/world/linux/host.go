@@ -3,27 +3,26 @@ package linux
 import (
 	"context"
 	"fmt"
+	"kubeadm/internal/state"
 	"os"
 	"runtime"
 	"strings"
 
 	"golang.org/x/sys/unix"
 	system "k8s.io/system-validators/validators"
-
-	"kubeadm/internal/change"
 )
 
 // Host tells facts about this machine.
-func (m Machine) Host(context.Context) (change.HostInfo, error) {
+func (m Machine) Host(context.Context) (state.HostInfo, error) {
 	name, err := os.Hostname()
 	if err != nil {
-		return change.HostInfo{}, fmt.Errorf("reading the host name: %w", err)
+		return state.HostInfo{}, fmt.Errorf("reading the host name: %w", err)
 	}
 	var s unix.Sysinfo_t
 	if err := unix.Sysinfo(&s); err != nil {
-		return change.HostInfo{}, fmt.Errorf("reading the size of the memory: %w", err)
+		return state.HostInfo{}, fmt.Errorf("reading the size of the memory: %w", err)
 	}
-	return change.HostInfo{
+	return state.HostInfo{
 		Hostname:  name,
 		UserID:    os.Getuid(),
 		CPUs:      runtime.NumCPU(),

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
 )
 
@@ -26,7 +26,7 @@ func (m Machine) CanListen(ctx context.Context, address string) error {
 	case err == nil:
 		return l.Close()
 	case errors.Is(err, unix.EADDRINUSE):
-		return &change.PortError{Address: address, Owner: listenerAt(address), Err: unix.EADDRINUSE}
+		return &state.PortError{Address: address, Owner: listenerAt(address), Err: unix.EADDRINUSE}
 	case errors.Is(err, unix.EADDRNOTAVAIL):
 		return fmt.Errorf("no interface of this machine has the address of %s: %w", address, err)
 	}

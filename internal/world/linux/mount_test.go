@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 )
 
 // mkdir makes a folder below dir.
@@ -95,7 +96,7 @@ func TestABusyMountIsNamed(t *testing.T) {
 }
 
 // mountsOnly is a Reader of mounts and of nothing else.
-type mountsOnly struct{ change.Reader }
+type mountsOnly struct{ state.Reader }
 
 func (mountsOnly) Mounts(ctx context.Context, dir string) ([]string, error) {
 	return Machine{}.Mounts(ctx, dir)

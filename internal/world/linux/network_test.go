@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"kubeadm/internal/state"
 	"net"
 	"net/netip"
 	"os"
@@ -12,8 +13,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"kubeadm/internal/change"
 )
 
 func TestDefaultRoutes(t *testing.T) {
@@ -38,10 +37,10 @@ down0	00000000	010200C0	0002	0	0	0	00000000	0	0	0
 func TestRankOfAddresses(t *testing.T) {
 	routes := []string{"eth0", "eth1"}
 	ranks := []int{
-		rank(change.Address{Interface: "eth0", DefaultRoute: true}, routes),
-		rank(change.Address{Interface: "eth1", DefaultRoute: true}, routes),
-		rank(change.Address{Interface: "eth2"}, routes),
-		rank(change.Address{Interface: "lo", Loopback: true}, routes),
+		rank(state.Address{Interface: "eth0", DefaultRoute: true}, routes),
+		rank(state.Address{Interface: "eth1", DefaultRoute: true}, routes),
+		rank(state.Address{Interface: "eth2"}, routes),
+		rank(state.Address{Interface: "lo", Loopback: true}, routes),
 	}
 	if !slices.IsSorted(ranks) || len(slices.Compact(ranks)) != 4 {
 		t.Errorf("got %v, want them to rise", ranks)
@@ -87,7 +86,7 @@ func TestTheOwnerOfAPortIsNamed(t *testing.T) {
 		comm, _ := os.ReadFile("/proc/self/comm")
 		want := fmt.Sprintf("%s (pid %d)", bytes.TrimSpace(comm), os.Getpid())
 		for _, asked := range []string{":" + port, l.Addr().String()} {
-			var taken *change.PortError
+			var taken *state.PortError
 			if err := (Machine{}).CanListen(t.Context(), asked); !errors.As(err, &taken) || taken.Owner != want {
 				t.Errorf("%s, held by %s: got %v, want %s", asked, l.Addr(), err, want)
 			}
@@ -97,7 +96,7 @@ func TestTheOwnerOfAPortIsNamed(t *testing.T) {
 
 func TestAnAddressOfAnotherMachineCannotBeListenedAt(t *testing.T) {
 	err := Machine{}.CanListen(t.Context(), "192.0.2.77:6443")
-	var taken *change.PortError
+	var taken *state.PortError
 	if err == nil || errors.As(err, &taken) || !strings.Contains(err.Error(), "no interface of this machine") {
 		t.Errorf("got %v", err)
 	}

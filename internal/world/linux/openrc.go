@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
 )
 
 // openRC is spoken to by its programs; see rc-service(8) and rc-update(8).
@@ -17,20 +17,20 @@ type openRC struct {
 	state string // folder in which OpenRC marks what runs
 }
 
-func (o openRC) service(ctx context.Context, name string) (change.Service, error) {
+func (o openRC) service(ctx context.Context, name string) (state.Service, error) {
 	exists, err := succeeds(ctx, "rc-service", "--exists", name)
 	if err != nil || !exists {
-		return change.Service{}, err
+		return state.Service{}, err
 	}
 	listed, err := output(ctx, "rc-update", "show", "default")
 	if err != nil {
-		return change.Service{}, err
+		return state.Service{}, err
 	}
 	active, err := succeeds(ctx, "rc-service", name, "status")
 	if err != nil {
-		return change.Service{}, err
+		return state.Service{}, err
 	}
-	s := change.Service{Exists: true, Enabled: slices.Contains(strings.Fields(listed), name), Active: active}
+	s := state.Service{Exists: true, Enabled: slices.Contains(strings.Fields(listed), name), Active: active}
 	if active {
 		s.Since, err = modTime(o.state, "started", filepath.Base(name))
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 )
 
 // Asking an init system for a state takes milliseconds; a job of it may take as long as a
@@ -22,7 +23,7 @@ const (
 
 // initSystem starts and stops the services of a machine.
 type initSystem interface {
-	service(ctx context.Context, name string) (change.Service, error)
+	service(ctx context.Context, name string) (state.Service, error)
 	restart(ctx context.Context, name string) error
 	stop(ctx context.Context, name string) error
 }
@@ -34,27 +35,27 @@ func running() (initSystem, error) {
 		return systemd{}, nil
 	}
 	if _, err := exec.LookPath("openrc"); err != nil {
-		return nil, change.ErrNoInitSystem
+		return nil, state.ErrNoInitSystem
 	}
 	for _, name := range []string{"rc-service", "rc-update"} {
 		if _, err := exec.LookPath(name); err != nil {
-			return nil, fmt.Errorf("openrc is installed without %s: %w", name, change.ErrNoInitSystem)
+			return nil, fmt.Errorf("openrc is installed without %s: %w", name, state.ErrNoInitSystem)
 		}
 	}
 	return openRC{state: "/run/openrc"}, nil
 }
 
 // Service tells the state of a unit.
-func (m Machine) Service(ctx context.Context, name string) (change.Service, error) {
+func (m Machine) Service(ctx context.Context, name string) (state.Service, error) {
 	in, err := running()
 	if err != nil {
-		return change.Service{}, err
+		return state.Service{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
 	s, err := in.service(ctx, name)
 	if err != nil {
-		return change.Service{}, fmt.Errorf("asking for the state of service %q: %w", name, err)
+		return state.Service{}, fmt.Errorf("asking for the state of service %q: %w", name, err)
 	}
 	return s, nil
 }

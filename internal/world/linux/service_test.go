@@ -10,6 +10,7 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
 )
 
 func TestStatesOfSystemdUnits(t *testing.T) {
@@ -17,16 +18,16 @@ func TestStatesOfSystemdUnits(t *testing.T) {
 	since := uint64(start.UnixMicro())
 	for name, c := range map[string]struct {
 		unit unit
-		want change.Service
+		want state.Service
 	}{
-		"running":          {unit{"loaded", "active", "enabled", since}, change.Service{Exists: true, Enabled: true, Active: true, Since: start}},
-		"stopped":          {unit{"loaded", "inactive", "disabled", since}, change.Service{Exists: true}},
-		"failed":           {unit{"loaded", "failed", "enabled", since}, change.Service{Exists: true, Enabled: true}},
-		"between attempts": {unit{"loaded", "activating", "enabled", since}, change.Service{Exists: true, Enabled: true, Active: true}},
-		"reloading":        {unit{"loaded", "reloading", "static", since}, change.Service{Exists: true, Enabled: true, Active: true, Since: start}},
-		"masked":           {unit{"masked", "inactive", "masked", 0}, change.Service{Exists: true}},
-		"linked":           {unit{"loaded", "inactive", "linked", 0}, change.Service{Exists: true}},
-		"unknown":          {unit{"not-found", "inactive", "", 0}, change.Service{}},
+		"running":          {unit{"loaded", "active", "enabled", since}, state.Service{Exists: true, Enabled: true, Active: true, Since: start}},
+		"stopped":          {unit{"loaded", "inactive", "disabled", since}, state.Service{Exists: true}},
+		"failed":           {unit{"loaded", "failed", "enabled", since}, state.Service{Exists: true, Enabled: true}},
+		"between attempts": {unit{"loaded", "activating", "enabled", since}, state.Service{Exists: true, Enabled: true, Active: true}},
+		"reloading":        {unit{"loaded", "reloading", "static", since}, state.Service{Exists: true, Enabled: true, Active: true, Since: start}},
+		"masked":           {unit{"masked", "inactive", "masked", 0}, state.Service{Exists: true}},
+		"linked":           {unit{"loaded", "inactive", "linked", 0}, state.Service{Exists: true}},
+		"unknown":          {unit{"not-found", "inactive", "", 0}, state.Service{}},
 	} {
 		if got := c.unit.service(); got != c.want {
 			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
@@ -47,11 +48,11 @@ func TestWithoutAnInitSystem(t *testing.T) {
 		t.Skip("systemd runs here")
 	}
 	t.Setenv("PATH", folder(t))
-	if _, err := (Machine{}).Service(t.Context(), "kubelet"); !errors.Is(err, change.ErrNoInitSystem) {
+	if _, err := (Machine{}).Service(t.Context(), "kubelet"); !errors.Is(err, state.ErrNoInitSystem) {
 		t.Errorf("got %v", err)
 	}
 	for _, active := range []bool{true, false} {
-		if err := (Machine{}).Do(t.Context(), change.SetService{Name: "kubelet", Active: active}); !errors.Is(err, change.ErrNoInitSystem) {
+		if err := (Machine{}).Do(t.Context(), change.SetService{Name: "kubelet", Active: active}); !errors.Is(err, state.ErrNoInitSystem) {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -69,16 +70,16 @@ esac
 `
 
 func TestOpenRC(t *testing.T) {
-	bin, state := folder(t), folder(t)
+	bin, stateDir := folder(t), folder(t)
 	for name, script := range map[string]string{"rc-service": rcService, "rc-update": "#!/bin/sh\n[ \"$*\" = 'show default' ] && printf '       kubelet | default\\n  local | default\\n'\n"} {
 		if err := os.Chmod(put(t, script, bin, name), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
 	t.Setenv("PATH", bin+":/usr/bin:/bin")
-	t.Setenv("STATE", state)
-	o := openRC{state}
-	is := func(name string, want change.Service) {
+	t.Setenv("STATE", stateDir)
+	o := openRC{stateDir}
+	is := func(name string, want state.Service) {
 		t.Helper()
 		got, err := o.service(t.Context(), name)
 		since := got.Since
@@ -87,17 +88,17 @@ func TestOpenRC(t *testing.T) {
 			t.Errorf("got %+v since %s, and %v; want %+v", got, since, err, want)
 		}
 	}
-	is("local2", change.Service{})
-	is("kubelet", change.Service{Exists: true, Enabled: true})
+	is("local2", state.Service{})
+	is("kubelet", state.Service{Exists: true, Enabled: true})
 	if err := o.restart(t.Context(), "kubelet"); err != nil {
 		t.Error(err)
 	}
-	is("kubelet", change.Service{Exists: true, Enabled: true, Active: true})
+	is("kubelet", state.Service{Exists: true, Enabled: true, Active: true})
 	if err := errors.Join(o.stop(t.Context(), "kubelet"), o.stop(t.Context(), "local2")); err != nil {
 		t.Error(err)
 	}
-	is("kubelet", change.Service{Exists: true, Enabled: true})
-	put(t, "", filepath.Join(state, "broken"))
+	is("kubelet", state.Service{Exists: true, Enabled: true})
+	put(t, "", filepath.Join(stateDir, "broken"))
 	err := o.restart(t.Context(), "kubelet")
 	if err == nil || !strings.Contains(err.Error(), "cannot run it") || len(problem.Hints(err)) == 0 {
 		t.Errorf("got %v, want what it said and a hint", err)

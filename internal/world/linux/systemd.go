@@ -10,17 +10,17 @@ import (
 
 	"github.com/coreos/go-systemd/v22/dbus"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
 )
 
 // systemd is spoken to over D-Bus; see org.freedesktop.systemd1(5).
 type systemd struct{}
 
-func (systemd) service(ctx context.Context, name string) (change.Service, error) {
+func (systemd) service(ctx context.Context, name string) (state.Service, error) {
 	conn, err := connect(ctx)
 	if err != nil {
-		return change.Service{}, err
+		return state.Service{}, err
 	}
 	defer conn.Close()
 	u, err := load(ctx, conn, name)
@@ -117,8 +117,8 @@ func load(ctx context.Context, conn *dbus.Conn, name string) (unit, error) {
 	return u, nil
 }
 
-func (u unit) service() change.Service {
-	s := change.Service{
+func (u unit) service() state.Service {
+	s := state.Service{
 		Exists:  u.state != "" && u.state != "not-found",
 		Enabled: slices.Contains([]string{"enabled", "enabled-runtime", "static", "alias", "indirect", "generated"}, u.file),
 		Active:  slices.Contains([]string{"active", "activating", "reloading", "refreshing"}, u.active),

@@ -12,6 +12,7 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/node"
+	"kubeadm/internal/state"
 )
 
 // File is one file, directory or symbolic link.
@@ -23,8 +24,8 @@ type File struct {
 	GID     int
 }
 
-func (f File) info(name string) change.FileInfo {
-	return change.FileInfo{Path: name, Mode: f.Mode, ModTime: f.ModTime, UID: f.UID, GID: f.GID}
+func (f File) info(name string) state.FileInfo {
+	return state.FileInfo{Path: name, Mode: f.Mode, ModTime: f.ModTime, UID: f.UID, GID: f.GID}
 }
 
 // resolve follows symbolic links, up to the last name and, if asked, there too.
@@ -69,27 +70,27 @@ func (w *World) ReadFile(_ context.Context, name string) ([]byte, error) {
 }
 
 // Stat returns what is known of a file or directory; it follows symbolic links.
-func (w *World) Stat(_ context.Context, name string) (change.FileInfo, error) {
+func (w *World) Stat(_ context.Context, name string) (state.FileInfo, error) {
 	return w.look(name, true)
 }
 
 // Lstat is Stat of the link itself, if the path names one.
-func (w *World) Lstat(_ context.Context, name string) (change.FileInfo, error) {
+func (w *World) Lstat(_ context.Context, name string) (state.FileInfo, error) {
 	return w.look(name, false)
 }
 
-func (w *World) look(name string, follow bool) (change.FileInfo, error) {
+func (w *World) look(name string, follow bool) (state.FileInfo, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f, ok := w.Files[w.resolve(name, follow)]
 	if !ok {
-		return change.FileInfo{}, w.missing("stat", name)
+		return state.FileInfo{}, w.missing("stat", name)
 	}
 	return f.info(path.Clean(name)), nil
 }
 
 // ReadDir lists what is directly in a folder, in order of names.
-func (w *World) ReadDir(_ context.Context, name string) ([]change.FileInfo, error) {
+func (w *World) ReadDir(_ context.Context, name string) ([]state.FileInfo, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	real := w.resolve(name, true)
@@ -100,7 +101,7 @@ func (w *World) ReadDir(_ context.Context, name string) ([]change.FileInfo, erro
 	if !f.Mode.IsDir() {
 		return nil, fmt.Errorf("open %s: not a directory", name)
 	}
-	var inside []change.FileInfo
+	var inside []state.FileInfo
 	for _, p := range slices.Sorted(maps.Keys(w.Files)) {
 		if p != real && path.Dir(p) == real {
 			inside = append(inside, w.Files[p].info(path.Join(name, path.Base(p))))

@@ -7,10 +7,11 @@ import (
 	"slices"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 )
 
 // Members lists the etcd members, if there is one that answers, and enough for a list that is not stale.
-func (w *World) Members(_ context.Context, via change.Etcd) ([]change.Member, error) {
+func (w *World) Members(_ context.Context, via state.Etcd) ([]state.Member, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.answers(via); err != nil {
@@ -20,9 +21,9 @@ func (w *World) Members(_ context.Context, via change.Etcd) ([]change.Member, er
 }
 
 // answers is an error if all endpoints are those of silent members, or too many of all members are silent.
-func (w *World) answers(via change.Etcd) error {
+func (w *World) answers(via state.Etcd) error {
 	deaf := func(url string) bool {
-		return slices.ContainsFunc(w.MemberList, func(m change.Member) bool {
+		return slices.ContainsFunc(w.MemberList, func(m state.Member) bool {
 			return slices.Contains(m.ClientURLs, url) && slices.Contains(w.Silent, m.ID)
 		})
 	}
@@ -51,23 +52,23 @@ func (w *World) quorum(without uint64) bool {
 }
 
 // MemberStatus says that the member is well, unless it is among Silent.
-func (w *World) MemberStatus(_ context.Context, _ change.Etcd, m change.Member) (change.MemberStatus, error) {
+func (w *World) MemberStatus(_ context.Context, _ state.Etcd, m state.Member) (state.MemberStatus, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if slices.Contains(w.Silent, m.ID) {
-		return change.MemberStatus{}, fmt.Errorf("asking etcd member %s: connection refused", m.Name)
+		return state.MemberStatus{}, fmt.Errorf("asking etcd member %s: connection refused", m.Name)
 	}
-	return change.MemberStatus{Index: 1}, nil
+	return state.MemberStatus{Index: 1}, nil
 }
 
 // Agree is over at once.
-func (w *World) Agree(context.Context, change.Etcd) error { return nil }
+func (w *World) Agree(context.Context, state.Etcd) error { return nil }
 
 func (w *World) setMember(c change.SetMember) error {
 	if err := w.answers(c.Via); err != nil {
 		return err
 	}
-	at := slices.IndexFunc(w.MemberList, func(m change.Member) bool { return slices.Contains(m.PeerURLs, c.PeerURL) })
+	at := slices.IndexFunc(w.MemberList, func(m state.Member) bool { return slices.Contains(m.PeerURLs, c.PeerURL) })
 	switch {
 	case c.State == change.Absent && at >= 0 && !w.dispensable(w.MemberList[at]):
 		return change.ErrQuorum
@@ -78,17 +79,17 @@ func (w *World) setMember(c change.SetMember) error {
 		w.MemberList[at].Learner = w.MemberList[at].Learner && c.State == change.Learner
 	case c.State == change.Voter:
 		return fmt.Errorf("etcd has no member at %s to promote", c.PeerURL)
-	case slices.ContainsFunc(w.MemberList, func(m change.Member) bool { return m.Learner }):
+	case slices.ContainsFunc(w.MemberList, func(m state.Member) bool { return m.Learner }):
 		return change.ErrNotItsTurn
 	default:
-		m := change.Member{ID: w.nextID(), PeerURLs: []string{c.PeerURL}, Learner: c.State == change.Learner}
+		m := state.Member{ID: w.nextID(), PeerURLs: []string{c.PeerURL}, Learner: c.State == change.Learner}
 		w.MemberList = append(w.MemberList, m)
 	}
 	return nil
 }
 
 // dispensable tells whether etcd lets the member go: one that is down anyway, or that the others can do without.
-func (w *World) dispensable(m change.Member) bool {
+func (w *World) dispensable(m state.Member) bool {
 	return m.Learner || slices.Contains(w.Silent, m.ID) || w.quorum(m.ID)
 }
 

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 )
 
 // Key names an object whoever asks for it.
@@ -21,10 +22,10 @@ type Key struct {
 	Namespace, Name string
 }
 
-func keyOf(r change.Ref) Key { return Key{r.GVK.GroupKind(), r.Namespace, r.Name} }
+func keyOf(r state.Ref) Key { return Key{r.GVK.GroupKind(), r.Namespace, r.Name} }
 
 // Object reads one object; absent ones satisfy apierrors.IsNotFound.
-func (w *World) Object(_ context.Context, ref change.Ref) (*unstructured.Unstructured, error) {
+func (w *World) Object(_ context.Context, ref state.Ref) (*unstructured.Unstructured, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	o, ok := w.Objects[keyOf(ref)]
@@ -37,7 +38,7 @@ func (w *World) Object(_ context.Context, ref change.Ref) (*unstructured.Unstruc
 // List reads the objects of a kind and namespace that match the selectors, by name.
 // Of field selectors it knows metadata.name, type of Secrets, spec.nodeName of Pods and spec.signerName of requests
 // for certificates.
-func (w *World) List(_ context.Context, q change.Query) ([]unstructured.Unstructured, error) {
+func (w *World) List(_ context.Context, q state.Query) ([]unstructured.Unstructured, error) {
 	byLabel, err := labels.Parse(q.LabelSelector)
 	if err != nil {
 		return nil, err
@@ -86,7 +87,7 @@ func fieldsOf(o *unstructured.Unstructured) fields.Set {
 }
 
 func (w *World) apply(c change.ApplyObject) error {
-	ref := change.RefOf(c.Object, c.As)
+	ref := state.RefOf(c.Object, c.As)
 	u, err := change.ToUnstructured(c.Object)
 	if now, ok := w.Objects[keyOf(ref)]; ok {
 		u, err = c.Onto(now)
@@ -98,7 +99,7 @@ func (w *World) apply(c change.ApplyObject) error {
 }
 
 func (w *World) mutate(c change.MutateObject) error {
-	ref := change.RefOf(c.Object, c.As)
+	ref := state.RefOf(c.Object, c.As)
 	old, ok := w.Objects[keyOf(ref)]
 	if !ok {
 		return w.apply(change.ApplyObject{Object: c.Object, As: c.As})
@@ -123,7 +124,7 @@ func (w *World) label(c change.LabelNode) error {
 	return err
 }
 
-func (w *World) put(ref change.Ref, u *unstructured.Unstructured) {
+func (w *World) put(ref state.Ref, u *unstructured.Unstructured) {
 	u = u.DeepCopy()
 	if u.GetUID() == "" {
 		u.SetUID("uid-of-" + uid(ref))

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 )
 
 // World is state that changes alter. The maps may be filled and read freely while no change is carried out.
@@ -24,11 +25,11 @@ type World struct {
 	born uint64 // ID of the youngest etcd member that was made here
 
 	Files      map[string]File
-	Services   map[string]change.Service
+	Services   map[string]state.Service
 	MountList  []string
 	ImageList  map[string]bool // references held by the container runtime
-	Pods       []change.Sandbox
-	MemberList []change.Member
+	Pods       []state.Sandbox
+	MemberList []state.Member
 	Silent     []uint64 // IDs of members that do not answer
 	Objects    map[Key]*unstructured.Unstructured
 	Clock      func() time.Time
@@ -45,7 +46,7 @@ func New() *World {
 	return &World{
 		Clock:     Ticking(time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)),
 		Files:     map[string]File{},
-		Services:  map[string]change.Service{},
+		Services:  map[string]state.Service{},
 		ImageList: map[string]bool{},
 		Objects:   map[Key]*unstructured.Unstructured{},
 	}
@@ -55,7 +56,7 @@ func New() *World {
 func (w *World) Now() time.Time { return w.Clock() }
 
 // Service tells the state of a unit.
-func (w *World) Service(_ context.Context, name string) (change.Service, error) {
+func (w *World) Service(_ context.Context, name string) (state.Service, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.Services[name], nil
@@ -79,7 +80,7 @@ func (w *World) Image(_ context.Context, _, ref string) (bool, error) {
 }
 
 // Sandboxes lists the Pod sandboxes.
-func (w *World) Sandboxes(context.Context, string) ([]change.Sandbox, error) {
+func (w *World) Sandboxes(context.Context, string) ([]state.Sandbox, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.Pods), nil
@@ -150,4 +151,4 @@ func below(p, dir string) bool {
 	return p != dir && strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
 }
 
-func uid(r change.Ref) types.UID { return types.UID(r.String()) }
+func uid(r state.Ref) types.UID { return types.UID(r.String()) }

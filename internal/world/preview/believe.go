@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 )
 
 // keep leaves a copy of the file for the user to look at: certificates as the tree
@@ -54,7 +55,7 @@ func (w *World) believe(ctx context.Context, c change.SetService) error {
 // something was waited for. A real Node comes before it.
 func (w *World) believeNode(ctx context.Context) error {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: w.paths.Node, Labels: map[string]string{corev1.LabelHostname: w.paths.Node}}}
-	node.SetGroupVersionKind(change.NodeKind)
+	node.SetGroupVersionKind(state.NodeKind)
 	return w.believed.Do(ctx, change.ApplyObject{Object: node})
 }
 

@@ -11,12 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world/memory"
 )
 
 // Object reads what this preview "wrote", or else the real object. A cluster that would only
 // come to life by this run holds nothing yet.
-func (w *World) Object(ctx context.Context, ref change.Ref) (*unstructured.Unstructured, error) {
+func (w *World) Object(ctx context.Context, ref state.Ref) (*unstructured.Unstructured, error) {
 	o, err := w.over.Object(ctx, ref)
 	if err == nil || w.has(change.DeleteObject{Ref: ref}.Target()) {
 		return o, err
@@ -30,7 +31,7 @@ func (w *World) Object(ctx context.Context, ref change.Ref) (*unstructured.Unstr
 }
 
 // List reads the real objects together with those this preview "wrote".
-func (w *World) List(ctx context.Context, q change.Query) ([]unstructured.Unstructured, error) {
+func (w *World) List(ctx context.Context, q state.Query) ([]unstructured.Unstructured, error) {
 	mine, err := w.over.List(ctx, q)
 	if err != nil || w.unborn(ctx, q.As) {
 		return mine, err
@@ -40,13 +41,13 @@ func (w *World) List(ctx context.Context, q change.Query) ([]unstructured.Unstru
 		return mine, nil
 	}
 	real = slices.DeleteFunc(real, func(o unstructured.Unstructured) bool {
-		return w.has(change.RefOf(&o, q.As).Target())
+		return w.has(state.RefOf(&o, q.As).Target())
 	})
 	return append(real, mine...), err
 }
 
 // Livez says yes for a cluster that this run would bring to life.
-func (w *World) Livez(ctx context.Context, as change.Identity) error {
+func (w *World) Livez(ctx context.Context, as state.Identity) error {
 	if w.unborn(ctx, as) {
 		return nil
 	}
@@ -55,12 +56,12 @@ func (w *World) Livez(ctx context.Context, as change.Identity) error {
 
 // bring puts into the overlay what the change alters rather than replaces.
 func (w *World) bring(ctx context.Context, c change.Change) error {
-	var ref change.Ref
+	var ref state.Ref
 	switch c := c.(type) {
 	case change.ApplyObject:
-		ref = change.RefOf(c.Object, c.As)
+		ref = state.RefOf(c.Object, c.As)
 	case change.MutateObject:
-		ref = change.RefOf(c.Object, c.As)
+		ref = state.RefOf(c.Object, c.As)
 	case change.LabelNode:
 		ref = c.Ref()
 	case change.SetMember:
@@ -113,7 +114,7 @@ func (w *World) bringFiles(ctx context.Context, names ...string) error {
 // unborn tells whether an administrator's cluster would only come to life by this run: his
 // credentials were only "written", or the API server does not answer yet where it was waited for.
 // A make-believe cluster is never born.
-func (w *World) unborn(ctx context.Context, as change.Identity) bool {
+func (w *World) unborn(ctx context.Context, as state.Identity) bool {
 	if w.stoodIn() != nil || as.Kubeconfig == "" {
 		return w.stoodIn() != nil
 	}

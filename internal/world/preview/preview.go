@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/memory"
 )
@@ -84,7 +85,7 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 	case change.SetService:
 		return w.believe(ctx, c)
 	case change.ApplyObject:
-		if change.RefOf(c.Object, c.As).GVK.Kind == "ClusterRoleBinding" {
+		if state.RefOf(c.Object, c.As).GVK.Kind == "ClusterRoleBinding" {
 			w.mark(gaveRights)
 		}
 	}
@@ -118,18 +119,18 @@ func (w *World) ReadFile(ctx context.Context, name string) ([]byte, error) {
 }
 
 // Stat looks at what this preview "wrote", or else at the real file.
-func (w *World) Stat(ctx context.Context, name string) (change.FileInfo, error) {
+func (w *World) Stat(ctx context.Context, name string) (state.FileInfo, error) {
 	return w.look(ctx, name, w.World.Stat)
 }
 
 // Lstat is Stat of the link itself, if the path names one.
-func (w *World) Lstat(ctx context.Context, name string) (change.FileInfo, error) {
+func (w *World) Lstat(ctx context.Context, name string) (state.FileInfo, error) {
 	return w.look(ctx, name, w.World.Lstat)
 }
 
-type stat = func(ctx context.Context, name string) (change.FileInfo, error)
+type stat = func(ctx context.Context, name string) (state.FileInfo, error)
 
-func (w *World) look(ctx context.Context, name string, below stat) (change.FileInfo, error) {
+func (w *World) look(ctx context.Context, name string, below stat) (state.FileInfo, error) {
 	info, err := w.over.Stat(ctx, name)
 	given := w.has(change.SetOwner{Path: name}.Target())
 	if err == nil && (!info.Mode.IsDir() || given) || w.isGone(name) {
@@ -143,9 +144,9 @@ func (w *World) look(ctx context.Context, name string, below stat) (change.FileI
 }
 
 // ReadDir lists the real folder with what this preview "wrote" and without what it "removed".
-func (w *World) ReadDir(ctx context.Context, name string) ([]change.FileInfo, error) {
+func (w *World) ReadDir(ctx context.Context, name string) ([]state.FileInfo, error) {
 	mine, err := w.over.ReadDir(ctx, name)
-	all := map[string]change.FileInfo{}
+	all := map[string]state.FileInfo{}
 	if !w.isGone(name) {
 		real, rerr := w.World.ReadDir(ctx, name)
 		if errors.Is(err, fs.ErrNotExist) || !errors.Is(rerr, fs.ErrNotExist) {
@@ -160,11 +161,11 @@ func (w *World) ReadDir(ctx context.Context, name string) ([]change.FileInfo, er
 	for _, f := range mine {
 		all[f.Path] = f
 	}
-	return slices.SortedFunc(maps.Values(all), func(a, b change.FileInfo) int { return strings.Compare(a.Path, b.Path) }), err
+	return slices.SortedFunc(maps.Values(all), func(a, b state.FileInfo) int { return strings.Compare(a.Path, b.Path) }), err
 }
 
 // Service tells the state a unit would be in.
-func (w *World) Service(ctx context.Context, name string) (change.Service, error) {
+func (w *World) Service(ctx context.Context, name string) (state.Service, error) {
 	s, err := w.World.Service(ctx, name)
 	if err != nil || !w.has(change.SetService{Name: name}.Target()) {
 		return s, err
@@ -199,7 +200,7 @@ func (w *World) Image(ctx context.Context, socket, ref string) (bool, error) {
 }
 
 // Sandboxes lists the Pod sandboxes that would be left.
-func (w *World) Sandboxes(ctx context.Context, socket string) ([]change.Sandbox, error) {
+func (w *World) Sandboxes(ctx context.Context, socket string) ([]state.Sandbox, error) {
 	left, err := w.World.Sandboxes(ctx, socket)
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -6,12 +6,13 @@ import (
 	"strings"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world/memory"
 )
 
 // StandIn makes a cluster that is not there answer in place of one that cannot be reached: from
 // then on nothing of any cluster is read but the objects and the cluster-info given here.
-func (w *World) StandIn(ctx context.Context, info map[string]string, objects ...change.Object) error {
+func (w *World) StandIn(ctx context.Context, info map[string]string, objects ...state.Object) error {
 	for _, o := range objects {
 		if err := w.believed.Do(ctx, change.ApplyObject{Object: o}); err != nil {
 			return err
@@ -36,12 +37,12 @@ func (w *World) StandInDocument(name string, text []byte) error {
 }
 
 // Fetch gets the discovery file of a simulated cluster, or else asks the real server.
-func (w *World) Fetch(ctx context.Context, req change.Request) (change.Response, error) {
+func (w *World) Fetch(ctx context.Context, req state.Request) (state.Response, error) {
 	w.mu.Lock()
 	text, ok := w.fetched[req.URL]
 	w.mu.Unlock()
 	if ok {
-		return change.Response{Status: http.StatusOK, Body: text}, nil
+		return state.Response{Status: http.StatusOK, Body: text}, nil
 	}
 	return w.World.Fetch(ctx, req)
 }

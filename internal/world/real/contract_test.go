@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/real"
 	"kubeadm/internal/world/worldtest"
@@ -78,7 +79,7 @@ func TestNetwork(t *testing.T) {
 
 // TestEveryKindHasItsPart sends each kind of change to where nothing answers: the part it belongs to must say so.
 func TestEveryKindHasItsPart(t *testing.T) {
-	nobody := change.Identity{Kubeconfig: filepath.Join(folder(t), "absent.conf")}
+	nobody := state.Identity{Kubeconfig: filepath.Join(folder(t), "absent.conf")}
 	file := filepath.Join(folder(t), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -95,10 +96,10 @@ func TestEveryKindHasItsPart(t *testing.T) {
 		"umount2":   change.Unmount{Below: file, Flags: []string{"NONE"}},
 		"pull":      change.PullImage{Socket: "unix:///nonexistent/crio.sock"},
 		"remove":    change.RemoveContainers{Socket: "unix:///nonexistent/crio.sock"},
-		"member":    change.SetMember{PeerURL: "https://127.0.0.1:1", State: change.Absent, Via: change.Etcd{CAFile: nobody.Kubeconfig}},
+		"member":    change.SetMember{PeerURL: "https://127.0.0.1:1", State: change.Absent, Via: state.Etcd{CAFile: nobody.Kubeconfig}},
 		"apply":     change.ApplyObject{Object: config, As: nobody},
 		"mutate":    change.MutateObject{Object: config, As: nobody},
-		"delete":    change.DeleteObject{Ref: change.RefOf(config, nobody)},
+		"delete":    change.DeleteObject{Ref: state.RefOf(config, nobody)},
 		"label":     change.LabelNode{Name: "x", As: nobody},
 	} {
 		err := real.New().Do(ctx, c)

@@ -11,6 +11,7 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world/real"
 	"kubeadm/internal/world/worldtest"
 )
@@ -87,7 +88,7 @@ func TestAServiceBetweenAttemptsHasNotStarted(t *testing.T) {
 		}
 	}
 	got, err := real.New().Service(t.Context(), "kubeadm-loop")
-	if want := (change.Service{Exists: true, Enabled: true, Active: true}); err != nil || got != want {
+	if want := (state.Service{Exists: true, Enabled: true, Active: true}); err != nil || got != want {
 		t.Errorf("got %+v and %v, want %+v", got, err, want)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"io/fs"
 	"testing"
 
-	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/memory"
@@ -49,7 +49,7 @@ func TestFakePrograms(t *testing.T) {
 
 func TestFakeServices(t *testing.T) {
 	w := fake.New()
-	w.Services["contract"] = change.Service{Exists: true, Enabled: true}
+	w.Services["contract"] = state.Service{Exists: true, Enabled: true}
 	worldtest.Services(t, w, worldtest.Service{Unit: "contract", File: "/etc/contract"})
 }
 
@@ -68,6 +68,6 @@ func TestFakeNetwork(t *testing.T) {
 func TestFakeImages(t *testing.T) {
 	w := fake.New()
 	w.ImageList["registry.example/pause:1"] = true
-	w.Pods = []change.Sandbox{{ID: "1", Name: "etcd-cp1", Namespace: "kube-system"}}
+	w.Pods = []state.Sandbox{{ID: "1", Name: "etcd-cp1", Namespace: "kube-system"}}
 	worldtest.Images(t, w, worldtest.Runtime{Socket: w.Sockets[0], Present: "registry.example/pause:1", Absent: "registry.example/none:1"})
 }

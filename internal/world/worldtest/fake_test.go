@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/worldtest"
 )
@@ -13,12 +14,12 @@ import (
 func TestFakeObjects(t *testing.T) {
 	w := fake.New()
 	w.Elsewhere = true
-	worldtest.Objects(t, w, change.Identity{Kubeconfig: "/etc/kubernetes/admin.conf"})
+	worldtest.Objects(t, w, state.Identity{Kubeconfig: "/etc/kubernetes/admin.conf"})
 }
 
 func TestFakeMembers(t *testing.T) {
 	w := fake.New()
-	w.MemberList = []change.Member{{ID: 1, Name: "cp1", PeerURLs: []string{"https://192.0.2.10:2380"}}}
+	w.MemberList = []state.Member{{ID: 1, Name: "cp1", PeerURLs: []string{"https://192.0.2.10:2380"}}}
 	const peer = "https://192.0.2.11:2380"
 	start := func() {
 		for _, c := range []change.Change{
@@ -32,18 +33,18 @@ func TestFakeMembers(t *testing.T) {
 			}
 		}
 	}
-	worldtest.Members(t, w, change.Etcd{}, worldtest.Joining{PeerURL: peer, Start: start})
+	worldtest.Members(t, w, state.Etcd{}, worldtest.Joining{PeerURL: peer, Start: start})
 }
 
 func TestFakeMembersThatLeave(t *testing.T) {
 	w := fake.New()
 	for id := range uint64(3) {
 		host := fmt.Sprintf("https://192.0.2.%d", 10+id)
-		w.MemberList = append(w.MemberList, change.Member{
+		w.MemberList = append(w.MemberList, state.Member{
 			ID: id + 1, Name: "cp", PeerURLs: []string{host + ":2380"}, ClientURLs: []string{host + ":2379"},
 		})
 	}
-	via := change.Etcd{Endpoints: w.MemberList[0].ClientURLs}
+	via := state.Etcd{Endpoints: w.MemberList[0].ClientURLs}
 	w.Silent = []uint64{3}
 	all := slices.Clone(w.MemberList)
 	worldtest.Losses(t, w, via, "https://192.0.2.12:2380")

@@ -5,11 +5,12 @@ import (
 	"testing"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 )
 
 // Losses asks of w what every world promises of members that leave. via reaches the first of three voters, as which
 // the cluster is left behind; down is the peer URL of one of the others, which has just died.
-func Losses(t *testing.T, w Etcd, via change.Etcd, down string) {
+func Losses(t *testing.T, w Etcd, via state.Etcd, down string) {
 	e := etcdSuite{t, w, via, down}
 	var up string
 	for _, m := range e.list() {
@@ -35,7 +36,7 @@ func Losses(t *testing.T, w Etcd, via change.Etcd, down string) {
 }
 
 // Lost asks of w what every world promises of a cluster that has lost its quorum. via reaches a member that is up.
-func Lost(t *testing.T, w Etcd, via change.Etcd) {
+func Lost(t *testing.T, w Etcd, via state.Etcd) {
 	if all, err := w.Members(t.Context(), via); err == nil {
 		t.Errorf("without a quorum nobody should know for sure who the members are: %+v", all)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
 
@@ -145,14 +146,14 @@ func (n network) listen(t *testing.T) {
 			t.Errorf("%s is free: %v", n.Free, err)
 		}
 	}
-	var taken *change.PortError
+	var taken *state.PortError
 	if err := n.w.CanListen(limited(t), n.Taken); !errors.As(err, &taken) || taken.Address != n.Taken || taken.Err == nil {
 		t.Errorf("%s is taken: got %v", n.Taken, err)
 	}
 }
 
 func (n network) nobody(t *testing.T) {
-	if _, err := n.w.Fetch(limited(t), change.Request{URL: "http://" + n.Free + "/healthz"}); err == nil {
+	if _, err := n.w.Fetch(limited(t), state.Request{URL: "http://" + n.Free + "/healthz"}); err == nil {
 		t.Error("fetching where nobody listens: want an error")
 	}
 	if _, err := n.w.ClusterInfo(limited(t), "https://"+n.Free, nil); err == nil {

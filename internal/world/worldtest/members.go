@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
 
 // Etcd is the part of a world that Members is about.
 type Etcd interface {
-	change.Members
+	state.Members
 	Do(ctx context.Context, c change.Change) error
 }
 
@@ -26,7 +27,7 @@ type Joining struct {
 
 // Members asks of w what every world promises of an etcd cluster. via reaches a cluster of one
 // member, as which it is left behind.
-func Members(t *testing.T, w Etcd, via change.Etcd, j Joining) {
+func Members(t *testing.T, w Etcd, via state.Etcd, j Joining) {
 	e := etcdSuite{t, w, via, j.PeerURL}
 	if all := e.list(); len(all) != 1 || all[0].Learner {
 		t.Fatalf("there should be one voter at first: %+v", all)
@@ -91,9 +92,9 @@ func (e etcdSuite) allWell() {
 }
 
 // status is what a member says of itself once it is well, for which it must follow a leader.
-func (e etcdSuite) status(m change.Member) change.MemberStatus {
+func (e etcdSuite) status(m state.Member) state.MemberStatus {
 	e.t.Helper()
-	return answer(e.t, "member "+m.Name, func(ctx context.Context) (change.MemberStatus, error) {
+	return answer(e.t, "member "+m.Name, func(ctx context.Context) (state.MemberStatus, error) {
 		s, err := e.w.MemberStatus(ctx, e.via, m)
 		if err == nil && len(s.Problems) > 0 {
 			err = fmt.Errorf("it says %q", s.Problems)
@@ -106,7 +107,7 @@ func (e etcdSuite) status(m change.Member) change.MemberStatus {
 func answer[T any](t *testing.T, of string, ask func(context.Context) (T, error)) (got T) {
 	t.Helper()
 	err := world.Poll(t.Context(), nil, world.Condition{Name: "an answer of " + of, Timeout: time.Minute,
-		Check: func(ctx context.Context, _ change.Reader) (err error) {
+		Check: func(ctx context.Context, _ state.Reader) (err error) {
 			got, err = ask(ctx)
 			return err
 		}})
@@ -119,7 +120,7 @@ func answer[T any](t *testing.T, of string, ask func(context.Context) (T, error)
 type etcdSuite struct {
 	t       *testing.T
 	w       Etcd
-	via     change.Etcd
+	via     state.Etcd
 	peerURL string
 }
 
@@ -142,15 +143,15 @@ func (e etcdSuite) done(s change.MemberState, want bool) {
 	}
 }
 
-func (e etcdSuite) list() []change.Member {
+func (e etcdSuite) list() []state.Member {
 	e.t.Helper()
-	return answer(e.t, "etcd", func(ctx context.Context) ([]change.Member, error) { return e.w.Members(ctx, e.via) })
+	return answer(e.t, "etcd", func(ctx context.Context) ([]state.Member, error) { return e.w.Members(ctx, e.via) })
 }
 
-func (e etcdSuite) find() *change.Member {
+func (e etcdSuite) find() *state.Member {
 	e.t.Helper()
 	all := e.list()
-	at := slices.IndexFunc(all, func(m change.Member) bool { return slices.Contains(m.PeerURLs, e.peerURL) })
+	at := slices.IndexFunc(all, func(m state.Member) bool { return slices.Contains(m.PeerURLs, e.peerURL) })
 	if at < 0 {
 		return nil
 	}
@@ -163,7 +164,7 @@ type membersOnly struct {
 	rest
 }
 
-type members = change.Members
+type members = state.Members
 
 // rest is deeper than what stands beside it, which so hides its methods.
-type rest struct{ change.Reader }
+type rest struct{ state.Reader }

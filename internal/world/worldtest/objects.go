@@ -12,17 +12,18 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 )
 
 // API is the part of a world that Objects is about.
 type API interface {
-	change.Objects
+	state.Objects
 	Do(ctx context.Context, c change.Change) error
 }
 
 // Objects asks of w what every world promises of an API server, as an identity that may do
 // anything. It leaves nothing behind.
-func Objects(t *testing.T, w API, as change.Identity) {
+func Objects(t *testing.T, w API, as state.Identity) {
 	for name, law := range map[string]func(*objectSuite){
 		"applied objects say what was stated": applied,
 		"an applied object is kept if asked":  kept,
@@ -55,11 +56,11 @@ const (
 type objectSuite struct {
 	t  *testing.T
 	w  API
-	as change.Identity
+	as state.Identity
 }
 
 func (s *objectSuite) clean() {
-	for _, ref := range []change.Ref{s.ref(), {GVK: change.NodeKind, Name: suiteNode, As: s.as}} {
+	for _, ref := range []state.Ref{s.ref(), {GVK: state.NodeKind, Name: suiteNode, As: s.as}} {
 		if err := s.w.Do(s.t.Context(), change.DeleteObject{Ref: ref}); err != nil {
 			s.t.Error(err)
 		}
@@ -74,7 +75,7 @@ func (s *objectSuite) config(data map[string]string) change.ApplyObject {
 	}}
 }
 
-func (s *objectSuite) ref() change.Ref { return change.RefOf(s.config(nil).Object, s.as) }
+func (s *objectSuite) ref() state.Ref { return state.RefOf(s.config(nil).Object, s.as) }
 
 func (s *objectSuite) do(c change.Change) {
 	s.t.Helper()
@@ -91,7 +92,7 @@ func (s *objectSuite) done(c change.Change, want bool) {
 	}
 }
 
-func (s *objectSuite) read(ref change.Ref) *unstructured.Unstructured {
+func (s *objectSuite) read(ref state.Ref) *unstructured.Unstructured {
 	s.t.Helper()
 	o, err := s.w.Object(s.t.Context(), ref)
 	if err != nil {
@@ -108,7 +109,7 @@ func (s *objectSuite) wantData(want map[string]string) {
 	}
 }
 
-func (s *objectSuite) wantLabels(ref change.Ref, want map[string]string) {
+func (s *objectSuite) wantLabels(ref state.Ref, want map[string]string) {
 	s.t.Helper()
 	got := s.read(ref).GetLabels()
 	for k, v := range want {
@@ -219,7 +220,7 @@ func listed(s *objectSuite) {
 	c := s.config(map[string]string{"a": "1"})
 	c.Object.SetLabels(map[string]string{suiteMark: "1"})
 	s.do(c)
-	q := change.Query{GVK: s.ref().GVK, Namespace: "kube-system", As: s.as}
+	q := state.Query{GVK: s.ref().GVK, Namespace: "kube-system", As: s.as}
 	for _, sel := range []struct {
 		labels, fields string
 		want           int
@@ -272,6 +273,6 @@ func labelled(s *objectSuite) {
 
 // objectsOnly is a Reader of which only the objects may be asked for.
 type objectsOnly struct {
-	change.Objects
+	state.Objects
 	rest
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
 
@@ -29,7 +30,7 @@ type services struct {
 	Service
 }
 
-func (s services) state(t *testing.T, unit string) change.Service {
+func (s services) state(t *testing.T, unit string) state.Service {
 	t.Helper()
 	got, err := s.w.Service(limited(t), unit)
 	if err != nil {
@@ -41,13 +42,13 @@ func (s services) state(t *testing.T, unit string) change.Service {
 func (s services) unknown(t *testing.T) {
 	const unit = "kubeadm-no-such-unit"
 	do(t, s.w, change.SetService{Name: unit})
-	if got := s.state(t, unit); got != (change.Service{}) {
+	if got := s.state(t, unit); got != (state.Service{}) {
 		t.Errorf("got %+v, want nothing", got)
 	}
 }
 
 func (s services) startStop(t *testing.T) {
-	stopped := change.Service{Exists: true, Enabled: true}
+	stopped := state.Service{Exists: true, Enabled: true}
 	if got := s.state(t, s.Unit); got != stopped {
 		t.Fatalf("before: got %+v, want %+v", got, stopped)
 	}

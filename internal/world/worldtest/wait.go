@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
 
@@ -47,7 +47,7 @@ func Waits(t *testing.T, w world.World) {
 		}
 	})
 	t.Run("with itself at hand", func(t *testing.T) {
-		c := world.Condition{Name: "a world", Timeout: time.Minute, Check: func(_ context.Context, r change.Reader) error {
+		c := world.Condition{Name: "a world", Timeout: time.Minute, Check: func(_ context.Context, r state.Reader) error {
 			if r == nil || r.Now().IsZero() {
 				return missing
 			}
@@ -60,5 +60,5 @@ func Waits(t *testing.T, w world.World) {
 }
 
 func condition(limit time.Duration, check func() error) world.Condition {
-	return world.Condition{Name: "tea to cool", Timeout: limit, Check: func(context.Context, change.Reader) error { return check() }}
+	return world.Condition{Name: "tea to cool", Timeout: limit, Check: func(context.Context, state.Reader) error { return check() }}
 }

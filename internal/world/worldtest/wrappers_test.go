@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"kubeadm/internal/change"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/journal"
@@ -20,7 +20,7 @@ import (
 // machine is a fake with something to start and to unmount.
 func machine() *fake.World {
 	w := fake.New()
-	w.Services["contract"] = change.Service{Exists: true, Enabled: true}
+	w.Services["contract"] = state.Service{Exists: true, Enabled: true}
 	w.MountList = []string{"/", "/var/lib/kubelet", "/var/lib/kubelet/pods/a"}
 	return w
 }

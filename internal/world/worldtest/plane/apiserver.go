@@ -7,15 +7,15 @@ import (
 	"path/filepath"
 	"testing"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world/kube"
 )
 
 // APIServer is a kube-apiserver process with an etcd of its own.
 type APIServer struct {
 	Server string // its URL
-	Admin  change.Identity
+	Admin  state.Identity
 	CA     []byte // PEM
 
 	dir string
@@ -48,7 +48,7 @@ func StartAPIServer(t *testing.T) *APIServer {
 }
 
 // Identity is that of a user with a client certificate, as a kubeconfig file of its own.
-func (a *APIServer) Identity(t *testing.T, user string, groups ...string) change.Identity {
+func (a *APIServer) Identity(t *testing.T, user string, groups ...string) state.Identity {
 	t.Helper()
 	key, err := pki.NewKey(rand.Reader, pki.ECDSAP256)
 	if err != nil {
@@ -68,5 +68,5 @@ func (a *APIServer) Identity(t *testing.T, user string, groups ...string) change
 		t.Fatal(err)
 	}
 	write(a.dir, user+".conf", data)
-	return change.Identity{Kubeconfig: filepath.Join(a.dir, user+".conf")}
+	return state.Identity{Kubeconfig: filepath.Join(a.dir, user+".conf")}
 }

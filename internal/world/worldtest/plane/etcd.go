@@ -8,15 +8,15 @@ import (
 	"testing"
 	"time"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/etcd"
 )
 
 // Etcd is an etcd cluster of processes.
 type Etcd struct {
-	Via change.Etcd // reaches the first member
+	Via state.Etcd // reaches the first member
 
 	dir     string
 	members []string // "name=peerURL" of all that were started
@@ -33,7 +33,7 @@ func StartEtcd(t *testing.T) *Etcd {
 		t.Fatal(err)
 	}
 	client := "https://" + address(t)
-	e.Via = change.Etcd{
+	e.Via = state.Etcd{
 		Endpoints: []string{client},
 		CAFile:    filepath.Join(e.dir, "etcd/ca.crt"),
 		CertFile:  filepath.Join(e.dir, "etcd/healthcheck-client.crt"),
@@ -72,7 +72,7 @@ func (e *Etcd) run(t *testing.T, client, peer, state string) (kill func()) {
 func await(t *testing.T, name string, check func(context.Context) error) {
 	t.Helper()
 	err := world.Poll(t.Context(), nil, world.Condition{Name: name, Timeout: 3 * time.Minute,
-		Check: func(ctx context.Context, _ change.Reader) error { return check(ctx) }})
+		Check: func(ctx context.Context, _ state.Reader) error { return check(ctx) }})
 	if err != nil {
 		t.Fatal(err)
 	}

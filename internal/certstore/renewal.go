@@ -1,20 +1,20 @@
-package survey
+package certstore
 
 import (
 	"context"
 	"crypto/x509"
 	"fmt"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
 )
 
-// Renewable reads a certificate that can be renewed; nil without an error where its file does not exist.
-func Renewable(ctx context.Context, r change.Reader, p node.Paths, c pki.Renewable) (*x509.Certificate, error) {
-	path := RenewableFile(p, c)
-	data, err := Optional(ctx, r, path)
+// ReadRenewable reads a certificate that can be renewed; nil without an error where its file does not exist.
+func ReadRenewable(ctx context.Context, r state.Reader, p node.Paths, c pki.Renewable) (*x509.Certificate, error) {
+	path := RenewablePath(p, c)
+	data, err := state.ReadOptional(ctx, r, path)
 	if err != nil || data == nil {
 		return nil, err
 	}
@@ -25,17 +25,17 @@ func Renewable(ctx context.Context, r change.Reader, p node.Paths, c pki.Renewab
 	return cert, nil
 }
 
-// Paired is an error if the key beside a certificate is not the one that belongs to it: two files are never written at once, and a
+// CheckRenewableKey is an error if the key beside a certificate is not the one that belongs to it: two files are never written at once, and a
 // renewal may be killed between them. What is in a kubeconfig is written as one.
-func Paired(ctx context.Context, r change.Reader, p node.Paths, c pki.Renewable) error {
+func CheckRenewableKey(ctx context.Context, r state.Reader, p node.Paths, c pki.Renewable) error {
 	if c.File != "" {
 		return nil
 	}
-	cert, err := Renewable(ctx, r, p, c)
+	cert, err := ReadRenewable(ctx, r, p, c)
 	if err != nil || cert == nil {
 		return err
 	}
-	text, err := Needed(ctx, r, p.Key(c.Base))
+	text, err := state.ReadRequired(ctx, r, p.Key(c.Base))
 	if err != nil {
 		return err
 	}
@@ -49,8 +49,8 @@ func Paired(ctx context.Context, r change.Reader, p node.Paths, c pki.Renewable)
 	return nil
 }
 
-// RenewableFile is where the certificate is kept.
-func RenewableFile(p node.Paths, c pki.Renewable) string {
+// RenewablePath is where the certificate is kept.
+func RenewablePath(p node.Paths, c pki.Renewable) string {
 	if c.File != "" {
 		return p.Kubeconfig(c.File)
 	}

@@ -1,4 +1,4 @@
-package change
+package state
 
 import (
 	"context"
@@ -50,6 +50,9 @@ type Services interface {
 	// ServiceLog is the end of what a unit's program wrote, at most 2 KiB; empty where nobody keeps it.
 	ServiceLog(ctx context.Context, name string) (string, error)
 }
+
+// ErrNoInitSystem says that the machine has neither systemd nor OpenRC.
+var ErrNoInitSystem = errors.New("no supported init system (systemd or OpenRC) was found")
 
 // Service is the state of one unit.
 type Service struct {
@@ -103,11 +106,11 @@ type Network interface {
 	// written as in a URL: an IPv6 address stands in brackets.
 	Proxy(ctx context.Context, host string) (string, error)
 	// Fetch makes one GET request without credentials. TLS is verified by the host's roots,
-	// except at loopback health endpoints (see Request.Loopback). A redirection from https to http is ErrAstray.
+	// except at loopback health endpoints (see Request.Loopback). A redirection from https to http is ErrRedirected.
 	Fetch(ctx context.Context, req Request) (Response, error)
 	// ClusterInfo reads the public ConfigMap kube-public/cluster-info without credentials. With a nil
 	// ca the connection is not verified: the caller must check the signature, as the token discovery
-	// protocol demands, before it believes any of it. Any redirection is ErrAstray.
+	// protocol demands, before it believes any of it. Any redirection is ErrRedirected.
 	ClusterInfo(ctx context.Context, server string, ca []byte) (map[string]string, error)
 }
 
@@ -130,8 +133,8 @@ type Request struct {
 	Key      []byte // PEM of its key; may be nil
 }
 
-// ErrAstray says that a server redirected a request to where the answer could not be verified.
-var ErrAstray = errors.New("it leads to where nobody vouches for the answer")
+// ErrRedirected says that a server redirected a request to where the answer could not be verified.
+var ErrRedirected = errors.New("it leads to where nobody vouches for the answer")
 
 // Response is the answer to a Request; Body is at most 1 MiB.
 type Response struct {

@@ -1,27 +1,26 @@
-package survey
+package etcdcluster
 
 import (
 	"errors"
+	"kubeadm/internal/state"
 	"slices"
 	"strings"
 	"testing"
-
-	"kubeadm/internal/change"
 )
 
 // roll is of three voters, of which some are down, and a learner that nobody has heard of.
-func roll(down ...uint64) Roll {
-	r := Roll{Said: map[uint64]change.MemberStatus{}, Silent: map[uint64]error{}}
+func roll(down ...uint64) Health {
+	r := Health{Said: map[uint64]state.MemberStatus{}, Silent: map[uint64]error{}}
 	for id, name := range []string{"a", "b", "c"} {
-		m := change.Member{ID: uint64(id + 1), Name: name, PeerURLs: []string{"https://" + name + ":2380"}, ClientURLs: []string{"https://" + name + ":2379"}}
+		m := state.Member{ID: uint64(id + 1), Name: name, PeerURLs: []string{"https://" + name + ":2380"}, ClientURLs: []string{"https://" + name + ":2379"}}
 		r.Members = append(r.Members, m)
 		if slices.Contains(down, m.ID) {
 			r.Silent[m.ID] = errors.New("connection refused")
 			continue
 		}
-		r.Said[m.ID] = change.MemberStatus{Index: 1}
+		r.Said[m.ID] = state.MemberStatus{Index: 1}
 	}
-	r.Members = append(r.Members, change.Member{ID: 255, Learner: true, PeerURLs: []string{"https://d:2380"}})
+	r.Members = append(r.Members, state.Member{ID: 255, Learner: true, PeerURLs: []string{"https://d:2380"}})
 	return r
 }
 
@@ -49,7 +48,7 @@ func TestMembersAreCalledByNameAddressAndID(t *testing.T) {
 	if m := r.Called("b"); m == nil || m.ID != 2 {
 		t.Errorf("by name: %+v", m)
 	}
-	if m := r.Called("ff"); m == nil || !m.Learner || NameOf(*m) != "ff" {
+	if m := r.Called("ff"); m == nil || !m.Learner || MemberName(*m) != "ff" {
 		t.Errorf("by ID: %+v", m)
 	}
 	if m := r.Called(""); m != nil {

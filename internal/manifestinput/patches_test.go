@@ -1,4 +1,4 @@
-package survey_test
+package manifestinput_test
 
 import (
 	"os"
@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"kubeadm/internal/survey"
+	"kubeadm/internal/manifestinput"
 	"kubeadm/internal/world/real"
 )
 
@@ -25,7 +25,7 @@ func TestOnlyPatchesAreRead(t *testing.T) {
 	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil { // whose reader would wait for ever
 		t.Fatal(err)
 	}
-	patches, notes, err := survey.Patches(t.Context(), real.New(), dir)
+	patches, notes, err := manifestinput.ReadPatches(t.Context(), real.New(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,6 @@
-package survey
+// Package etcdcluster reports the health of the etcd cluster: its members, which of them are healthy, and whether
+// they are enough for a quorum. It only reads.
+package etcdcluster
 
 import (
 	"context"
@@ -13,14 +15,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
+	"kubeadm/internal/state"
 )
 
-// EtcdEndpoints are the client URLs of the etcd members that run on control planes, as their Pods tell them.
-func EtcdEndpoints(ctx context.Context, r change.Reader, as change.Identity) ([]string, error) {
-	pods, err := r.List(ctx, change.Query{
+// FindEndpoints are the client URLs of the etcd members that run on control planes, as their Pods tell them.
+func FindEndpoints(ctx context.Context, r state.Reader, as state.Identity) ([]string, error) {
+	pods, err := r.List(ctx, state.Query{
 		GVK: corev1.SchemeGroupVersion.WithKind("Pod"), Namespace: "kube-system",
 		LabelSelector: "component=etcd,tier=control-plane", As: as,
 	})
@@ -37,9 +39,9 @@ func EtcdEndpoints(ctx context.Context, r change.Reader, as change.Identity) ([]
 	return urls, nil
 }
 
-// LocalEtcd is how a control plane reaches members at these endpoints with its own certificates.
-func LocalEtcd(p node.Paths, endpoints ...string) change.Etcd {
-	return change.Etcd{
+// LocalClient is how a control plane reaches members at these endpoints with its own certificates.
+func LocalClient(p node.Paths, endpoints ...string) state.Etcd {
+	return state.Etcd{
 		Endpoints: endpoints,
 		CAFile:    p.Cert("etcd/ca"),
 		CertFile:  p.Cert("etcd/healthcheck-client"),
@@ -47,36 +49,36 @@ func LocalEtcd(p node.Paths, endpoints ...string) change.Etcd {
 	}
 }
 
-// Roll is an etcd cluster at one moment: its members, and what each said when it was called up.
-type Roll struct {
-	Members []change.Member
-	Said    map[uint64]change.MemberStatus // by ID, of those that are well
-	Silent  map[uint64]error               // by ID, of all others: why they are not
+// Health is an etcd cluster at one moment: its members, and what each said when it was called up.
+type Health struct {
+	Members []state.Member
+	Said    map[uint64]state.MemberStatus // by ID, of those that are well
+	Silent  map[uint64]error              // by ID, of all others: why they are not
 }
 
-// Unwell is the error of a member that answers, and says what is wrong with it.
-type Unwell string
+// ReportedProblems is the error of a member that answers, and says what is wrong with it.
+type ReportedProblems string
 
-func (u Unwell) Error() string { return string(u) }
+func (u ReportedProblems) Error() string { return string(u) }
 
 // How long a member may take to answer. One that has just started keeps those who ask waiting for seconds.
 const (
-	brief   = 200 * time.Millisecond
-	patient = 10 * time.Second
+	quickTimeout = 200 * time.Millisecond
+	checkTimeout = 10 * time.Second
 )
 
-// Glance is CallRoll where little depends on what the members say: who does not answer at once counts as silent.
-func Glance(ctx context.Context, r change.Reader, via change.Etcd) (Roll, error) {
-	return callRoll(ctx, r, via, brief)
+// CheckHealthQuickly is CheckHealth where little depends on what the members say: who does not answer at once counts as silent.
+func CheckHealthQuickly(ctx context.Context, r state.Reader, via state.Etcd) (Health, error) {
+	return checkHealth(ctx, r, via, quickTimeout)
 }
 
-// CallRoll lists the members and asks them all at once how they are.
-func CallRoll(ctx context.Context, r change.Reader, via change.Etcd) (Roll, error) {
-	return callRoll(ctx, r, via, patient)
+// CheckHealth lists the members and asks them all at once how they are.
+func CheckHealth(ctx context.Context, r state.Reader, via state.Etcd) (Health, error) {
+	return checkHealth(ctx, r, via, checkTimeout)
 }
 
-func callRoll(ctx context.Context, r change.Reader, via change.Etcd, limit time.Duration) (Roll, error) {
-	roll := Roll{Said: map[uint64]change.MemberStatus{}, Silent: map[uint64]error{}}
+func checkHealth(ctx context.Context, r state.Reader, via state.Etcd, limit time.Duration) (Health, error) {
+	roll := Health{Said: map[uint64]state.MemberStatus{}, Silent: map[uint64]error{}}
 	var err error
 	if roll.Members, err = r.Members(ctx, via); err != nil {
 		return roll, err
@@ -89,7 +91,7 @@ func callRoll(ctx context.Context, r change.Reader, via change.Etcd, limit time.
 		wg.Go(func() {
 			s, err := r.MemberStatus(ctx, via, m)
 			if err == nil && len(s.Problems) > 0 {
-				err = Unwell(strings.Join(s.Problems, "; "))
+				err = ReportedProblems(strings.Join(s.Problems, "; "))
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -105,7 +107,7 @@ func callRoll(ctx context.Context, r change.Reader, via change.Etcd, limit time.
 }
 
 // Endpoints are the client URLs of all voters, first of those that are well.
-func (r Roll) Endpoints() []string {
+func (r Health) Endpoints() []string {
 	var well, others []string
 	for _, m := range r.Members {
 		switch _, said := r.Said[m.ID]; {
@@ -120,18 +122,18 @@ func (r Roll) Endpoints() []string {
 }
 
 // At is the member with that peer URL, or nil.
-func (r Roll) At(peerURL string) *change.Member {
-	return r.find(func(m change.Member) bool { return slices.Contains(m.PeerURLs, peerURL) })
+func (r Health) At(peerURL string) *state.Member {
+	return r.find(func(m state.Member) bool { return slices.Contains(m.PeerURLs, peerURL) })
 }
 
 // Called is the member with that name or hexadecimal ID, or nil.
-func (r Roll) Called(name string) *change.Member {
-	return r.find(func(m change.Member) bool {
-		return m.Name == name && name != "" || NameOf(m) == name || hexID(m) == name
+func (r Health) Called(name string) *state.Member {
+	return r.find(func(m state.Member) bool {
+		return m.Name == name && name != "" || MemberName(m) == name || hexID(m) == name
 	})
 }
 
-func (r Roll) find(is func(change.Member) bool) *change.Member {
+func (r Health) find(is func(state.Member) bool) *state.Member {
 	i := slices.IndexFunc(r.Members, is)
 	if i < 0 {
 		return nil
@@ -140,24 +142,24 @@ func (r Roll) find(is func(change.Member) bool) *change.Member {
 }
 
 // Without is the roll as if the member with that peer URL were not on it.
-func (r Roll) Without(peerURL string) Roll {
-	r.Members = slices.DeleteFunc(slices.Clone(r.Members), func(m change.Member) bool { return slices.Contains(m.PeerURLs, peerURL) })
+func (r Health) Without(peerURL string) Health {
+	r.Members = slices.DeleteFunc(slices.Clone(r.Members), func(m state.Member) bool { return slices.Contains(m.PeerURLs, peerURL) })
 	return r
 }
 
 // Down are the voters that do not answer or are not well.
-func (r Roll) Down() []change.Member {
-	return slices.DeleteFunc(slices.Clone(r.Members), func(m change.Member) bool { return m.Learner || r.Silent[m.ID] == nil })
+func (r Health) Down() []state.Member {
+	return slices.DeleteFunc(slices.Clone(r.Members), func(m state.Member) bool { return m.Learner || r.Silent[m.ID] == nil })
 }
 
 // Learner is the member that is being added, or nil.
-func (r Roll) Learner() *change.Member {
-	return r.find(func(m change.Member) bool { return m.Learner })
+func (r Health) Learner() *state.Member {
+	return r.find(func(m state.Member) bool { return m.Learner })
 }
 
 // Quorum is an error if those voters that are well are too few to decide anything. Members that are without are
 // left out of the count, as if they were removed.
-func (r Roll) Quorum(without ...uint64) error {
+func (r Health) Quorum(without ...uint64) error {
 	var voters, well int
 	var down []error
 	for _, m := range r.Members {
@@ -182,7 +184,7 @@ func (r Roll) Quorum(without ...uint64) error {
 
 // QuorumAnswers reports whether enough voters for a quorum answer, be they well or not. While etcd elects a leader,
 // its members answer that they have none; where it has lost its quorum, too many do not answer at all.
-func (r Roll) QuorumAnswers() bool {
+func (r Health) QuorumAnswers() bool {
 	var voters, answer int
 	for _, m := range r.Members {
 		if m.Learner {
@@ -190,7 +192,7 @@ func (r Roll) QuorumAnswers() bool {
 		}
 		voters++
 		silent := r.Silent[m.ID]
-		if _, unwell := errors.AsType[Unwell](silent); unwell || silent == nil {
+		if _, unwell := errors.AsType[ReportedProblems](silent); unwell || silent == nil {
 			answer++
 		}
 	}
@@ -199,7 +201,7 @@ func (r Roll) QuorumAnswers() bool {
 
 // CaughtUp is an error as long as a member has applied less than nine tenths of what any other has: etcd's own measure for a
 // learner that may be promoted.
-func (r Roll) CaughtUp(id uint64) error {
+func (r Health) CaughtUp(id uint64) error {
 	var newest uint64
 	for _, s := range r.Said {
 		newest = max(newest, s.Index)
@@ -210,12 +212,12 @@ func (r Roll) CaughtUp(id uint64) error {
 	return nil
 }
 
-// NameOf is what a member is called: its name, or its hexadecimal ID as long as it has not started.
-func NameOf(m change.Member) string {
+// MemberName is what a member is called: its name, or its hexadecimal ID as long as it has not started.
+func MemberName(m state.Member) string {
 	if m.Name == "" {
 		return hexID(m)
 	}
 	return m.Name
 }
 
-func hexID(m change.Member) string { return strconv.FormatUint(m.ID, 16) }
+func hexID(m state.Member) string { return strconv.FormatUint(m.ID, 16) }

@@ -1,22 +1,25 @@
-package survey
+// Package certstore reads and checks the certificates, keys and kubeconfig files of this machine: those that are there
+// must be usable before anything is built on them. It only reads.
+package certstore
 
 import (
 	"context"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
 )
 
-// Authority is a CA that signs for this machine, or that what is here was signed by. It must be valid now. That it is not
+// ReadCA is a CA that signs for this machine, or that what is here was signed by. It must be valid now. That it is not
 // here is an error that names the remedy.
-func Authority(ctx context.Context, r change.Reader, n *node.Node, p pki.Profile) (pki.CA, error) {
-	found, err := Stored(ctx, r, n.Paths, p.Base)
+func ReadCA(ctx context.Context, r state.Reader, n *node.Node, p pki.Profile) (pki.CA, error) {
+	found, err := ReadPair(ctx, r, n.Paths, p.Base)
 	if err != nil {
 		return pki.CA{}, err
 	}
@@ -27,13 +30,13 @@ func Authority(ctx context.Context, r change.Reader, n *node.Node, p pki.Profile
 		}
 		return pki.CA{}, problem.New("", fmt.Errorf("the certificate authority %s does not exist", n.Paths.Cert(p.Base)), remedy)
 	}
-	return CheckAuthority(n.Paths, p, found, r.Now())
+	return CheckCA(n.Paths, p, found, r.Now())
 }
 
-// CheckAuthority reads a CA whose certificate is here. It must be that of a CA, valid at that time, and fit its key if
+// CheckCA reads a CA whose certificate is here. It must be that of a CA, valid at that time, and fit its key if
 // that is here. Every phase that signs or verifies by a CA, and preflight, asks this.
-func CheckAuthority(paths node.Paths, p pki.Profile, found pki.Stored, at time.Time) (pki.CA, error) {
-	ca, err := sound(paths, p, found)
+func CheckCA(paths node.Paths, p pki.Profile, found pki.Stored, at time.Time) (pki.CA, error) {
+	ca, err := parseCA(paths, p, found)
 	if err != nil {
 		return ca, err
 	}
@@ -53,8 +56,8 @@ func checkPeriod(op string, cert *x509.Certificate, at time.Time, hints ...strin
 	return problem.New(op, err, append([]string{"compare this machine's clock with that of the machine that made the certificate: timedatectl"}, hints...)...)
 }
 
-// sound is an authority whose certificate is that of one, and whose key, if it is here, belongs to it.
-func sound(paths node.Paths, p pki.Profile, found pki.Stored) (pki.CA, error) {
+// parseCA is an authority whose certificate is that of one, and whose key, if it is here, belongs to it.
+func parseCA(paths node.Paths, p pki.Profile, found pki.Stored) (pki.CA, error) {
 	cert, key := paths.Cert(p.Base), paths.Key(p.Base)
 	ca, err := found.CA()
 	switch {
@@ -77,8 +80,8 @@ func sound(paths node.Paths, p pki.Profile, found pki.Stored) (pki.CA, error) {
 	return ca, nil
 }
 
-// SignsElsewhere reports whether another program than kube-apiserver signs service account tokens (KEP-740).
-func SignsElsewhere(n *node.Node) bool {
+// HasExternalTokenSigner reports whether another program than kube-apiserver signs service account tokens (KEP-740).
+func HasExternalTokenSigner(n *node.Node) bool {
 	endpoint, _ := node.LastArg(n.Cluster.APIServer.Args, "service-account-signing-endpoint")
 	return endpoint != ""
 }
@@ -86,20 +89,20 @@ func SignsElsewhere(n *node.Node) bool {
 // CheckServiceAccountKeys is an error if the files of the key pair of service accounts that are here are damaged or do not
 // belong together. sa.pub alone is an error too, unless tokens are signed elsewhere: a new pair would replace it, and
 // whatever the old key signed be refused.
-func CheckServiceAccountKeys(ctx context.Context, r change.Reader, n *node.Node) error {
+func CheckServiceAccountKeys(ctx context.Context, r state.Reader, n *node.Node) error {
 	keyFile, pubFile := n.Paths.Certificate(pki.ServiceAccountKey), n.Paths.Certificate(pki.ServiceAccountPublicKey)
-	private, err := Optional(ctx, r, keyFile)
+	private, err := state.ReadOptional(ctx, r, keyFile)
 	if err != nil {
 		return err
 	}
-	public, err := Optional(ctx, r, pubFile)
+	public, err := state.ReadOptional(ctx, r, pubFile)
 	switch {
 	case err != nil || private == nil && public == nil:
 		return err
-	case private == nil && SignsElsewhere(n):
+	case private == nil && HasExternalTokenSigner(n):
 		return nil
 	case private == nil:
-		if external, err := ExternalCA(ctx, r, n.Paths); err != nil || external {
+		if external, err := HasExternalClusterCA(ctx, r, n.Paths); err != nil || external {
 			return err // nothing is made then
 		}
 		return problem.New("", fmt.Errorf("%s exists without %s", pubFile, keyFile),
@@ -122,4 +125,36 @@ func CheckServiceAccountKeys(ctx context.Context, r change.Reader, n *node.Node)
 			"put back the files that belong together; or move "+pubFile+" away to have it made from "+keyFile)
 	}
 	return nil
+}
+
+// HasExternalClusterCA tells whether the cluster's CA is here without its key.
+func HasExternalClusterCA(ctx context.Context, r state.Reader, p node.Paths) (bool, error) {
+	cert, err := state.Exists(ctx, r, p.Cert("ca"))
+	if err != nil || !cert {
+		return false, err
+	}
+	key, err := state.Exists(ctx, r, p.Key("ca"))
+	return !key, err
+}
+
+// ReadPair reads the two files of a certificate by its base name, such as "etcd/server".
+func ReadPair(ctx context.Context, r state.Reader, p node.Paths, base string) (s pki.Stored, err error) {
+	s.Certificate, err = state.ReadOptional(ctx, r, p.Cert(base))
+	if err == nil {
+		s.Key, err = state.ReadOptional(ctx, r, p.Key(base))
+	}
+	return s, err
+}
+
+// CheckDiscoveredCA is an error if the CA is not one of those of the cluster that this machine has found.
+func CheckDiscoveredCA(n *node.Node, ca *x509.Certificate) error {
+	config, err := pki.ParseKubeconfig(n.Bootstrap)
+	if err != nil {
+		return err
+	}
+	found, err := config.Trusted()
+	if err == nil && !slices.ContainsFunc(found, ca.Equal) {
+		err = errors.New("it is of another cluster than the one that was found")
+	}
+	return err
 }

@@ -1,4 +1,4 @@
-package survey
+package certstore
 
 import (
 	"context"
@@ -7,9 +7,9 @@ import (
 	"path"
 	"strings"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
 )
 
 // KubeconfigFile is a kubeconfig of this machine's control plane that exists.
@@ -23,10 +23,10 @@ type KubeconfigFile struct {
 // Check parses the file. It is an error if its user cannot get into the cluster: for another CA, a client
 // certificate that has expired, is of another cluster or lacks its key, or no credentials at all. Another server is
 // worth a warning only.
-func (f KubeconfigFile) Check(ctx context.Context, r change.Reader) (config *pki.Kubeconfig, warnings []string, err error) {
+func (f KubeconfigFile) Check(ctx context.Context, r state.Reader) (config *pki.Kubeconfig, warnings []string, err error) {
 	read := func(name string) ([]byte, error) {
 		data, err := r.ReadFile(ctx, name)
-		return data, change.Misplaced(ctx, r, name, err)
+		return data, state.ExplainMisplaced(ctx, r, name, err)
 	}
 	if config, err = pki.ParseKubeconfig(f.Data); err == nil {
 		config.ResolvePaths(path.Dir(f.Path))
@@ -46,7 +46,7 @@ func (f KubeconfigFile) Check(ctx context.Context, r change.Reader) (config *pki
 	}
 	hints := []string{"fix the file, or move it away to have a new one made"}
 	if config != nil && f.expired(r) {
-		if name := path.Base(f.Path); renewable(name) {
+		if name := path.Base(f.Path); isRenewable(name) {
 			hints = append([]string{"if it was good so far: kubeadm certs renew " + name}, hints...)
 		}
 		hints = append(hints, "if the certificate should be valid, compare this machine's clock with that of the machine that made it: timedatectl")
@@ -61,7 +61,7 @@ func (f KubeconfigFile) rotates(config *pki.Kubeconfig) bool {
 }
 
 // expired reports whether the embedded client certificate is not valid now.
-func (f KubeconfigFile) expired(r change.Reader) bool {
+func (f KubeconfigFile) expired(r state.Reader) bool {
 	config, err := pki.ParseKubeconfig(f.Data)
 	if err != nil {
 		return false
@@ -70,7 +70,7 @@ func (f KubeconfigFile) expired(r change.Reader) bool {
 	return err == nil && pki.CheckPeriod(cert, r.Now()) != nil
 }
 
-func renewable(name string) bool {
+func isRenewable(name string) bool {
 	for _, c := range pki.Renewables() {
 		if c.File == name {
 			return true

@@ -1,4 +1,4 @@
-package survey
+package certstore
 
 import (
 	"context"
@@ -6,16 +6,16 @@ import (
 	"errors"
 	"fmt"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
 )
 
-// KeptElsewhere tells whether the key of an authority is not on this machine. Then what the authority has signed
+// IsExternalCA tells whether the key of an authority is not on this machine. Then what the authority has signed
 // for this machine must be here, each with its key: an error names every file with which something is wrong.
-func KeptElsewhere(ctx context.Context, r change.Reader, p node.Paths, ca pki.Profile) (bool, error) {
-	found, err := Stored(ctx, r, p, ca.Base)
+func IsExternalCA(ctx context.Context, r state.Reader, p node.Paths, ca pki.Profile) (bool, error) {
+	found, err := ReadPair(ctx, r, p, ca.Base)
 	if err != nil {
 		return false, err
 	}
@@ -24,32 +24,32 @@ func KeptElsewhere(ctx context.Context, r change.Reader, p node.Paths, ca pki.Pr
 		return false, problem.New("", fmt.Errorf("the certificate authority %s does not exist", path),
 			"put it there, or name another folder with --cert-dir")
 	}
-	own, err := sound(p, ca, found)
+	own, err := parseCA(p, ca, found)
 	if err != nil || found.Key != nil {
 		return false, err
 	}
-	if err := (authority{ca, own.Certificate}).supplied(ctx, r, p); err != nil {
+	if err := (externalCA{ca, own.Certificate}).supplied(ctx, r, p); err != nil {
 		return true, problem.New("the key of "+path+" is not on this machine, so what it signs must be here", err,
 			"put the files there as the keeper of the authority makes them, or put "+p.Key(ca.Base)+" beside its certificate")
 	}
 	return true, nil
 }
 
-// authority is one of the authorities, with its certificate.
-type authority struct {
+// externalCA is one of the authorities, with its certificate.
+type externalCA struct {
 	pki.Profile
 	certificate *x509.Certificate
 }
 
 // supplied wants all that the authority signs in files of their own to be here, each with its key. Whether they have
 // ended is not asked.
-func (a authority) supplied(ctx context.Context, r change.Reader, p node.Paths) error {
+func (a externalCA) supplied(ctx context.Context, r state.Reader, p node.Paths) error {
 	var errs []error
 	for _, w := range pki.Profiles() {
 		if w.Issuer != a.Name {
 			continue
 		}
-		found, err := Stored(ctx, r, p, w.Base)
+		found, err := ReadPair(ctx, r, p, w.Base)
 		if err != nil {
 			return err
 		}
@@ -59,7 +59,7 @@ func (a authority) supplied(ctx context.Context, r change.Reader, p node.Paths) 
 }
 
 // signed wants the authority to have signed the certificate, and its key to be beside it.
-func (a authority) signed(p node.Paths, w pki.Profile, found pki.Stored) error {
+func (a externalCA) signed(p node.Paths, w pki.Profile, found pki.Stored) error {
 	switch {
 	case found.Certificate == nil:
 		return fmt.Errorf("%s does not exist", p.Cert(w.Base))
@@ -76,12 +76,12 @@ func (a authority) signed(p node.Paths, w pki.Profile, found pki.Stored) error {
 	return nil
 }
 
-// Lendable is an error if what control planes share may not be lent to others, as the key of an authority is not among
+// CheckUploadable is an error if what control planes share may not be lent to others, as the key of an authority is not among
 // it: who borrows the rest could not make certificates of his own.
-func Lendable(ctx context.Context, r change.Reader, n *node.Node) error {
+func CheckUploadable(ctx context.Context, r state.Reader, n *node.Node) error {
 	for _, name := range []string{pki.ClusterCA, pki.FrontProxyCA} {
 		p, _ := pki.ProfileOf(name)
-		found, err := Stored(ctx, r, n.Paths, p.Base)
+		found, err := ReadPair(ctx, r, n.Paths, p.Base)
 		if err != nil {
 			return err
 		}

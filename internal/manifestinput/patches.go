@@ -1,0 +1,56 @@
+package manifestinput
+
+import (
+	"context"
+	"fmt"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
+)
+
+// ReadPatches reads the user's directory of patch files, and those below it, in order of
+// names. An empty dir means that there are none.
+func ReadPatches(ctx context.Context, r state.Reader, dir string) (manifest.Patches, []string, error) {
+	if dir == "" {
+		return manifest.Patches{}, nil, nil
+	}
+	files, err := readPatchFiles(ctx, r, dir)
+	var p manifest.Patches
+	var notes []string
+	if err == nil {
+		p, notes, err = manifest.ParsePatches(files)
+	} else {
+		err = fmt.Errorf("reading patches from %s: %w", untrusted.Line(dir), err)
+	}
+	if err != nil {
+		return manifest.Patches{}, nil, problem.New("", err, "fix the patches, or name another directory with --patches")
+	}
+	return p, notes, nil
+}
+
+func readPatchFiles(ctx context.Context, r state.Reader, dir string) ([]manifest.PatchFile, error) {
+	inside, err := r.ReadDir(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	var all []manifest.PatchFile
+	for _, f := range inside {
+		if f.Mode.IsDir() {
+			below, err := readPatchFiles(ctx, r, f.Path)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, below...)
+			continue
+		}
+		file := manifest.PatchFile{Name: f.Path}
+		if manifest.NamesPatch(f.Path) { // others may be of any size and kind, such as the link ..data of a mounted ConfigMap
+			if file.Data, err = r.ReadFile(ctx, f.Path); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, file)
+	}
+	return all, nil
+}
