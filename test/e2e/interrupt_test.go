@@ -122,15 +122,15 @@ func (k kept) names() []string {
 	return names
 }
 
-// half is what a kill leaves of a file that was being written; the next run sweeps it away.
-var half = regexp.MustCompile(`/\.[^/]+\d+$`)
+// unfinished matches what a kill leaves of a file that was being written; the next run removes it.
+var unfinished = regexp.MustCompile(`/\.[^/]+\.kubeadm-[A-Z0-9]+$`)
 
 // rewritten lists the files of before that are not the same any more. One of them is meant to change: kubelet.conf is
 // told of the certificate that the kubelet renews.
 func rewritten(before, after kept) []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(before)) {
-		if before[name] != after[name] && name != "/etc/kubernetes/kubelet.conf" && name != "/etc/kubernetes/bootstrap-kubelet.conf" && !half.MatchString(name) {
+		if before[name] != after[name] && name != "/etc/kubernetes/kubelet.conf" && name != "/etc/kubernetes/bootstrap-kubelet.conf" && !unfinished.MatchString(name) {
 			names = append(names, name)
 		}
 	}
