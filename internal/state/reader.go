@@ -188,12 +188,16 @@ type Sandbox struct {
 	// Component is the part of the control plane that a static Pod of kube-system runs, such as
 	// "etcd"; empty for all other Pods, whatever their names begin with.
 	Component string
+	// PodUID is the UID of the Pod. The kubelet derives the UID of a static Pod from its manifest: another
+	// manifest gives another UID.
+	PodUID string
 }
 
 // Container is a container of a Pod.
 type Container struct {
 	ID, Name, Pod, Namespace string
 	Component                string // as in the Sandbox of its Pod
+	PodUID                   string // as in the Sandbox of its Pod
 	Created                  time.Time
 	Running                  bool
 	ExitCode                 int32

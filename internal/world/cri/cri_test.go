@@ -275,14 +275,14 @@ func TestAPodThatStaysDoesNotKeepTheOthers(t *testing.T) {
 		}
 		return nil
 	}}
-	s.sandboxes = []*runtimeapi.PodSandbox{{Id: "1", Metadata: &runtimeapi.PodSandboxMetadata{Name: "etcd-cp1", Namespace: "kube-system"}}}
+	s.sandboxes = []*runtimeapi.PodSandbox{{Id: "1", Metadata: &runtimeapi.PodSandboxMetadata{Name: "etcd-cp1", Namespace: "kube-system", Uid: "u1"}}}
 	socket := start(t, s)
 	err := Runtimes{}.Do(t.Context(), change.RemoveContainers{Socket: socket})
 	if err == nil || !strings.Contains(err.Error(), "stopping Pod kube-system/etcd-cp1: stuck") || calls.Load() != 5 {
 		t.Errorf("after %d tries: %v", calls.Load(), err)
 	}
 	left, err := Runtimes{}.Sandboxes(t.Context(), socket)
-	if want := []state.Sandbox{{ID: "1", Name: "etcd-cp1", Namespace: "kube-system"}}; err != nil || !slices.Equal(left, want) {
+	if want := []state.Sandbox{{ID: "1", Name: "etcd-cp1", Namespace: "kube-system", PodUID: "u1"}}; err != nil || !slices.Equal(left, want) {
 		t.Errorf("left: %v, %v; want %v", left, err, want)
 	}
 }
@@ -323,7 +323,9 @@ func TestOnlyTheStaticPodOfTheComponentIsRemoved(t *testing.T) {
 }
 
 func TestContainersTellWhatTheyWrote(t *testing.T) {
-	labels := map[string]string{"io.kubernetes.pod.name": "etcd-cp1", "io.kubernetes.pod.namespace": "kube-system"}
+	labels := map[string]string{
+		"io.kubernetes.pod.name": "etcd-cp1", "io.kubernetes.pod.namespace": "kube-system", "io.kubernetes.pod.uid": "u1",
+	}
 	s := &server{sandboxes: []*runtimeapi.PodSandbox{
 		staticPod("pod of 1", "etcd-cp1", "etcd", "file"), staticPod("pod of 2", "etcd-cp1", "etcd", "api"),
 	}, containers: []*runtimeapi.ContainerStatus{
@@ -340,8 +342,8 @@ func TestContainersTellWhatTheyWrote(t *testing.T) {
 	}}
 	got, err := r.Containers(t.Context(), start(t, s))
 	want := []state.Container{
-		{ID: "1", Name: "etcd", Pod: "etcd-cp1", Namespace: "kube-system", Component: "etcd", Created: time.Unix(0, 10), ExitCode: 2, Log: "bad flag\n"},
-		{ID: "2", Name: "etcd", Pod: "etcd-cp1", Namespace: "kube-system", Created: time.Unix(0, 20), Running: true, Attempt: 1},
+		{ID: "1", Name: "etcd", Pod: "etcd-cp1", Namespace: "kube-system", Component: "etcd", PodUID: "u1", Created: time.Unix(0, 10), ExitCode: 2, Log: "bad flag\n"},
+		{ID: "2", Name: "etcd", Pod: "etcd-cp1", Namespace: "kube-system", PodUID: "u1", Created: time.Unix(0, 20), Running: true, Attempt: 1},
 	}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %+v and %v, want %+v", got, err, want)

@@ -101,6 +101,9 @@ func (w *World) runs(ctx context.Context, component string) bool {
 	if err != nil {
 		return false
 	}
+	if w.crashLog(ctx, component) != "" {
+		return false
+	}
 	for line := range strings.Lines(string(data)) {
 		if file := neededBy(line); file != "" && !w.has(file) {
 			return false

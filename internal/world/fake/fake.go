@@ -45,7 +45,12 @@ type World struct {
 	APIServerLag int  // how many looks it takes until a started API server answers
 	NodeName     string
 
+	// CrashLog returns what a component's container writes before it ends; empty for one that runs. Nil: all run.
+	CrashLog func(component string, manifest []byte) string
+	PodLag   int // how many looks at the containers it takes until the kubelet acts on a changed manifest
+
 	looks *atomic.Int64
+	pods  *podTable
 }
 
 // New is a fresh machine on which init and join would succeed.
@@ -62,6 +67,7 @@ func New() *World {
 		Sockets:    []string{"unix:///var/run/containerd/containerd.sock"},
 		NodeName:   "cp1",
 		looks:      &atomic.Int64{},
+		pods:       newPodTable(),
 	}
 	for _, p := range []string{"cp", "mount", "losetup", "systemctl"} {
 		w.Paths[p] = "/usr/bin/" + p
@@ -94,8 +100,11 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 	if err := w.startMember(ctx); err != nil {
 		return err
 	}
-	if r, ok := c.(change.RemoveContainers); ok && r.Component == "etcd" {
-		w.startAnew(ctx)
+	if r, ok := c.(change.RemoveContainers); ok {
+		w.pods.removeContainers(r)
+		if r.Component == "etcd" {
+			w.startAnew(ctx)
+		}
 	}
 	if s, ok := c.(change.SetService); ok && s.Name == "kubelet" && s.Active {
 		return w.kubelet(ctx)
@@ -244,16 +253,13 @@ func (w *World) Runtime(_ context.Context, socket string) (state.Runtime, error)
 	return w.CRI, nil
 }
 
-// Containers says that there are none.
-func (w *World) Containers(context.Context, string) ([]state.Container, error) { return nil, nil }
-
 // Made says no: a bare machine remembers nothing.
 func (w *World) Made(string) bool { return false }
 
 // Clone is a second world in the same state and at the same time.
 func (w *World) Clone() *World {
 	c := *w
-	c.World, c.looks = memory.New(), &atomic.Int64{}
+	c.World, c.looks, c.pods = memory.New(), &atomic.Int64{}, w.pods.clone()
 	c.Clock = memory.Ticking(w.Now())
 	c.Files, c.Services, c.ImageList = maps.Clone(w.Files), maps.Clone(w.Services), maps.Clone(w.ImageList)
 	c.MountList, c.Pods, c.MemberList = slices.Clone(w.MountList), slices.Clone(w.Pods), slices.Clone(w.MemberList)
