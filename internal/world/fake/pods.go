@@ -42,8 +42,8 @@ func (t *podTable) clone() *podTable {
 	return &podTable{pods: maps.Clone(t.pods)}
 }
 
-// removeContainers does to the containers what a change.RemoveContainers says. The kubelet then starts its static
-// Pods again, with the same UIDs.
+// removeContainers does to the containers what a change.RemoveContainers says. The kubelet then
+// starts its static Pods again, with the same UIDs.
 func (t *podTable) removeContainers(c change.RemoveContainers) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -57,8 +57,9 @@ func (t *podTable) removeContainers(c change.RemoveContainers) {
 	}
 }
 
-// Containers lists those of the control plane's static Pods. Each look lets the kubelet notice a manifest that
-// has changed, after PodLag looks; a Pod that CrashLog has an answer for has ended once more at each look.
+// Containers lists those of the control plane's static Pods. Each look lets the kubelet notice a
+// manifest that has changed, after PodLag looks; a Pod that CrashLog has an answer for has ended
+// once more at each look.
 func (w *World) Containers(ctx context.Context, _ string) ([]state.Container, error) {
 	w.pods.mu.Lock()
 	defer w.pods.mu.Unlock()
@@ -97,7 +98,11 @@ func (w *World) syncPod(ctx context.Context, component string, pod runningPod) r
 		return runningPod{generation: pod.generation}
 	}
 	uid := PodUID(data)
-	if pod.uid == uid {
+	info, err := w.Stat(ctx, file)
+	if err != nil {
+		return runningPod{generation: pod.generation}
+	}
+	if pod.uid == uid && !info.ModTime.After(pod.created) {
 		pod.looks = 0
 		return pod
 	}
@@ -107,10 +112,9 @@ func (w *World) syncPod(ctx context.Context, component string, pod runningPod) r
 	if pod.looks++; pod.uid != "" && pod.looks <= w.PodLag {
 		return pod
 	}
-	next := runningPod{uid: uid, generation: pod.generation + 1}
-	if info, err := w.Stat(ctx, file); err == nil {
-		next.created = info.ModTime.Add(time.Millisecond)
-	}
+	// A file that was removed and written again in between gives another container of the same
+	// Pod.
+	next := runningPod{uid: uid, generation: pod.generation + 1, created: info.ModTime.Add(time.Millisecond)}
 	if pod.uid != "" {
 		next.ended = []state.Container{{
 			ID:   fmt.Sprintf("%s-%.8s-%d-%d", component, pod.uid, pod.generation, pod.attempt),
@@ -130,8 +134,8 @@ func (w *World) crashLog(ctx context.Context, component string) string {
 	return w.CrashLog(component, data)
 }
 
-// PodUID is the UID that the simulated kubelet gives the static Pod of a manifest. As with the real one, comments
-// and the order of keys do not count.
+// PodUID is the UID that the simulated kubelet gives the static Pod of a manifest. As with the
+// real one, comments and the order of keys do not count.
 func PodUID(data []byte) string {
 	var pod corev1.Pod
 	if yaml.Unmarshal(data, &pod) == nil {

@@ -1,0 +1,74 @@
+package staticpod
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/yaml"
+)
+
+// Manifest is the static Pod manifest that a component is to run by.
+type Manifest struct {
+	Component string
+	Data      []byte
+}
+
+// EqualManifests reports whether two manifests describe the same Pod. Comments, the order of keys
+// and fields that no Pod has do not count.
+func EqualManifests(a, b []byte) (bool, error) {
+	first, err := parsePod(a)
+	if err != nil {
+		return false, err
+	}
+	second, err := parsePod(b)
+	if err != nil {
+		return false, err
+	}
+	return apiequality.Semantic.DeepEqual(first, second), nil
+}
+
+func parsePod(data []byte) (*corev1.Pod, error) {
+	var pod corev1.Pod
+	if err := yaml.Unmarshal(data, &pod); err != nil {
+		return nil, err
+	}
+	if len(pod.Spec.Containers) == 0 {
+		return nil, fmt.Errorf("it describes no Pod with containers")
+	}
+	return &pod, nil
+}
+
+// samePodAfter returns how long the kubelet takes at most to end the Pod of a manifest that was
+// replaced, where it may take both manifests for the same Pod; else 0. It compares Pods with all
+// defaults filled in, which cannot be done here. What has no defaults tells most Pods apart.
+func samePodAfter(old, wanted *corev1.Pod) time.Duration {
+	same := apiequality.Semantic.DeepEqual(old.Annotations, wanted.Annotations) &&
+		apiequality.Semantic.DeepEqual(old.Labels, wanted.Labels) &&
+		slices.EqualFunc(old.Spec.Containers, wanted.Spec.Containers, func(a, b corev1.Container) bool {
+			return a.Name == b.Name && a.Image == b.Image && slices.Equal(a.Command, b.Command) &&
+				slices.Equal(a.Args, b.Args) && apiequality.Semantic.DeepEqual(a.Env, b.Env)
+		})
+	if !same {
+		return 0
+	}
+	const defaultGracePeriod, reserve = 30 * time.Second, 30 * time.Second
+	grace := defaultGracePeriod
+	if s := old.Spec.TerminationGracePeriodSeconds; s != nil {
+		grace = time.Duration(*s) * time.Second
+	}
+	return grace + reserve
+}
+
+// imagesOf lists the images of all containers, each once.
+func imagesOf(pod *corev1.Pod) []string {
+	var all []string
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		if !slices.Contains(all, c.Image) {
+			all = append(all, c.Image)
+		}
+	}
+	return all
+}
