@@ -50,14 +50,16 @@ func (p StaticPod) Condition(n *node.Node, timeout time.Duration) (world.Conditi
 	if p.Component == release.APIServer {
 		url = n.LocalServer() + "/livez"
 	}
-	watch := &crashWatch{socket: n.CRISocket, component: p.Component, existed: map[string]struct{}{}}
+	watch := &crashWatch{socket: n.CRISocket, component: p.Component,
+		existed: map[string]struct{}{}}
 	for _, id := range p.Known {
 		watch.existed[id] = struct{}{}
 	}
 	if local, _ := node.LocalEtcd(n); local && p.Component == release.APIServer {
 		watch.requires = manifest.Etcd
 	}
-	w := &podWait{StaticPod: p, socket: n.CRISocket, url: url, diagnosis: diagnosis{watches: []*crashWatch{watch}}}
+	w := &podWait{StaticPod: p, socket: n.CRISocket, url: url,
+		diagnosis: diagnosis{watches: []*crashWatch{watch}}}
 	return world.Condition{
 		Name:    fmt.Sprintf("%s to run by its manifest and to answer at %s", p.Component, url),
 		Timeout: timeout,
@@ -71,7 +73,8 @@ type podWait struct {
 	socket, url string
 	diagnosis   diagnosis
 	begun       time.Time
-	serving     time.Time // since when each check found the component serving; zero if the last one did not
+	// since when each check found the component serving; zero if the last one did not
+	serving time.Time
 }
 
 func (w *podWait) check(ctx context.Context, r state.Reader) error {
@@ -148,7 +151,8 @@ type acceptedContainers struct {
 	pod StaticPod
 }
 
-func (a acceptedContainers) Containers(ctx context.Context, socket string) ([]state.Container, error) {
+func (a acceptedContainers) Containers(ctx context.Context,
+	socket string) ([]state.Container, error) {
 	all, err := a.Reader.Containers(ctx, socket)
 	var left []state.Container
 	for _, c := range all {
@@ -185,9 +189,11 @@ func probeURL(pod *corev1.Pod, component string, n *node.Node) (string, error) {
 			}
 		}
 		if port == 0 {
-			return "", fmt.Errorf("the container %s has no port %s, which its probe names", component, get.Port.String())
+			return "", fmt.Errorf("the container %s has no port %s, which its probe names",
+				component, get.Port.String())
 		}
-		return fmt.Sprintf("%s://%s%s", scheme, net.JoinHostPort(host, strconv.Itoa(int(port))), get.Path), nil
+		return fmt.Sprintf("%s://%s%s", scheme, net.JoinHostPort(host, strconv.Itoa(int(port))),
+			get.Path), nil
 	}
 	switch component {
 	case manifest.Etcd:

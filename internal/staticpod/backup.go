@@ -33,7 +33,8 @@ var backupName = regexp.MustCompile(`^\d{4}(-\d\d){5}$`)
 // whether the directory may be used: it is asked for one that exists, and false leads to one with
 // a later time in its name.
 func BackupDir(
-	ctx context.Context, e *flow.Env, tmp string, kind BackupKind, free func(dir string) (bool, error),
+	ctx context.Context, e *flow.Env, tmp string, kind BackupKind,
+	free func(dir string) (bool, error),
 ) (string, error) {
 	begun := e.World.Now()
 	chosen := begun.Format(backupTime)
@@ -72,7 +73,8 @@ func PruneBackups(ctx context.Context, e *flow.Env, tmp string, kind BackupKind,
 	for _, f := range all {
 		name := path.Base(f.Path)
 		n := len(kind)
-		if f.Mode.IsDir() && len(name) > n && name[:n] == string(kind) && backupName.MatchString(name[n:]) {
+		if f.Mode.IsDir() && len(name) > n && name[:n] == string(kind) &&
+			backupName.MatchString(name[n:]) {
 			dirs = append(dirs, f.Path)
 		}
 	}

@@ -47,10 +47,12 @@ func parsePod(data []byte) (*corev1.Pod, error) {
 func samePodAfter(old, wanted *corev1.Pod) time.Duration {
 	same := apiequality.Semantic.DeepEqual(old.Annotations, wanted.Annotations) &&
 		apiequality.Semantic.DeepEqual(old.Labels, wanted.Labels) &&
-		slices.EqualFunc(old.Spec.Containers, wanted.Spec.Containers, func(a, b corev1.Container) bool {
-			return a.Name == b.Name && a.Image == b.Image && slices.Equal(a.Command, b.Command) &&
-				slices.Equal(a.Args, b.Args) && apiequality.Semantic.DeepEqual(a.Env, b.Env)
-		})
+		slices.EqualFunc(old.Spec.Containers, wanted.Spec.Containers,
+			func(a, b corev1.Container) bool {
+				return a.Name == b.Name && a.Image == b.Image &&
+					slices.Equal(a.Command, b.Command) &&
+					slices.Equal(a.Args, b.Args) && apiequality.Semantic.DeepEqual(a.Env, b.Env)
+			})
 	if !same {
 		return 0
 	}

@@ -17,10 +17,12 @@ import (
 // back, so that a run that was killed in between is completed by the next one. It lies with the
 // journal, which a reset removes first.
 type record struct {
-	Backup   string   `json:"backup"`   // path of the copy of the last manifest that is known to have worked
-	Previous string   `json:"previous"` // digest of that manifest
-	Written  []string `json:"written"`  // digests of the manifests that were to take its place, oldest first
-	PodUIDs  []string `json:"podUIDs"`  // of the Pod that ran by the previous manifest
+	// path of the copy of the last manifest that is known to have worked
+	Backup   string `json:"backup"`
+	Previous string `json:"previous"` // digest of that manifest
+	// digests of the manifests that were to take its place, oldest first
+	Written []string `json:"written"`
+	PodUIDs []string `json:"podUIDs"` // of the Pod that ran by the previous manifest
 }
 
 func recordFile(p node.Paths, component string) string {

@@ -49,7 +49,8 @@ const (
 // A run that was killed is completed by the next Replace of the same components, with the same
 // manifests or others. All images are pulled before anything stops. The previous manifests are
 // kept in a backup directory.
-func (r Replacement) Replace(ctx context.Context, e *flow.Env, wanted ...Manifest) ([]string, error) {
+func (r Replacement) Replace(ctx context.Context, e *flow.Env,
+	wanted ...Manifest) ([]string, error) {
 	steps, err := r.plan(ctx, e, wanted)
 	if err != nil || len(steps) == 0 {
 		return nil, err
@@ -70,7 +71,8 @@ func (r Replacement) Replace(ctx context.Context, e *flow.Env, wanted ...Manifes
 		}
 	}
 	for _, s := range steps {
-		if err := e.Do(ctx, change.Remove{Path: recordFile(r.Node.Paths, s.component)}); err != nil {
+		if err := e.Do(ctx, change.Remove{Path: recordFile(r.Node.Paths,
+			s.component)}); err != nil {
 			return nil, err
 		}
 	}
@@ -88,10 +90,11 @@ type step struct {
 	record      record
 	known       []string // IDs of the component's containers before the manifest was written
 	present     []string // UIDs of the component's Pods before the manifest was written
-	written     bool     // an earlier run has written the wanted manifest, and it was not seen to serve
-	goesBack    bool     // the wanted manifest is the one before that of an unfinished run
-	served      bool     // the component served by the previous manifest
-	stale       bool     // nothing is to be done but to remove the record
+	// an earlier run has written the wanted manifest, and it was not seen to serve
+	written  bool
+	goesBack bool // the wanted manifest is the one before that of an unfinished run
+	served   bool // the component served by the previous manifest
+	stale    bool // nothing is to be done but to remove the record
 }
 
 // plan finds out which manifests differ, and what unfinished runs have left. It changes nothing.
@@ -126,7 +129,8 @@ func (r Replacement) planOne(ctx context.Context, e *flow.Env, m Manifest) (*ste
 	}
 	if s.previousPod, err = parsePod(s.previous); err != nil {
 		return nil, problem.New("", fmt.Errorf("reading %s: %w", s.file, err),
-			"correct the file, or copy a backup of it there: ls -d "+r.Node.Paths.Tmp()+"/"+string(ManifestBackup)+"*")
+			"correct the file, or copy a backup of it there: ls -d "+r.Node.Paths.Tmp()+"/"+
+				string(ManifestBackup)+"*")
 	}
 	if err := r.lookAtContainers(ctx, e, s); err != nil {
 		return nil, err
@@ -163,7 +167,8 @@ func (r Replacement) planOne(ctx context.Context, e *flow.Env, m Manifest) (*ste
 // resume takes over what an unfinished run has left, if that run has written the manifest that is
 // on disk now. The manifest before that one is then the one to go back to, unless the present one
 // has come to serve since.
-func (r Replacement) resume(ctx context.Context, e *flow.Env, s *step, left *record, same bool) error {
+func (r Replacement) resume(ctx context.Context, e *flow.Env, s *step, left *record,
+	same bool) error {
 	if !slices.Contains(left.Written, digest(s.previous)) || left.Previous == digest(s.previous) {
 		return nil
 	}
@@ -173,7 +178,8 @@ func (r Replacement) resume(ctx context.Context, e *flow.Env, s *step, left *rec
 	}
 	pod, err := parsePod(backup)
 	if err != nil || digest(backup) != left.Previous {
-		e.Warn("the backup %s of an unfinished run is not what that run has written: it is ignored", left.Backup)
+		e.Warn("the backup %s of an unfinished run is not what that run has written: it is ignored",
+			left.Backup)
 		return nil
 	}
 	if !same && r.serves(ctx, e, s) {
@@ -188,7 +194,8 @@ func (r Replacement) resume(ctx context.Context, e *flow.Env, s *step, left *rec
 // serves reports whether a component serves by the manifest that is on disk.
 func (r Replacement) serves(ctx context.Context, e *flow.Env, s *step) bool {
 	wait, err := health.StaticPod{
-		Component: s.component, Pod: s.previousPod, As: r.As, Accepts: func(state.Container) bool { return true },
+		Component: s.component, Pod: s.previousPod, As: r.As,
+		Accepts: func(state.Container) bool { return true },
 	}.Condition(r.Node, r.Node.Timeouts.Upgrade)
 	return err == nil && wait.Check(ctx, e.World) == nil
 }
@@ -276,17 +283,21 @@ func (r Replacement) replaceOne(ctx context.Context, e *flow.Env, s *step) error
 	}
 	wait, err := health.StaticPod{
 		Component: s.component, Pod: s.wantedPod, As: r.As, Known: s.knownBefore(),
-		Accepts:      func(c state.Container) bool { return !slices.Contains(s.uidsBefore(), c.PodUID) },
+		Accepts: func(c state.Container) bool {
+			return !slices.Contains(s.uidsBefore(), c.PodUID)
+		},
 		SamePodAfter: samePodAfter(s.previousPod, s.wantedPod),
 	}.Condition(r.Node, r.Node.Timeouts.Upgrade)
 	if err != nil {
 		return err
 	}
 	if !s.written {
-		e.Say("replacing the static Pod of %s; its previous manifest is kept in %q", s.component, s.record.Backup)
+		e.Say("replacing the static Pod of %s; its previous manifest is kept in %q", s.component,
+			s.record.Backup)
 		if err := e.Do(ctx,
 			change.MakeDir{Path: r.Node.Paths.Journal(), Mode: 0o700},
-			change.WriteFile{Path: recordFile(r.Node.Paths, s.component), Data: s.record.encode(), Mode: 0o600},
+			change.WriteFile{Path: recordFile(r.Node.Paths, s.component), Data: s.record.encode(),
+				Mode: 0o600},
 			change.MakeDir{Path: path.Dir(s.record.Backup), Mode: 0o700},
 			change.WriteFile{Path: s.record.Backup, Data: s.previous, Mode: 0o600},
 		); err != nil {
@@ -297,7 +308,8 @@ func (r Replacement) replaceOne(ctx context.Context, e *flow.Env, s *step) error
 				return err
 			}
 		}
-		if err := e.Do(ctx, change.WriteFile{Path: s.file, Data: s.wanted, Mode: 0o600}); err != nil {
+		if err := e.Do(ctx, change.WriteFile{Path: s.file, Data: s.wanted,
+			Mode: 0o600}); err != nil {
 			return err
 		}
 	}
@@ -324,12 +336,14 @@ func (s *step) knownBefore() []string {
 }
 
 func without(all, these []string) []string {
-	return slices.DeleteFunc(slices.Clone(all), func(one string) bool { return slices.Contains(these, one) })
+	return slices.DeleteFunc(slices.Clone(all),
+		func(one string) bool { return slices.Contains(these, one) })
 }
 
 // putBackAll puts back the previous manifests after a failure, newest first, and returns the error
 // for the user.
-func (r Replacement) putBackAll(ctx context.Context, e *flow.Env, steps []*step, cause error) error {
+func (r Replacement) putBackAll(ctx context.Context, e *flow.Env, steps []*step,
+	cause error) error {
 	ctx = context.WithoutCancel(ctx) // an interrupt, too, must leave a control plane that works
 	failed := steps[len(steps)-1]
 	var back []string
@@ -338,7 +352,8 @@ func (r Replacement) putBackAll(ctx context.Context, e *flow.Env, steps []*step,
 		changed, err := r.putBack(ctx, e, s)
 		switch {
 		case err != nil:
-			errs = append(errs, fmt.Errorf("the previous static Pod of %s does not serve again: %w", s.component, err))
+			errs = append(errs, fmt.Errorf("the previous static Pod of %s does not serve again: %w",
+				s.component, err))
 		case changed && s.served:
 			back = append(back, s.component)
 		case changed:
@@ -351,10 +366,12 @@ func (r Replacement) putBackAll(ctx context.Context, e *flow.Env, steps []*step,
 		text = "the previous manifest is back and serves again for: " + strings.Join(back, ", ")
 	}
 	if len(errs) > 0 {
-		hints = append(hints, fmt.Sprintf("the previous manifests are in %s", path.Dir(failed.record.Backup)))
+		hints = append(hints,
+			fmt.Sprintf("the previous manifests are in %s", path.Dir(failed.record.Backup)))
 		text = errors.Join(errs...).Error()
 	}
-	return problem.New("replacing the static Pod of "+failed.component, fmt.Errorf("%w; %s", cause, text), hints...)
+	return problem.New("replacing the static Pod of "+failed.component,
+		fmt.Errorf("%w; %s", cause, text), hints...)
 }
 
 // putBack puts back the previous manifest of a component and waits until its Pod serves. It
@@ -366,7 +383,8 @@ func (r Replacement) putBack(ctx context.Context, e *flow.Env, s *step) (changed
 	}
 	if changed = !bytes.Equal(now, s.previous); changed {
 		e.Say("putting back the previous manifest of %s", s.component)
-		if err := e.Do(ctx, change.WriteFile{Path: s.file, Data: s.previous, Mode: 0o600}); err != nil {
+		if err := e.Do(ctx, change.WriteFile{Path: s.file, Data: s.previous,
+			Mode: 0o600}); err != nil {
 			return true, err
 		}
 		if wait, err := r.waitForPrevious(ctx, e, s); err != nil {
@@ -381,12 +399,14 @@ func (r Replacement) putBack(ctx context.Context, e *flow.Env, s *step) (changed
 }
 
 // waitForPrevious is the wait for the Pod of the previous manifest, which is on disk again.
-func (r Replacement) waitForPrevious(ctx context.Context, e *flow.Env, s *step) (world.Condition, error) {
+func (r Replacement) waitForPrevious(ctx context.Context, e *flow.Env,
+	s *step) (world.Condition, error) {
 	all, err := e.World.Containers(ctx, r.Node.CRISocket)
 	if err != nil {
 		return world.Condition{}, err
 	}
-	var failed, known []string // UIDs of the Pods of other manifests; IDs of the previous Pod's containers
+	// UIDs of the Pods of other manifests; IDs of the previous Pod's containers
+	var failed, known []string
 	for _, c := range all {
 		switch {
 		case c.Component != s.component:
@@ -409,11 +429,13 @@ func (r Replacement) waitForPrevious(ctx context.Context, e *flow.Env, s *step) 
 // hints are the next steps after the failure of the wanted manifest.
 func (s *step) hints(cause error) []string {
 	field := map[string]string{
-		"kube-apiserver": "apiServer.extraArgs", "kube-controller-manager": "controllerManager.extraArgs",
-		"kube-scheduler": "scheduler.extraArgs", "etcd": "etcd.local.extraArgs",
+		"kube-apiserver":          "apiServer.extraArgs",
+		"kube-controller-manager": "controllerManager.extraArgs",
+		"kube-scheduler":          "scheduler.extraArgs", "etcd": "etcd.local.extraArgs",
 	}[s.component]
 	if arg := health.RejectedArgument(cause); arg != "" {
-		return []string{fmt.Sprintf("remove or correct %s in %s of the ClusterConfiguration, or in the patches of %s",
+		return []string{fmt.Sprintf(
+			"remove or correct %s in %s of the ClusterConfiguration, or in the patches of %s",
 			arg, field, s.component)}
 	}
 	return []string{"if a container is missing, see why in the kubelet's log: journalctl -xeu kubelet"}

@@ -25,8 +25,9 @@ import (
 )
 
 const (
-	apiserver, controllers, scheduler = "kube-apiserver", "kube-controller-manager", "kube-scheduler"
-	etcdComponent                     = "etcd"
+	apiserver, controllers, scheduler = "kube-apiserver", "kube-controller-manager",
+		"kube-scheduler"
+	etcdComponent = "etcd"
 )
 
 // components in the order in which they are replaced, with the port and path of their probes.
@@ -67,13 +68,15 @@ func controlPlane(t *testing.T) *fake.World {
 	w := fake.New()
 	w.Clock = seconds(w.Now())
 	changes := []change.Change{
-		change.WriteFile{Path: "/etc/kubernetes/kubelet.conf"}, change.WriteFile{Path: "/etc/kubernetes/admin.conf"},
+		change.WriteFile{Path: "/etc/kubernetes/kubelet.conf"},
+		change.WriteFile{Path: "/etc/kubernetes/admin.conf"},
 		change.WriteFile{Path: "/var/lib/kubelet/config.yaml"},
 		change.SetService{Name: "kubelet", Active: true},
 	}
 	for _, c := range components {
 		changes = append(changes, change.WriteFile{
-			Path: "/etc/kubernetes/manifests/" + c.name + ".yaml", Data: manifestOf(c.name, "v1"), Mode: 0o600,
+			Path: "/etc/kubernetes/manifests/" + c.name + ".yaml", Data: manifestOf(c.name, "v1"),
+			Mode: 0o600,
 		})
 	}
 	for _, c := range changes {
@@ -118,7 +121,8 @@ func (o outcome) targets() []string {
 }
 
 // replace runs a replacement in a world, with the values of earlier, unfinished runs.
-func replace(ctx context.Context, in world.World, kept map[string]string, wanted ...staticpod.Manifest) (out outcome) {
+func replace(ctx context.Context, in world.World, kept map[string]string,
+	wanted ...staticpod.Manifest) (out outcome) {
 	e := flow.New(flow.Env{
 		World: in,
 		Once: func(_ context.Context, name string, make func() (string, error)) (string, error) {
@@ -144,7 +148,8 @@ func replace(ctx context.Context, in world.World, kept map[string]string, wanted
 
 func replacement() staticpod.Replacement {
 	n := &node.Node{Local: node.Local{
-		Name: "cp1", Role: node.ControlPlane, Address: "192.0.2.10", BindPort: 6443, Paths: node.DefaultPaths(),
+		Name: "cp1", Role: node.ControlPlane, Address: "192.0.2.10", BindPort: 6443,
+		Paths:     node.DefaultPaths(),
 		CRISocket: "unix:///var/run/containerd/containerd.sock",
 	}}
 	n.Timeouts.Upgrade, n.Timeouts.Kubelet = time.Minute, time.Minute
@@ -155,13 +160,15 @@ func replacement() staticpod.Replacement {
 func all(version string) []staticpod.Manifest {
 	var wanted []staticpod.Manifest
 	for _, c := range components {
-		wanted = append(wanted, staticpod.Manifest{Component: c.name, Data: manifestOf(c.name, version)})
+		wanted = append(wanted,
+			staticpod.Manifest{Component: c.name, Data: manifestOf(c.name, version)})
 	}
 	return wanted
 }
 
 // withArgument is the same with an argument for one component.
-func withArgument(wanted []staticpod.Manifest, component, version, arg string) []staticpod.Manifest {
+func withArgument(wanted []staticpod.Manifest, component, version,
+	arg string) []staticpod.Manifest {
 	wanted = slices.Clone(wanted)
 	for i, m := range wanted {
 		if m.Component == component {
@@ -210,7 +217,8 @@ func TestReplaceWritesAllManifestsAndKeepsBackups(t *testing.T) {
 		dir, file := path.Split(name)
 		f := w.Files["/etc/kubernetes/tmp/"+name]
 		component := strings.TrimSuffix(file, ".yaml")
-		if !strings.HasPrefix(dir, "kubeadm-backup-manifests-") || f.Mode != 0o600 || string(f.Data) != string(manifestOf(component, "v1")) {
+		if !strings.HasPrefix(dir, "kubeadm-backup-manifests-") || f.Mode != 0o600 ||
+			string(f.Data) != string(manifestOf(component, "v1")) {
 			t.Errorf("%s has mode %v and holds\n%s", name, f.Mode, f.Data)
 		}
 		if mode := w.Files["/etc/kubernetes/tmp/"+path.Clean(dir)].Mode; mode != fs.ModeDir|0o700 {
@@ -225,13 +233,17 @@ func TestReplaceWritesAllManifestsAndKeepsBackups(t *testing.T) {
 
 func TestCommentsAndOrderOfKeysAreNoDifference(t *testing.T) {
 	w := controlPlane(t)
-	text := "# by hand\n" + strings.Replace(string(manifestOf(scheduler, "v1")), "    command: [kube-scheduler]\n", "", 1) +
+	text := "# by hand\n" +
+		strings.Replace(string(manifestOf(scheduler, "v1")), "    command: [kube-scheduler]\n", "",
+			1) +
 		"    unknownField: 1\n    command: [kube-scheduler]\n"
-	out := replace(t.Context(), w, nil, staticpod.Manifest{Component: scheduler, Data: []byte(text)})
+	out := replace(t.Context(), w, nil,
+		staticpod.Manifest{Component: scheduler, Data: []byte(text)})
 	if out.err != nil || len(out.did) > 0 || len(out.replaced) > 0 {
 		t.Errorf("%v; did %v", out.err, out.targets())
 	}
-	same, err := staticpod.EqualManifests(manifestOf(scheduler, "v1", "--a", "--b"), manifestOf(scheduler, "v1", "--b", "--a"))
+	same, err := staticpod.EqualManifests(manifestOf(scheduler, "v1", "--a", "--b"),
+		manifestOf(scheduler, "v1", "--b", "--a"))
 	if same || err != nil {
 		t.Errorf("the order of arguments is no difference: %v", err)
 	}
@@ -250,7 +262,8 @@ func TestPrepareIsCalledForWhatIsReplacedOnly(t *testing.T) {
 	}
 	e := flow.New(flow.Env{World: w, Emit: func(flow.Event) {}})
 	wanted := withArgument(all("v1"), controllers, "v2", "--v=2")
-	if _, err := r.Replace(t.Context(), e, wanted...); err != nil || !slices.Equal(prepared, []string{controllers}) {
+	if _, err := r.Replace(t.Context(), e, wanted...); err != nil ||
+		!slices.Equal(prepared, []string{controllers}) {
 		t.Errorf("prepared %v: %v", prepared, err)
 	}
 }
@@ -264,13 +277,15 @@ func TestFailingComponentPutsAllBack(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := controlPlane(t)
 			w.PodLag = 2
-			out := replace(t.Context(), w, map[string]string{}, withArgument(all("v2"), c.name, "v2", "--bad")...)
+			out := replace(t.Context(), w, map[string]string{},
+				withArgument(all("v2"), c.name, "v2", "--bad")...)
 			if out.err == nil || versions(w) != "v1 v1 v1 v1" || len(out.replaced) > 0 {
 				t.Fatalf("versions %s; replaced %v: %v", versions(w), out.replaced, out.err)
 			}
 			text := out.err.Error()
 			for _, want := range []string{
-				"replacing the static Pod of " + c.name, "unknown flag: --bad", "the previous manifest is back and serves again for: " + c.name,
+				"replacing the static Pod of " + c.name, "unknown flag: --bad",
+				"the previous manifest is back and serves again for: " + c.name,
 			} {
 				if !strings.Contains(text, want) {
 					t.Errorf("%q is not in %q", want, text)
@@ -305,7 +320,8 @@ func running(t *testing.T, w *fake.World) (n int) {
 			t.Fatal(err)
 		}
 		for _, c := range containers {
-			if c.Running && c.PodUID == fake.PodUID(w.Files["/etc/kubernetes/manifests/"+c.Component+".yaml"].Data) {
+			if c.Running && c.PodUID == fake.PodUID(w.Files["/etc/kubernetes/manifests/"+
+				c.Component+".yaml"].Data) {
 				n++
 			}
 		}
@@ -319,8 +335,10 @@ func TestFailedChangePutsAllBack(t *testing.T) {
 	for at := range n - 4 { // at last the records are removed
 		for _, after := range []bool{false, true} {
 			w := controlPlane(t)
-			out := replace(t.Context(), &fault.World{World: w, At: at, After: after}, map[string]string{}, all("v2")...)
-			if !errors.Is(out.err, fault.ErrInjected) || versions(w) != "v1 v1 v1 v1" || running(t, w) != 4 {
+			out := replace(t.Context(), &fault.World{World: w, At: at, After: after},
+				map[string]string{}, all("v2")...)
+			if !errors.Is(out.err, fault.ErrInjected) || versions(w) != "v1 v1 v1 v1" ||
+				running(t, w) != 4 {
 				t.Errorf("change %d (after it: %v) fails: %s, %v", at, after, versions(w), out.err)
 			}
 		}
@@ -332,9 +350,12 @@ func TestInterruptPutsAllBack(t *testing.T) {
 	w.PodLag = 1000
 	ctx, interrupt := context.WithCancelCause(t.Context())
 	stop := errors.New("stopped by the user")
-	in := &interrupting{World: w, at: "/etc/kubernetes/manifests/kube-scheduler.yaml", interrupt: func() { interrupt(stop) }}
-	out := replace(ctx, in, map[string]string{}, staticpod.Manifest{Component: scheduler, Data: manifestOf(scheduler, "v2")})
-	if !errors.Is(out.err, stop) || versions(w) != "v1 v1 v1 v1" || !strings.Contains(out.err.Error(), "is back and serves again for: kube-scheduler") {
+	in := &interrupting{World: w, at: "/etc/kubernetes/manifests/kube-scheduler.yaml",
+		interrupt: func() { interrupt(stop) }}
+	out := replace(ctx, in, map[string]string{},
+		staticpod.Manifest{Component: scheduler, Data: manifestOf(scheduler, "v2")})
+	if !errors.Is(out.err, stop) || versions(w) != "v1 v1 v1 v1" ||
+		!strings.Contains(out.err.Error(), "is back and serves again for: kube-scheduler") {
 		t.Errorf("%s: %v", versions(w), out.err)
 	}
 }
@@ -358,7 +379,8 @@ func TestNothingIsReplacedBeforeAllImagesAreThere(t *testing.T) {
 	w := controlPlane(t)
 	w.Unpullable = []string{"registry.example/kube-scheduler:v2"}
 	out := replace(t.Context(), w, map[string]string{}, all("v2")...)
-	if out.err == nil || !strings.Contains(out.err.Error(), "kube-scheduler:v2") || versions(w) != "v1 v1 v1 v1" || len(left(w)) > 0 {
+	if out.err == nil || !strings.Contains(out.err.Error(), "kube-scheduler:v2") ||
+		versions(w) != "v1 v1 v1 v1" || len(left(w)) > 0 {
 		t.Errorf("%s, left %v: %v", versions(w), left(w), out.err)
 	}
 }
@@ -369,7 +391,8 @@ func TestNothingIsReplacedWithoutAKubelet(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := replace(t.Context(), w, map[string]string{}, all("v2")...)
-	if out.err == nil || len(out.did) > 0 || !strings.Contains(out.err.Error(), "the kubelet at http://127.0.0.1:10248/healthz") {
+	if out.err == nil || len(out.did) > 0 ||
+		!strings.Contains(out.err.Error(), "the kubelet at http://127.0.0.1:10248/healthz") {
 		t.Errorf("did %v: %v", out.targets(), out.err)
 	}
 }
@@ -379,27 +402,35 @@ func TestNothingIsReplacedWithoutAKubelet(t *testing.T) {
 func TestPodThatTheKubeletKeepsIsAccepted(t *testing.T) {
 	w := controlPlane(t)
 	w.PodLag = 1000
-	text := string(manifestOf(scheduler, "v1")) + "    terminationMessagePath: /dev/termination-log\n"
-	out := replace(t.Context(), w, map[string]string{}, staticpod.Manifest{Component: scheduler, Data: []byte(text)})
+	text := string(manifestOf(scheduler, "v1")) +
+		"    terminationMessagePath: /dev/termination-log\n"
+	out := replace(t.Context(), w, map[string]string{},
+		staticpod.Manifest{Component: scheduler, Data: []byte(text)})
 	if out.err != nil || len(out.replaced) != 1 {
 		t.Errorf("replaced %v: %v", out.replaced, out.err)
 	}
 	w = controlPlane(t)
 	w.PodLag = 1000
-	out = replace(t.Context(), w, map[string]string{}, staticpod.Manifest{Component: scheduler, Data: manifestOf(scheduler, "v2")})
-	if out.err == nil || !strings.Contains(out.err.Error(), "the container of another manifest still runs") {
+	out = replace(t.Context(), w, map[string]string{},
+		staticpod.Manifest{Component: scheduler, Data: manifestOf(scheduler, "v2")})
+	if out.err == nil ||
+		!strings.Contains(out.err.Error(), "the container of another manifest still runs") {
 		t.Errorf("of another image: replaced %v: %v", out.replaced, out.err)
 	}
 }
 
 func TestComponentThatDidNotServeBeforeIsNotWaitedFor(t *testing.T) {
 	w := controlPlane(t)
-	w.Files["/etc/kubernetes/manifests/kube-scheduler.yaml"] = memory.File{Data: manifestOf(scheduler, "v1", "--worse"), Mode: 0o600, ModTime: w.Now()}
-	out := replace(t.Context(), w, map[string]string{}, staticpod.Manifest{Component: scheduler, Data: manifestOf(scheduler, "v2", "--bad")})
-	if out.err == nil || !strings.Contains(out.err.Error(), "did not serve before") || versions(w) != "v1 v1 v1 v1" {
+	w.Files["/etc/kubernetes/manifests/kube-scheduler.yaml"] = memory.File{Data: manifestOf(
+		scheduler, "v1", "--worse"), Mode: 0o600, ModTime: w.Now()}
+	out := replace(t.Context(), w, map[string]string{},
+		staticpod.Manifest{Component: scheduler, Data: manifestOf(scheduler, "v2", "--bad")})
+	if out.err == nil || !strings.Contains(out.err.Error(), "did not serve before") ||
+		versions(w) != "v1 v1 v1 v1" {
 		t.Errorf("%s: %v", versions(w), out.err)
 	}
-	out = replace(t.Context(), w, map[string]string{}, staticpod.Manifest{Component: scheduler, Data: manifestOf(scheduler, "v2")})
+	out = replace(t.Context(), w, map[string]string{},
+		staticpod.Manifest{Component: scheduler, Data: manifestOf(scheduler, "v2")})
 	if out.err != nil || running(t, w) != 4 {
 		t.Errorf("corrected: %v", out.err)
 	}
@@ -408,12 +439,15 @@ func TestComponentThatDidNotServeBeforeIsNotWaitedFor(t *testing.T) {
 func TestOldBackupsAreRemoved(t *testing.T) {
 	w := controlPlane(t)
 	for i := range 12 {
-		dir := fmt.Sprintf("/etc/kubernetes/tmp/kubeadm-backup-manifests-2026-01-%02d-00-00-00", i+1)
-		if err := w.Do(t.Context(), change.WriteFile{Path: dir + "/etcd.yaml", Data: []byte("x")}); err != nil {
+		dir := fmt.Sprintf("/etc/kubernetes/tmp/kubeadm-backup-manifests-2026-01-%02d-00-00-00",
+			i+1)
+		if err := w.Do(t.Context(),
+			change.WriteFile{Path: dir + "/etcd.yaml", Data: []byte("x")}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Do(t.Context(), change.WriteFile{Path: "/etc/kubernetes/tmp/kubeadm-backup-manifests-mine/etcd.yaml"}); err != nil {
+	if err := w.Do(t.Context(),
+		change.WriteFile{Path: "/etc/kubernetes/tmp/kubeadm-backup-manifests-mine/etcd.yaml"}); err != nil {
 		t.Fatal(err)
 	}
 	if out := replace(t.Context(), w, map[string]string{}, all("v2")...); out.err != nil {
@@ -423,22 +457,29 @@ func TestOldBackupsAreRemoved(t *testing.T) {
 	for _, name := range left(w) {
 		dirs[path.Dir(name)] = true
 	}
-	if len(dirs) != 11 || !dirs["kubeadm-backup-manifests-mine"] || dirs["kubeadm-backup-manifests-2026-01-03-00-00-00"] || !dirs["kubeadm-backup-manifests-2026-01-04-00-00-00"] {
+	if len(dirs) != 11 || !dirs["kubeadm-backup-manifests-mine"] ||
+		dirs["kubeadm-backup-manifests-2026-01-03-00-00-00"] ||
+		!dirs["kubeadm-backup-manifests-2026-01-04-00-00-00"] {
 		t.Errorf("left are %v", slices.Sorted(maps.Keys(dirs)))
 	}
 }
 
 func TestBrokenManifestsAreRefused(t *testing.T) {
 	w := controlPlane(t)
-	for name, data := range map[string][]byte{"no YAML": []byte("{"), "no Pod": []byte("kind: Pod\n")} {
-		out := replace(t.Context(), w, map[string]string{}, staticpod.Manifest{Component: scheduler, Data: data})
-		if out.err == nil || len(out.did) > 0 || !strings.Contains(out.err.Error(), "reading the new manifest") {
+	for name, data := range map[string][]byte{"no YAML": []byte("{"),
+		"no Pod": []byte("kind: Pod\n")} {
+		out := replace(t.Context(), w, map[string]string{},
+			staticpod.Manifest{Component: scheduler, Data: data})
+		if out.err == nil || len(out.did) > 0 ||
+			!strings.Contains(out.err.Error(), "reading the new manifest") {
 			t.Errorf("%s: did %v, %v", name, out.targets(), out.err)
 		}
 	}
-	w.Files["/etc/kubernetes/manifests/kube-scheduler.yaml"] = memory.File{Data: []byte("{"), Mode: 0o600}
+	w.Files["/etc/kubernetes/manifests/kube-scheduler.yaml"] = memory.File{Data: []byte("{"),
+		Mode: 0o600}
 	out := replace(t.Context(), w, map[string]string{}, all("v2")...)
-	if out.err == nil || len(out.did) > 0 || !strings.Contains(out.err.Error(), "/etc/kubernetes/manifests/kube-scheduler.yaml") {
+	if out.err == nil || len(out.did) > 0 ||
+		!strings.Contains(out.err.Error(), "/etc/kubernetes/manifests/kube-scheduler.yaml") {
 		t.Errorf("did %v, %v", out.targets(), out.err)
 	}
 }

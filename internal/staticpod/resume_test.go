@@ -15,7 +15,8 @@ import (
 )
 
 // attempt runs until it ends or crashes.
-func attempt(t *testing.T, in world.World, kept map[string]string, wanted []staticpod.Manifest) (out outcome, crashed bool) {
+func attempt(t *testing.T, in world.World, kept map[string]string,
+	wanted []staticpod.Manifest) (out outcome, crashed bool) {
 	t.Helper()
 	defer func() {
 		if p := recover(); p == (fault.Crash{}) {
@@ -34,11 +35,15 @@ func TestKilledRunConverges(t *testing.T) {
 		first, second []staticpod.Manifest
 		ends          string
 	}{
-		"the same manifests":             {all("v2"), all("v2"), "v2 v2 v2 v2"},
-		"manifests that do not work":     {withArgument(all("v2"), scheduler, "v2", "--bad"), withArgument(all("v2"), scheduler, "v2", "--bad"), "v1 v1 v1 v1"},
-		"corrected since":                {withArgument(all("v2"), scheduler, "v2", "--bad"), all("v2"), "v2 v2 v2 v2"},
-		"others that do not work either": {withArgument(all("v2"), controllers, "v2", "--bad"), withArgument(all("v3"), controllers, "v3", "--worse"), ""},
-		"back to the old ones":           {withArgument(all("v2"), controllers, "v2", "--bad"), all("v1"), "v1 v1 v1 v1"},
+		"the same manifests": {all("v2"), all("v2"), "v2 v2 v2 v2"},
+		"manifests that do not work": {withArgument(all("v2"), scheduler, "v2", "--bad"),
+			withArgument(all("v2"), scheduler, "v2", "--bad"), "v1 v1 v1 v1"},
+		"corrected since": {withArgument(all("v2"), scheduler, "v2", "--bad"),
+			all("v2"), "v2 v2 v2 v2"},
+		"others that do not work either": {withArgument(all("v2"), controllers, "v2", "--bad"),
+			withArgument(all("v3"), controllers, "v3", "--worse"), ""},
+		"back to the old ones": {withArgument(all("v2"), controllers, "v2", "--bad"), all("v1"),
+			"v1 v1 v1 v1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for at := 0; ; at++ {
@@ -56,7 +61,8 @@ func TestKilledRunConverges(t *testing.T) {
 					out := replace(t.Context(), w, kept, c.second...)
 					works := running(t, w) == 4
 					if c.ends != "" && versions(w) != c.ends || !works {
-						t.Errorf("killed at change %d (after it: %v): %s, works: %v, %v", at, after, versions(w), works, out.err)
+						t.Errorf("killed at change %d (after it: %v): %s, works: %v, %v", at, after,
+							versions(w), works, out.err)
 					}
 					for _, name := range left(w) {
 						if strings.Contains(name, "replacing") {
@@ -77,7 +83,8 @@ func TestResumedRunRepeatsNothing(t *testing.T) {
 		w := controlPlane(t)
 		kept := map[string]string{}
 		first := &noting{World: w}
-		if _, crashed := attempt(t, &fault.World{World: first, At: at, After: true, Crash: true}, kept, all("v2")); !crashed {
+		if _, crashed := attempt(t, &fault.World{World: first, At: at, After: true, Crash: true},
+			kept, all("v2")); !crashed {
 			t.Fatal("not killed")
 		}
 		second := &noting{World: w}
@@ -85,7 +92,8 @@ func TestResumedRunRepeatsNothing(t *testing.T) {
 			t.Fatal(out.err)
 		}
 		got := slices.Concat(first.targets, second.targets)
-		if a, b := slices.Sorted(slices.Values(want)), slices.Sorted(slices.Values(got)); !slices.Equal(a, b) {
+		if a, b := slices.Sorted(slices.Values(want)),
+			slices.Sorted(slices.Values(got)); !slices.Equal(a, b) {
 			t.Errorf("killed after change %d:\nwant %v\ngot  %v", at, a, b)
 		}
 	}

@@ -26,10 +26,11 @@ type podTable struct {
 
 // runningPod is the static Pod of one component.
 type runningPod struct {
-	uid        string
-	created    time.Time
-	attempt    uint32            // of the container that is listed as the newest
-	generation int               // sandboxes removed so far, so that each container has an ID of its own
+	uid     string
+	created time.Time
+	attempt uint32 // of the container that is listed as the newest
+	// sandboxes removed so far, so that each container has an ID of its own
+	generation int
 	looks      int               // since the manifest on disk gives another Pod
 	ended      []state.Container // what is left of the Pods before this one
 }
@@ -77,8 +78,9 @@ func (w *World) Containers(ctx context.Context, _ string) ([]state.Container, er
 		}
 		now := state.Container{
 			ID:   fmt.Sprintf("%s-%.8s-%d-%d", component, pod.uid, pod.generation, pod.attempt),
-			Name: component, Pod: component + "-" + w.NodeName, Namespace: "kube-system", Component: component,
-			PodUID: pod.uid, Created: pod.created, Attempt: pod.attempt, Running: true,
+			Name: component, Pod: component + "-" + w.NodeName, Namespace: "kube-system",
+			Component: component,
+			PodUID:    pod.uid, Created: pod.created, Attempt: pod.attempt, Running: true,
 		}
 		if log := w.crashLog(ctx, component); log != "" {
 			now.Running, now.ExitCode, now.Log = false, 1, log
@@ -107,18 +109,21 @@ func (w *World) syncPod(ctx context.Context, component string, pod runningPod) r
 		return pod
 	}
 	if !w.runs(ctx, component) && w.crashLog(ctx, component) == "" {
-		return runningPod{generation: pod.generation} // what it needs is missing: the container is not listed
+		// what it needs is missing: the container is not listed
+		return runningPod{generation: pod.generation}
 	}
 	if pod.looks++; pod.uid != "" && pod.looks <= w.PodLag {
 		return pod
 	}
 	// A file that was removed and written again in between gives another container of the same
 	// Pod.
-	next := runningPod{uid: uid, generation: pod.generation + 1, created: info.ModTime.Add(time.Millisecond)}
+	next := runningPod{uid: uid, generation: pod.generation + 1,
+		created: info.ModTime.Add(time.Millisecond)}
 	if pod.uid != "" {
 		next.ended = []state.Container{{
 			ID:   fmt.Sprintf("%s-%.8s-%d-%d", component, pod.uid, pod.generation, pod.attempt),
-			Name: component, Component: component, Namespace: "kube-system", PodUID: pod.uid, Created: pod.created,
+			Name: component, Component: component, Namespace: "kube-system", PodUID: pod.uid,
+			Created: pod.created,
 			Attempt: pod.attempt,
 		}}
 	}

@@ -30,7 +30,8 @@ func startKubelet(t *testing.T) *World {
 func writeManifest(t *testing.T, w *World, image string) {
 	t.Helper()
 	text := "kind: Pod\nspec:\n  containers:\n  - name: kube-scheduler\n    image: " + image + "\n"
-	if err := w.Do(t.Context(), change.WriteFile{Path: schedulerManifest, Data: []byte(text)}); err != nil {
+	if err := w.Do(t.Context(),
+		change.WriteFile{Path: schedulerManifest, Data: []byte(text)}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -82,10 +83,12 @@ func TestCrashingComponentEndsAtEachLook(t *testing.T) {
 	writeManifest(t, w, "bad")
 	_, first := containersOf(t, w)
 	running, second := containersOf(t, w)
-	if len(running) != 0 || len(first) != 1 || len(second) != 1 || first[0].ID == second[0].ID || second[0].Attempt != 1 {
+	if len(running) != 0 || len(first) != 1 || len(second) != 1 || first[0].ID == second[0].ID ||
+		second[0].Attempt != 1 {
 		t.Errorf("running %+v, ended %+v, then %+v", running, first, second)
 	}
-	if answer, err := w.Fetch(t.Context(), state.Request{URL: "https://127.0.0.1:10259/livez"}); err == nil {
+	if answer, err := w.Fetch(t.Context(),
+		state.Request{URL: "https://127.0.0.1:10259/livez"}); err == nil {
 		t.Errorf("it answers %+v", answer)
 	}
 }

@@ -1,0 +1,228 @@
+package health
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"kubeadm/internal/node"
+	"kubeadm/internal/release"
+	"kubeadm/internal/state"
+	"kubeadm/internal/world"
+)
+
+// probed is a machine whose components answer at the URLs in answers.
+type probed struct {
+	runtime
+	answers []string
+	kubelet bool
+}
+
+func (p *probed) Fetch(_ context.Context, req state.Request) (state.Response, error) {
+	if slices.Contains(p.answers, req.URL) && req.Loopback {
+		return state.Response{Status: 200}, nil
+	}
+	return state.Response{}, errors.New("connection refused")
+}
+
+func (p *probed) Service(context.Context, string) (state.Service, error) {
+	return state.Service{Exists: true, Active: p.kubelet}, nil
+}
+
+func podOf(t *testing.T, text string) *corev1.Pod {
+	t.Helper()
+	var pod corev1.Pod
+	if err := yaml.Unmarshal([]byte(text), &pod); err != nil {
+		t.Fatal(err)
+	}
+	return &pod
+}
+
+const schedulerPod = `
+spec:
+  containers:
+  - name: kube-scheduler
+    ports: [{name: probe-port, containerPort: 7}]
+    startupProbe: {httpGet: {host: "::1", path: /livez, port: probe-port, scheme: HTTPS}}
+`
+
+const schedulerURL = "https://[::1]:7/livez"
+
+// withUID is a container of the Pod with that UID.
+func withUID(uid string, c state.Container) state.Container {
+	c.PodUID, c.ID = uid, uid+c.ID
+	return c
+}
+
+func TestStaticPodHoldsOnceItsContainerServes(t *testing.T) {
+	previous, wanted := withUID("old", running(ended("a", 0, ""))),
+		withUID("new", running(ended("b", 0, "")))
+	refuses := withUID("new", ended("c", 0, "unknown flag: --x\n"))
+	endsOnce := withUID("new", ended("c", 0, "no space left\n"))
+	for name, c := range map[string]struct {
+		containers []state.Container
+		known      []string
+		silent     bool // it does not answer
+		says       string
+		givesUp    bool
+	}{
+		"serves": {containers: []state.Container{wanted}},
+		"serves beside an ended old one": {containers: []state.Container{withUID("old",
+			ended("a", 0, "unknown flag")), wanted}},
+		"has not started": {says: "no container of this manifest runs; there is no container of kube-scheduler"},
+		"the old one runs": {containers: []state.Container{previous},
+			says: "the container of another manifest still runs"},
+		"both run": {containers: []state.Container{previous, wanted},
+			says: "still runs"},
+		"does not answer": {containers: []state.Container{wanted}, silent: true,
+			says: "connection refused"},
+		"refuses its arguments": {containers: []state.Container{refuses},
+			says: "unknown flag: --x", givesUp: true},
+		"refused them in an earlier run": {containers: []state.Container{refuses},
+			known: []string{refuses.ID}, says: "unknown flag: --x"},
+		"ends once": {containers: []state.Container{endsOnce},
+			says: "no space left"},
+		"the old one refused arguments": {containers: []state.Container{withUID("old",
+			ended("a", 0, "unknown flag"))}, says: "there is no container of"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &probed{runtime: runtime{now: start, containers: c.containers}}
+			if !c.silent {
+				p.answers = []string{schedulerURL}
+			}
+			wait := condition(t, StaticPod{
+				Component: "kube-scheduler", Pod: podOf(t, schedulerPod), Known: c.known,
+				Accepts: func(c state.Container) bool { return c.PodUID != "old" },
+			})
+			err := wait.Check(t.Context(), p)
+			if c.says == "" && err != nil || c.says != "" &&
+				(err == nil || !strings.Contains(err.Error(), c.says)) {
+				t.Errorf("got %v, want %q", err, c.says)
+			}
+			if world.Hopeless(err) != c.givesUp {
+				t.Errorf("gives up: %v", world.Hopeless(err))
+			}
+		})
+	}
+}
+
+func condition(t *testing.T, p StaticPod) world.Condition {
+	t.Helper()
+	n := &node.Node{Local: node.Local{Address: "192.0.2.1", BindPort: 6443}}
+	wait, err := p.Condition(n, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wait
+}
+
+func TestPodThatTheKubeletKeepsIsAcceptedInTime(t *testing.T) {
+	p := &probed{runtime: runtime{now: start,
+		containers: []state.Container{withUID("old", running(ended("a", 0, "")))}},
+		answers: []string{schedulerURL}}
+	wait := condition(t, StaticPod{
+		Component: "kube-scheduler", Pod: podOf(t, schedulerPod), SamePodAfter: time.Minute,
+		Accepts: func(c state.Container) bool { return c.PodUID != "old" },
+	})
+	for _, c := range []struct {
+		after   time.Duration
+		kubelet bool
+		holds   bool
+	}{{0, true, false}, {time.Minute - 1, true, false}, {time.Minute, false, false},
+		{time.Minute, true, true}} {
+		p.now, p.kubelet = start.Add(c.after), c.kubelet
+		if err := wait.Check(t.Context(), p); (err == nil) != c.holds {
+			t.Errorf("after %s, kubelet %v: %v", c.after, c.kubelet, err)
+		}
+	}
+}
+
+func TestSettlingComponentMustServeWithoutABreak(t *testing.T) {
+	p := &probed{runtime: runtime{now: start,
+		containers: []state.Container{running(ended("a", 0, ""))}}}
+	wait := condition(t, StaticPod{
+		Component: "kube-scheduler", Pod: podOf(t, schedulerPod), Settle: 5 * time.Second,
+		Accepts: func(state.Container) bool { return true },
+	})
+	for i, answers := range []bool{true, true, false, true, true, true} {
+		p.now, p.answers = p.now.Add(3*time.Second), nil
+		if answers {
+			p.answers = []string{schedulerURL}
+		}
+		if err := wait.Check(t.Context(), p); (err == nil) != (i == 5) {
+			t.Errorf("check %d: %v", i, err)
+		}
+	}
+}
+
+func TestAPIServerIsAskedAsTheIdentity(t *testing.T) {
+	p := &probed{runtime: runtime{now: start,
+		containers: []state.Container{running(of(release.APIServer, ended("a", 0, "")))}}}
+	wait := condition(t, StaticPod{
+		Component: release.APIServer, Pod: podOf(t, "spec: {containers: [{name: kube-apiserver}]}"),
+		Accepts: func(state.Container) bool { return true },
+	})
+	if err := wait.Check(t.Context(), p); err != nil ||
+		!strings.Contains(wait.Name, "https://192.0.2.1:6443/livez") {
+		t.Errorf("%s: %v", wait.Name, err)
+	}
+	p.livez = errors.New("it answered 500")
+	if err := wait.Check(t.Context(), p); err == nil ||
+		!strings.Contains(err.Error(), "it answered 500") {
+		t.Error(err)
+	}
+}
+
+func TestProbeSaysWhereAComponentIsAsked(t *testing.T) {
+	n := &node.Node{Local: node.Local{Address: "192.0.2.1"}}
+	for name, c := range map[string]struct{ component, pod, want, fault string }{
+		"startup probe": {"kube-scheduler", schedulerPod, schedulerURL, ""},
+		"number, no host and scheme": {"etcd",
+			"spec: {containers: [{name: etcd, livenessProbe: {httpGet: {path: /x, port: 9}}}]}",
+			"http://127.0.0.1:9/x", ""},
+		"none, etcd": {"etcd", "spec: {containers: [{name: etcd}]}",
+			"http://127.0.0.1:2381/health", ""},
+		"none, controller manager": {release.ControllerManager,
+			"spec: {containers: [{name: kube-controller-manager}]}",
+			"https://127.0.0.1:10257/healthz", ""},
+		"none, scheduler": {release.Scheduler, "spec: {containers: [{name: kube-scheduler}]}",
+			"https://127.0.0.1:10259/livez", ""},
+		"unknown port": {"etcd",
+			"spec: {containers: [{name: etcd, livenessProbe: {httpGet: {port: nope}}}]}", "",
+			"no port nope"},
+		"no container": {"etcd", "spec: {containers: [{name: other}]}", "", `no container "etcd"`},
+	} {
+		got, err := probeURL(podOf(t, c.pod), c.component, n)
+		if got != c.want || c.fault == "" && err != nil || c.fault != "" &&
+			(err == nil || !strings.Contains(err.Error(), c.fault)) {
+			t.Errorf("%s: got %q and %v", name, got, err)
+		}
+	}
+}
+
+func TestRejectedArgumentIsNamed(t *testing.T) {
+	for line, want := range map[string]string{
+		`Error: unknown flag: --profilingg`:                                 "--profilingg",
+		`flag provided but not defined: -nope`:                              "-nope",
+		`invalid value "x" for flag -quota-backend-bytes: parse error`:      "-quota-backend-bytes",
+		`invalid argument "Foo=1" for "--feature-gates" flag: unrecognized`: "--feature-gates",
+		`unknown shorthand flag: 'x' in -xyz`:                               "-xyz",
+		`open /nope: no such file`:                                          "",
+	} {
+		for _, err := range []error{errors.New(line),
+			errors.New("ended: \"" + strings.ReplaceAll(line, `"`, `\"`) + "\"")} {
+			if got := RejectedArgument(err); got != want {
+				t.Errorf("%s: got %q, want %q", err, got, want)
+			}
+		}
+	}
+	if got := RejectedArgument(nil); got != "" {
+		t.Errorf("got %q", got)
+	}
+}
