@@ -45,9 +45,13 @@ type World struct {
 	APIServerLag int  // how many looks it takes until a started API server answers
 	NodeName     string
 
-	// CrashLog returns what a component's container writes before it ends; empty for one that runs. Nil: all run.
+	// CrashLog returns what a component's container writes before it ends; empty for one that
+	// runs. Nil: all run.
 	CrashLog func(component string, manifest []byte) string
 	PodLag   int // how many looks at the containers it takes until the kubelet acts on a changed manifest
+	// EtcdSize and DiskFree, in bytes, say whether there is space for a snapshot; there is if
+	// EtcdSize is 0.
+	EtcdSize, DiskFree uint64
 
 	looks *atomic.Int64
 	pods  *podTable
@@ -93,6 +97,11 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 	}
 	if err := cmp.Or(w.promotable(ctx, c), w.pullable(ctx, c)); err != nil {
 		return err
+	}
+	if s, ok := c.(change.SaveSnapshot); ok && w.EtcdSize > 0 {
+		if err := s.CheckSpace(w.EtcdSize, w.DiskFree); err != nil {
+			return err
+		}
 	}
 	if err := w.World.Do(ctx, c); err != nil {
 		return err

@@ -47,6 +47,8 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 		return w.runtimes.Do(ctx, c)
 	case change.SetMember:
 		return w.members.Do(ctx, c)
+	case change.SaveSnapshot:
+		return w.saveSnapshot(ctx, c.(change.SaveSnapshot))
 	case change.ApplyObject, change.MutateObject, change.DeleteObject, change.LabelNode:
 		return w.objects.Do(ctx, c)
 	}

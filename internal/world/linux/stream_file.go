@@ -1,0 +1,83 @@
+package linux
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"kubeadm/internal/change"
+)
+
+// WriteFrom makes a file of mode 0600 hold what fill writes, however much that is. Missing
+// directories get mode 0700. The file appears, or takes the place of an older one, once fill has
+// returned nil and all is on the disk. What a killed process has left of an earlier try is removed
+// first.
+func (m Machine) WriteFrom(path string, fill func(to io.Writer) error) error {
+	p, err := locate(path, 0o700)
+	if err != nil {
+		return explain(path, err)
+	}
+	defer p.close()
+	old, err := p.look()
+	if err != nil {
+		return explain(p.path, err)
+	}
+	if old != nil {
+		kind := old.st.Mode & unix.S_IFMT
+		old.close()
+		if kind != unix.S_IFREG {
+			return fmt.Errorf("%s is in the way: it is not a regular file", p.path)
+		}
+	}
+	if err := p.sweep(); err != nil {
+		return explain(p.path, err)
+	}
+	return explain(p.path, p.writeFrom(fill))
+}
+
+func (p *place) writeFrom(fill func(to io.Writer) error) error {
+	name := change.PendingName(p.name, rand.Text())
+	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	fd, err := unix.Openat(int(p.dir.Fd()), name, flags, 0o600)
+	if err != nil {
+		return p.fault("create", err)
+	}
+	f := os.NewFile(uintptr(fd), p.path)
+	err = fill(f)
+	if err == nil {
+		err = f.Sync()
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		if err = unix.Renameat(int(p.dir.Fd()), name, int(p.dir.Fd()), p.name); err != nil {
+			err = p.fault("rename", err)
+		}
+	}
+	if err != nil {
+		_ = unix.Unlinkat(int(p.dir.Fd()), name, 0) // it may be gone; the first error counts
+		return err
+	}
+	return syncDir(p.dir)
+}
+
+// FreeSpace returns how many bytes may still be written to the file system that the path is on, be
+// it that the path itself does not exist yet.
+func (m Machine) FreeSpace(path string) (uint64, error) {
+	for {
+		var st unix.Statfs_t
+		err := unix.Statfs(path, &st)
+		if err == nil {
+			return st.Bavail * uint64(st.Bsize), nil
+		}
+		if !errors.Is(err, unix.ENOENT) || path == filepath.Dir(path) {
+			return 0, &fs.PathError{Op: "statfs", Path: path, Err: err}
+		}
+		path = filepath.Dir(path)
+	}
+}

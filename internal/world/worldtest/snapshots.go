@@ -1,0 +1,86 @@
+package worldtest
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io/fs"
+	"path"
+	"testing"
+	"time"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/state"
+	"kubeadm/internal/world"
+)
+
+// Snapshots asks of w what every world promises of snapshots of etcd. via reaches a member; dir
+// does not exist yet.
+func Snapshots(t *testing.T, w world.World, via state.Etcd, dir string) {
+	save := change.SaveSnapshot{Path: path.Join(dir, "snapshot.db"), Via: via}
+	t.Run("whole and private", func(t *testing.T) {
+		isDone(t, w, save, false)
+		undone(t, w, save)
+		do(t, w, save)
+		wholeSnapshot(t, w, save.Path)
+		info, err := w.Stat(limited(t), dir)
+		if err != nil || info.Mode != fs.ModeDir|0o700 {
+			t.Errorf("the directory: %+v, %v", info, err)
+		}
+	})
+	t.Run("new enough", func(t *testing.T) {
+		later := save
+		later.NotBefore = w.Now().Add(time.Hour)
+		isDone(t, w, later, false)
+		later.NotBefore = w.Now().Add(-time.Hour)
+		isDone(t, w, later, true)
+		if _, err := later.Inverse(limited(t), w); !errors.Is(err, change.ErrOneWay) {
+			t.Errorf("the inverse of replacing a snapshot: %v", err)
+		}
+		if err := w.Do(limited(t), later); err != nil {
+			t.Error(err)
+		}
+		wholeSnapshot(t, w, save.Path)
+	})
+	t.Run("no etcd", func(t *testing.T) {
+		other := save
+		other.Path, other.Via.Endpoints = path.Join(dir, "other.db"),
+			[]string{"https://127.0.0.1:1"}
+		ctx, cancel := context.WithTimeout(limited(t), 10*time.Second)
+		defer cancel()
+		if err := w.Do(ctx, other); err == nil {
+			t.Error("a snapshot of an etcd that does not answer: want an error")
+		}
+		isDone(t, w, other, false)
+		if inside, err := w.ReadDir(limited(t), dir); err != nil || len(inside) != 1 {
+			t.Errorf("left are %+v, %v", inside, err)
+		}
+	})
+	t.Run("a directory in the way", func(t *testing.T) {
+		other := save
+		other.Path = path.Join(dir, "directory.db")
+		do(t, w, change.MakeDir{Path: other.Path, Mode: 0o700})
+		if done, err := other.Done(limited(t), w); done || err == nil {
+			t.Errorf("done is %v, %v", done, err)
+		}
+		refuses(t, w, other)
+	})
+}
+
+// wholeSnapshot wants a file of mode 0600 with a database and its checksum.
+func wholeSnapshot(t *testing.T, w world.World, name string) {
+	t.Helper()
+	info, err := w.Stat(limited(t), name)
+	if err != nil || info.Mode != 0o600 {
+		t.Errorf("the snapshot: %+v, %v", info, err)
+	}
+	data, err := w.ReadFile(limited(t), name)
+	if err != nil || len(data) < 512 || len(data)%512 != sha256.Size {
+		t.Fatalf("the snapshot has %d bytes, %v", len(data), err)
+	}
+	end := len(data) - sha256.Size
+	if sum := sha256.Sum256(data[:end]); !bytes.Equal(sum[:], data[end:]) {
+		t.Error("the snapshot does not have its checksum")
+	}
+}
