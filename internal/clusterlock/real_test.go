@@ -1,0 +1,59 @@
+package clusterlock_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"kubeadm/internal/clusterlock"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/node"
+	"kubeadm/internal/state"
+	"kubeadm/internal/world/real"
+	"kubeadm/internal/world/worldtest/plane"
+)
+
+// At a real API server nodes that come at the same time get the lock one after the other, and
+// leave no Lease.
+func TestRealAPIServerGivesTheLockToOneNodeAtATime(t *testing.T) {
+	a := plane.StartAPIServer(t)
+	w := real.New()
+	var atWork, most, done atomic.Int64
+	var nodes sync.WaitGroup
+	for i := range 4 {
+		nodes.Go(func() {
+			e := flow.New(flow.Env{
+				World: w, Local: node.Local{Timeouts: node.Timeouts{KubernetesAPI: time.Minute}},
+				Emit: func(flow.Event) {},
+			})
+			lock := clusterlock.Lock{
+				Node: fmt.Sprint("cp", i), Purpose: "is tested", As: []state.Identity{a.Admin},
+				Wait: time.Minute,
+			}
+			err := lock.Hold(t.Context(), e, func(context.Context) error {
+				most.Store(max(most.Load(), atWork.Add(1)))
+				time.Sleep(100 * time.Millisecond)
+				atWork.Add(-1)
+				done.Add(1)
+				return nil
+			})
+			if err != nil {
+				t.Errorf("cp%d: %v", i, err)
+			}
+		})
+	}
+	nodes.Wait()
+	if most.Load() != 1 || done.Load() != 4 {
+		t.Errorf("%d nodes have worked, up to %d at the same time", done.Load(), most.Load())
+	}
+	left, err := w.List(t.Context(), state.Query{
+		GVK: clusterlock.LeaseKind(), Namespace: "kube-system",
+		FieldSelector: "metadata.name=" + clusterlock.LeaseName, As: a.Admin,
+	})
+	if err != nil || len(left) > 0 {
+		t.Errorf("left are %v, %v", left, err)
+	}
+}
