@@ -11,6 +11,7 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/flow"
+	"kubeadm/internal/node"
 	"kubeadm/internal/state"
 )
 
@@ -23,40 +24,45 @@ const (
 	EtcdBackup     BackupKind = "kubeadm-backup-etcd-"
 )
 
+// How many backup directories are kept.
+const (
+	mostBackups   = 10 // of manifests
+	mostSnapshots = 3  // of etcd, which may be large
+)
+
 // backupTime is the form of the time in the name of a backup directory.
 const backupTime = "2006-01-02-15-04-05"
 
 var backupName = regexp.MustCompile(`^\d{4}(-\d\d){5}$`)
 
-// BackupDir returns the path of the backup directory of this run, below tmp; it creates nothing.
-// An unfinished run of the same command that is resumed has the same directory. free reports
-// whether the directory may be used: it is asked for one that exists, and false leads to one with
-// a later time in its name.
-func BackupDir(
-	ctx context.Context, e *flow.Env, tmp string, kind BackupKind,
-	free func(dir string) (bool, error),
-) (string, error) {
-	begun := e.World.Now()
-	chosen := begun.Format(backupTime)
-	if e.Once != nil {
-		var err error
-		chosen, err = e.Once(ctx, string(kind), func() (string, error) { return chosen, nil })
-		if err != nil {
-			return "", err
-		}
-	}
-	for {
-		dir := path.Join(tmp, string(kind)+chosen)
-		there, err := state.Exists(ctx, e.World, dir)
-		if err != nil || !there {
+// BackupDir returns the path of a new backup directory below tmp, named after the present time. It
+// creates nothing.
+func BackupDir(ctx context.Context, e *flow.Env, tmp string, kind BackupKind) (string, error) {
+	for at := e.World.Now(); ; at = at.Add(time.Second) {
+		dir := path.Join(tmp, string(kind)+at.Format(backupTime))
+		if there, err := state.Exists(ctx, e.World, dir); err != nil || !there {
 			return dir, err
 		}
-		if ok, err := free(dir); err != nil || ok {
-			return dir, err
-		}
-		chosen = begun.Format(backupTime)
-		begun = begun.Add(time.Second)
 	}
+}
+
+// SaveEtcdSnapshot saves a snapshot of the member that via reaches in a backup directory, and
+// returns the path of the file. Of earlier snapshots the newest ones are kept.
+func SaveEtcdSnapshot(ctx context.Context, e *flow.Env, n *node.Node,
+	via state.Etcd) (string, error) {
+	dir, err := BackupDir(ctx, e, n.Paths.Tmp(), EtcdBackup)
+	if err != nil {
+		return "", err
+	}
+	// The space of the oldest one may be needed.
+	if err := PruneBackups(ctx, e, n.Paths.Tmp(), EtcdBackup, mostSnapshots-1); err != nil {
+		return "", err
+	}
+	file := path.Join(dir, "snapshot.db")
+	e.Say("saving a snapshot of etcd to %q", file)
+	return file, e.Do(ctx,
+		change.MakeDir{Path: dir, Mode: 0o700},
+		change.SaveSnapshot{Path: file, Via: via, NotBefore: e.World.Now()})
 }
 
 // PruneBackups removes the oldest backup directories of a kind below tmp, so that at most as many

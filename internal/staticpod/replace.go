@@ -33,8 +33,6 @@ type Replacement struct {
 }
 
 const (
-	// mostBackups is how many directories with manifest backups are kept.
-	mostBackups = 10
 	// settleTime is for how long the previous Pod must serve where the kubelet has not acted on
 	// the new manifest yet: it may be about to.
 	settleTime = 5 * time.Second
@@ -155,7 +153,7 @@ func (r Replacement) planOne(ctx context.Context, e *flow.Env, m Manifest) (*ste
 		s.stale = true
 		return s, nil
 	case s.record.Previous == "":
-		s.record = record{Previous: digest(s.previous), PodUIDs: s.present}
+		s.record.Previous, s.record.PodUIDs = digest(s.previous), s.present
 		s.served = r.serves(ctx, e, s)
 	}
 	if d := digest(s.wanted); !slices.Contains(s.record.Written, d) {
@@ -169,7 +167,12 @@ func (r Replacement) planOne(ctx context.Context, e *flow.Env, m Manifest) (*ste
 // has come to serve since.
 func (r Replacement) resume(ctx context.Context, e *flow.Env, s *step, left *record,
 	same bool) error {
-	if !slices.Contains(left.Written, digest(s.previous)) || left.Previous == digest(s.previous) {
+	if left.Previous == digest(s.previous) {
+		// it was killed before it wrote the manifest, or after that was put back
+		s.record.Backup = left.Backup
+		return nil
+	}
+	if !slices.Contains(left.Written, digest(s.previous)) {
 		return nil
 	}
 	backup, err := state.ReadOptional(ctx, e.World, left.Backup)
@@ -225,36 +228,33 @@ func (r Replacement) lookAtContainers(ctx context.Context, e *flow.Env, s *step)
 }
 
 // chooseBackups says where the previous manifests go: all into one directory, that of an
-// unfinished run if there is one.
+// unfinished run if there is one. No other backup is overwritten.
 func (r Replacement) chooseBackups(ctx context.Context, e *flow.Env, steps []*step) error {
+	var unfinished string
 	for _, s := range steps {
 		if s.record.Backup != "" {
-			return nameBackups(steps, path.Dir(s.record.Backup))
+			unfinished = path.Dir(s.record.Backup)
 		}
 	}
-	free := func(dir string) (bool, error) {
-		for _, s := range steps {
-			if s.stale {
-				continue
-			}
-			data, err := state.ReadOptional(ctx, e.World, path.Join(dir, path.Base(s.file)))
-			if err != nil || data != nil && !bytes.Equal(data, s.previous) {
-				return false, err
-			}
-		}
-		return true, nil
-	}
-	dir, err := BackupDir(ctx, e, r.Node.Paths.Tmp(), ManifestBackup, free)
+	fresh, err := BackupDir(ctx, e, r.Node.Paths.Tmp(), ManifestBackup)
 	if err != nil {
 		return err
 	}
-	return nameBackups(steps, dir)
-}
-
-func nameBackups(steps []*step, dir string) error {
 	for _, s := range steps {
-		if s.record.Backup == "" && !s.stale {
-			s.record.Backup = path.Join(dir, path.Base(s.file))
+		if s.record.Backup != "" || s.stale {
+			continue
+		}
+		s.record.Backup = path.Join(fresh, path.Base(s.file))
+		if unfinished == "" {
+			continue
+		}
+		file := path.Join(unfinished, path.Base(s.file))
+		there, err := state.ReadOptional(ctx, e.World, file)
+		if err != nil {
+			return err
+		}
+		if there == nil || bytes.Equal(there, s.previous) {
+			s.record.Backup = file
 		}
 	}
 	return nil
@@ -395,7 +395,13 @@ func (r Replacement) putBack(ctx context.Context, e *flow.Env, s *step) (changed
 			}
 		}
 	}
-	return changed, e.Do(ctx, change.Remove{Path: recordFile(r.Node.Paths, s.component)})
+	if s.stale {
+		return changed, e.Do(ctx, change.Remove{Path: recordFile(r.Node.Paths, s.component)})
+	}
+	return changed, e.Do(ctx,
+		change.Remove{Path: recordFile(r.Node.Paths, s.component)},
+		change.Remove{Path: s.record.Backup}, // the same is in its place again
+		change.Remove{Path: path.Dir(s.record.Backup), OnlyEmpty: true})
 }
 
 // waitForPrevious is the wait for the Pod of the previous manifest, which is on disk again.

@@ -121,18 +121,10 @@ func (o outcome) targets() []string {
 }
 
 // replace runs a replacement in a world, with the values of earlier, unfinished runs.
-func replace(ctx context.Context, in world.World, kept map[string]string,
+func replace(ctx context.Context, in world.World,
 	wanted ...staticpod.Manifest) (out outcome) {
 	e := flow.New(flow.Env{
 		World: in,
-		Once: func(_ context.Context, name string, make func() (string, error)) (string, error) {
-			if v, ok := kept[name]; ok || kept == nil {
-				return v, nil
-			}
-			v, err := make()
-			kept[name] = v
-			return v, err
-		},
 		Emit: func(ev flow.Event) {
 			switch ev.Kind {
 			case flow.Did:
@@ -205,7 +197,7 @@ func left(w *fake.World) []string {
 func TestReplaceWritesAllManifestsAndKeepsBackups(t *testing.T) {
 	w := controlPlane(t)
 	w.PodLag = 3
-	out := replace(t.Context(), w, map[string]string{}, all("v2")...)
+	out := replace(t.Context(), w, all("v2")...)
 	if out.err != nil || len(out.replaced) != 4 || versions(w) != "v2 v2 v2 v2" {
 		t.Fatalf("replaced %v, versions %s: %v", out.replaced, versions(w), out.err)
 	}
@@ -225,7 +217,7 @@ func TestReplaceWritesAllManifestsAndKeepsBackups(t *testing.T) {
 			t.Errorf("%s has mode %v", dir, mode)
 		}
 	}
-	again := replace(t.Context(), w, map[string]string{}, all("v2")...)
+	again := replace(t.Context(), w, all("v2")...)
 	if again.err != nil || len(again.did) > 0 || len(again.replaced) > 0 {
 		t.Errorf("the second time: %v, did %v", again.err, again.targets())
 	}
@@ -237,7 +229,7 @@ func TestCommentsAndOrderOfKeysAreNoDifference(t *testing.T) {
 		strings.Replace(string(manifestOf(scheduler, "v1")), "    command: [kube-scheduler]\n", "",
 			1) +
 		"    unknownField: 1\n    command: [kube-scheduler]\n"
-	out := replace(t.Context(), w, nil,
+	out := replace(t.Context(), w,
 		staticpod.Manifest{Component: scheduler, Data: []byte(text)})
 	if out.err != nil || len(out.did) > 0 || len(out.replaced) > 0 {
 		t.Errorf("%v; did %v", out.err, out.targets())
@@ -277,7 +269,7 @@ func TestFailingComponentPutsAllBack(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := controlPlane(t)
 			w.PodLag = 2
-			out := replace(t.Context(), w, map[string]string{},
+			out := replace(t.Context(), w,
 				withArgument(all("v2"), c.name, "v2", "--bad")...)
 			if out.err == nil || versions(w) != "v1 v1 v1 v1" || len(out.replaced) > 0 {
 				t.Fatalf("versions %s; replaced %v: %v", versions(w), out.replaced, out.err)
@@ -310,6 +302,15 @@ func TestFailingComponentPutsAllBack(t *testing.T) {
 	}
 }
 
+// have puts a file on the machine.
+func have(t *testing.T, w *fake.World, name, text string) {
+	t.Helper()
+	if err := w.Do(t.Context(),
+		change.WriteFile{Path: name, Data: []byte(text), Mode: 0o600}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // running is how many components run by the manifests on disk.
 func running(t *testing.T, w *fake.World) (n int) {
 	t.Helper()
@@ -331,12 +332,12 @@ func running(t *testing.T, w *fake.World) (n int) {
 
 func TestFailedChangePutsAllBack(t *testing.T) {
 	w := controlPlane(t)
-	n := len(replace(t.Context(), w, map[string]string{}, all("v2")...).did)
+	n := len(replace(t.Context(), w, all("v2")...).did)
 	for at := range n - 4 { // at last the records are removed
 		for _, after := range []bool{false, true} {
 			w := controlPlane(t)
 			out := replace(t.Context(), &fault.World{World: w, At: at, After: after},
-				map[string]string{}, all("v2")...)
+				all("v2")...)
 			if !errors.Is(out.err, fault.ErrInjected) || versions(w) != "v1 v1 v1 v1" ||
 				running(t, w) != 4 {
 				t.Errorf("change %d (after it: %v) fails: %s, %v", at, after, versions(w), out.err)
@@ -352,7 +353,7 @@ func TestInterruptPutsAllBack(t *testing.T) {
 	stop := errors.New("stopped by the user")
 	in := &interrupting{World: w, at: "/etc/kubernetes/manifests/kube-scheduler.yaml",
 		interrupt: func() { interrupt(stop) }}
-	out := replace(ctx, in, map[string]string{},
+	out := replace(ctx, in,
 		staticpod.Manifest{Component: scheduler, Data: manifestOf(scheduler, "v2")})
 	if !errors.Is(out.err, stop) || versions(w) != "v1 v1 v1 v1" ||
 		!strings.Contains(out.err.Error(), "is back and serves again for: kube-scheduler") {
@@ -378,7 +379,7 @@ func (i *interrupting) Do(ctx context.Context, c change.Change) error {
 func TestNothingIsReplacedBeforeAllImagesAreThere(t *testing.T) {
 	w := controlPlane(t)
 	w.Unpullable = []string{"registry.example/kube-scheduler:v2"}
-	out := replace(t.Context(), w, map[string]string{}, all("v2")...)
+	out := replace(t.Context(), w, all("v2")...)
 	if out.err == nil || !strings.Contains(out.err.Error(), "kube-scheduler:v2") ||
 		versions(w) != "v1 v1 v1 v1" || len(left(w)) > 0 {
 		t.Errorf("%s, left %v: %v", versions(w), left(w), out.err)
@@ -390,7 +391,7 @@ func TestNothingIsReplacedWithoutAKubelet(t *testing.T) {
 	if err := w.Do(t.Context(), change.SetService{Name: "kubelet"}); err != nil {
 		t.Fatal(err)
 	}
-	out := replace(t.Context(), w, map[string]string{}, all("v2")...)
+	out := replace(t.Context(), w, all("v2")...)
 	if out.err == nil || len(out.did) > 0 ||
 		!strings.Contains(out.err.Error(), "the kubelet at http://127.0.0.1:10248/healthz") {
 		t.Errorf("did %v: %v", out.targets(), out.err)
@@ -404,14 +405,14 @@ func TestPodThatTheKubeletKeepsIsAccepted(t *testing.T) {
 	w.PodLag = 1000
 	text := string(manifestOf(scheduler, "v1")) +
 		"    terminationMessagePath: /dev/termination-log\n"
-	out := replace(t.Context(), w, map[string]string{},
+	out := replace(t.Context(), w,
 		staticpod.Manifest{Component: scheduler, Data: []byte(text)})
 	if out.err != nil || len(out.replaced) != 1 {
 		t.Errorf("replaced %v: %v", out.replaced, out.err)
 	}
 	w = controlPlane(t)
 	w.PodLag = 1000
-	out = replace(t.Context(), w, map[string]string{},
+	out = replace(t.Context(), w,
 		staticpod.Manifest{Component: scheduler, Data: manifestOf(scheduler, "v2")})
 	if out.err == nil ||
 		!strings.Contains(out.err.Error(), "the container of another manifest still runs") {
@@ -423,13 +424,13 @@ func TestComponentThatDidNotServeBeforeIsNotWaitedFor(t *testing.T) {
 	w := controlPlane(t)
 	w.Files["/etc/kubernetes/manifests/kube-scheduler.yaml"] = memory.File{Data: manifestOf(
 		scheduler, "v1", "--worse"), Mode: 0o600, ModTime: w.Now()}
-	out := replace(t.Context(), w, map[string]string{},
+	out := replace(t.Context(), w,
 		staticpod.Manifest{Component: scheduler, Data: manifestOf(scheduler, "v2", "--bad")})
 	if out.err == nil || !strings.Contains(out.err.Error(), "did not serve before") ||
 		versions(w) != "v1 v1 v1 v1" {
 		t.Errorf("%s: %v", versions(w), out.err)
 	}
-	out = replace(t.Context(), w, map[string]string{},
+	out = replace(t.Context(), w,
 		staticpod.Manifest{Component: scheduler, Data: manifestOf(scheduler, "v2")})
 	if out.err != nil || running(t, w) != 4 {
 		t.Errorf("corrected: %v", out.err)
@@ -450,7 +451,7 @@ func TestOldBackupsAreRemoved(t *testing.T) {
 		change.WriteFile{Path: "/etc/kubernetes/tmp/kubeadm-backup-manifests-mine/etcd.yaml"}); err != nil {
 		t.Fatal(err)
 	}
-	if out := replace(t.Context(), w, map[string]string{}, all("v2")...); out.err != nil {
+	if out := replace(t.Context(), w, all("v2")...); out.err != nil {
 		t.Fatal(out.err)
 	}
 	dirs := map[string]bool{}
@@ -468,7 +469,7 @@ func TestBrokenManifestsAreRefused(t *testing.T) {
 	w := controlPlane(t)
 	for name, data := range map[string][]byte{"no YAML": []byte("{"),
 		"no Pod": []byte("kind: Pod\n")} {
-		out := replace(t.Context(), w, map[string]string{},
+		out := replace(t.Context(), w,
 			staticpod.Manifest{Component: scheduler, Data: data})
 		if out.err == nil || len(out.did) > 0 ||
 			!strings.Contains(out.err.Error(), "reading the new manifest") {
@@ -477,7 +478,7 @@ func TestBrokenManifestsAreRefused(t *testing.T) {
 	}
 	w.Files["/etc/kubernetes/manifests/kube-scheduler.yaml"] = memory.File{Data: []byte("{"),
 		Mode: 0o600}
-	out := replace(t.Context(), w, map[string]string{}, all("v2")...)
+	out := replace(t.Context(), w, all("v2")...)
 	if out.err == nil || len(out.did) > 0 ||
 		!strings.Contains(out.err.Error(), "/etc/kubernetes/manifests/kube-scheduler.yaml") {
 		t.Errorf("did %v, %v", out.targets(), out.err)

@@ -2,6 +2,9 @@ package staticpod_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +18,7 @@ import (
 )
 
 // attempt runs until it ends or crashes.
-func attempt(t *testing.T, in world.World, kept map[string]string,
+func attempt(t *testing.T, in world.World,
 	wanted []staticpod.Manifest) (out outcome, crashed bool) {
 	t.Helper()
 	defer func() {
@@ -25,7 +28,7 @@ func attempt(t *testing.T, in world.World, kept map[string]string,
 			panic(p)
 		}
 	}()
-	return replace(t.Context(), in, kept, wanted...), false
+	return replace(t.Context(), in, wanted...), false
 }
 
 // Wherever a run is killed, the same command ends with all new manifests, or with all old ones if
@@ -49,16 +52,15 @@ func TestKilledRunConverges(t *testing.T) {
 			for at := 0; ; at++ {
 				for _, after := range []bool{false, true} {
 					w := controlPlane(t)
-					kept := map[string]string{}
 					broken := &fault.World{World: w, At: at, After: after, Crash: true}
-					if _, crashed := attempt(t, broken, kept, c.first); !crashed {
+					if _, crashed := attempt(t, broken, c.first); !crashed {
 						if at < 10 {
 							t.Fatalf("only %d changes", at)
 						}
 						return
 					}
 					w.Clock = seconds(w.Now().Add(time.Hour))
-					out := replace(t.Context(), w, kept, c.second...)
+					out := replace(t.Context(), w, c.second...)
 					works := running(t, w) == 4
 					if c.ends != "" && versions(w) != c.ends || !works {
 						t.Errorf("killed at change %d (after it: %v): %s, works: %v, %v", at, after,
@@ -78,26 +80,32 @@ func TestKilledRunConverges(t *testing.T) {
 // Both runs together make each change once, so that nothing is restarted for nothing.
 func TestResumedRunRepeatsNothing(t *testing.T) {
 	whole := controlPlane(t)
-	want := replace(t.Context(), whole, map[string]string{}, all("v2")...).targets()
+	want := replace(t.Context(), whole, all("v2")...).targets()
 	for at := range want {
 		w := controlPlane(t)
-		kept := map[string]string{}
 		first := &noting{World: w}
 		if _, crashed := attempt(t, &fault.World{World: first, At: at, After: true, Crash: true},
-			kept, all("v2")); !crashed {
+			all("v2")); !crashed {
 			t.Fatal("not killed")
 		}
 		second := &noting{World: w}
-		if out := replace(t.Context(), second, kept, all("v2")...); out.err != nil {
+		if out := replace(t.Context(), second, all("v2")...); out.err != nil {
 			t.Fatal(out.err)
 		}
 		got := slices.Concat(first.targets, second.targets)
+		for _, targets := range [][]string{want, got} {
+			for i, target := range targets {
+				targets[i] = backupTime.ReplaceAllString(target, "TIME")
+			}
+		}
 		if a, b := slices.Sorted(slices.Values(want)),
 			slices.Sorted(slices.Values(got)); !slices.Equal(a, b) {
 			t.Errorf("killed after change %d:\nwant %v\ngot  %v", at, a, b)
 		}
 	}
 }
+
+var backupTime = regexp.MustCompile(`\d{4}(-\d\d){5}`)
 
 // noting notes the targets of changes.
 type noting struct {
@@ -119,9 +127,28 @@ func TestRecordOfAnotherManifestIsIgnored(t *testing.T) {
 		"no JSON":             "{",
 	} {
 		w.Files[record] = memory.File{Data: []byte(text), Mode: 0o600}
-		out := replace(t.Context(), w, map[string]string{}, all("v1")...)
+		out := replace(t.Context(), w, all("v1")...)
 		if _, there := w.Files[record]; out.err != nil || there || len(out.did) != 1 {
 			t.Errorf("%s: did %v, left %v: %v", name, out.targets(), left(w), out.err)
 		}
+	}
+}
+
+// A backup that an unfinished run has made of another component is not overwritten.
+func TestBackupOfAnotherVersionIsKept(t *testing.T) {
+	w := controlPlane(t)
+	const dir = "/etc/kubernetes/tmp/kubeadm-backup-manifests-2026-01-01-00-00-00/"
+	have(t, w, dir+"kube-scheduler.yaml", "older")
+	have(t, w, "/etc/kubernetes/tmp/kubeadm-journal/replacing-kube-controller-manager.json",
+		fmt.Sprintf(`{"backup":%q,"previous":"%x"}`, dir+"kube-controller-manager.yaml",
+			sha256.Sum256(manifestOf(controllers, "v1"))))
+	out := replace(t.Context(), w, all("v2")...)
+	if text := string(w.Files[dir+"kube-scheduler.yaml"].Data); out.err != nil || text != "older" {
+		t.Errorf("the backup holds %q: %v", text, out.err)
+	}
+	if text := w.Files[dir+
+		"kube-controller-manager.yaml"].Data; string(text) != string(manifestOf(controllers,
+		"v1")) {
+		t.Errorf("the directory of the unfinished run is not used: %v", left(w))
 	}
 }

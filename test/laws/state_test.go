@@ -32,7 +32,7 @@ func describe(t testing.TB, m *fake.World, key string) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(m.Files)) {
 		f := m.Files[name]
-		fmt.Fprintf(&b, "file %s %v\n%s", name, f.Mode, indent(s.file(name, f.Data)))
+		fmt.Fprintf(&b, "file %s %v\n%s", nameless(name), f.Mode, indent(s.file(name, f.Data)))
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Services)) {
 		fmt.Fprintf(&b, "service %s active=%v\n", name, m.Services[name].Active)
@@ -133,8 +133,12 @@ var tokenName = regexp.MustCompile(`bootstrap-token-[a-z0-9]{6}\b`)
 // signatures are those of cluster-info, by tokens.
 var signatures = regexp.MustCompile(`jws-kubeconfig-[a-z0-9]{6}"?: "?[\w-]+\.\.[\w-]+`)
 
-// nameless leaves out the names of tokens, and what was signed with them.
+// backupTime is when the backups of a directory were made.
+var backupTime = regexp.MustCompile(`(kubeadm-backup-[a-z]+-)\d{4}(-\d\d){5}`)
+
+// nameless leaves out the names of tokens, what was signed with them, and when backups were made.
 func nameless(text string) string {
+	text = backupTime.ReplaceAllString(text, "$1*")
 	return signatures.ReplaceAllString(tokenName.ReplaceAllString(text, "bootstrap-token-*"), "jws-kubeconfig-*")
 }
 

@@ -39,6 +39,7 @@ type subject struct {
 	equip    func(t testing.TB, e *flow.Env) error
 	node     string   // the machine's name
 	kubelets []string // files that the kubelet makes by itself there
+	putsBack bool     // a run that fails or is interrupted puts back what it has changed
 }
 
 // adminConf is an administrator's kubeconfig, by which a control plane that joins once more finds the cluster.
@@ -63,7 +64,7 @@ func subjects() []subject {
 		{name: "init without root", phases: workflow.Init, machine: unowned, equip: equipRootless, node: "cp1", kubelets: []string{rotated}},
 		{name: "reset without root", phases: workflow.Reset, machine: demoted, equip: equipReset, node: "cp1"},
 		{name: "join by a file", phases: workflow.Join, machine: withFile, equip: equipByFile, node: "worker1", kubelets: []string{rotated, "/etc/kubernetes/kubelet.conf"}},
-	}, elsewhere()...)
+	}, append(elsewhere(), replacement())...)
 }
 
 // each tries a law on every subject.
