@@ -74,7 +74,7 @@ func (w *World) Release(mark int) {
 // put back is told with change.ErrOneWay and does not end the undoing.
 func (w *World) Undo(ctx context.Context, mark int, told func(of change.Change, err error)) error {
 	w.mu.Lock()
-	todo := w.undo[mark:]
+	todo := withoutDetours(w.undo[mark:])
 	w.mu.Unlock()
 	var errs []error
 	for _, i := range slices.Backward(todo) {
@@ -87,6 +87,29 @@ func (w *World) Undo(ctx context.Context, mark int, told func(of change.Change, 
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// withoutDetours leaves out what would write a file that is written once more later on: of a file
+// that was only written, and several times, the oldest inverse alone is left. The kubelet acts on
+// each version of a manifest that it sees.
+func withoutDetours(all []inverse) []inverse {
+	count, onlyWritten := map[string]int{}, map[string]bool{}
+	for _, i := range all {
+		target := i.of.Target()
+		_, write := i.of.(change.WriteFile)
+		onlyWritten[target] = write && i.put != nil && (count[target] == 0 || onlyWritten[target])
+		count[target]++
+	}
+	var left []inverse
+	seen := map[string]bool{}
+	for _, i := range all { // oldest first
+		target := i.of.Target()
+		if !onlyWritten[target] || !seen[target] {
+			left = append(left, i)
+		}
+		seen[target] = true
+	}
+	return left
 }
 
 // putBack tells whether there was anything to put back.
