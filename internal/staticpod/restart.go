@@ -1,0 +1,67 @@
+package staticpod
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/health"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
+)
+
+// Restart ends the containers of components whose manifests stay, one component after the other in
+// the given order, and waits until the kubelet has started each again and it serves. Components
+// read new certificates in this way. A component that does not come up ends it: nothing can be put
+// back.
+func (r Replacement) Restart(ctx context.Context, e *flow.Env, components ...string) error {
+	if err := e.Await(ctx, health.Kubelet(ctx, e.World, r.Node)); err != nil {
+		return health.KubeletHelp(err)
+	}
+	for _, component := range components {
+		if err := r.restartOne(ctx, e, component); err != nil {
+			return fmt.Errorf("restarting %s: %w", component, err)
+		}
+	}
+	return nil
+}
+
+func (r Replacement) restartOne(ctx context.Context, e *flow.Env, component string) error {
+	file := r.Node.Paths.Manifest(component)
+	data, err := state.ReadRequired(ctx, e.World, file)
+	if err != nil {
+		return err
+	}
+	pod, err := parsePod(data)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", file, err)
+	}
+	all, err := e.World.Containers(ctx, r.Node.CRISocket)
+	if err != nil {
+		return err
+	}
+	var before []string
+	for _, c := range all {
+		if c.Component == component {
+			before = append(before, c.ID)
+		}
+	}
+	wait, err := health.StaticPod{
+		Component: component, Pod: pod, As: r.As, Known: before,
+		Accepts: func(c state.Container) bool { return !slices.Contains(before, c.ID) },
+	}.Condition(r.Node, r.Node.Timeouts.Upgrade)
+	if err != nil {
+		return err
+	}
+	e.Say("restarting the static Pod of %s", component)
+	err = e.Do(ctx, change.RemoveContainers{Socket: r.Node.CRISocket, Component: component})
+	if err == nil {
+		err = e.Await(ctx, wait)
+	}
+	if arg := health.RejectedArgument(err); arg != "" {
+		return problem.New("", err, fmt.Sprintf("correct %s in %s", arg, file))
+	}
+	return err
+}

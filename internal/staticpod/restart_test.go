@@ -1,0 +1,69 @@
+package staticpod_test
+
+import (
+	"strings"
+	"testing"
+
+	"kubeadm/internal/flow"
+	"kubeadm/internal/state"
+	"kubeadm/internal/world/fake"
+)
+
+func TestRestartGivesNewContainersOfTheSamePods(t *testing.T) {
+	w := controlPlane(t)
+	w.Pods = []state.Sandbox{
+		{ID: "1", Namespace: "kube-system", Component: etcdComponent},
+		{ID: "2", Namespace: "kube-system", Component: scheduler},
+		{ID: "3", Namespace: "kube-system", Component: apiserver},
+	}
+	before := runningIDs(t, w)
+	var did []string
+	e := flow.New(flow.Env{World: w, Emit: func(ev flow.Event) {
+		if ev.Kind == flow.Did {
+			did = append(did, ev.Text)
+		}
+	}})
+	if err := replacement().Restart(t.Context(), e, etcdComponent, scheduler); err != nil {
+		t.Fatal(err)
+	}
+	after := runningIDs(t, w)
+	for _, c := range components {
+		restarted := c.name == etcdComponent || c.name == scheduler
+		if (before[c.name] != after[c.name]) != restarted || after[c.name] == "" {
+			t.Errorf("%s: before %s, after %s", c.name, before[c.name], after[c.name])
+		}
+	}
+	if got := strings.Join(did,
+		"; "); got != "remove the containers of Pod etcd; remove the containers of Pod kube-scheduler" {
+		t.Errorf("did %s", got)
+	}
+}
+
+func TestRestartSaysWhatKeepsAComponentFromComingUp(t *testing.T) {
+	w := controlPlane(t)
+	have(t, w, "/etc/kubernetes/manifests/kube-scheduler.yaml",
+		string(manifestOf(scheduler, "v1", "--bad")))
+	w.Pods = []state.Sandbox{{ID: "2", Namespace: "kube-system", Component: scheduler}}
+	e := flow.New(flow.Env{World: w, Emit: func(flow.Event) {}})
+	err := replacement().Restart(t.Context(), e, scheduler)
+	if err == nil || !strings.Contains(err.Error(), "restarting kube-scheduler: ") ||
+		!strings.Contains(err.Error(), "unknown flag: --bad") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// runningIDs are the containers that run, by component.
+func runningIDs(t *testing.T, w *fake.World) map[string]string {
+	t.Helper()
+	all, err := w.Containers(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := map[string]string{}
+	for _, c := range all {
+		if c.Running {
+			ids[c.Component] = c.ID
+		}
+	}
+	return ids
+}
