@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path"
 	"regexp"
+	"strings"
 	"time"
 
 	"kubeadm/internal/change"
@@ -29,6 +30,9 @@ const (
 	mostBackups   = 10 // of manifests
 	mostSnapshots = 3  // of etcd, which may be large
 )
+
+// snapshotFile is the name of a snapshot in its backup directory.
+const snapshotFile = "snapshot.db"
 
 // backupTime is the form of the time in the name of a backup directory.
 const backupTime = "2006-01-02-15-04-05"
@@ -58,31 +62,38 @@ func SaveEtcdSnapshot(ctx context.Context, e *flow.Env, n *node.Node,
 	if err := PruneBackups(ctx, e, n.Paths.Tmp(), EtcdBackup, mostSnapshots-1); err != nil {
 		return "", err
 	}
-	file := path.Join(dir, "snapshot.db")
+	file := path.Join(dir, snapshotFile)
 	e.Say("saving a snapshot of etcd to %q", file)
 	return file, e.Do(ctx,
 		change.MakeDir{Path: dir, Mode: 0o700},
 		change.SaveSnapshot{Path: file, Via: via, NotBefore: e.World.Now()})
 }
 
+// listBackups returns the backup directories of a kind below tmp, oldest first.
+func listBackups(ctx context.Context, e *flow.Env, tmp string, kind BackupKind) ([]string, error) {
+	all, err := e.World.ReadDir(ctx, tmp)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking for old backups: %w", err)
+	}
+	var dirs []string
+	for _, f := range all { // by name, and so by time
+		at, ok := strings.CutPrefix(path.Base(f.Path), string(kind))
+		if ok && f.Mode.IsDir() && backupName.MatchString(at) {
+			dirs = append(dirs, f.Path)
+		}
+	}
+	return dirs, nil
+}
+
 // PruneBackups removes the oldest backup directories of a kind below tmp, so that at most as many
 // as said are left.
 func PruneBackups(ctx context.Context, e *flow.Env, tmp string, kind BackupKind, most int) error {
-	all, err := e.World.ReadDir(ctx, tmp)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
+	dirs, err := listBackups(ctx, e, tmp, kind)
 	if err != nil {
-		return fmt.Errorf("looking for old backups: %w", err)
-	}
-	var dirs []string // oldest first, as their names sort by time
-	for _, f := range all {
-		name := path.Base(f.Path)
-		n := len(kind)
-		if f.Mode.IsDir() && len(name) > n && name[:n] == string(kind) &&
-			backupName.MatchString(name[n:]) {
-			dirs = append(dirs, f.Path)
-		}
+		return err
 	}
 	for len(dirs) > most {
 		if err := e.Do(ctx, change.Remove{Path: dirs[0]}); err != nil {

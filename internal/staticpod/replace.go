@@ -15,6 +15,7 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/health"
+	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
@@ -42,7 +43,8 @@ const (
 // returns those whose Pods it has replaced. A manifest that describes the same Pod as the present
 // one is left alone. After each manifest it waits until its Pod runs and serves. If one does not,
 // it puts back all manifests, newest first, and waits until their Pods serve; the error says what
-// kept the new Pod from serving and that the previous ones are back.
+// kept the new Pod from serving and that the previous ones are back. An etcd that serves by another
+// image than before stays: the older one could not read its data.
 //
 // A run that was killed is completed by the next Replace of the same components, with the same
 // manifests or others. All images are pulled before anything stops. The previous manifests are
@@ -63,6 +65,13 @@ func (r Replacement) Replace(ctx context.Context, e *flow.Env,
 	for i, s := range steps {
 		if err := r.replaceOne(ctx, e, s); err != nil {
 			return nil, r.putBackAll(ctx, e, steps[:i+1], err)
+		}
+		if s.changesEtcdVersion() {
+			s.final = true
+			file := recordFile(r.Node.Paths, s.component)
+			if err := e.Do(ctx, change.Remove{Path: file}); err != nil {
+				return nil, r.putBackAll(ctx, e, steps[:i+1], err)
+			}
 		}
 		if !s.stale {
 			replaced = append(replaced, s.component)
@@ -93,6 +102,15 @@ type step struct {
 	goesBack bool // the wanted manifest is the one before that of an unfinished run
 	served   bool // the component served by the previous manifest
 	stale    bool // nothing is to be done but to remove the record
+	final    bool // it is not put back any more
+}
+
+// changesEtcdVersion reports whether etcd runs from another image than before. Once a newer etcd
+// serves, it has raised the version of its data, and the older one refuses them
+// (docs/decisions/0041).
+func (s *step) changesEtcdVersion() bool {
+	return s.component == manifest.Etcd && !s.stale &&
+		!slices.Equal(imagesOf(s.previousPod), imagesOf(s.wantedPod))
 }
 
 // plan finds out which manifests differ, and what unfinished runs have left. It changes nothing.
@@ -348,10 +366,17 @@ func (r Replacement) putBackAll(ctx context.Context, e *flow.Env, steps []*step,
 	failed := steps[len(steps)-1]
 	var back []string
 	var errs []error
+	var stays string
+	var brokenEtcd bool
 	for _, s := range slices.Backward(steps) {
+		if s.final {
+			stays = "; etcd stays at its new version, as it may have changed its data"
+			continue
+		}
 		changed, err := r.putBack(ctx, e, s)
 		switch {
 		case err != nil:
+			brokenEtcd = brokenEtcd || s.component == manifest.Etcd
 			errs = append(errs, fmt.Errorf("the previous static Pod of %s does not serve again: %w",
 				s.component, err))
 		case changed && s.served:
@@ -366,12 +391,18 @@ func (r Replacement) putBackAll(ctx context.Context, e *flow.Env, steps []*step,
 		text = "the previous manifest is back and serves again for: " + strings.Join(back, ", ")
 	}
 	if len(errs) > 0 {
-		hints = append(hints,
-			fmt.Sprintf("the previous manifests are in %s", path.Dir(failed.record.Backup)))
+		hints = append(hints, "the previous manifests are in "+path.Dir(failed.record.Backup))
 		text = errors.Join(errs...).Error()
 	}
+	snapshots, _ := listBackups(ctx, e, r.Node.Paths.Tmp(), EtcdBackup) // a help only
+	if brokenEtcd && len(snapshots) > 0 {
+		hints = append(hints,
+			fmt.Sprintf("if etcd refuses its data, restore the last snapshot by the "+
+				"documentation of etcd: etcdutl snapshot restore %s/%s",
+				snapshots[len(snapshots)-1], snapshotFile))
+	}
 	return problem.New("replacing the static Pod of "+failed.component,
-		fmt.Errorf("%w; %s", cause, text), hints...)
+		fmt.Errorf("%w; %s%s", cause, text, stays), hints...)
 }
 
 // putBack puts back the previous manifest of a component and waits until its Pod serves. It

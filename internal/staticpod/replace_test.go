@@ -271,7 +271,11 @@ func TestFailingComponentPutsAllBack(t *testing.T) {
 			w.PodLag = 2
 			out := replace(t.Context(), w,
 				withArgument(all("v2"), c.name, "v2", "--bad")...)
-			if out.err == nil || versions(w) != "v1 v1 v1 v1" || len(out.replaced) > 0 {
+			want := "v1 v1 v1 v1"
+			if i > 0 {
+				want = "v2 v1 v1 v1" // an etcd that served by another image stays
+			}
+			if out.err == nil || versions(w) != want || len(out.replaced) > 0 {
 				t.Fatalf("versions %s; replaced %v: %v", versions(w), out.replaced, out.err)
 			}
 			text := out.err.Error()
@@ -283,8 +287,11 @@ func TestFailingComponentPutsAllBack(t *testing.T) {
 					t.Errorf("%q is not in %q", want, text)
 				}
 			}
-			if i > 0 && !strings.HasSuffix(text, etcdComponent) {
+			if i > 1 && !strings.Contains(text, ", "+apiserver) {
 				t.Errorf("not all that was replaced is back: %s", text)
+			}
+			if strings.Contains(text, "etcd stays at its new version") != (i > 0) {
+				t.Errorf("what becomes of etcd: %s", text)
 			}
 			hints := strings.Join(problem.Hints(out.err), "\n")
 			if !strings.Contains(hints, "--bad in "+fields[c.name]) {
@@ -330,16 +337,29 @@ func running(t *testing.T, w *fake.World) (n int) {
 	return n
 }
 
+// An etcd that runs from the same image as before can go back.
+func TestEtcdOfTheSameVersionGoesBack(t *testing.T) {
+	w := controlPlane(t)
+	wanted := withArgument(all("v1"), etcdComponent, "v1", "--v=2")
+	out := replace(t.Context(), w, withArgument(wanted, scheduler, "v1", "--bad")...)
+	text := string(w.Files["/etc/kubernetes/manifests/etcd.yaml"].Data)
+	if out.err == nil || strings.Contains(text, "--v=2") ||
+		!strings.HasSuffix(out.err.Error(), "serves again for: kube-scheduler, etcd") {
+		t.Errorf("%v; etcd runs by\n%s", out.err, text)
+	}
+}
+
 func TestFailedChangePutsAllBack(t *testing.T) {
 	w := controlPlane(t)
 	n := len(replace(t.Context(), w, all("v2")...).did)
-	for at := range n - 4 { // at last the records are removed
+	for at := range n - 3 { // at last the records are removed
 		for _, after := range []bool{false, true} {
 			w := controlPlane(t)
 			out := replace(t.Context(), &fault.World{World: w, At: at, After: after},
 				all("v2")...)
-			if !errors.Is(out.err, fault.ErrInjected) || versions(w) != "v1 v1 v1 v1" ||
-				running(t, w) != 4 {
+			// without etcd
+			ends := strings.TrimPrefix(strings.TrimPrefix(versions(w), "v1 "), "v2 ")
+			if !errors.Is(out.err, fault.ErrInjected) || ends != "v1 v1 v1" || running(t, w) != 4 {
 				t.Errorf("change %d (after it: %v) fails: %s, %v", at, after, versions(w), out.err)
 			}
 		}
@@ -482,5 +502,35 @@ func TestBrokenManifestsAreRefused(t *testing.T) {
 	if out.err == nil || len(out.did) > 0 ||
 		!strings.Contains(out.err.Error(), "/etc/kubernetes/manifests/kube-scheduler.yaml") {
 		t.Errorf("did %v, %v", out.targets(), out.err)
+	}
+}
+
+// An older etcd may refuse the data of a newer one that has served for some seconds.
+func TestEtcdThatCannotGoBackNamesTheSnapshot(t *testing.T) {
+	w := controlPlane(t)
+	const dir = "/etc/kubernetes/tmp/kubeadm-backup-etcd-2026-01-01-00-00-00"
+	have(t, w, dir+"/snapshot.db", "snapshot")
+	raised := false
+	w.CrashLog = func(component string, manifest []byte) string {
+		raised = raised || strings.Contains(string(manifest), "etcd:v2")
+		switch {
+		case component != etcdComponent || !raised:
+			return ""
+		case strings.Contains(string(manifest), "--bad"):
+			return "unknown flag: --bad"
+		}
+		return `{"level":"fatal","msg":"discovery failed","error":"version \"3.7.0\" is not supported"}`
+	}
+	out := replace(t.Context(), w, staticpod.Manifest{
+		Component: etcdComponent, Data: manifestOf(etcdComponent, "v2", "--bad"),
+	})
+	if out.err == nil || !strings.Contains(out.err.Error(), "etcd does not serve again") ||
+		!strings.Contains(out.err.Error(), "is not supported") ||
+		!strings.Contains(versions(w), "v1 v1 v1 v1") {
+		t.Errorf("%s: %v", versions(w), out.err)
+	}
+	if hints := strings.Join(problem.Hints(out.err), "\n"); !strings.Contains(hints,
+		dir+"/snapshot.db") {
+		t.Errorf("the hints are %s", hints)
 	}
 }

@@ -40,7 +40,7 @@ func TestKilledRunConverges(t *testing.T) {
 	}{
 		"the same manifests": {all("v2"), all("v2"), "v2 v2 v2 v2"},
 		"manifests that do not work": {withArgument(all("v2"), scheduler, "v2", "--bad"),
-			withArgument(all("v2"), scheduler, "v2", "--bad"), "v1 v1 v1 v1"},
+			withArgument(all("v2"), scheduler, "v2", "--bad"), "v2 v1 v1 v1"},
 		"corrected since": {withArgument(all("v2"), scheduler, "v2", "--bad"),
 			all("v2"), "v2 v2 v2 v2"},
 		"others that do not work either": {withArgument(all("v2"), controllers, "v2", "--bad"),
@@ -79,17 +79,18 @@ func TestKilledRunConverges(t *testing.T) {
 
 // Both runs together make each change once, so that nothing is restarted for nothing.
 func TestResumedRunRepeatsNothing(t *testing.T) {
+	wanted := withArgument(all("v2"), etcdComponent, "v1", "--v=2")
 	whole := controlPlane(t)
-	want := replace(t.Context(), whole, all("v2")...).targets()
+	want := replace(t.Context(), whole, wanted...).targets()
 	for at := range want {
 		w := controlPlane(t)
 		first := &noting{World: w}
 		if _, crashed := attempt(t, &fault.World{World: first, At: at, After: true, Crash: true},
-			all("v2")); !crashed {
+			wanted); !crashed {
 			t.Fatal("not killed")
 		}
 		second := &noting{World: w}
-		if out := replace(t.Context(), second, all("v2")...); out.err != nil {
+		if out := replace(t.Context(), second, wanted...); out.err != nil {
 			t.Fatal(out.err)
 		}
 		got := slices.Concat(first.targets, second.targets)
