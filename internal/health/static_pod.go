@@ -73,6 +73,7 @@ type podWait struct {
 	socket, url string
 	diagnosis   diagnosis
 	begun       time.Time
+	started     bool // the container was seen to run
 	// since when each check found the component serving; zero if the last one did not
 	serving time.Time
 }
@@ -82,9 +83,18 @@ func (w *podWait) check(ctx context.Context, r state.Reader) error {
 	if w.begun.IsZero() {
 		w.begun = now
 	}
-	err := w.checkRuns(ctx, r)
+	// A list of all containers is costly. Once the container runs, it is asked for again only
+	// when it serves.
+	var err error
+	if !w.started {
+		err = w.checkRuns(ctx, r)
+		w.started = err == nil
+	}
 	if err == nil {
 		err = w.checkServes(ctx, r)
+	}
+	if err == nil {
+		err = w.checkRuns(ctx, r)
 	}
 	if err != nil {
 		w.serving = time.Time{}

@@ -1,6 +1,7 @@
 package staticpod
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -8,12 +9,31 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/yaml"
+
+	"kubeadm/internal/flow"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/manifestinput"
+	"kubeadm/internal/node"
+	"kubeadm/internal/state"
 )
 
 // Manifest is the static Pod manifest that a component is to run by.
 type Manifest struct {
 	Component string
 	Data      []byte
+}
+
+// Render returns the manifest that a component of a node is to run by, patched by the user. Members
+// are those of the etcd cluster that etcd joins; nil for a new cluster.
+func Render(ctx context.Context, e *flow.Env, n *node.Node, component string,
+	members []state.Member) (Manifest, error) {
+	host, patches, err := manifestinput.Read(ctx, e.World, n, e.Named("patches").WarnOnce)
+	if err != nil {
+		return Manifest{}, err
+	}
+	host.Members = members
+	data, err := manifest.StaticPodFile(component, n, host, patches)
+	return Manifest{Component: component, Data: data}, err
 }
 
 // EqualManifests reports whether two manifests describe the same Pod. Comments, the order of keys

@@ -7,7 +7,6 @@ import (
 
 	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
-	"kubeadm/internal/manifestinput"
 	"kubeadm/internal/node"
 	"kubeadm/internal/state"
 	"kubeadm/internal/staticpod"
@@ -44,17 +43,13 @@ func moreVerbose(ctx context.Context, e *flow.Env, n node.Node) ([]staticpod.Man
 	verbosity := []node.Arg{{Name: "v", Value: "2"}}
 	n.Cluster.APIServer.Args, n.Cluster.ControllerManager.Args = verbosity, verbosity
 	n.Cluster.Scheduler.Args, n.Cluster.Etcd.Args = verbosity, verbosity
-	host, patches, err := manifestinput.Read(ctx, e.World, &n, e.WarnOnce)
-	if err != nil {
-		return nil, err
-	}
 	var wanted []staticpod.Manifest
 	for _, component := range append([]string{manifest.Etcd}, manifest.Components()...) {
-		data, err := manifest.StaticPodFile(component, &n, host, patches)
+		m, err := staticpod.Render(ctx, e, &n, component, nil)
 		if err != nil {
 			return nil, err
 		}
-		wanted = append(wanted, staticpod.Manifest{Component: component, Data: data})
+		wanted = append(wanted, m)
 	}
 	return wanted, nil
 }

@@ -22,6 +22,7 @@ import (
 type podTable struct {
 	mu   sync.Mutex
 	pods map[string]runningPod // by component
+	uids map[string]string     // of manifests that were read before
 }
 
 // runningPod is the static Pod of one component.
@@ -35,12 +36,14 @@ type runningPod struct {
 	ended      []state.Container // what is left of the Pods before this one
 }
 
-func newPodTable() *podTable { return &podTable{pods: map[string]runningPod{}} }
+func newPodTable() *podTable {
+	return &podTable{pods: map[string]runningPod{}, uids: map[string]string{}}
+}
 
 func (t *podTable) clone() *podTable {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return &podTable{pods: maps.Clone(t.pods)}
+	return &podTable{pods: maps.Clone(t.pods), uids: maps.Clone(t.uids)}
 }
 
 // removeContainers does to the containers what a change.RemoveContainers says. The kubelet then
@@ -99,7 +102,11 @@ func (w *World) syncPod(ctx context.Context, component string, pod runningPod) r
 	if err != nil {
 		return runningPod{generation: pod.generation}
 	}
-	uid := PodUID(data)
+	uid, known := w.pods.uids[string(data)]
+	if !known {
+		uid = PodUID(data)
+		w.pods.uids[string(data)] = uid
+	}
 	info, err := w.Stat(ctx, file)
 	if err != nil {
 		return runningPod{generation: pod.generation}
