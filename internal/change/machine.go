@@ -6,6 +6,7 @@ import (
 	"kubeadm/internal/state"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Unmount makes nothing be mounted below a folder; a mount on the folder itself stays.
@@ -79,6 +80,8 @@ type RemoveContainers struct {
 	Socket string
 	// Component limits the change to the static Pod of that part of the control plane; empty: all Pods.
 	Component string
+	// Grace is how long containers may take to end by themselves; they are killed at once if it is zero.
+	Grace time.Duration
 }
 
 // Target is the runtime's Pods.

@@ -76,12 +76,16 @@ func samePodAfter(old, wanted *corev1.Pod) time.Duration {
 	if !same {
 		return 0
 	}
-	const defaultGracePeriod, reserve = 30 * time.Second, 30 * time.Second
-	grace := defaultGracePeriod
-	if s := old.Spec.TerminationGracePeriodSeconds; s != nil {
-		grace = time.Duration(*s) * time.Second
+	const reserve = 30 * time.Second
+	return gracePeriod(old) + reserve
+}
+
+// gracePeriod returns how long the containers of a Pod may take to end.
+func gracePeriod(pod *corev1.Pod) time.Duration {
+	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
+		return time.Duration(*s) * time.Second
 	}
-	return grace + reserve
+	return 30 * time.Second // the default of Kubernetes
 }
 
 // imagesOf lists the images of all containers, each once.

@@ -56,7 +56,9 @@ func (r Replacement) restartOne(ctx context.Context, e *flow.Env, component stri
 		return err
 	}
 	e.Say("restarting the static Pod of %s", component)
-	err = e.Do(ctx, change.RemoveContainers{Socket: r.Node.CRISocket, Component: component})
+	err = e.Do(ctx, change.RemoveContainers{
+		Socket: r.Node.CRISocket, Component: component, Grace: gracePeriod(pod),
+	})
 	if err == nil {
 		err = e.Await(ctx, wait)
 	}

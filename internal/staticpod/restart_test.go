@@ -3,7 +3,9 @@ package staticpod_test
 import (
 	"strings"
 	"testing"
+	"time"
 
+	"kubeadm/internal/change"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world/fake"
@@ -19,8 +21,12 @@ func TestRestartGivesNewContainersOfTheSamePods(t *testing.T) {
 	before := runningIDs(t, w)
 	var did []string
 	e := flow.New(flow.Env{World: w, Emit: func(ev flow.Event) {
-		if ev.Kind == flow.Did {
-			did = append(did, ev.Text)
+		if ev.Kind != flow.Did {
+			return
+		}
+		did = append(did, ev.Text)
+		if c, ok := ev.Change.(change.RemoveContainers); !ok || c.Grace != 30*time.Second {
+			t.Errorf("containers may end within %s", c.Grace)
 		}
 	}})
 	if err := replacement().Restart(t.Context(), e, etcdComponent, scheduler); err != nil {

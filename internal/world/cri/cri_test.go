@@ -42,7 +42,10 @@ type server struct {
 }
 
 // start serves until the end of the test and returns the socket's URL.
-func start(t *testing.T, s *server) string {
+func start(t *testing.T, s interface {
+	runtimeapi.RuntimeServiceServer
+	runtimeapi.ImageServiceServer
+}) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "cri.sock")
 	l, err := net.Listen("unix", path)

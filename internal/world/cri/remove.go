@@ -36,6 +36,9 @@ func removeContainers(ctx context.Context, want change.RemoveContainers) error {
 	g.SetLimit(atOnce)
 	for i, s := range all {
 		g.Go(func() error {
+			if want.Grace > 0 {
+				c.stopContainers(ctx, s, want.Grace)
+			}
 			errs[i] = again(ctx, removePause, func() error { return c.removeSandbox(ctx, s) }, func(error) bool { return false })
 			return nil // one that stays does not keep the others
 		})
