@@ -24,8 +24,8 @@ type StaticPod struct {
 	Component string
 	// Pod is what its manifest says. The component is asked where the probes of this Pod ask it.
 	Pod *corev1.Pod
-	// As is the identity with which kube-apiserver is asked; other components are asked
-	// anonymously.
+	// As is the identity with which the kube-apiserver of this machine is asked; other components
+	// are asked anonymously.
 	As state.Identity
 	// Accepts reports whether a container belongs to the Pod that is waited for. No other
 	// container of the component may run.
@@ -48,7 +48,8 @@ func (p StaticPod) Condition(n *node.Node, timeout time.Duration) (world.Conditi
 		return world.Condition{}, err
 	}
 	if p.Component == release.APIServer {
-		url = n.LocalServer() + "/livez"
+		p.As.Server = n.LocalServer()
+		url = p.As.Server + "/livez"
 	}
 	watch := &crashWatch{socket: n.CRISocket, component: p.Component,
 		existed: map[string]struct{}{}}

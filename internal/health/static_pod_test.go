@@ -22,6 +22,12 @@ type probed struct {
 	runtime
 	answers []string
 	kubelet bool
+	asked   state.Identity // of the API server
+}
+
+func (p *probed) Livez(_ context.Context, as state.Identity) error {
+	p.asked = as
+	return p.livez
 }
 
 func (p *probed) Fetch(_ context.Context, req state.Request) (state.Response, error) {
@@ -166,11 +172,16 @@ func TestAPIServerIsAskedAsTheIdentity(t *testing.T) {
 		containers: []state.Container{running(of(release.APIServer, ended("a", 0, "")))}}}
 	wait := condition(t, StaticPod{
 		Component: release.APIServer, Pod: podOf(t, "spec: {containers: [{name: kube-apiserver}]}"),
+		As: state.Identity{Kubeconfig: "/admin.conf",
+			Server: "https://load-balancer.example:6443"},
 		Accepts: func(state.Container) bool { return true },
 	})
 	if err := wait.Check(t.Context(), p); err != nil ||
 		!strings.Contains(wait.Name, "https://192.0.2.1:6443/livez") {
 		t.Errorf("%s: %v", wait.Name, err)
+	}
+	if p.asked.Server != "https://192.0.2.1:6443" || p.asked.Kubeconfig != "/admin.conf" {
+		t.Errorf("asked as %+v", p.asked)
 	}
 	p.livez = errors.New("it answered 500")
 	if err := wait.Check(t.Context(), p); err == nil ||

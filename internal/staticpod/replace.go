@@ -95,8 +95,10 @@ type step struct {
 	previous    []byte // the last manifest that is known to have worked
 	previousPod *corev1.Pod
 	record      record
-	known       []string // IDs of the component's containers before the manifest was written
-	present     []string // UIDs of the component's Pods before the manifest was written
+	containers  []state.Container // of the component, before the manifest was written
+	// IDs of the component's containers before the manifest was written
+	known   []string
+	present []string // UIDs of the component's Pods before the manifest was written
 	// an earlier run has written the wanted manifest, and it was not seen to serve
 	written  bool
 	goesBack bool // the wanted manifest is the one before that of an unfinished run
@@ -171,7 +173,10 @@ func (r Replacement) planOne(ctx context.Context, e *flow.Env, m Manifest) (*ste
 		s.stale = true
 		return s, nil
 	case s.record.Previous == "":
-		s.record.Previous, s.record.PodUIDs = digest(s.previous), s.present
+		s.record.Previous = digest(s.previous)
+		if s.record.PodUIDs == nil {
+			s.record.PodUIDs = s.present
+		}
 		s.served = r.serves(ctx, e, s)
 	}
 	if d := digest(s.wanted); !slices.Contains(s.record.Written, d) {
@@ -186,9 +191,7 @@ func (r Replacement) planOne(ctx context.Context, e *flow.Env, m Manifest) (*ste
 func (r Replacement) resume(ctx context.Context, e *flow.Env, s *step, left *record,
 	same bool) error {
 	if left.Previous == digest(s.previous) {
-		// it was killed before it wrote the manifest, or after that was put back
-		s.record.Backup = left.Backup
-		return nil
+		return r.begin(ctx, e, s, left)
 	}
 	if !slices.Contains(left.Written, digest(s.previous)) {
 		return nil
@@ -212,6 +215,26 @@ func (r Replacement) resume(ctx context.Context, e *flow.Env, s *step, left *rec
 	return err
 }
 
+// begin takes over what a run has left that was killed before it wrote a manifest, or after it put
+// the previous one back. The kubelet may not have acted on the latter yet: a Pod that is there now
+// is the previous one only if it is older than the record, or if the record says so.
+func (r Replacement) begin(ctx context.Context, e *flow.Env, s *step, left *record) error {
+	info, err := e.World.Stat(ctx, recordFile(r.Node.Paths, s.component))
+	if err != nil {
+		return err
+	}
+	s.record.Backup, s.record.PodUIDs = left.Backup, left.PodUIDs
+	for _, c := range s.containers {
+		if c.Created.Before(info.ModTime) && !slices.Contains(s.record.PodUIDs, c.PodUID) {
+			s.record.PodUIDs = append(s.record.PodUIDs, c.PodUID)
+		}
+	}
+	if slices.Contains(left.Written, digest(s.wanted)) {
+		s.present = nil // apart from the previous Pod, it may well be that of the wanted manifest
+	}
+	return nil
+}
+
 // serves reports whether a component serves by the manifest that is on disk.
 func (r Replacement) serves(ctx context.Context, e *flow.Env, s *step) bool {
 	wait, err := health.StaticPod{
@@ -233,6 +256,7 @@ func (r Replacement) lookAtContainers(ctx context.Context, e *flow.Env, s *step)
 		if c.Component != s.component {
 			continue
 		}
+		s.containers = append(s.containers, c)
 		s.known = append(s.known, c.ID)
 		newest = c.PodUID
 		if c.Running && !slices.Contains(s.present, c.PodUID) {
@@ -447,7 +471,8 @@ func (r Replacement) waitForPrevious(ctx context.Context, e *flow.Env,
 	for _, c := range all {
 		switch {
 		case c.Component != s.component:
-		case slices.Contains(s.record.PodUIDs, c.PodUID), slices.Contains(s.known, c.ID):
+		case slices.Contains(s.record.PodUIDs, c.PodUID),
+			len(s.record.PodUIDs) == 0 && slices.Contains(s.known, c.ID):
 			known = append(known, c.ID)
 		default:
 			failed = append(failed, c.PodUID)

@@ -52,6 +52,7 @@ func TestKilledRunConverges(t *testing.T) {
 			for at := 0; ; at++ {
 				for _, after := range []bool{false, true} {
 					w := controlPlane(t)
+					w.PodLag = at % 4
 					broken := &fault.World{World: w, At: at, After: after, Crash: true}
 					if _, crashed := attempt(t, broken, c.first); !crashed {
 						if at < 10 {
@@ -68,7 +69,8 @@ func TestKilledRunConverges(t *testing.T) {
 					}
 					for _, name := range left(w) {
 						if strings.Contains(name, "replacing") {
-							t.Errorf("killed at change %d: %s is left", at, name)
+							t.Errorf("killed at change %d (after it: %v): %s is left: %v", at,
+								after, name, out.err)
 						}
 					}
 				}
