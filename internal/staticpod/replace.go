@@ -37,6 +37,9 @@ const (
 	// settleTime is for how long the previous Pod must serve where the kubelet has not acted on
 	// the new manifest yet: it may be about to.
 	settleTime = 5 * time.Second
+	// kubeletPeriod is longer than the 20 s after which the kubelet reads all manifests again,
+	// should it have missed a change.
+	kubeletPeriod = 30 * time.Second
 )
 
 // Replace replaces the manifests of components, one after the other in the given order, and
@@ -95,7 +98,6 @@ type step struct {
 	previous    []byte // the last manifest that is known to have worked
 	previousPod *corev1.Pod
 	record      record
-	containers  []state.Container // of the component, before the manifest was written
 	// IDs of the component's containers before the manifest was written
 	known   []string
 	present []string // UIDs of the component's Pods before the manifest was written
@@ -113,193 +115,6 @@ type step struct {
 func (s *step) changesEtcdVersion() bool {
 	return s.component == manifest.Etcd && !s.stale &&
 		!slices.Equal(imagesOf(s.previousPod), imagesOf(s.wantedPod))
-}
-
-// plan finds out which manifests differ, and what unfinished runs have left. It changes nothing.
-func (r Replacement) plan(ctx context.Context, e *flow.Env, wanted []Manifest) ([]*step, error) {
-	var steps []*step
-	for _, m := range wanted {
-		s, err := r.planOne(ctx, e, m)
-		if err != nil {
-			return nil, fmt.Errorf("replacing the static Pod of %s: %w", m.Component, err)
-		}
-		if s == nil {
-			e.Say("the static Pod of %s stays: its manifest is as it should be", m.Component)
-			continue
-		}
-		steps = append(steps, s)
-	}
-	if len(steps) == 0 {
-		return nil, nil
-	}
-	return steps, r.chooseBackups(ctx, e, steps)
-}
-
-// planOne returns nil if nothing is to be done.
-func (r Replacement) planOne(ctx context.Context, e *flow.Env, m Manifest) (*step, error) {
-	s := &step{component: m.Component, file: r.Node.Paths.Manifest(m.Component), wanted: m.Data}
-	var err error
-	if s.wantedPod, err = parsePod(m.Data); err != nil {
-		return nil, fmt.Errorf("reading the new manifest: %w", err)
-	}
-	if s.previous, err = state.ReadRequired(ctx, e.World, s.file); err != nil {
-		return nil, err
-	}
-	if s.previousPod, err = parsePod(s.previous); err != nil {
-		return nil, problem.New("", fmt.Errorf("reading %s: %w", s.file, err),
-			"correct the file, or copy a backup of it there: ls -d "+r.Node.Paths.Tmp()+"/"+
-				string(ManifestBackup)+"*")
-	}
-	if err := r.lookAtContainers(ctx, e, s); err != nil {
-		return nil, err
-	}
-	same, err := EqualManifests(s.previous, s.wanted)
-	if err != nil {
-		return nil, err
-	}
-	left, err := readRecord(ctx, e, r.Node.Paths, m.Component)
-	if err != nil {
-		return nil, err
-	}
-	if left != nil {
-		if err := r.resume(ctx, e, s, left, same); err != nil {
-			return nil, err
-		}
-	}
-	switch {
-	case left == nil && same:
-		return nil, nil
-	case same && !s.written:
-		s.stale = true
-		return s, nil
-	case s.record.Previous == "":
-		s.record.Previous = digest(s.previous)
-		if s.record.PodUIDs == nil {
-			s.record.PodUIDs = s.present
-		}
-		s.served = r.serves(ctx, e, s)
-	}
-	if d := digest(s.wanted); !slices.Contains(s.record.Written, d) {
-		s.record.Written = append(s.record.Written, d)
-	}
-	return s, nil
-}
-
-// resume takes over what an unfinished run has left, if that run has written the manifest that is
-// on disk now. The manifest before that one is then the one to go back to, unless the present one
-// has come to serve since.
-func (r Replacement) resume(ctx context.Context, e *flow.Env, s *step, left *record,
-	same bool) error {
-	if left.Previous == digest(s.previous) {
-		return r.begin(ctx, e, s, left)
-	}
-	if !slices.Contains(left.Written, digest(s.previous)) {
-		return nil
-	}
-	backup, err := state.ReadOptional(ctx, e.World, left.Backup)
-	if err != nil {
-		return err
-	}
-	pod, err := parsePod(backup)
-	if err != nil || digest(backup) != left.Previous {
-		e.Warn("the backup %s of an unfinished run is not what that run has written: it is ignored",
-			left.Backup)
-		return nil
-	}
-	if !same && r.serves(ctx, e, s) {
-		return nil
-	}
-	e.Say("resuming the replacement of the static Pod of %s, which was not finished", s.component)
-	s.previous, s.previousPod, s.record, s.written, s.served = backup, pod, *left, same, true
-	s.goesBack, err = EqualManifests(s.previous, s.wanted)
-	return err
-}
-
-// begin takes over what a run has left that was killed before it wrote a manifest, or after it put
-// the previous one back. The kubelet may not have acted on the latter yet: a Pod that is there now
-// is the previous one only if it is older than the record, or if the record says so.
-func (r Replacement) begin(ctx context.Context, e *flow.Env, s *step, left *record) error {
-	info, err := e.World.Stat(ctx, recordFile(r.Node.Paths, s.component))
-	if err != nil {
-		return err
-	}
-	s.record.Backup, s.record.PodUIDs = left.Backup, left.PodUIDs
-	for _, c := range s.containers {
-		if c.Created.Before(info.ModTime) && !slices.Contains(s.record.PodUIDs, c.PodUID) {
-			s.record.PodUIDs = append(s.record.PodUIDs, c.PodUID)
-		}
-	}
-	if slices.Contains(left.Written, digest(s.wanted)) {
-		s.present = nil // apart from the previous Pod, it may well be that of the wanted manifest
-	}
-	return nil
-}
-
-// serves reports whether a component serves by the manifest that is on disk.
-func (r Replacement) serves(ctx context.Context, e *flow.Env, s *step) bool {
-	wait, err := health.StaticPod{
-		Component: s.component, Pod: s.previousPod, As: r.As,
-		Accepts: func(state.Container) bool { return true },
-	}.Condition(r.Node, r.Node.Timeouts.Upgrade)
-	return err == nil && wait.Check(ctx, e.World) == nil
-}
-
-// lookAtContainers notes what the container runtime has of the component before anything is
-// changed.
-func (r Replacement) lookAtContainers(ctx context.Context, e *flow.Env, s *step) error {
-	all, err := e.World.Containers(ctx, r.Node.CRISocket)
-	if err != nil {
-		return err
-	}
-	var newest string
-	for _, c := range all { // oldest first
-		if c.Component != s.component {
-			continue
-		}
-		s.containers = append(s.containers, c)
-		s.known = append(s.known, c.ID)
-		newest = c.PodUID
-		if c.Running && !slices.Contains(s.present, c.PodUID) {
-			s.present = append(s.present, c.PodUID)
-		}
-	}
-	if len(s.present) == 0 && newest != "" {
-		s.present = []string{newest} // it ends again and again
-	}
-	return nil
-}
-
-// chooseBackups says where the previous manifests go: all into one directory, that of an
-// unfinished run if there is one. No other backup is overwritten.
-func (r Replacement) chooseBackups(ctx context.Context, e *flow.Env, steps []*step) error {
-	var unfinished string
-	for _, s := range steps {
-		if s.record.Backup != "" {
-			unfinished = path.Dir(s.record.Backup)
-		}
-	}
-	fresh, err := BackupDir(ctx, e, r.Node.Paths.Tmp(), ManifestBackup)
-	if err != nil {
-		return err
-	}
-	for _, s := range steps {
-		if s.record.Backup != "" || s.stale {
-			continue
-		}
-		s.record.Backup = path.Join(fresh, path.Base(s.file))
-		if unfinished == "" {
-			continue
-		}
-		file := path.Join(unfinished, path.Base(s.file))
-		there, err := state.ReadOptional(ctx, e.World, file)
-		if err != nil {
-			return err
-		}
-		if there == nil || bytes.Equal(there, s.previous) {
-			s.record.Backup = file
-		}
-	}
-	return nil
 }
 
 // pullImages makes sure that no Pod waits for an image once the one before it has ended.

@@ -31,52 +31,85 @@ func attempt(t *testing.T, in world.World,
 	return replace(t.Context(), in, wanted...), false
 }
 
-// Wherever a run is killed, the same command ends with all new manifests, or with all old ones if
-// the new do not work.
+// killed is a run that was killed at a change, and the next one.
+type killed struct {
+	first, second []staticpod.Manifest
+	ends          string // the versions at the end; empty for any that work
+
+	at    int
+	after bool // the change took effect
+	lag   int  // of the kubelet
+	later bool // the next run comes after the kubelet has acted on all manifests
+}
+
+// Wherever a run is killed, the next one ends with all new manifests, or with all old ones if the
+// new ones do not work.
 func TestKilledRunConverges(t *testing.T) {
-	for name, c := range map[string]struct {
-		first, second []staticpod.Manifest
-		ends          string
-	}{
-		"the same manifests": {all("v2"), all("v2"), "v2 v2 v2 v2"},
-		"manifests that do not work": {withArgument(all("v2"), scheduler, "v2", "--bad"),
-			withArgument(all("v2"), scheduler, "v2", "--bad"), "v2 v1 v1 v1"},
-		"corrected since": {withArgument(all("v2"), scheduler, "v2", "--bad"),
-			all("v2"), "v2 v2 v2 v2"},
-		"others that do not work either": {withArgument(all("v2"), controllers, "v2", "--bad"),
-			withArgument(all("v3"), controllers, "v3", "--worse"), ""},
-		"back to the old ones": {withArgument(all("v2"), controllers, "v2", "--bad"), all("v1"),
-			"v1 v1 v1 v1"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			for at := 0; ; at++ {
-				for _, after := range []bool{false, true} {
-					w := controlPlane(t)
-					w.PodLag = at % 4
-					broken := &fault.World{World: w, At: at, After: after, Crash: true}
-					if _, crashed := attempt(t, broken, c.first); !crashed {
-						if at < 10 {
-							t.Fatalf("only %d changes", at)
-						}
-						return
-					}
-					w.Clock = seconds(w.Now().Add(time.Hour))
-					out := replace(t.Context(), w, c.second...)
-					works := running(t, w) == 4
-					if c.ends != "" && versions(w) != c.ends || !works {
-						t.Errorf("killed at change %d (after it: %v): %s, works: %v, %v", at, after,
-							versions(w), works, out.err)
-					}
-					for _, name := range left(w) {
-						if strings.Contains(name, "replacing") {
-							t.Errorf("killed at change %d (after it: %v): %s is left: %v", at,
-								after, name, out.err)
-						}
-					}
-				}
-			}
-		})
+	step := 1
+	if testing.Short() {
+		step = 5
 	}
+	bad := func(component, version, arg string) []staticpod.Manifest {
+		return withArgument(all(version), component, version, arg)
+	}
+	for name, k := range map[string]killed{
+		"the same manifests": {first: all("v2"), second: all("v2"), ends: "v2 v2 v2 v2"},
+		"manifests that do not work": {first: bad(scheduler, "v2", "--bad"),
+			second: bad(scheduler, "v2", "--bad"), ends: "v2 v1 v1 v1"},
+		"corrected since": {first: bad(scheduler, "v2", "--bad"), second: all("v2"),
+			ends: "v2 v2 v2 v2"},
+		"others, as bad": {first: bad(controllers, "v2", "--bad"),
+			second: bad(controllers, "v3", "--worse")},
+		"back to the old ones": {first: bad(controllers, "v2", "--bad"), second: all("v1"),
+			ends: "v1 v1 v1 v1"},
+	} {
+		for _, k.lag = range []int{0, 3} {
+			for _, k.later = range []bool{false, true} {
+				k := k
+				t.Run(fmt.Sprintf("%s, lag %d, later %v", name, k.lag, k.later),
+					func(t *testing.T) {
+						t.Parallel()
+						for k.at = 0; ; k.at += step {
+							for _, k.after = range []bool{false, true} {
+								if !k.converges(t) {
+									return
+								}
+							}
+						}
+					})
+			}
+		}
+	}
+}
+
+// converges reports whether the first run got as far as the change.
+func (k killed) converges(t *testing.T) bool {
+	w := controlPlane(t)
+	w.PodLag = k.lag
+	broken := &fault.World{World: w, At: k.at, After: k.after, Crash: true}
+	if _, crashed := attempt(t, broken, k.first); !crashed {
+		if k.at < 10 {
+			t.Fatalf("only %d changes", k.at)
+		}
+		return false
+	}
+	if k.later {
+		running(t, w)
+		w.Clock = seconds(w.Now().Add(time.Hour))
+	}
+	out := replace(t.Context(), w, k.second...)
+	works := running(t, w) == 4
+	if k.ends != "" && versions(w) != k.ends || !works {
+		t.Errorf("killed at change %d (after it: %v): %s, works: %v, %v",
+			k.at, k.after, versions(w), works, out.err)
+	}
+	for _, name := range left(w) {
+		if strings.Contains(name, "replacing") {
+			t.Errorf("killed at change %d (after it: %v): %s is left: %v", k.at, k.after, name,
+				out.err)
+		}
+	}
+	return true
 }
 
 // Both runs together make each change once, so that nothing is restarted for nothing.
