@@ -99,7 +99,8 @@ func (r Replacement) resume(ctx context.Context, e *flow.Env, s *step, left *rec
 	same bool) error {
 	if left.Previous == digest(s.previous) {
 		// It was killed before it wrote a manifest, or after it put the previous one back.
-		s.record.Backup, s.record.PodUIDs = left.Backup, slices.Concat(left.PodUIDs, s.present)
+		s.record.Backup, s.record.PodUIDs = left.Backup,
+			slices.Concat(left.PodUIDs, without(s.present, left.PodUIDs))
 		return nil
 	}
 	if !slices.Contains(left.Written, digest(s.previous)) {
