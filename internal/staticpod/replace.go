@@ -151,12 +151,16 @@ func (r Replacement) replaceOne(ctx context.Context, e *flow.Env, s *step) error
 	if !s.written {
 		e.Say("replacing the static Pod of %s; its previous manifest is kept in %q", s.component,
 			s.record.Backup)
+		// Both files are marked as secret, since a preview that shows them says nothing new.
+		left := change.WriteFile{
+			Path: recordFile(r.Node.Paths, s.component), Data: s.record.encode(), Mode: 0o600,
+			Secret: true,
+		}
+		backup := change.WriteFile{Path: s.record.Backup, Data: s.previous, Mode: 0o600,
+			Secret: true}
 		if err := e.Do(ctx,
-			change.MakeDir{Path: r.Node.Paths.Journal(), Mode: 0o700},
-			change.WriteFile{Path: recordFile(r.Node.Paths, s.component), Data: s.record.encode(),
-				Mode: 0o600},
-			change.MakeDir{Path: path.Dir(s.record.Backup), Mode: 0o700},
-			change.WriteFile{Path: s.record.Backup, Data: s.previous, Mode: 0o600},
+			change.MakeDir{Path: path.Dir(left.Path), Mode: 0o700}, left,
+			change.MakeDir{Path: path.Dir(backup.Path), Mode: 0o700}, backup,
 		); err != nil {
 			return err
 		}

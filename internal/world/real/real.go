@@ -39,7 +39,7 @@ func New() *World {
 
 // Do carries out one change.
 func (w *World) Do(ctx context.Context, c change.Change) error {
-	switch c.(type) {
+	switch c := c.(type) {
 	case change.WriteFile, change.MakeDir, change.Remove, change.SetOwner, change.SetAccounts,
 		change.SetService, change.Unmount:
 		return w.machine.Do(ctx, c)
@@ -48,7 +48,7 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 	case change.SetMember:
 		return w.members.Do(ctx, c)
 	case change.SaveSnapshot:
-		return w.saveSnapshot(ctx, c.(change.SaveSnapshot))
+		return w.saveSnapshot(ctx, c)
 	case change.ApplyObject, change.MutateObject, change.DeleteObject, change.LabelNode:
 		return w.objects.Do(ctx, c)
 	}
