@@ -240,11 +240,11 @@ func TestLockThatNeedNotBeWaitedFor(t *testing.T) {
 		age    time.Duration
 		waits  bool
 	}{
-		"of this node":               {"cp2", 0, false},
-		"of an hour ago":             {"cp1", time.Hour, false},
-		"of a clock that is behind":  {"cp1", maxClockSkew, true},
-		"of a clock that is ahead":   {"cp1", -time.Hour, true},
-		"of nobody, as was released": {"", 0, false},
+		"of this node":                {"cp2", 0, false},
+		"of an hour ago":              {"cp1", time.Hour, false},
+		"of a clock that is behind":   {"cp1", maxClockSkew, true},
+		"of a clock that is ahead":    {"cp1", -time.Hour, true},
+		"of no node, as was released": {"", 0, false},
 	} {
 		a := newAPI()
 		put(t, a, c.holder)

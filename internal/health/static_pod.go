@@ -36,8 +36,8 @@ type StaticPod struct {
 	// SamePodAfter is when other containers that still run are accepted; 0 for never. The kubelet
 	// keeps a Pod whose manifest differs only in values that are defaults.
 	SamePodAfter time.Duration
-	// Settle is for how long the component must have served without a break.
-	Settle time.Duration
+	// StableFor is for how long the component must have served without a break.
+	StableFor time.Duration
 }
 
 // Condition holds once the Pod runs and the component serves. It gives up where the container has
@@ -104,8 +104,8 @@ func (w *podWait) check(ctx context.Context, r state.Reader) error {
 	if w.serving.IsZero() {
 		w.serving = now
 	}
-	if now.Sub(w.serving) < w.Settle {
-		return fmt.Errorf("it serves for less than %s", w.Settle)
+	if now.Sub(w.serving) < w.StableFor {
+		return fmt.Errorf("it serves for less than %s", w.StableFor)
 	}
 	return nil
 }

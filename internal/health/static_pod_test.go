@@ -149,11 +149,11 @@ func TestPodThatTheKubeletKeepsIsAcceptedInTime(t *testing.T) {
 	}
 }
 
-func TestSettlingComponentMustServeWithoutABreak(t *testing.T) {
+func TestStableComponentMustServeWithoutABreak(t *testing.T) {
 	p := &probed{runtime: runtime{now: start,
 		containers: []state.Container{running(ended("a", 0, ""))}}}
 	wait := condition(t, StaticPod{
-		Component: "kube-scheduler", Pod: podOf(t, schedulerPod), Settle: 5 * time.Second,
+		Component: "kube-scheduler", Pod: podOf(t, schedulerPod), StableFor: 5 * time.Second,
 		Accepts: func(state.Container) bool { return true },
 	})
 	for i, answers := range []bool{true, true, false, true, true, true} {

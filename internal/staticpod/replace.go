@@ -34,9 +34,9 @@ type Replacement struct {
 }
 
 const (
-	// settleTime is for how long the previous Pod must serve where the kubelet has not acted on
+	// stableTime is for how long the previous Pod must serve where the kubelet has not acted on
 	// the new manifest yet: it may be about to.
-	settleTime = 5 * time.Second
+	stableTime = 5 * time.Second
 	// kubeletPeriod is longer than the 20 s after which the kubelet reads all manifests again,
 	// should it have missed a change.
 	kubeletPeriod = 30 * time.Second
@@ -302,7 +302,7 @@ func (r Replacement) waitForPrevious(ctx context.Context, e *flow.Env,
 		Accepts: func(c state.Container) bool { return !slices.Contains(failed, c.PodUID) },
 	}
 	if len(failed) == 0 {
-		pod.Settle = settleTime
+		pod.StableFor = stableTime
 	}
 	return pod.Condition(r.Node, r.Node.Timeouts.Upgrade)
 }

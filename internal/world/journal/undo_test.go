@@ -40,7 +40,7 @@ func TestFileGoesBackInOneStep(t *testing.T) {
 		"written once":     {[]change.Change{write("1")}, []string{"0"}},
 		"written twice":    {[]change.Change{write("1"), write("2")}, []string{"0"}},
 		"put back already": {[]change.Change{write("1"), write("0")}, nil},
-		"removed and made anew": {[]change.Change{write("1"), change.Remove{Path: path},
+		"removed and created again": {[]change.Change{write("1"), change.Remove{Path: path},
 			write("2")}, []string{"1", "0"}},
 		"beside changes of others": {[]change.Change{write("1"), change.WriteFile{Path: "/x"},
 			write("2")}, []string{"0"}},
