@@ -29,8 +29,8 @@ func importRules() []rule {
 		imported("the real worlds are chosen by main", "whoever names one cannot be tried in another",
 			within("internal/world", "linux", "kube", "etcd", "cri", "real"), "cmd/kubeadm", "internal/world/real"),
 		imported("fakes are for tests", "no program ships the world of its tests", within("internal/world", "fake", "fault", "worldtest")),
-		imported("wrappers of the world are chosen by the command line", "a phase that knew of one would behave differently in it",
-			within("internal/world", "journal", "preview"), "internal/cli", "cmd/kubeadm"),
+		imported("wrappers of the world are chosen by a run", "a phase that knew of one would behave differently in it",
+			within("internal/world", "journal", "preview"), "internal/run"),
 		imported("only the worlds are made of memory", "it is how previews and fakes work inside", within("internal/world", "memory"), "internal/world"),
 		{
 			name: "a phase does not import another phase", reason: "what two share moves down, so that each can be read, skipped and run alone",
@@ -86,6 +86,7 @@ func layers() [][]string {
 		{"internal/discovery", "internal/health", "internal/report", "internal/staticpod"},
 		{"internal/phase"},
 		{"internal/workflow"},
+		{"internal/run"},
 		{"internal/cli"},
 		{"cmd/kubeadm"},
 	}

@@ -19,6 +19,7 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/run"
 	"kubeadm/internal/state"
 )
 
@@ -59,13 +60,18 @@ type expiration struct {
 	Missing  bool         `json:"missing"`
 }
 
-func (p *program) checkExpiration(c *cobra.Command, o *certsOptions, out *output) error {
+func (p *program) checkExpiration(c *cobra.Command, o *certsOptions, out *output) (err error) {
 	ctx, real := c.Context(), p.World()
 	encode, err := out.encoder(ctx, real)
 	if err != nil {
 		return err
 	}
-	n, warnings, err := p.known(c, o, real)
+	r, err := p.open(ctx, run.Command{Name: "certs", Unlocked: true})
+	if err != nil {
+		return err
+	}
+	defer closeRun(r, &err)
+	n, warnings, err := p.known(c, o, r)
 	warn(p.text(false), warnings)
 	if err != nil {
 		return err

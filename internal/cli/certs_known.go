@@ -13,7 +13,7 @@ import (
 	"kubeadm/internal/flag"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
-	"kubeadm/internal/state"
+	"kubeadm/internal/run"
 	"kubeadm/internal/world"
 )
 
@@ -32,9 +32,9 @@ func (o *certsOptions) values() values {
 // known is what is known of the certificates of this control plane: from the file that the user names, or
 // else from the cluster. A machine whose cluster gives no answer has them where they usually are; which kind of keys
 // it wants is not known then.
-func (p *program) known(c *cobra.Command, o *certsOptions, r state.Reader) (*node.Node, []string, error) {
+func (p *program) known(c *cobra.Command, o *certsOptions, r *run.Run) (*node.Node, []string, error) {
 	ctx := c.Context()
-	file, err := p.readConfig(ctx, r, o.file)
+	file, err := p.readConfig(ctx, r.World(), o.file)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -46,7 +46,7 @@ func (p *program) known(c *cobra.Command, o *certsOptions, r state.Reader) (*nod
 	if err != nil || file.Given() {
 		return planned, how.Warnings, err
 	}
-	n, warnings := p.member(ctx, o, planned)
+	n, warnings := p.member(ctx, o, r, planned)
 	if c.Flags().Changed(string(flag.CertDir)) {
 		n.Paths.Certificates = o.certDir
 	}
@@ -61,18 +61,16 @@ const (
 )
 
 // member asks the cluster of which this control plane is part; where it cannot be asked, the usual is taken.
-func (p *program) member(ctx context.Context, o *certsOptions, usual *node.Node) (*node.Node, []string) {
+func (p *program) member(ctx context.Context, o *certsOptions, r *run.Run, usual *node.Node) (*node.Node, []string) {
 	usual.Cluster.Algorithm = ""
-	w := p.World()
-	if _, err := w.Stat(ctx, o.kubeconfig); errors.Is(err, fs.ErrNotExist) {
+	if _, err := r.World().Stat(ctx, o.kubeconfig); errors.Is(err, fs.ErrNotExist) {
 		return usual, nil
 	}
 	var warnings []string
-	e := flow.Env{World: w, Local: usual.Local, Emit: func(e flow.Event) { warnings = append(warnings, e.Text) }}
-	e.Tool, _ = p.tool() // was good enough before
+	e := r.NewEnv(flow.Env{Local: usual.Local, Emit: func(e flow.Event) { warnings = append(warnings, e.Text) }})
 	ctx, cancel := context.WithTimeout(ctx, memberLimit)
 	defer cancel()
-	n, err := discovery.Member(world.Retry(ctx, memberRetries), flow.New(e), p.identity(ctx, w, o.kubeconfig))
+	n, err := discovery.Member(world.Retry(ctx, memberRetries), e, p.identity(ctx, e.World, o.kubeconfig))
 	if err != nil {
 		return usual, []string{"the usual configuration of certificates is taken, since the cluster's is not to be had: " + err.Error()}
 	}

@@ -13,6 +13,7 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/renew"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/run"
 	"kubeadm/internal/workflow"
 )
 
@@ -54,41 +55,45 @@ The certificates are renewed. etcd and the three components of the control plane
 take them up when they start: move each manifest out of /etc/kubernetes/manifests for a moment.
 `
 
-func (p *program) renew(c *cobra.Command, o *certsOptions, name string) error {
-	ctx, real := c.Context(), p.World()
-	n, warnings, err := p.known(c, o, real)
+func (p *program) renew(c *cobra.Command, o *certsOptions, name string) (err error) {
+	ctx := c.Context()
 	var sel flow.Selection
 	if name != everything {
 		sel.Only = renew.Address(name)
 	}
-	s := p.session(real, "certs", sel, config.Run{Warnings: warnings})
-	s.phases = workflow.Renew
+	r, err := p.open(ctx, run.Command{Name: "certs", Phases: workflow.Renew, Selection: sel})
 	if err != nil {
 		return err
 	}
-	return p.within(ctx, s, n, func(e *flow.Env) error {
-		e.Node = func(context.Context) (*node.Node, error) { return n, nil }
-		e.Keys = p.keysToRenew(ctx, s, n)
-		if err := s.run(ctx, e); err != nil {
-			return err
-		}
-		for _, doubt := range unpaired(ctx, s.world, n) {
-			s.say(flow.Warned, doubt)
-		}
-		if !s.whole() {
-			return nil
-		}
-		s.say(flow.Printed, restart)
-		return nil
-	})
+	defer closeRun(r, &err)
+
+	n, warnings, err := p.known(c, o, r)
+	r.Warn(warnings...)
+	if err != nil {
+		return err
+	}
+	if err := r.Begin(ctx, n, config.Run{}); err != nil {
+		return err
+	}
+	e := r.NewEnv(flow.Env{Local: n.Local, Node: flow.Resolved(n), Keys: p.keysToRenew(ctx, r, n)})
+	if err := r.Execute(ctx, e); err != nil {
+		return err
+	}
+	for _, warning := range unpaired(ctx, r.World(), n) {
+		r.Emit(flow.Warned, warning)
+	}
+	if r.IsWhole() {
+		r.Emit(flow.Printed, restart)
+	}
+	return nil
 }
 
-// keysToRenew gives private keys of the kind that the cluster wants, made ahead side by side if that is known.
-func (p *program) keysToRenew(ctx context.Context, s *session, n *node.Node) func() (crypto.Signer, error) {
+// keysToRenew returns private keys of the cluster's algorithm. They are generated ahead of need if it is known.
+func (p *program) keysToRenew(ctx context.Context, r *run.Run, n *node.Node) func() (crypto.Signer, error) {
 	ahead := 0
-	for _, r := range pki.Renewables() {
-		_, err := s.world.Stat(ctx, certstore.RenewablePath(n.Paths, r))
-		if err == nil && n.Cluster.Algorithm != "" && (s.whole() || s.sel.Only == renew.Address(r.Name)) {
+	for _, c := range pki.Renewables() {
+		_, err := r.World().Stat(ctx, certstore.RenewablePath(n.Paths, c))
+		if err == nil && n.Cluster.Algorithm != "" && r.Runs(renew.Address(c.Name)) {
 			ahead++
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/run"
 	"kubeadm/internal/workflow"
 )
 
@@ -30,11 +31,7 @@ the kubeconfig itself, as "client-certificate-data" of its user, and the authori
   kubeadm certs generate-csr --kubeconfig-dir /tmp/k8s --cert-dir /tmp/k8s/pki`,
 		Args: known,
 		RunE: func(c *cobra.Command, _ []string) error {
-			n, how, err := p.offline(c.Context(), file, flags, true)
-			if err == nil && certDir != "" {
-				n.Paths.Certificates = certDir
-			}
-			return p.request(c.Context(), n, how, err)
+			return p.request(c.Context(), file, certDir, flags)
 		},
 	}
 	values{flag.CertDir: &certDir, flag.Config: &file, flag.KubeconfigDir: &flags.KubeconfigDir}.bind(c.Flags())
@@ -44,12 +41,11 @@ the kubeconfig itself, as "client-certificate-data" of its user, and the authori
 // offline is the intent of an init that sends no request. Without a default route it has no address that others could
 // use: that is a warning where the command needs it, or where there is no shared endpoint.
 func (p *program) offline(ctx context.Context, name string, flags config.InitFlags, needsAddress bool) (*node.Node, config.Run, error) {
-	real := p.World()
-	file, err := p.readConfig(ctx, real, name)
+	file, err := p.readConfig(ctx, p.World(), name)
 	if err != nil {
 		return nil, config.Run{}, err
 	}
-	facts, err := p.facts(ctx, real, false)
+	facts, err := p.facts(ctx, false)
 	if err != nil {
 		return nil, config.Run{}, err
 	}
@@ -65,21 +61,31 @@ func (p *program) offline(ctx context.Context, name string, flags config.InitFla
 	return n, how, err
 }
 
-func (p *program) request(ctx context.Context, n *node.Node, how config.Run, failed error) error {
-	s := p.session(p.World(), "certs", flow.Selection{}, config.Run{Warnings: how.Warnings})
-	s.phases = workflow.Request
-	if failed != nil {
-		return failed
+func (p *program) request(ctx context.Context, file, certDir string, flags config.InitFlags) (err error) {
+	r, err := p.open(ctx, run.Command{Name: "certs", Phases: workflow.Request})
+	if err != nil {
+		return err
 	}
-	return p.within(ctx, s, n, func(e *flow.Env) error {
-		e.Node = func(context.Context) (*node.Node, error) { return n, nil }
-		ahead := len(pki.KubeconfigProfiles())
-		for _, profile := range pki.Profiles() {
-			if !profile.IsCA() {
-				ahead++
-			}
+	defer closeRun(r, &err)
+
+	n, how, err := p.offline(ctx, file, flags, true)
+	r.Warn(how.Warnings...)
+	if err != nil {
+		return err
+	}
+	if certDir != "" {
+		n.Paths.Certificates = certDir
+	}
+	if err := r.Begin(ctx, n, config.Run{}); err != nil {
+		return err
+	}
+	ahead := len(pki.KubeconfigProfiles())
+	for _, profile := range pki.Profiles() {
+		if !profile.IsCA() {
+			ahead++
 		}
-		e.Keys = pki.NewStock(p.Random("keys"), n.Cluster.Algorithm, ahead).Key
-		return s.run(ctx, e)
-	})
+	}
+	return r.Execute(ctx, r.NewEnv(flow.Env{
+		Local: n.Local, Node: flow.Resolved(n), Keys: pki.NewStock(p.Random("keys"), n.Cluster.Algorithm, ahead).Key,
+	}))
 }

@@ -16,8 +16,8 @@ import (
 	"kubeadm/internal/flag"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
+	"kubeadm/internal/run"
 	"kubeadm/internal/world"
-	"kubeadm/internal/world/journal"
 )
 
 // Host is the machine as a command line sees it.
@@ -28,7 +28,7 @@ type Host struct {
 	Getenv func(name string) (value string, ok bool)
 	// World is the machine and its surroundings as they are; it is called once a command needs them.
 	World func() world.World
-	// Journal opens the journal kept in a folder and keeps other runs out of it until it is closed.
+	// Journal opens the journal kept in a directory and locks it until it is closed.
 	Journal func(dir string) (Journal, error)
 	// Random gives named streams of secret randomness, safe for use by many at once.
 	Random func(name string) io.Reader
@@ -41,10 +41,7 @@ type Host struct {
 }
 
 // Journal is a journal's store that must be closed.
-type Journal interface {
-	journal.Store
-	io.Closer
-}
+type Journal = run.Journal
 
 // program is the command tree together with what all its commands share.
 type program struct {

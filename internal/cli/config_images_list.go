@@ -10,6 +10,7 @@ import (
 	"kubeadm/internal/flag"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
+	"kubeadm/internal/run"
 )
 
 func (p *program) configImagesList() *cobra.Command {
@@ -56,7 +57,7 @@ func (p *program) listImages(c *cobra.Command, o *initOptions, out *output) erro
 	if err != nil {
 		return err
 	}
-	cluster, how, err := config.Cluster(file, o.InitFlags, config.Facts{Tool: tool, Fetch: fetch(ctx, real)})
+	cluster, how, err := config.Cluster(file, o.InitFlags, config.Facts{Tool: tool, Fetch: run.FetchVersion(ctx, real)})
 	warn(p.text(false), how.Warnings)
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/preflight"
 	"kubeadm/internal/problem"
-	"kubeadm/internal/state"
+	"kubeadm/internal/run"
 	"kubeadm/internal/world"
 )
 
@@ -38,15 +38,23 @@ With --config the other flags do not count.`,
 	return c
 }
 
-func (p *program) pullImages(c *cobra.Command, o *initOptions) error {
+func (p *program) pullImages(c *cobra.Command, o *initOptions) (err error) {
 	ctx, real := c.Context(), p.World()
-	n, err := p.imagesToPull(c, real, o)
+	n, err := p.imagesToPull(c, o)
 	if err != nil {
 		return err
 	}
-	text := p.text(false)
-	defer text.Close()
-	hearing := world.Listen(ctx, func(news string) { text.Emit(flow.Event{Kind: flow.Underway, Phase: "config/images", Text: news}) })
+	h, err := p.runHost()
+	if err != nil {
+		return err
+	}
+	r, err := run.Open(ctx, h, run.Command{Name: "config", Unlocked: true})
+	if err != nil {
+		return err
+	}
+	defer closeRun(r, &err)
+	e := r.NewEnv(flow.Env{Local: n.Local, Emit: func(e flow.Event) { h.Text.Emit(pulled(e)) }}).Named("config/images")
+	hearing := world.Listen(ctx, func(news string) { e.Emit(flow.Event{Kind: flow.Underway, Phase: "config/images", Text: news}) })
 	if _, err := real.Runtime(hearing, n.CRISocket); err != nil { // else each image would fail, and say the same
 		return problem.New("", err, "name another container runtime with --cri-socket")
 	}
@@ -58,8 +66,7 @@ func (p *program) pullImages(c *cobra.Command, o *initOptions) error {
 	for _, ref := range images.All() {
 		pulls = append(pulls, change.PullImage{Socket: n.CRISocket, Ref: ref, Always: true})
 	}
-	e := flow.New(flow.Env{World: real, Local: n.Local, Emit: func(e flow.Event) { text.Emit(pulled(e)) }})
-	err = preflight.Pull(ctx, e.Named("config/images"), pulls, n.PullSerially)
+	err = preflight.Pull(ctx, e, pulls, n.PullSerially)
 	if stopped := context.Cause(ctx); stopped != nil {
 		return fmt.Errorf("stopped while pulling images: %w", stopped)
 	}
@@ -70,8 +77,8 @@ func (p *program) pullImages(c *cobra.Command, o *initOptions) error {
 }
 
 // imagesToPull is the cluster whose images are wanted, and the runtime that is to pull them.
-func (p *program) imagesToPull(c *cobra.Command, r state.Reader, o *initOptions) (*node.Node, error) {
-	file, facts, err := p.inputs(c, r, o.file, p.outranked)
+func (p *program) imagesToPull(c *cobra.Command, o *initOptions) (*node.Node, error) {
+	file, facts, err := p.inputs(c, p.facts, o.file, p.outranked)
 	if err != nil {
 		return nil, err
 	}

@@ -53,7 +53,7 @@ func (p *program) migrated(c *cobra.Command, name string, experimental bool) ([]
 		return nil, err
 	}
 	file.Experimental, file.Deprecated = experimental, true
-	facts, err := p.facts(c.Context(), p.World(), true)
+	facts, err := p.facts(c.Context(), true)
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,7 @@ fault is told, by the field it is in.`,
 }
 
 func (p *program) validate(c *cobra.Command, file config.File) error {
-	facts, err := p.facts(c.Context(), p.World(), false)
+	facts, err := p.facts(c.Context(), false)
 	if err != nil {
 		return err
 	}

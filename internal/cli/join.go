@@ -2,28 +2,22 @@ package cli
 
 import (
 	"context"
-	"crypto"
-	"errors"
 	"fmt"
-	"slices"
-	"sync"
 
 	"github.com/spf13/cobra"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/config"
-	"kubeadm/internal/discovery"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
-	"kubeadm/internal/pki"
+	"kubeadm/internal/run"
 	"kubeadm/internal/workflow"
-	"kubeadm/internal/world"
 )
 
 func (p *program) joinCommand() *cobra.Command {
-	t := tree{name: "join [api-server-endpoint]", phases: workflow.Join, args: oneEndpoint, begin: p.beginJoin}
+	t := tree{name: "join [api-server-endpoint]", phases: workflow.Join, args: oneEndpoint, begin: p.newJoin}
 	return t.command(&cobra.Command{
 		Use:   "join [api-server-endpoint]",
 		Short: "Make this machine a node of a cluster",
@@ -85,7 +79,7 @@ func (o *joinOptions) values() values {
 	}
 }
 
-func (p *program) beginJoin(sel flow.Selection) (values, func(*cobra.Command, []string) error) {
+func (p *program) newJoin(sel flow.Selection) (values, func(*cobra.Command, []string) error) {
 	o := &joinOptions{JoinFlags: config.NewJoinFlags()}
 	return o.values(), func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {
@@ -95,51 +89,71 @@ func (p *program) beginJoin(sel flow.Selection) (values, func(*cobra.Command, []
 	}
 }
 
-func (p *program) runJoin(c *cobra.Command, o *joinOptions, sel flow.Selection) error {
-	ctx, real := c.Context(), p.World()
-	local, how, err := p.resolveJoin(c, real, o)
-	s := p.session(real, "join", sel, how)
-	s.phases, s.makes = workflow.Join, true
+// runJoin is "kubeadm join", or one of its phases.
+func (p *program) runJoin(c *cobra.Command, o *joinOptions, sel flow.Selection) (err error) {
+	ctx := c.Context()
+	r, err := p.open(ctx, run.Command{Name: "join", Phases: workflow.Join, Selection: sel, Journaled: true})
 	if err != nil {
 		return err
 	}
-	return p.within(ctx, s, &node.Node{Local: local}, func(e *flow.Env) error {
-		if s.finished() {
-			return s.joinAgain(ctx, e)
-		}
-		stock := &keysOnceKnown{program: p, session: s}
-		e.Keys, e.Admin = stock.key, workflow.JoinAdmin(e)
-		e.Node = memoised(func(ctx context.Context) (*node.Node, error) {
-			n, err := discovery.Node(ctx, e)
+	defer closeRun(r, &err)
+
+	file, facts, err := p.inputs(c, r.Facts, o.file, o.RefuseMixed)
+	if err != nil {
+		return err
+	}
+	o.Inside = c.Flag(string(flag.DiscoveryFile)) == nil
+	local, how, err := config.Join(file, o.JoinFlags, facts)
+	r.Warn(how.Warnings...)
+	if err != nil {
+		return err
+	}
+
+	if err := r.Begin(ctx, &node.Node{Local: local}, how); err != nil {
+		return err
+	}
+	if r.Finished() {
+		return joinAgain(ctx, r, local)
+	}
+	var e *flow.Env
+	keys := r.KeysOnceKnown()
+	e = r.NewEnv(flow.Env{
+		Local: local,
+		Node: flow.Memoized(func(ctx context.Context) (*node.Node, error) {
+			n, err := r.Discover(ctx, e)
 			if err == nil {
-				stock.known(ctx, n)
+				keys.SetCluster(ctx, n)
 			}
 			return n, err
-		})
-		if err := p.standIn(ctx, s, e); err != nil {
-			return err
-		}
-		if err := s.run(ctx, e); err != nil || !s.whole() {
-			return err
-		}
-		n, err := e.Node(ctx)
-		if err != nil {
-			return err
-		}
-		localEtcd, _ := node.LocalEtcd(n)
-		s.say(flow.Printed, joinedAs(n.Local, localEtcd && !slices.Contains(s.sel.Skip, "etcd-join")))
-		return nil
+		}),
+		Admin: workflow.JoinAdmin(r.World(), local),
+		Keys:  keys.Key,
 	})
+	if err := r.SimulateOfflineCluster(ctx, e); err != nil {
+		return err
+	}
+	if err := r.Execute(ctx, e); err != nil || !r.IsWhole() {
+		return err
+	}
+	n, err := e.Node(ctx)
+	if err != nil {
+		return err
+	}
+	localEtcd, _ := node.LocalEtcd(n)
+	r.Emit(flow.Printed, joinedAs(n.Local, localEtcd && r.Runs("etcd-join")))
+	r.RepeatWarnings()
+	return nil
 }
 
 // joinAgain shows the closing text of a join that has finished before, and changes nothing.
-func (s *session) joinAgain(ctx context.Context, e *flow.Env) error {
-	run, local := s.finishedRun(), e.Local
-	s.phases, s.sel = workflow.JoinAgain(run), flow.Selection{}
-	if err := s.run(ctx, e); err != nil {
+func joinAgain(ctx context.Context, r *run.Run, local node.Local) error {
+	done := r.FinishedRun()
+	e := r.NewEnv(flow.Env{Local: local, Node: flow.Resolved(&node.Node{Local: local})})
+	if err := r.ExecutePhases(ctx, e, workflow.JoinAgain(done), flow.Selection{}); err != nil {
 		return err
 	}
-	s.say(flow.Printed, joinedAs(local, run.Recorded(change.FileTarget(local.Paths.Manifest(manifest.Etcd)))))
+	r.Emit(flow.Printed, joinedAs(local, done.Recorded(change.FileTarget(local.Paths.Manifest(manifest.Etcd)))))
+	r.RepeatWarnings()
 	return nil
 }
 
@@ -153,36 +167,6 @@ func joinedAs(l node.Local, etcd bool) string {
 		member = "\n  * etcd has one more voting member."
 	}
 	return fmt.Sprintf(joinedControlPlane, member, l.Paths.Kubeconfig("admin.conf"), "$(id -u):$(id -g)")
-}
-
-// keysOnceKnown makes private keys of the cluster's algorithm, which a joining machine learns only when it has found it.
-type keysOnceKnown struct {
-	program *program
-	session *session
-
-	mu   sync.Mutex
-	make func() (crypto.Signer, error)
-}
-
-// known begins to make the keys that a control plane is going to need.
-func (k *keysOnceKnown) known(ctx context.Context, n *node.Node) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	ahead := 0
-	if n.Role == node.ControlPlane {
-		ahead = k.session.missingKeys(ctx, n)
-	}
-	k.make = pki.NewStock(k.program.Random("keys"), n.Cluster.Algorithm, ahead).Key
-}
-
-func (k *keysOnceKnown) key() (crypto.Signer, error) {
-	k.mu.Lock()
-	make := k.make
-	k.mu.Unlock()
-	if make == nil {
-		return nil, errors.New("no key can be made before the cluster is known")
-	}
-	return make()
 }
 
 // joined is the closing text of a worker's join. Scripts wait for its first sentence (test/parity/phrases).
@@ -210,25 +194,3 @@ To see all nodes:
   kubectl get nodes
 `
 
-// memoised finds the node once, for all who ask.
-func memoised(find func(context.Context) (*node.Node, error)) func(context.Context) (*node.Node, error) {
-	var mu sync.Mutex
-	var known *node.Node
-	return func(ctx context.Context) (n *node.Node, err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if known == nil {
-			known, err = find(ctx)
-		}
-		return known, err
-	}
-}
-
-func (p *program) resolveJoin(c *cobra.Command, real world.World, o *joinOptions) (node.Local, config.Run, error) {
-	file, facts, err := p.inputs(c, real, o.file, o.RefuseMixed)
-	if err != nil {
-		return node.Local{}, config.Run{}, err
-	}
-	o.Inside = c.Flag(string(flag.DiscoveryFile)) == nil
-	return config.Join(file, o.JoinFlags, facts)
-}

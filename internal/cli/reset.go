@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,13 +16,13 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/reset"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/run"
 	"kubeadm/internal/state"
 	"kubeadm/internal/workflow"
-	"kubeadm/internal/world"
 )
 
 func (p *program) resetCommand() *cobra.Command {
-	t := tree{name: "reset", phases: workflow.Reset, args: cobra.ArbitraryArgs, begin: p.beginReset}
+	t := tree{name: "reset", phases: workflow.Reset, args: cobra.ArbitraryArgs, begin: p.newReset}
 	return t.command(&cobra.Command{
 		Use:   "reset",
 		Short: "Take back what init or join did to this machine",
@@ -59,55 +58,62 @@ func (o *resetOptions) values() values {
 	}
 }
 
-func (p *program) beginReset(sel flow.Selection) (values, func(*cobra.Command, []string) error) {
+func (p *program) newReset(sel flow.Selection) (values, func(*cobra.Command, []string) error) {
 	o := &resetOptions{ResetFlags: config.NewResetFlags(), kubeconfig: node.DefaultPaths().Kubeconfig("admin.conf")}
 	return o.values(), func(c *cobra.Command, args []string) error {
 		for _, arg := range args { // which upstream's takes, too
-			warn(p.text(false), []string{fmt.Sprintf("%s takes no argument: %q is passed over", c.CommandPath(), arg)})
+			warn(p.text(false), []string{fmt.Sprintf("%s takes no argument: %q is ignored", c.CommandPath(), arg)})
 		}
 		return p.runReset(c, o, sel)
 	}
 }
 
-func (p *program) runReset(c *cobra.Command, o *resetOptions, sel flow.Selection) error {
-	ctx, real := c.Context(), p.World()
-	r, how, err := p.resolveReset(c, real, o)
-	s := p.session(real, "reset", sel, how)
-	s.phases = workflow.Reset
+// runReset is "kubeadm reset", or one of its phases.
+func (p *program) runReset(c *cobra.Command, o *resetOptions, sel flow.Selection) (err error) {
+	ctx := c.Context()
+	r, err := p.open(ctx, run.Command{Name: "reset", Phases: workflow.Reset, Selection: sel})
 	if err != nil {
 		return err
 	}
-	n := &node.Node{Local: r.Local}
-	return p.within(ctx, s, n, func(e *flow.Env) error {
-		e.Reset = r
-		e.Node = func(context.Context) (*node.Node, error) { return n, nil }
-		admin := p.identity(ctx, real, o.kubeconfig)
-		e.Admin = func(context.Context) (state.Identity, error) { return admin, nil }
-		if !r.Force && s.asks() {
-			reset.Foresee(ctx, e.Named("reset"))
-			if err := p.confirm(ctx, s); err != nil {
-				return err
-			}
-		}
-		if err := s.run(ctx, e); err != nil || s.dryRun || !s.whole() {
+	defer closeRun(r, &err)
+
+	file, facts, err := p.inputs(c, r.Facts, o.file, o.RefuseMixed)
+	if err != nil {
+		return err
+	}
+	resolved, how, err := config.Reset(file, o.ResetFlags, facts)
+	r.Warn(how.Warnings...)
+	if err != nil {
+		return err
+	}
+
+	n := &node.Node{Local: resolved.Local}
+	if err := r.Begin(ctx, n, how); err != nil {
+		return err
+	}
+	admin := p.identity(ctx, p.World(), o.kubeconfig)
+	e := r.NewEnv(flow.Env{
+		Local: n.Local, Reset: resolved, Node: flow.Resolved(n),
+		Admin: func(context.Context) (state.Identity, error) { return admin, nil },
+	})
+	// The question belongs to the phase "preflight".
+	if asks := sel.Only == "preflight" || r.IsWhole() && r.Runs("preflight"); asks && !r.IsDryRun() && !resolved.Force {
+		reset.Foresee(ctx, e.Named("reset"))
+		if err := p.confirm(ctx, r); err != nil {
 			return err
 		}
-		s.say(flow.Printed, reset.Closing)
-		return nil
-	})
-}
-
-// asks tells whether the user is to be asked first: the question belongs to the phase "preflight"
-// of a run that changes something.
-func (s *session) asks() bool {
-	const phase = "preflight"
-	return !s.dryRun && (s.sel.Only == phase || s.whole() && !slices.Contains(s.sel.Skip, phase))
+	}
+	if err := r.Execute(ctx, e); err != nil || r.IsDryRun() || !r.IsWhole() {
+		return err
+	}
+	r.Emit(flow.Printed, reset.Closing)
+	return nil
 }
 
 // confirm asks whether to go on. No answer means no.
-func (p *program) confirm(ctx context.Context, s *session) error {
-	s.say(flow.Warned, "what init or join made of this machine is about to be taken back")
-	s.say(flow.Printed, "[reset] Go on? [y/N]: ")
+func (p *program) confirm(ctx context.Context, r *run.Run) error {
+	r.Emit(flow.Warned, "what init or join made of this machine is about to be taken back")
+	r.Emit(flow.Printed, "[reset] Go on? [y/N]: ")
 	answer, err := p.answer(ctx)
 	if err != nil {
 		return fmt.Errorf("reading the answer: %w", err)
@@ -136,12 +142,4 @@ func (p *program) answer(ctx context.Context) (string, error) {
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	}
-}
-
-func (p *program) resolveReset(c *cobra.Command, real world.World, o *resetOptions) (node.Reset, config.Run, error) {
-	file, facts, err := p.inputs(c, real, o.file, o.RefuseMixed)
-	if err != nil {
-		return node.Reset{}, config.Run{}, err
-	}
-	return config.Reset(file, o.ResetFlags, facts)
 }

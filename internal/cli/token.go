@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"io"
 	"path"
 	"path/filepath"
 	"time"
@@ -10,16 +11,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kubeadm/internal/change"
+	"kubeadm/internal/config"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
-	"kubeadm/internal/report"
+	"kubeadm/internal/run"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
-	"kubeadm/internal/world/preview"
 )
 
 // tokenOptions are the flags that all token commands share.
@@ -43,12 +43,22 @@ func (o *tokenOptions) bindTo(c *cobra.Command) {
 	values{flag.Kubeconfig: &o.kubeconfig, flag.DryRun: &o.dryRun}.bind(c.PersistentFlags())
 }
 
-// world is where token commands change something.
-func (o *tokenOptions) world(real world.World) world.World {
-	if o.dryRun {
-		return preview.New(real, "", preview.Paths{})
+// openTokenRun begins the run of a token command, which changes the cluster and not this machine. Events go to out.
+func (p *program) openTokenRun(ctx context.Context, out io.Writer) (*run.Run, error) {
+	h, err := p.runHost()
+	if err != nil {
+		return nil, err
 	}
-	return real
+	h.Text.Out = out
+	return run.Open(ctx, h, run.Command{Name: "token", Unlocked: true})
+}
+
+// beginTokenRun chooses the world of a token command and returns the Env of its changes.
+func beginTokenRun(ctx context.Context, r *run.Run, o *tokenOptions, local node.Local) (*flow.Env, error) {
+	if err := r.Begin(ctx, &node.Node{Local: local}, config.Run{DryRun: o.dryRun}); err != nil {
+		return nil, err
+	}
+	return r.NewEnv(flow.Env{Local: local}).Named("token"), nil
 }
 
 // as is as whom the cluster is asked: the user's choice, or the first kubeconfig of the usual places that exists.
@@ -99,24 +109,16 @@ func (p *program) ownKubeconfigs() []string {
 // apiLimit is how long token commands retry what the API server is asked.
 const apiLimit = time.Minute
 
-// retrying is the context in which the cluster is asked: what fails in a way that may pass is retried until the limit, and
-// the user told of it on standard error.
-func retrying(ctx context.Context, t *report.Text, limit time.Duration) context.Context {
-	ctx = world.Listen(ctx, func(text string) {
-		t.Emit(flow.Event{Phase: "token", Kind: flow.Warned, Text: text})
-	})
-	return world.Retry(ctx, limit)
+// apiLimits are the settings of this machine that a token command needs which reads no configuration.
+func apiLimits() node.Local {
+	return node.Local{Paths: node.DefaultPaths(), Timeouts: node.Timeouts{KubernetesAPI: apiLimit}}
 }
 
-// do carries out changes and tells what a dry run would have done.
-func do(ctx context.Context, w world.World, t *report.Text, changes ...change.Change) error {
-	for _, c := range changes {
-		if err := w.Do(ctx, c); err != nil {
-			return err
-		}
-		t.Emit(flow.Event{Time: w.Now(), Phase: "token", Kind: flow.Did, Text: c.String(), Change: c})
-	}
-	return nil
+// retrying is the context in which the API server is asked: transient failures are retried until the limit, with
+// a warning on standard error.
+func retrying(ctx context.Context, e *flow.Env, limit time.Duration) context.Context {
+	ctx = world.Listen(ctx, func(text string) { e.Warn("%s", text) })
+	return world.Retry(ctx, limit)
 }
 
 // tokenRef names the Secret of a token.

@@ -12,12 +12,15 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/config"
+	"kubeadm/internal/discovery"
 	"kubeadm/internal/flag"
+	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
+	"kubeadm/internal/phase/uploadcerts"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
-	"kubeadm/internal/report"
+	"kubeadm/internal/run"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
@@ -66,37 +69,46 @@ before then opens nothing any more.`,
 	return c
 }
 
-func (p *program) createTokens(c *cobra.Command, o *tokenCreateOptions) error {
-	ctx := c.Context()
-	w, text := o.world(p.World()), p.text(o.dryRun)
+func (p *program) createTokens(c *cobra.Command, o *tokenCreateOptions) (err error) {
+	ctx, out := c.Context(), p.Out
 	if o.printJoin || !o.dryRun {
-		text.Out = p.Err // who keeps the token or runs the command must not find anything else there
+		out = p.Err // standard output has the result alone, for scripts
 	}
-	defer text.Close()
-	local, err := p.tokensToCreate(c, o, w, text)
+	r, err := p.openTokenRun(ctx, out)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(local.Timeouts.KubernetesAPI, apiLimit))
+	defer closeRun(r, &err)
+	local, err := p.tokensToCreate(c, o, r)
+	if err != nil {
+		return err
+	}
+	local.Timeouts.KubernetesAPI = cmp.Or(local.Timeouts.KubernetesAPI, apiLimit)
+	e, err := beginTokenRun(ctx, r, o.tokenOptions, local)
+	if err != nil {
+		return err
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, local.Timeouts.KubernetesAPI)
 	defer cancel()
-	ctx = retrying(ctx, text, cmp.Or(local.Timeouts.KubernetesAPI, apiLimit))
-	as := p.as(ctx, c, o.tokenOptions, w)
-	changes, err := creations(ctx, w, as, local.Tokens)
+	ctx = retrying(ctx, e, local.Timeouts.KubernetesAPI)
+	as := p.as(ctx, c, o.tokenOptions, e.World)
+	changes, err := creations(ctx, e.World, as, local.Tokens)
 	if err != nil {
 		return err
 	}
 	result := local.Tokens[0].String()
 	if o.printJoin {
-		if result, err = joinCommand(ctx, w, as, local); err != nil {
+		if result, err = joinCommand(ctx, e.World, as, local); err != nil {
 			return err
 		}
 	}
 	if o.UploadCerts {
-		if err := p.lend(ctx, w, text, local, as); err != nil {
+		if err := uploadCerts(ctx, e.Named(uploadcerts.Phase.Name), as); err != nil {
 			return err
 		}
 	}
-	if err := do(ctx, w, text, changes...); err != nil {
+	if err := e.Do(ctx, changes...); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintln(p.Out, result)
@@ -104,11 +116,11 @@ func (p *program) createTokens(c *cobra.Command, o *tokenCreateOptions) error {
 }
 
 // tokensToCreate is what the user wants of this command.
-func (p *program) tokensToCreate(c *cobra.Command, o *tokenCreateOptions, r state.Reader, text *report.Text) (node.Local, error) {
+func (p *program) tokensToCreate(c *cobra.Command, o *tokenCreateOptions, r *run.Run) (node.Local, error) {
 	if err := o.refuseIdle(); err != nil {
 		return node.Local{}, err
 	}
-	file, err := p.readConfig(c.Context(), r, o.file)
+	file, err := p.readConfig(c.Context(), r.World(), o.file)
 	if err != nil {
 		return node.Local{}, err
 	}
@@ -121,8 +133,8 @@ func (p *program) tokensToCreate(c *cobra.Command, o *tokenCreateOptions, r stat
 	if err != nil {
 		return node.Local{}, err
 	}
-	local, how, err := config.Tokens(file, o.TokenFlags, config.Facts{Tool: tool, Random: p.Random("bootstrap-token"), Now: r.Now()})
-	warn(text, how.Warnings)
+	local, how, err := config.Tokens(file, o.TokenFlags, config.Facts{Tool: tool, Random: p.Random("bootstrap-token"), Now: r.World().Now()})
+	r.Warn(how.Warnings...)
 	switch {
 	case err != nil:
 		return local, err
@@ -131,7 +143,7 @@ func (p *program) tokensToCreate(c *cobra.Command, o *tokenCreateOptions, r stat
 	case local.UploadCerts && local.CertificateKey == "":
 		local.CertificateKey, err = p.newCertificateKey()
 	case !local.UploadCerts && local.CertificateKey != "" && file.Given():
-		warn(text, []string{"the file's certificateKey is not used without --upload-certs"})
+		r.Warn("the file's certificateKey is not used without --upload-certs")
 		local.CertificateKey = ""
 	}
 	return local, err
@@ -196,4 +208,17 @@ func joinCommand(ctx context.Context, r state.Reader, as state.Identity, local n
 	key := local.CertificateKey
 	text, err := manifest.JoinCommand(admin, local.Tokens[0].String(), key != "", key)
 	return strings.NewReplacer("\\\n", "", "\t", "").Replace(text), err
+}
+
+// uploadCerts uploads the certificates that control planes share, encrypted with the certificate key, as the
+// phase of init does.
+func uploadCerts(ctx context.Context, e *flow.Env, as state.Identity) error {
+	n, err := discovery.Member(ctx, e, as)
+	if err != nil {
+		return err
+	}
+	if n.Cluster.Endpoint == "" {
+		e.Warn("the cluster has no controlPlaneEndpoint: no further control plane can join it before ConfigMap kubeadm-config names one")
+	}
+	return uploadcerts.Upload(ctx, e, n, as)
 }

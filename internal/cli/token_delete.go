@@ -30,7 +30,7 @@ func (p *program) tokenDelete(o *tokenOptions) *cobra.Command {
 	}
 }
 
-func (p *program) deleteTokens(c *cobra.Command, o *tokenOptions, args []string) error {
+func (p *program) deleteTokens(c *cobra.Command, o *tokenOptions, args []string) (err error) {
 	var ids []string
 	for _, arg := range args {
 		id, err := tokenID(arg)
@@ -39,18 +39,25 @@ func (p *program) deleteTokens(c *cobra.Command, o *tokenOptions, args []string)
 		}
 		ids = append(ids, id)
 	}
-	ctx, w := c.Context(), o.world(p.World())
-	as := p.as(ctx, c, o, w)
-	text := p.text(o.dryRun)
-	defer text.Close()
-	ctx = retrying(ctx, text, apiLimit)
+	ctx := c.Context()
+	r, err := p.openTokenRun(ctx, p.Out)
+	if err != nil {
+		return err
+	}
+	defer closeRun(r, &err)
+	e, err := beginTokenRun(ctx, r, o, apiLimits())
+	if err != nil {
+		return err
+	}
+	as := p.as(ctx, c, o, e.World)
+	ctx = retrying(ctx, e, apiLimit)
 	for _, id := range ids {
-		_, err := w.Object(ctx, tokenRef(id, as))
+		_, err := e.World.Object(ctx, tokenRef(id, as))
 		if apierrors.IsNotFound(err) {
 			return problem.New("", fmt.Errorf("the cluster has no token with the ID %q", id), "kubeadm token list shows those it has")
 		}
 		if err == nil {
-			err = do(ctx, w, text, change.DeleteObject{Ref: tokenRef(id, as)})
+			err = e.Do(ctx, change.DeleteObject{Ref: tokenRef(id, as)})
 		}
 		if err != nil {
 			return err

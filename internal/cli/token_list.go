@@ -49,18 +49,24 @@ type listedToken struct {
 	Groups          []string     `json:"groups,omitempty"`
 }
 
-func (p *program) listTokens(c *cobra.Command, o *tokenOptions, out *output) error {
+func (p *program) listTokens(c *cobra.Command, o *tokenOptions, out *output) (err error) {
 	ctx, real := c.Context(), p.World()
 	encode, err := out.encoder(ctx, real)
 	if err != nil {
 		return err
 	}
-	tokens, warnings, err := knownTokens(retrying(ctx, p.text(false), apiLimit), real, p.as(ctx, c, o, real))
+	r, err := p.openTokenRun(ctx, p.Out)
+	if err != nil {
+		return err
+	}
+	defer closeRun(r, &err)
+	e := r.NewEnv(flow.Env{Local: apiLimits()}).Named("token")
+	tokens, warnings, err := knownTokens(retrying(ctx, e, apiLimit), real, p.as(ctx, c, o, real))
 	if err != nil {
 		return err
 	}
 	for _, text := range warnings {
-		p.text(false).Emit(flow.Event{Phase: "token", Kind: flow.Warned, Text: text})
+		e.Warn("%s", text)
 	}
 	if encode == nil {
 		return writeTokens(p.Out, tokens, real.Now())

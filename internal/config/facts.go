@@ -24,6 +24,9 @@ type Facts struct {
 	// only for a label, and must give up by itself (10 s is usual). Nil takes this
 	// program's own version and says nothing.
 	Fetch release.Fetch
+	// KeptVersion returns the version that an interrupted run of the same command found behind a label, or else
+	// the current one. Nil keeps none.
+	KeptVersion func(label, current string) (string, error)
 	// Now is the time on this machine. Zero means that nothing is compared with it.
 	Now time.Time
 	// Random makes tokens that the user leaves to us.

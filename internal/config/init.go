@@ -135,6 +135,9 @@ func (in *initial) resolve(facts Facts, run *Run) (release.Target, error) {
 	run.warn(adviseCluster(&in.cluster)...)
 	target, notes, err := facts.version(in.cluster.KubernetesVersion)
 	run.warn(notes...)
+	if err == nil && release.IsLabel(in.cluster.KubernetesVersion) && facts.KeptVersion != nil {
+		target, err = facts.keptVersion(in.cluster.KubernetesVersion, target)
+	}
 	if err != nil {
 		in.add("%s: %v", in.spoken(v1beta4.KindCluster, "kubernetesVersion"), err)
 		return release.Target{}, in.err(in.source)

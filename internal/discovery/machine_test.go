@@ -119,7 +119,7 @@ func (m *machine) join(t *testing.T, flags config.JoinFlags) (a attempt) {
 			}
 		},
 	})
-	e.Admin = workflow.JoinAdmin(e)
+	e.Admin = workflow.JoinAdmin(e.World, e.Local)
 	e.Node = func(ctx context.Context) (*node.Node, error) {
 		if a.node != nil {
 			return a.node, nil

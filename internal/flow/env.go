@@ -30,7 +30,7 @@ type Env struct {
 	Rand  func(name string) io.Reader                   // named streams of secret randomness, so order never matters
 	Emit  func(Event)                                   // safe for use by many phases at once
 	Keys  func() (crypto.Signer, error)                 // private keys of the cluster's algorithm, made ahead of need
-	Admin func(context.Context) (state.Identity, error) // the administrator; gives him his rights on first use
+	Admin func(context.Context) (state.Identity, error) // the user that phases are towards the API server: a cluster admin
 
 	Reset    node.Reset // what a reset is told; zero for other commands
 	Withhold Withhold   // what is not to be shown to whoever reads along
@@ -49,6 +49,7 @@ type Env struct {
 
 	postponed *postponed // shared by all copies
 	warned    *sync.Map  // texts of warnings that are given once; shared by all copies
+	doneSteps *doneSteps // shared by all copies
 }
 
 // Withhold says which secrets the user does not want to see in what is printed.
@@ -68,11 +69,33 @@ type Undoer interface {
 	Undo(ctx context.Context, mark int, told func(of change.Change, err error)) error
 }
 
+// NotKept is the Once of a command that keeps no values.
+func NotKept(_ context.Context, _ string, make func() (string, error)) (string, error) { return make() }
+
+// Resolved is the Node of a command whose intent is known from the start.
+func Resolved(n *node.Node) func(context.Context) (*node.Node, error) {
+	return func(context.Context) (*node.Node, error) { return n, nil }
+}
+
+// Memoized is the Node of a command that has to find it first: find is called until it succeeds once.
+func Memoized(find func(context.Context) (*node.Node, error)) func(context.Context) (*node.Node, error) {
+	var mu sync.Mutex
+	var found *node.Node
+	return func(ctx context.Context) (n *node.Node, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if found == nil {
+			found, err = find(ctx)
+		}
+		return found, err
+	}
+}
+
 // New completes an Env whose fields were filled in. Run takes no other.
 func New(e Env) *Env {
 	e.busy, e.groups = &targets{locks: map[string]*sync.Mutex{}, changed: map[string]bool{}}, &atomic.Int64{}
 	e.postponed = &postponed{work: map[string][]func(context.Context) error{}}
-	e.warned = &sync.Map{}
+	e.warned, e.doneSteps = &sync.Map{}, &doneSteps{done: map[string]func() error{}}
 	return &e
 }
 

@@ -16,7 +16,7 @@ import (
 type Phase struct {
 	// Name is the last part of the address, such as "ca" of "certs/ca". A phase without a
 	// name is invisible: it is part of the phase around it, and its children stand in its place. Of the
-	// other fields only When, Run and Parallel mean anything.
+	// other fields only When, Before, Run and Parallel mean anything.
 	Name    string
 	Aliases []string
 	Short   string
@@ -25,13 +25,28 @@ type Phase struct {
 	Hidden  bool        // runs in the workflow, has no command of its own
 	NoArgs  bool        // its command takes no positional argument even where the workflow's does
 
-	When  func(*node.Node) (ok bool, why string)  // nil: always
-	Needs []string                                // phases that must not be skipped before this one
-	Run   func(ctx context.Context, e *Env) error // nil for a pure group; else runs before the children
+	When   func(*node.Node) (ok bool, why string)  // nil: always
+	Needs  []string                                // phases that must not be skipped before this one
+	Before []Step                                  // done before Run, if no earlier phase of this run has done it
+	Run    func(ctx context.Context, e *Env) error // nil for a pure group; else runs before the children
 
 	Phases   []Phase
 	Parallel bool // children may run at the same time
 	OnError  Recovery
+}
+
+// Step is work that several phases need. It is done once in a run, before the first of them, also where
+// that one runs alone.
+type Step struct {
+	Name string                                 // the phase of its events
+	When func(*node.Node) bool                  // nil: always
+	Run  func(ctx context.Context, e *Env) error
+}
+
+// If is the same step for phases that need it only under that condition.
+func (s Step) If(when func(*node.Node) bool) Step {
+	s.When = when
+	return s
 }
 
 // Recovery is what happens to what a phase changed when it fails.

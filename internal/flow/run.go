@@ -118,7 +118,11 @@ func (r *runner) invisible(ctx context.Context, e *Env, prefix string, p Phase) 
 	if why != "" {
 		return nil
 	}
-	if err := p.Run(ctx, e); err != nil {
+	err = e.steps(ctx, p.Before)
+	if err == nil {
+		err = p.Run(ctx, e)
+	}
+	if err != nil {
 		e.event(Failed, err.Error(), nil)
 		return fmt.Errorf("phase %s: %w", around, err)
 	}
@@ -162,16 +166,50 @@ func (r *runner) pointless(ctx context.Context, e *Env, p Phase) (why string, er
 }
 
 func (r *runner) body(ctx context.Context, e *Env, p Phase, address string) error {
-	if p.Run != nil && r.sel.chosen(address) {
-		if err := p.Run(ctx, e); err != nil {
-			e.event(Failed, err.Error(), nil)
-			return fmt.Errorf("phase %s: %w", address, err)
-		}
+	err := e.steps(ctx, p.Before)
+	if err == nil && p.Run != nil && r.sel.chosen(address) {
+		err = p.Run(ctx, e)
+	}
+	if err != nil {
+		e.event(Failed, err.Error(), nil)
+		return fmt.Errorf("phase %s: %w", address, err)
 	}
 	if err := r.children(ctx, e, address+"/", p); err != nil {
 		return err
 	}
 	return within(address, e.Due(ctx))
+}
+
+// doneSteps are the steps that this run has done, with their errors.
+type doneSteps struct {
+	mu   sync.Mutex
+	done map[string]func() error
+}
+
+// steps does those that this run has not done yet.
+func (e *Env) steps(ctx context.Context, steps []Step) error {
+	for _, s := range steps {
+		if s.When != nil {
+			n, err := e.Node(ctx)
+			if err != nil {
+				return err
+			}
+			if !s.When(n) {
+				continue
+			}
+		}
+		e.doneSteps.mu.Lock()
+		once, ok := e.doneSteps.done[s.Name]
+		if !ok {
+			once = sync.OnceValue(func() error { return s.Run(ctx, e.in(s.Name)) })
+			e.doneSteps.done[s.Name] = once
+		}
+		e.doneSteps.mu.Unlock()
+		if err := once(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // within names the phase in which something failed.

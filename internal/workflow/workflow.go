@@ -25,8 +25,9 @@ import (
 	"kubeadm/internal/phase/waitcontrolplane"
 )
 
-// Init makes this machine the first control plane of a cluster. Once its API server answers,
-// the phases that talk to it do so side by side.
+// Init makes this machine the first control plane of a cluster. Once its API server answers and the group of
+// admin.conf is bound to cluster-admin, the phases that talk to the API server run side by side. One of them that
+// runs alone begins with that binding too.
 var Init = []flow.Phase{
 	preflight.Init,
 	certs.Phase,
@@ -34,16 +35,24 @@ var Init = []flow.Phase{
 	etcd.Phase,
 	controlplane.Phase,
 	kubelet.Start,
-	waitcontrolplane.Init,
+	waitcontrolplane.Init(bindClusterAdmins),
 	{Parallel: true, Phases: []flow.Phase{
-		uploadconfig.Phase,
-		uploadcerts.Phase,
-		markcontrolplane.Phase,
-		bootstraptoken.Phase,
+		after(bindClusterAdmins, uploadconfig.Phase),
+		after(bindClusterAdmins.If(uploadsCerts), uploadcerts.Phase),
+		after(bindClusterAdmins, markcontrolplane.Phase),
+		after(bindClusterAdmins, bootstraptoken.Phase),
 		kubelet.Finalize,
-		addon.Phase,
+		after(bindClusterAdmins, addon.Phase),
 	}},
 	joincommand.Phase,
+}
+
+func uploadsCerts(n *node.Node) bool { return n.UploadCerts }
+
+// after is the phase with a step to be done before it.
+func after(s flow.Step, p flow.Phase) flow.Phase {
+	p.Before = append(p.Before, s)
+	return p
 }
 
 // InitAgain is what a re-run of a finished init does: it changes nothing.

@@ -59,8 +59,9 @@ func equipSupplied(t testing.TB, e *flow.Env) error {
 func equipSuppliedPlane(t testing.TB, e *flow.Env) error {
 	flags := config.NewJoinFlags()
 	flags.ControlPlane = true
-	e.Admin = workflow.JoinAdmin(e)
-	return equipJoining(t, e, flags)
+	err := equipJoining(t, e, flags)
+	e.Admin = workflow.JoinAdmin(e.World, e.Local)
+	return err
 }
 
 // What is missing is told before anything is changed, all of it at once.

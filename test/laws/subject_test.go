@@ -261,7 +261,7 @@ func equipFirst(t testing.TB, e *flow.Env, flags config.InitFlags, text string) 
 	}
 	e.Local = n.Local
 	e.Node = func(context.Context) (*node.Node, error) { return n, nil }
-	e.Admin = workflow.Admin(e, "")
+	e.Admin = workflow.Admin(e.Local, "")
 	return nil
 }
 
@@ -296,8 +296,9 @@ func equipControlPlane(t testing.TB, e *flow.Env) error {
 	flags := config.NewJoinFlags()
 	begun(t)
 	flags.ControlPlane, flags.CertificateKey = true, cluster.key
-	e.Admin = workflow.JoinAdmin(e)
-	return equipJoining(t, e, flags)
+	err := equipJoining(t, e, flags)
+	e.Admin = workflow.JoinAdmin(e.World, e.Local)
+	return err
 }
 
 func equipJoining(t testing.TB, e *flow.Env, flags config.JoinFlags) error {
@@ -341,7 +342,7 @@ func equipReset(t testing.TB, e *flow.Env) (err error) {
 	}
 	e.Local = e.Reset.Local
 	e.Node = func(context.Context) (*node.Node, error) { return &node.Node{Local: e.Local}, nil }
-	e.Admin = workflow.Admin(e, "")
+	e.Admin = workflow.Admin(e.Local, "")
 	return nil
 }
 

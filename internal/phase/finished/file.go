@@ -62,8 +62,7 @@ func nodeFiles(l node.Local) []file {
 // IsReset reports whether nothing is left of the manifests, kubeconfigs and kubelet configuration of a finished run. Then
 // another program has reset the machine: `kubeadm reset` of ours forgets the run as well, upstream's does not know of it.
 // Certificates do not count, since a reset may leave those in a directory of the user's own.
-func IsReset(ctx context.Context, r state.Reader, l node.Local, recorded func(target string) bool) (bool, error) {
-	p := l.Paths
+func IsReset(ctx context.Context, r state.Reader, p node.Paths, recorded func(target string) bool) (bool, error) {
 	paths := []string{p.KubeletKubeconfig(), p.KubeletConfig()}
 	for _, component := range []string{manifest.Etcd, release.APIServer, release.ControllerManager, release.Scheduler} {
 		paths = append(paths, p.Manifest(component))

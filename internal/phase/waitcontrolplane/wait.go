@@ -11,24 +11,37 @@ import (
 	"kubeadm/internal/state"
 )
 
-// Init waits for the kubelet and the components of a first control plane, and gives the
-// administrator his rights as soon as the API server answers.
-var Init = flow.Phase{
-	Name:  "wait-control-plane",
-	Short: "Wait until the control plane answers",
-	Long:  "Wait until the kubelet has started the control plane's components and they say that they are well.",
-	Run: func(ctx context.Context, e *flow.Env) error {
-		n, err := e.Node(ctx)
-		if err != nil {
-			return err
-		}
-		e.Say("waiting for the kubelet to run the control plane from %q", n.Paths.Manifests())
-		err = health.Before(ctx, e, n, []string{release.ControllerManager, release.Scheduler}, func() error { return first(ctx, e, n) })
-		if err != nil {
-			return err
-		}
-		return health.Patiently(ctx, e, n, func() error { return others(ctx, e, n) })
-	},
+// Init waits for the kubelet and the components of a first control plane. The step is done as soon as the API
+// server answers.
+func Init(onceReady flow.Step) flow.Phase {
+	return flow.Phase{
+		Name:  "wait-control-plane",
+		Short: "Wait until the control plane answers",
+		Long:  "Wait until the kubelet has started the control plane's components and they say that they are well.",
+		Phases: []flow.Phase{
+			{Run: func(ctx context.Context, e *flow.Env) error {
+				n, err := e.Node(ctx)
+				if err != nil {
+					return err
+				}
+				e.Say("waiting for the kubelet to run the control plane from %q", n.Paths.Manifests())
+				return health.Before(ctx, e, n, []string{release.ControllerManager, release.Scheduler},
+					func() error { return first(ctx, e, n) })
+			}},
+			{Before: []flow.Step{onceReady}, Run: func(ctx context.Context, e *flow.Env) error {
+				n, as, err := e.Cluster(ctx)
+				if err != nil {
+					return err
+				}
+				return health.Patiently(ctx, e, n, func() error {
+					if err := accounts(ctx, e, n, as); err != nil {
+						return err
+					}
+					return others(ctx, e, n)
+				})
+			}},
+		},
+	}
 }
 
 // Join waits for the components of one more control plane.
@@ -52,8 +65,7 @@ var Join = flow.Phase{
 	},
 }
 
-// first waits for the kubelet and the API server. What can do something only now is let go, and the administrator
-// gets his rights.
+// first waits for the kubelet and the API server, and starts what can do something only now.
 func first(ctx context.Context, e *flow.Env, n *node.Node) error {
 	if err := e.Await(ctx, health.Kubelet(ctx, e.World, n)); err != nil {
 		return health.KubeletHelp(err)
@@ -65,14 +77,7 @@ func first(ctx context.Context, e *flow.Env, n *node.Node) error {
 	if err := e.Await(ctx, health.APIServer(n, admin)); err != nil {
 		return health.ComponentHelp(n, err)
 	}
-	if err := e.Due(ctx); err != nil {
-		return err
-	}
-	as, err := e.Admin(ctx)
-	if err != nil {
-		return err
-	}
-	return accounts(ctx, e, n, as)
+	return e.Due(ctx)
 }
 
 // others waits for the components that serve nobody but themselves.

@@ -113,10 +113,10 @@ func (w *World) bringFiles(ctx context.Context, names ...string) error {
 
 // unborn tells whether an administrator's cluster would only come to life by this run: his
 // credentials were only "written", or the API server does not answer yet where it was waited for.
-// A make-believe cluster is never born.
+// A simulated cluster never does.
 func (w *World) unborn(ctx context.Context, as state.Identity) bool {
-	if w.stoodIn() != nil || as.Kubeconfig == "" {
-		return w.stoodIn() != nil
+	if w.simulatedInfo() != nil || as.Kubeconfig == "" {
+		return w.simulatedInfo() != nil
 	}
 	if w.has(change.FileTarget(as.Kubeconfig)) {
 		return true

@@ -32,7 +32,7 @@ type World struct {
 	gone []string        // files and folders "removed": nothing below them shows through
 	set  map[string]bool // targets "changed", and the marks below
 	pods []change.RemoveContainers
-	info map[string]string // cluster-info of a make-believe cluster; nil where a real one is read
+	info map[string]string // cluster-info of a simulated cluster; nil where a real one is read
 
 	fetched map[string][]byte // by URL, what the web servers of discovery files show for a simulated cluster
 }
@@ -96,7 +96,7 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 // own. Only what does not depend on this run is waited for in earnest.
 func (w *World) Await(ctx context.Context, c world.Condition) error {
 	switch {
-	case c.Outside && w.stoodIn() != nil:
+	case c.Outside && w.simulatedInfo() != nil:
 		return c.Check(ctx, w)
 	case c.Outside:
 		return w.World.Await(ctx, c)

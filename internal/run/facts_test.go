@@ -1,4 +1,4 @@
-package cli
+package run
 
 import (
 	"context"
@@ -35,26 +35,26 @@ func TestLabelsAreLookedUp(t *testing.T) {
 		w.Names["dl.k8s.io"] = []string{"192.0.2.80"}
 		return &network{World: w, answer: state.Response{Status: 200, Body: []byte("v1.37.1\n")}}
 	}
-	if text, err := fetch(t.Context(), known())(url); err != nil || text != "v1.37.1\n" {
+	if text, err := FetchVersion(t.Context(), known())(url); err != nil || text != "v1.37.1\n" {
 		t.Errorf("got %q, %v", text, err)
 	}
 
 	nameless := known()
 	delete(nameless.Names, "dl.k8s.io")
-	if _, err := fetch(t.Context(), nameless)(url); err == nil || nameless.fetched != 0 {
+	if _, err := FetchVersion(t.Context(), nameless)(url); err == nil || nameless.fetched != 0 {
 		t.Errorf("a name that does not resolve is asked for: %v", err)
 	}
 
 	behind := known()
 	delete(behind.Names, "dl.k8s.io")
 	behind.proxy = "http://proxy:3128"
-	if _, err := fetch(t.Context(), behind)(url); err != nil {
+	if _, err := FetchVersion(t.Context(), behind)(url); err != nil {
 		t.Errorf("behind a proxy names need not resolve: %v", err)
 	}
 
 	absent := known()
 	absent.answer = state.Response{Status: 404}
-	if _, err := fetch(t.Context(), absent)(url); err == nil || !strings.Contains(err.Error(), "status 404") {
+	if _, err := FetchVersion(t.Context(), absent)(url); err == nil || !strings.Contains(err.Error(), "status 404") {
 		t.Errorf("got %v, want the status", err)
 	}
 }

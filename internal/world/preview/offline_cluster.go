@@ -10,9 +10,9 @@ import (
 	"kubeadm/internal/world/memory"
 )
 
-// StandIn makes a cluster that is not there answer in place of one that cannot be reached: from
-// then on nothing of any cluster is read but the objects and the cluster-info given here.
-func (w *World) StandIn(ctx context.Context, info map[string]string, objects ...state.Object) error {
+// SimulateCluster lets a simulated cluster answer in place of one that cannot be reached: from then on nothing
+// of any cluster is read but the objects and the cluster-info given here.
+func (w *World) SimulateCluster(ctx context.Context, info map[string]string, objects ...state.Object) error {
 	for _, o := range objects {
 		if err := w.believed.Do(ctx, change.ApplyObject{Object: o}); err != nil {
 			return err
@@ -24,9 +24,8 @@ func (w *World) StandIn(ctx context.Context, info map[string]string, objects ...
 	return nil
 }
 
-// StandInDocument is the discovery file that leads to the simulated cluster, in place of the one with that path
-// or URL.
-func (w *World) StandInDocument(name string, text []byte) error {
+// SimulateDiscoveryFile puts the discovery file of the simulated cluster in place of the one with that path or URL.
+func (w *World) SimulateDiscoveryFile(name string, text []byte) error {
 	if !strings.Contains(name, "://") {
 		return w.over.Put(name, memory.File{Data: text, Mode: 0o600})
 	}
@@ -47,16 +46,16 @@ func (w *World) Fetch(ctx context.Context, req state.Request) (state.Response, e
 	return w.World.Fetch(ctx, req)
 }
 
-// stoodIn is what the make-believe cluster tells of itself; nil where there is none.
-func (w *World) stoodIn() map[string]string {
+// simulatedInfo is the cluster-info of the simulated cluster; nil if there is none.
+func (w *World) simulatedInfo() map[string]string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.info
 }
 
-// ClusterInfo is what the cluster tells everybody of itself.
+// ClusterInfo returns the data of ConfigMap cluster-info.
 func (w *World) ClusterInfo(ctx context.Context, server string, ca []byte) (map[string]string, error) {
-	if info := w.stoodIn(); info != nil {
+	if info := w.simulatedInfo(); info != nil {
 		return info, nil
 	}
 	return w.World.ClusterInfo(ctx, server, ca)
