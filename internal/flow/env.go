@@ -289,6 +289,10 @@ func (e *Env) reminding(c world.Condition, last time.Time) world.Condition {
 // Say tells the user something.
 func (e *Env) Say(format string, args ...any) { e.event(Said, fmt.Sprintf(format, args...), nil) }
 
+// Result shows a result of the phase, such as a token. Unlike what Say shows it may be secret: it must not
+// contain text of others.
+func (e *Env) Result(format string, args ...any) { e.event(Result, fmt.Sprintf(format, args...), nil) }
+
 // Warn tells the user something that deserves a look.
 func (e *Env) Warn(format string, args ...any) { e.event(Warned, fmt.Sprintf(format, args...), nil) }
 

@@ -11,7 +11,7 @@ type Event struct {
 	Time   time.Time
 	Phase  string // address, "certs/ca"; empty for the workflow itself
 	Kind   Kind
-	Text   string        // for people; without secrets
+	Text   string        // for people; secret only in Result and Printed
 	Check  string        // of Warned: the preflight check, if one says it
 	Change change.Change // of Did and AlreadySo
 	// Place tells where among phases that run side by side this happened, outermost first:
@@ -29,6 +29,7 @@ type Kind string
 const (
 	Started   Kind = "started"   // a phase began
 	Said      Kind = "said"      // a phase tells the user something
+	Result    Kind = "result"    // a result of a phase, which may be secret, to be shown after the phase's name
 	Printed   Kind = "printed"   // a result the user asked for, to be shown as it is
 	Underway  Kind = "underway"  // how a change in hand gets on; of use at once or not at all
 	Did       Kind = "did"       // a change was carried out

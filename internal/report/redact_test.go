@@ -103,7 +103,9 @@ func TestEventsCannotForgeLines(t *testing.T) {
 		{flow.Event{Kind: flow.Warned, Check: "C", Text: text}, "", "\t[WARNING C]: token k3h9wd.[hidden]\n\t\t[init] \\x1b[1mdone\\u009b\n"},
 		{flow.Event{Kind: flow.Underway, Phase: "w", Text: text}, "", "[w] token k3h9wd.[hidden]\n\t[init] \\x1b[1mdone\\u009b\n"},
 		{flow.Event{Kind: flow.Waiting, Phase: "w", Text: text}, "[w] waiting for token k3h9wd.[hidden]\n\t[init] \\x1b[1mdone\\u009b\n", ""},
-		{flow.Event{Kind: flow.Said, Phase: "w", Text: "key:\n" + key + "\x1b"}, "[w] key:\n" + key + "\\x1b\n", ""},
+		{flow.Event{Kind: flow.Said, Phase: "w", Text: text}, "[w] token k3h9wd.[hidden]\n\t[init] \\x1b[1mdone\\u009b\n", ""},
+		{flow.Event{Kind: flow.Said, Phase: "w", Text: "not yet: " + key}, "[w] not yet: [64 hex digits hidden]\n", ""},
+		{flow.Event{Kind: flow.Result, Phase: "w", Text: "key:\n" + key + "\x1b"}, "[w] key:\n" + key + "\\x1b\n", ""},
 		{flow.Event{Kind: flow.Printed, Phase: "w", Text: text}, text, ""},
 	} {
 		c.event.Text = strings.ReplaceAll(c.event.Text, "\x9b", "\u009b")

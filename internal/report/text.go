@@ -58,8 +58,9 @@ func (t *Text) show(e flow.Event) {
 	case flow.Underway:
 		fmt.Fprintf(t.Err, "[%s] %s\n", tag(e), message(e.Text, "\t"))
 	case flow.Said:
-		// What a phase says may be a result, such as a token.
-		fmt.Fprintf(t.Out, "[%s] %s\n", tag(e), untrusted.Screen(redactUsers(e.Text)))
+		t.line(e, "%s", e.Text)
+	case flow.Result:
+		fmt.Fprintf(t.Out, "[%s] %s\n", tag(e), untrusted.Screen(e.Text))
 	case flow.Waiting:
 		t.waiting(e)
 	case flow.Waited:

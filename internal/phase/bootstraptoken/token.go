@@ -112,6 +112,6 @@ func sayTokens(e *flow.Env, n *node.Node) {
 		if e.Withhold.Token {
 			shown = flow.Withheld
 		}
-		e.Say("using token: %s", shown)
+		e.Result("using token: %s", shown)
 	}
 }

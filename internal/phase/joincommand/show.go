@@ -125,7 +125,7 @@ func uploaded(ctx context.Context, e *flow.Env, n *node.Node, as state.Identity)
 	if e.Withhold.CertificateKey {
 		text = flow.Withheld
 	}
-	e.Say("Using certificate key:\n%s", text)
+	e.Result("Using certificate key:\n%s", text)
 	return true, nil
 }
 

@@ -47,7 +47,7 @@ var Phase = flow.Phase{
 		if e.Withhold.CertificateKey {
 			shown = flow.Withheld
 		}
-		e.Say("Using certificate key:\n%s", shown) // what programs look for: test/parity/phrases
+		e.Result("Using certificate key:\n%s", shown) // what programs look for: test/parity/phrases
 		return nil
 	},
 }
