@@ -176,7 +176,7 @@ func mustBe(f *pflag.Flag, invalid error) string {
 		return "must be true or false"
 	case "duration":
 		return "must be a duration with units, such as 24h0m0s"
-	case "stringToString":
+	case "mapStringString":
 		return "must be name=value, several with commas between them"
 	}
 	return "must be a list with commas between its parts; a part with a double quote must be in double quotes itself"

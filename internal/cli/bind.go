@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,7 +27,7 @@ func (v values) bind(set *pflag.FlagSet, names ...flag.Name) {
 	}
 }
 
-func (v values) bindOne(set *pflag.FlagSet, f flag.Spec) {
+func (v values) bindOne(set *pflag.FlagSet, f flag.Row) {
 	name := string(f.Name)
 	switch at := v[f.Name].(type) {
 	case *string:
@@ -48,10 +49,22 @@ func (v values) bindOne(set *pflag.FlagSet, f flag.Spec) {
 	default:
 		panic(fmt.Sprintf("cli: --%s has no place for its value", name))
 	}
+	switch shown, _ := pflag.UnquoteUsage(set.Lookup(name)); {
+	case shown == "stringToString":
+		bound := set.Lookup(name)
+		bound.Value, bound.DefValue = stringMap{bound.Value}, ""
+	case shown != f.Type && f.Type != "bool" && !strings.Contains(f.Help, "`"):
+		panic(fmt.Sprintf("cli: --%s has a value of type %s, not %s", name, shown, f.Type))
+	}
 	if f.Deprecated != "" {
 		_ = set.MarkHidden(name) // fails only for a flag that does not exist
 	}
 }
+
+// stringMap is the library's map value with the name that kubectl has for its type.
+type stringMap struct{ pflag.Value }
+
+func (stringMap) Type() string { return "mapStringString" }
 
 // optional is a truth value that remembers whether it was given at all.
 type optional struct{ at **bool }

@@ -193,4 +193,3 @@ To administer the cluster from here as an ordinary user:
 To see all nodes:
   kubectl get nodes
 `
-

@@ -154,8 +154,8 @@ func TestFaultsNameTheFlag(t *testing.T) {
 
 func TestRefuseMixed(t *testing.T) {
 	err := JoinFlags{}.RefuseMixed([]string{"v", "token", "config", "discovery-file", "vmodule", "skip-phases", "node-name"})
-	want := "not to be given beside --config: --discovery-file (JoinConfiguration discovery.file.kubeConfigPath), " +
-		"--token (JoinConfiguration discovery.bootstrapToken.token): say it in the file"
+	want := "not allowed with --config: --discovery-file (JoinConfiguration discovery.file.kubeConfigPath), " +
+		"--token (JoinConfiguration discovery.bootstrapToken.token): set the fields in the file instead"
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}

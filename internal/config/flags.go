@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -138,16 +137,4 @@ func (f ResetFlags) document() v1beta4.ResetConfiguration {
 		CRISocket:       f.CRISocket,
 		Force:           f.Force,
 	}
-}
-
-// allowedWithFile lists the flags that may be given beside --config.
-func allowedWithFile() []string {
-	return []string{"allow-missing-template-keys", "config", "dry-run", "ignore-preflight-errors", "kubeconfig", "kubeconfig-dir",
-		"node-name", "output", "print-join-command", "print-manifest", "replace-member", "rootfs", "show-managed-fields", "strict",
-		"upload-certs", "v", "vmodule", "yes"}
-}
-
-// AllowedWithFile tells whether a flag, named without dashes, may be given beside --config.
-func AllowedWithFile(flag string) bool {
-	return strings.HasPrefix(flag, "skip-") || slices.Contains(allowedWithFile(), flag)
 }

@@ -6,6 +6,7 @@ import (
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
 	"kubeadm/internal/config/v1beta4"
+	"kubeadm/internal/flag"
 	"kubeadm/internal/node"
 	"kubeadm/internal/release"
 )
@@ -61,7 +62,7 @@ func Tokens(file File, flags TokenFlags, facts Facts) (node.Local, Run, error) {
 	if err != nil {
 		return node.Local{}, run, err
 	}
-	in.spoken = speaker(file, Common{}, tokenFields())
+	in.spoken = speaker(file, Common{}, flag.TokenCreate)
 	if !file.Given() {
 		in.init = flags.document()
 		in.init.Default()
@@ -84,7 +85,7 @@ func Tokens(file File, flags TokenFlags, facts Facts) (node.Local, Run, error) {
 func readInit(file File, flags InitFlags) (*initial, Run, error) {
 	var run Run
 	in := &initial{source: file.source()}
-	in.spoken = speaker(file, flags.Common, initFields())
+	in.spoken = speaker(file, flags.Common, flag.Init)
 	err := in.read(file, flags, &run)
 	if err != nil {
 		return nil, run, err

@@ -4,6 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"kubeadm/internal/config/v1beta4"
+	"kubeadm/internal/flag"
 	"kubeadm/internal/node"
 )
 
@@ -22,7 +23,7 @@ func Join(file File, flags JoinFlags, facts Facts) (node.Local, Run, error) {
 
 // completeJoin puts in what depends on the machine, and checks all.
 func completeJoin(c *v1beta4.JoinConfiguration, from given, run *Run) error {
-	wrong := faults{spoken: speaker(from.file, from.common, joinFields())}
+	wrong := faults{spoken: speaker(from.file, from.common, flag.Join)}
 	wrong.fields(v1beta4.KindJoin, fillNode(&c.NodeRegistration, from.facts, from.common, run))
 	if c.ControlPlane != nil {
 		at := field.NewPath("controlPlane", "localAPIEndpoint")

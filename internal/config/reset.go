@@ -4,6 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"kubeadm/internal/config/v1beta4"
+	"kubeadm/internal/flag"
 	"kubeadm/internal/node"
 )
 
@@ -38,7 +39,7 @@ func readReset(file File, flags ResetFlags) (*v1beta4.ResetConfiguration, Run, e
 // completeReset puts in what depends on the machine, and checks all.
 func completeReset(c *v1beta4.ResetConfiguration, from given, run *Run) error {
 	c.IgnorePreflightErrors = ignored(c.IgnorePreflightErrors, from.common.IgnorePreflightErrors)
-	wrong := faults{spoken: speaker(from.file, from.common, resetFields())}
+	wrong := faults{spoken: speaker(from.file, from.common, flag.Reset)}
 	wrong.fields(v1beta4.KindReset, fillSocket(&c.CRISocket, from.facts.Runtimes, field.NewPath("criSocket"), run))
 	wrong.fields(v1beta4.KindReset, checkReset(c))
 	return wrong.err(from.file.source())

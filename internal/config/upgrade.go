@@ -20,7 +20,7 @@ func readUpgrade(file File) (*v1beta4.UpgradeConfiguration, Run, error) {
 	for _, checks := range []*v1beta4.UpgradeChecks{&c.Apply.UpgradeChecks, &c.Node.UpgradeChecks, &c.Plan.UpgradeChecks} {
 		checks.IgnorePreflightErrors = ignored(checks.IgnorePreflightErrors)
 	}
-	wrong := faults{spoken: speaker(file, Common{}, nil)}
+	wrong := faults{spoken: speaker(file, Common{}, "")}
 	wrong.fields(v1beta4.KindUpgrade, checkUpgrade(c))
 	return c, run, wrong.err(file.source())
 }
