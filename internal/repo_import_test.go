@@ -80,7 +80,7 @@ func layers() [][]string {
 		{"internal/state"},
 		{"internal/change"},
 		{"internal/manifest", "internal/world"},
-		{"internal/certstore", "internal/etcdcluster"},
+		{"internal/certstore", "internal/etcdcluster", "internal/phaseindex"},
 		{"internal/manifestinput"},
 		{"internal/preflight", "internal/config", "internal/flow"},
 		{"internal/discovery", "internal/health", "internal/report", "internal/staticpod"},

@@ -12,6 +12,7 @@ import (
 	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/renew"
+	"kubeadm/internal/phaseindex"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/run"
 	"kubeadm/internal/workflow"
@@ -93,7 +94,7 @@ func (p *program) keysToRenew(ctx context.Context, r *run.Run, n *node.Node) fun
 	ahead := 0
 	for _, c := range pki.Renewables() {
 		_, err := r.World().Stat(ctx, certstore.RenewablePath(n.Paths, c))
-		if err == nil && n.Cluster.Algorithm != "" && r.Runs(renew.Address(c.Name)) {
+		if err == nil && n.Cluster.Algorithm != "" && r.Runs(phaseindex.Address(renew.Address(c.Name))) {
 			ahead++
 		}
 	}

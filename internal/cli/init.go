@@ -10,6 +10,7 @@ import (
 	"kubeadm/internal/flag"
 	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
+	"kubeadm/internal/phaseindex"
 	"kubeadm/internal/run"
 	"kubeadm/internal/workflow"
 )
@@ -163,7 +164,7 @@ func (p *program) runInit(c *cobra.Command, o *initOptions, sel flow.Selection) 
 // closingTextOf selects the phases of a finished init that is re-run: all, but for the closing text where the
 // user skips it, since it shows secrets.
 func closingTextOf(how config.Run) (sel flow.Selection) {
-	const closingText = "show-join-command"
+	const closingText = string(phaseindex.ShowJoinCommand)
 	if slices.Contains(how.SkipPhases, closingText) {
 		sel.Skip = []string{closingText}
 	}

@@ -12,6 +12,7 @@ import (
 	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
+	"kubeadm/internal/phaseindex"
 	"kubeadm/internal/run"
 	"kubeadm/internal/workflow"
 )
@@ -140,7 +141,7 @@ func (p *program) runJoin(c *cobra.Command, o *joinOptions, sel flow.Selection) 
 		return err
 	}
 	localEtcd, _ := node.LocalEtcd(n)
-	r.Emit(flow.Printed, joinedAs(n.Local, localEtcd && r.Runs("etcd-join")))
+	r.Emit(flow.Printed, joinedAs(n.Local, localEtcd && r.Runs(phaseindex.EtcdJoin)))
 	r.RepeatWarnings()
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/reset"
+	"kubeadm/internal/phaseindex"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/run"
 	"kubeadm/internal/state"
@@ -96,8 +97,8 @@ func (p *program) runReset(c *cobra.Command, o *resetOptions, sel flow.Selection
 		Local: n.Local, Reset: resolved, Node: flow.Resolved(n),
 		Admin: func(context.Context) (state.Identity, error) { return admin, nil },
 	})
-	// The question belongs to the phase "preflight".
-	if asks := sel.Only == "preflight" || r.IsWhole() && r.Runs("preflight"); asks && !r.IsDryRun() && !resolved.Force {
+	// The question belongs to the preflight phase.
+	if r.Runs(phaseindex.Preflight) && !r.IsDryRun() && !resolved.Force {
 		reset.Foresee(ctx, e.Named("reset"))
 		if err := p.confirm(ctx, r); err != nil {
 			return err

@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strings"
 
 	"kubeadm/internal/flow"
-	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
-	"kubeadm/internal/pki"
+	"kubeadm/internal/phaseindex"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
 )
@@ -39,54 +37,18 @@ func Before(ctx context.Context, e *flow.Env, n *node.Node, programs []string, w
 	return problem.New("", err, missing...)
 }
 
-// source is a file that a kubelet or a component needs, and the phase that makes it.
-type source struct{ file, phase string }
-
 func missing(ctx context.Context, r state.Reader, n *node.Node, later []string) []string {
+	local, _ := node.LocalEtcd(n)
 	var all []string
-	for _, s := range sources(n) {
-		if slices.Contains(later, s.file) {
+	for _, f := range phaseindex.Files(n.Local, n.Joins()) {
+		// super-admin.conf is for emergencies and may be kept in another place; keys are missed by their certificates.
+		isNeeded := f.Kind != phaseindex.PublicKey && (f.Kind != phaseindex.PrivateKey || f.Name == "sa") && f.Name != "super-admin"
+		if !isNeeded || f.LocalEtcd && !local || slices.Contains(later, f.Path) {
 			continue
 		}
-		if _, err := r.Stat(ctx, s.file); errors.Is(err, fs.ErrNotExist) {
-			all = append(all, fmt.Sprintf("%s does not exist: run the %s phase first", s.file, s.phase))
+		if _, err := r.Stat(ctx, f.Path); errors.Is(err, fs.ErrNotExist) {
+			all = append(all, fmt.Sprintf("%s does not exist: run the %s phase first", f.Path, f.Phase))
 		}
 	}
 	return all
-}
-
-func sources(n *node.Node) []source {
-	p := n.Paths
-	all := []source{{p.KubeletConfig(), "kubelet-start"}}
-	if n.Role != node.ControlPlane {
-		return all
-	}
-	for _, program := range manifest.Components() {
-		all = append(all, source{p.Manifest(program), made(n, "control-plane", strings.TrimPrefix(program, "kube-"))})
-	}
-	all = append(all, source{p.Certificate(pki.ServiceAccountKey), made(n, "certs", "sa")})
-	local, _ := node.LocalEtcd(n)
-	if local {
-		all = append(all, source{p.Manifest(manifest.Etcd), map[bool]string{false: "etcd/local", true: "etcd-join"}[n.Joins()]})
-	}
-	for _, c := range pki.Profiles() {
-		if local || !c.LocalEtcdOnly() {
-			all = append(all, source{p.Cert(c.Base), made(n, "certs", c.Name)})
-		}
-	}
-	for _, k := range pki.KubeconfigProfiles() {
-		// The super administrator's is for emergencies and may lie elsewhere.
-		if k.Name != "super-admin" && (k.OnJoin || !n.Joins()) {
-			all = append(all, source{p.Kubeconfig(k.File), made(n, "kubeconfig", k.Name)})
-		}
-	}
-	return all
-}
-
-// made is the phase that makes one of the files of a group: a join has one phase for all of a group.
-func made(n *node.Node, group, name string) string {
-	if n.Joins() {
-		return "control-plane-prepare/" + group
-	}
-	return group + "/" + name
 }

@@ -9,6 +9,7 @@ import (
 
 	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
+	"kubeadm/internal/phaseindex"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/world/journal"
 )
@@ -104,48 +105,16 @@ func (r *Run) reuseToken(ctx context.Context, t *node.BootstrapToken, name strin
 // Keys returns a function that generates private keys of the cluster's algorithm. Those that the run is going
 // to need are generated ahead of need, in the background.
 func (r *Run) Keys(ctx context.Context, n *node.Node) func() (crypto.Signer, error) {
+	local, _ := node.LocalEtcd(n)
 	missing := 0
-	for _, f := range keyFiles(n) {
-		if !r.Runs(f.phase) {
+	for _, f := range phaseindex.Files(n.Local, n.Joins()) {
+		hasKey := f.Kind == phaseindex.PrivateKey || f.Kind == phaseindex.Kubeconfig
+		if !hasKey || f.Shared && n.Joins() || f.LocalEtcd && !local || !r.Runs(f.Phase) {
 			continue
 		}
-		if _, err := r.host.World.Stat(ctx, f.path); err != nil {
+		if _, err := r.host.World.Stat(ctx, f.Path); err != nil {
 			missing++
 		}
 	}
 	return pki.NewStock(r.host.Random("keys"), n.Cluster.Algorithm, missing).Key
-}
-
-// keyFile is a file with a private key of its own, and the phase that generates it.
-type keyFile struct{ phase, path string }
-
-// keyFiles are those that are generated on this machine. A joining control plane gets those that all control
-// planes share from another one.
-func keyFiles(n *node.Node) []keyFile {
-	if n.Role != node.ControlPlane {
-		return nil
-	}
-	var files []keyFile
-	add := func(group, name, path string) {
-		address := group + "/" + name
-		if n.Joins() { // where these phases are one
-			address = "control-plane-prepare/" + group
-		}
-		files = append(files, keyFile{address, path})
-	}
-	if !n.Joins() {
-		add("certs", "sa", n.Paths.Certificate(pki.ServiceAccountKey))
-	}
-	local, _ := node.LocalEtcd(n)
-	for _, c := range pki.Profiles() {
-		if (local || !c.LocalEtcdOnly()) && !(n.Joins() && c.IsCA()) {
-			add("certs", c.Name, n.Paths.Key(c.Base))
-		}
-	}
-	for _, k := range pki.KubeconfigProfiles() {
-		if k.OnJoin || !n.Joins() {
-			add("kubeconfig", k.Name, n.Paths.Kubeconfig(k.File))
-		}
-	}
-	return files
 }

@@ -17,6 +17,7 @@ import (
 	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/finished"
+	"kubeadm/internal/phaseindex"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
 	"kubeadm/internal/report"
@@ -192,7 +193,7 @@ func (r *Run) addHints(err error) *problem.Problem {
 	if other := r.journal.Unfinished(); other != "" {
 		p.Hints = append(p.Hints, "an unfinished `kubeadm "+other+"` with other settings left files here: re-run that command, or run `kubeadm reset`")
 	}
-	if r.failedPhase != "preflight" && !r.journal.Finished() && (r.changed || !r.journal.First()) {
+	if r.failedPhase != string(phaseindex.Preflight) && !r.journal.Finished() && (r.changed || !r.journal.First()) {
 		p.Hints = append(p.Hints, "what was done so far is kept: re-run the same command to resume")
 	}
 	return p
@@ -232,7 +233,7 @@ func (r *Run) IsDryRun() bool { return r.config.DryRun }
 func (r *Run) World() world.World { return r.world }
 
 // Runs reports whether the phase with that address is selected.
-func (r *Run) Runs(address string) bool { return r.command.Selection.Runs(address) }
+func (r *Run) Runs(a phaseindex.Address) bool { return r.command.Selection.Runs(string(a)) }
 
 // Finished reports whether this same command has finished on this machine, according to the journal. Then
 // no phase runs again: users may have changed since what the command created.
@@ -242,7 +243,7 @@ func (r *Run) Finished() bool { return r.IsWhole() && r.journal != nil && r.jour
 func (r *Run) FinishedRun() finished.Run {
 	run := finished.Run{Recorded: r.journal.Recorded}
 	for _, phase := range r.journal.Skipped() {
-		createsNothing := phase == "preflight" || phase == "show-join-command"
+		createsNothing := phase == string(phaseindex.Preflight) || phase == string(phaseindex.ShowJoinCommand)
 		if !createsNothing && !slices.Contains(r.command.Selection.Skip, phase) {
 			run.Skipped = append(run.Skipped, phase)
 		}

@@ -12,6 +12,7 @@ import (
 	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
+	"kubeadm/internal/phaseindex"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
@@ -28,26 +29,17 @@ type file struct {
 
 // controlPlaneFiles are those of a control plane.
 func controlPlaneFiles(l node.Local) []file {
-	p := l.Paths
-	files := []file{{path: p.Certificate(pki.ServiceAccountKey)}, {path: p.Certificate(pki.ServiceAccountPublicKey)}}
-	for _, c := range pki.Profiles() {
-		if c.IsCA() {
-			files = append(files, file{path: p.Cert(c.Base)})
-			continue
-		}
-		files = append(files, file{path: p.Cert(c.Base), phase: "certs " + c.Name}, file{path: p.Key(c.Base), phase: "certs " + c.Name})
-	}
-	for _, k := range pki.KubeconfigProfiles() {
-		if k.Name != "super-admin" {
-			files = append(files, file{path: p.Kubeconfig(k.File), phase: "kubeconfig " + k.Name})
+	var files []file
+	for _, f := range phaseindex.Files(l, false) {
+		switch {
+		case f.Name == "super-admin", f.Shared && f.Kind == phaseindex.PrivateKey && f.Name != "sa":
+		case f.Shared:
+			files = append(files, file{path: f.Path})
+		default:
+			files = append(files, file{path: f.Path, phase: f.Phase.Command()})
 		}
 	}
-	return append(files,
-		file{path: p.Manifest(manifest.Etcd), phase: "etcd local"},
-		file{path: p.Manifest(release.APIServer), phase: "control-plane apiserver"},
-		file{path: p.Manifest(release.ControllerManager), phase: "control-plane controller-manager"},
-		file{path: p.Manifest(release.Scheduler), phase: "control-plane scheduler"},
-		file{path: p.KubeletConfig(), phase: "kubelet-start"})
+	return files
 }
 
 // nodeFiles are those of a machine that has joined.
