@@ -55,8 +55,11 @@ func (c WriteFile) Content() string {
 }
 
 // Done reports whether the file has these bytes. What is not a regular file, such as a FIFO,
-// never has them.
+// never has them. Output is always written.
 func (c WriteFile) Done(ctx context.Context, r state.Reader) (bool, error) {
+	if c.Output {
+		return false, nil
+	}
 	info, err := r.Stat(ctx, c.Path)
 	if err == nil && !info.Mode.IsRegular() && !info.Mode.IsDir() {
 		return false, nil

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -9,7 +10,9 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/config"
 	"kubeadm/internal/flag"
+	"kubeadm/internal/flow"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/run"
 )
 
 func (p *program) configMigrate() *cobra.Command {
@@ -35,15 +38,24 @@ Configurations of components are checked and not written: they keep their form.`
 				return err
 			}
 			// A configuration can hold tokens and keys.
-			err = p.World().Do(c.Context(), change.WriteFile{Path: to, Data: text, Mode: 0o600, Secret: true, Output: true})
-			if err != nil {
-				return problem.New("", err, fmt.Sprintf("name a file that can be written with --%s", flag.NewConfig))
-			}
-			return nil
+			return p.writeOutput(c.Context(), change.WriteFile{Path: to, Data: text, Mode: 0o600, Secret: true, Output: true})
 		},
 	}
 	values{flag.OldConfig: &from, flag.NewConfig: &to, flag.AllowExperimentalAPI: &experimental}.bind(c.Flags())
 	return c
+}
+
+// writeOutput writes the file that the user named for the result.
+func (p *program) writeOutput(ctx context.Context, file change.WriteFile) (err error) {
+	r, err := p.open(ctx, run.Command{Name: "config", Unlocked: true})
+	if err != nil {
+		return err
+	}
+	defer closeRun(r, &err)
+	if err := r.NewEnv(flow.Env{}).Do(ctx, file); err != nil {
+		return problem.New("", err, fmt.Sprintf("name a file that can be written with --%s", flag.NewConfig))
+	}
+	return nil
 }
 
 // migrated is the file's documents in the current version of the API.
