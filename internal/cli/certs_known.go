@@ -46,6 +46,7 @@ func (p *program) known(c *cobra.Command, o *certsOptions, r *run.Run) (*node.No
 	if err != nil || file.Given() {
 		return planned, how.Warnings, err
 	}
+	p.warnOfForeignClient(ctx, c, r.World(), o.kubeconfig)
 	n, warnings := p.member(ctx, o, r, planned)
 	if c.Flags().Changed(string(flag.CertDir)) {
 		n.Paths.Certificates = o.certDir

@@ -58,3 +58,48 @@ func TestMissingPublicHalfIsMadeFromThePrivateKey(t *testing.T) {
 		t.Error("sa.pub is another one")
 	}
 }
+
+func TestWarningOfAClientCertificateOfAnotherCA(t *testing.T) {
+	const file = "/root/other.conf"
+	s := newStation(t)
+	s.initialised(t)
+	admin := s.world.Files["/etc/kubernetes/admin.conf"].Data
+	own, err := pki.ParseKubeconfig(admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := newStation(t)
+	other.initialised(t)
+	foreign, err := pki.ParseKubeconfig(other.world.Files["/etc/kubernetes/admin.conf"].Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	user, err := foreign.CurrentUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mixed, err := own.CurrentUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	*mixed = *user
+	text, err := own.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		data  []byte
+		warns bool
+	}{"of its own CA": {admin, false}, "of another CA": {text, true}} {
+		s.world.Files[file] = memory.File{Data: c.data, Mode: 0o600}
+		for _, command := range []string{"token list", "init phase upload-config all", "certs check-expiration", "reset --dry-run"} {
+			if err := s.run(t.Context(), append(strings.Fields(command), "--kubeconfig", file)...); err != nil {
+				t.Fatalf("%s: %v", command, err)
+			}
+			warned := strings.Contains(s.err.String(), file+`: its client certificate "kubernetes-admin" is not signed by the CA that the file trusts`)
+			if warned != c.warns {
+				t.Errorf("%s with a certificate %s: warned is %t\n%s", command, name, warned, &s.err)
+			}
+		}
+	}
+}

@@ -144,6 +144,7 @@ func (p *program) runInit(c *cobra.Command, o *initOptions, sel flow.Selection) 
 	if err != nil {
 		return err
 	}
+	p.warnOfForeignClient(ctx, c, r.World(), o.kubeconfig)
 	env := flow.Env{Local: n.Local, Node: flow.Resolved(n), Admin: workflow.Admin(n.Local, o.kubeconfig), Withhold: o.withhold}
 	if r.Finished() {
 		env.Admin = workflow.Admin(n.Local, "")

@@ -92,6 +92,7 @@ func (p *program) runReset(c *cobra.Command, o *resetOptions, sel flow.Selection
 	if err := r.Begin(ctx, n, how); err != nil {
 		return err
 	}
+	p.warnOfForeignClient(ctx, c, p.World(), o.kubeconfig)
 	admin := p.identity(ctx, p.World(), o.kubeconfig)
 	e := r.NewEnv(flow.Env{
 		Local: n.Local, Reset: resolved, Node: flow.Resolved(n),

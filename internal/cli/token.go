@@ -2,9 +2,12 @@ package cli
 
 import (
 	"context"
+	"crypto/x509"
+	"fmt"
 	"io"
 	"path"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,6 +22,7 @@ import (
 	"kubeadm/internal/pki"
 	"kubeadm/internal/run"
 	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
 	"kubeadm/internal/world"
 )
 
@@ -64,6 +68,7 @@ func beginTokenRun(ctx context.Context, r *run.Run, o *tokenOptions, local node.
 // as is as whom the cluster is asked: the user's choice, or the first kubeconfig of the usual places that exists.
 func (p *program) as(ctx context.Context, c *cobra.Command, o *tokenOptions, r state.Reader) state.Identity {
 	if c.Flags().Changed(string(flag.Kubeconfig)) {
+		p.warnOfForeignClient(ctx, c, r, o.kubeconfig)
 		return p.identity(ctx, r, o.kubeconfig)
 	}
 	places := append(p.ownKubeconfigs(), o.kubeconfig)
@@ -93,6 +98,36 @@ func (p *program) identity(ctx context.Context, r state.Reader, file string) sta
 			" has insecure-skip-tls-verify: whoever answers at the server's address can read and forge everything; put the CA into certificate-authority-data instead"})
 	}
 	return as
+}
+
+// warnOfForeignClient warns if the user names a kubeconfig whose client certificate is not signed by a CA that the
+// file itself trusts, as one of another cluster is. It may still be right: clients may have a CA of their own.
+func (p *program) warnOfForeignClient(ctx context.Context, c *cobra.Command, r state.Reader, file string) {
+	if !c.Flags().Changed(string(flag.Kubeconfig)) {
+		return
+	}
+	read := func(name string) ([]byte, error) { return r.ReadFile(ctx, name) }
+	data, err := read(file)
+	if err != nil {
+		return // reported when the file is used
+	}
+	config, err := pki.ParseKubeconfig(data)
+	if err != nil {
+		return
+	}
+	config.ResolvePaths(path.Dir(file))
+	certs, err := config.ClientPair(read)
+	if err != nil || certs == nil || pki.CheckPeriod(certs[0], r.Now()) != nil || config.Embed(read) != nil {
+		return
+	}
+	trusted, err := config.Trusted()
+	signs := func(ca *x509.Certificate) bool { return pki.VerifyChain(certs, ca, r.Now()) == nil }
+	if err != nil || len(trusted) == 0 || slices.ContainsFunc(trusted, signs) {
+		return
+	}
+	p.text(false).Emit(flow.Event{Phase: "kubeconfig", Kind: flow.Warned, Text: fmt.Sprintf(
+		"%s: its client certificate %q is not signed by the CA that the file trusts, so the API server may refuse it",
+		untrusted.Line(file), untrusted.Line(certs[0].Subject.CommonName))})
 }
 
 // ownKubeconfigs are those of the user who runs this program.
