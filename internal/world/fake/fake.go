@@ -15,13 +15,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"kubeadm/internal/change"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/memory"
+	"kubeadm/internal/world/simkubelet"
 )
 
 // World is a machine as tests want it to be. Fields may be changed before a run.
@@ -119,34 +117,30 @@ func (w *World) pullable(ctx context.Context, c change.Change) error {
 	return nil
 }
 
-// kubelet trades a bootstrap credential for its own and registers its Node, if there is an API server.
+// kubelet simulates one that is started, if there is an API server.
 func (w *World) kubelet(ctx context.Context) error {
 	const dir = "/etc/kubernetes"
 	if !w.Elsewhere && !w.runs(ctx, "kube-apiserver") {
 		return nil
 	}
-	made := []change.Change{}
-	if boot, err := w.ReadFile(ctx, dir+"/bootstrap-kubelet.conf"); err == nil {
-		// That of a control plane asks the API server beside it and nobody else.
-		if w.isOwn(string(boot)) && !w.runs(ctx, "kube-apiserver") {
-			return nil
-		}
-		made = append(made, change.WriteFile{Path: dir + "/kubelet.conf", Data: boot, Mode: 0o600, Secret: true})
-	} else if _, err := w.ReadFile(ctx, dir+"/kubelet.conf"); err != nil {
+	k := simkubelet.Kubelet{
+		Node: w.NodeName, BootstrapConfig: dir + "/bootstrap-kubelet.conf",
+		Kubeconfig: dir + "/kubelet.conf", RotatedCert: "/var/lib/kubelet/pki/kubelet-client-current.pem",
+	}
+	boot, err := w.ReadFile(ctx, k.BootstrapConfig)
+	// That of a control plane asks the API server beside it and no other.
+	if err == nil && w.isOwn(string(boot)) && !w.runs(ctx, "kube-apiserver") {
 		return nil
 	}
-	if _, err := w.Stat(ctx, "/var/lib/kubelet/pki/kubelet-client-current.pem"); err != nil {
-		made = append(made, change.WriteFile{Path: "/var/lib/kubelet/pki/kubelet-client-current.pem", Data: []byte("pem"), Mode: 0o600})
-	}
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: w.NodeName, Labels: map[string]string{corev1.LabelHostname: w.NodeName}}}
-	node.SetGroupVersionKind(state.NodeKind)
-	made = append(made, change.ApplyObject{Object: node, Keep: true})
-	for _, m := range made {
-		if err := w.World.Do(ctx, m); err != nil {
+	for _, file := range k.Files(ctx, w) {
+		if err := w.World.Do(ctx, file); err != nil {
 			return err
 		}
 	}
-	return nil
+	if !w.has(k.Kubeconfig) {
+		return nil
+	}
+	return w.World.Do(ctx, change.ApplyObject{Object: k.NodeObject(), Keep: true})
 }
 
 // Await looks until the condition holds; each look lets time pass, none takes any.

@@ -83,7 +83,7 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 		w.pods = append(w.pods, c)
 		w.mu.Unlock()
 	case change.SetService:
-		return w.believe(ctx, c)
+		return w.startKubelet(ctx, c)
 	case change.ApplyObject:
 		if state.RefOf(c.Object, c.As).GVK.Kind == "ClusterRoleBinding" {
 			w.mark(gaveRights)
@@ -103,7 +103,7 @@ func (w *World) Await(ctx context.Context, c world.Condition) error {
 	case !w.mark(waited):
 		return nil
 	}
-	return w.believeNode(ctx)
+	return w.registerNode(ctx)
 }
 
 // ReadFile reads what this preview "wrote", or else the real file.
