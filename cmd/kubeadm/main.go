@@ -26,18 +26,18 @@ func main() {
 	// prints ends as if killed, below.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, cancel := context.WithCancelCause(context.Background())
-	go interrupt(cancel)
-	if err := cli.Run(ctx, host(), os.Args[1:]); err != nil {
+	go cancelOnSignal(cancel)
+	if err := cli.Run(ctx, newHost(), os.Args[1:]); err != nil {
 		if isClosedOutput(err) {
 			os.Exit(128 + int(syscall.SIGPIPE)) // what a shell shows of a program that the signal has killed
 		}
-		report.Error(os.Stderr, nameObstacle(err))
+		report.Error(os.Stderr, nameFileInPlaceOfDir(err))
 		os.Exit(1)
 	}
 }
 
-// nameObstacle adds which part of a path is a file where a directory must be: the system's error names the whole path.
-func nameObstacle(err error) error {
+// nameFileInPlaceOfDir adds which part of a path is a file where a directory must be: the system's error names the whole path.
+func nameFileInPlaceOfDir(err error) error {
 	var failed *fs.PathError
 	if !errors.As(err, &failed) || !errors.Is(failed.Err, syscall.ENOTDIR) {
 		return err
@@ -65,9 +65,9 @@ func isClosedOutput(err error) bool {
 	return false
 }
 
-// interrupt ends the run in good order at the first signal; a second Ctrl-C kills. SIGTERM counts
+// cancelOnSignal ends the run in good order at the first signal; a second Ctrl-C kills. SIGTERM counts
 // once, since timeout(1) and its like send it twice in a row: to the process and to its group.
-func interrupt(cancel context.CancelCauseFunc) {
+func cancelOnSignal(cancel context.CancelCauseFunc) {
 	heeded := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // nohup(1) has it ignored, and Notify would end that
 		heeded = append(heeded, syscall.SIGHUP)
@@ -79,22 +79,22 @@ func interrupt(cancel context.CancelCauseFunc) {
 	cancel(errors.New("interrupted"))
 }
 
-// host is the machine that this program runs on.
-func host() cli.Host {
+// newHost is the machine that this program runs on.
+func newHost() cli.Host {
 	return cli.Host{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		Getenv:  os.LookupEnv,
-		World:   surroundings,
+		World:   newWorld,
 		Journal: func(dir string) (cli.Journal, error) { return linux.NewStore(dir) },
 		Random:  linux.Random,
 		Chroot:  linux.Chroot,
-		Log:     logTo(os.Stderr),
-		Version: built(),
+		Log:     newLogSetter(os.Stderr),
+		Version: buildInfo(),
 	}
 }
 
-// logTo sets what the libraries of this program log.
-func logTo(w io.Writer) func(level int, files string) error {
+// newLogSetter sets what the libraries of this program log.
+func newLogSetter(w io.Writer) func(level int, files string) error {
 	cri.LogTo(io.Discard)
 	return func(level int, files string) error {
 		screened, err := report.Log(w, level, files)
@@ -103,8 +103,8 @@ func logTo(w io.Writer) func(level int, files string) error {
 	}
 }
 
-// surroundings are the machine and all that it reaches. API servers note in their audit logs who asked.
-func surroundings() world.World {
+// newWorld are the machine and all that it reaches. API servers note in their audit logs who asked.
+func newWorld() world.World {
 	w := real.New()
 	w.UserAgent = "kubeadm/" + gitVersion
 	return w

@@ -8,7 +8,7 @@ import (
 )
 
 func TestRequestsTellOurVersion(t *testing.T) {
-	if agent := host().World().(*real.World).UserAgent; agent != "kubeadm/"+release.DefaultTool {
+	if agent := newHost().World().(*real.World).UserAgent; agent != "kubeadm/"+release.DefaultTool {
 		t.Errorf("the user agent is %q", agent)
 	}
 }

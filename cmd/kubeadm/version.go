@@ -17,8 +17,8 @@ var (
 	buildDate    string
 )
 
-// built is what this program was built from.
-func built() version.Info {
+// buildInfo is what this program was built from.
+func buildInfo() version.Info {
 	info := version.Info{
 		GitVersion: gitVersion, GitCommit: gitCommit, GitTreeState: gitTreeState, BuildDate: buildDate,
 		GoVersion: runtime.Version(), Compiler: runtime.Compiler, Platform: fmt.Sprintf("%s/%s", runtime.GOOS, runtime.GOARCH),

@@ -73,12 +73,12 @@ func checkArgument(arg string, flags []string) *problem.Problem {
 			return problem.New("", errors.New("has a carriage return: the script has line ends of Windows"),
 				`convert the script: sed -i 's/\r$//' FILE`)
 		}
-		return problem.New("", fmt.Errorf("has %s (U+%04X) as character %d", nameOf(r), r, len([]rune(arg[:i]))+1),
+		return problem.New("", fmt.Errorf("has %s (U+%04X) as character %d", characterName(r), r, len([]rune(arg[:i]))+1),
 			"this character cannot be seen: type the command instead of copying it, or type that part of it again")
 	}
 	first := []rune(arg + " ")[0]
 	if unicode.Is(unicode.Pd, first) && first != '-' || first == '\u2212' {
-		return problem.New("", fmt.Errorf("begins with %s (U+%04X), not with a hyphen", nameOf(first), first),
+		return problem.New("", fmt.Errorf("begins with %s (U+%04X), not with a hyphen", characterName(first), first),
 			"write flags with two hyphens: --"+strings.TrimLeftFunc(arg, func(r rune) bool { return r == '-' || r == '\u2212' || unicode.Is(unicode.Pd, r) }))
 	}
 	if i := strings.IndexAny(arg, "\u201c\u201d\u201e\u2018\u2019"); i >= 0 {
@@ -101,7 +101,7 @@ func checkArgument(arg string, flags []string) *problem.Problem {
 // isInvisible reports whether a reader of the command line cannot tell the character from a blank or from nothing.
 func isInvisible(r rune) bool { return r != ' ' && r != '\t' && r != '\n' && !unicode.IsPrint(r) }
 
-func nameOf(r rune) string {
+func characterName(r rune) string {
 	switch {
 	case r == '\u00a0' || r == '\u202f':
 		return "a no-break space"
@@ -121,26 +121,26 @@ func nameOf(r rune) string {
 	return "a control character"
 }
 
-// badFlag is the error of a flag that cannot be taken, with what was probably meant.
-func badFlag(c *cobra.Command, err error) error {
+// flagError is the error of a flag that cannot be taken, with what was probably meant.
+func flagError(c *cobra.Command, err error) error {
 	help := c.CommandPath() + " --help lists the flags"
 	var unknown *pflag.NotExistError
 	var invalid *pflag.InvalidValueError
 	var missing *pflag.ValueRequiredError
 	switch {
 	case errors.As(err, &unknown):
-		return problem.New("", untrusted.Error(err), append(meantFlag(c, unknown), help)...)
+		return problem.New("", untrusted.Error(err), append(suggestFlag(c, unknown), help)...)
 	case errors.As(err, &invalid):
 		f := invalid.GetFlag()
-		return problem.New("", fmt.Errorf("--%s: invalid value %s: %s", f.Name, untrusted.Quote(invalid.GetValue()), mustBe(f, invalid)), help)
+		return problem.New("", fmt.Errorf("--%s: invalid value %s: %s", f.Name, untrusted.Quote(invalid.GetValue()), describeValues(f, invalid)), help)
 	case errors.As(err, &missing):
 		return problem.New("", fmt.Errorf("--%s needs a value", missing.GetFlag().Name), help)
 	}
 	return problem.New("", untrusted.Error(err), help)
 }
 
-// meantFlag is the hint of what an unknown flag was probably meant to be, if there is one.
-func meantFlag(c *cobra.Command, unknown *pflag.NotExistError) []string {
+// suggestFlag is the hint of what an unknown flag was probably meant to be, if there is one.
+func suggestFlag(c *cobra.Command, unknown *pflag.NotExistError) []string {
 	name := unknown.GetSpecifiedName()
 	if group := unknown.GetSpecifiedShortnames(); group != "" {
 		name, _, _ = strings.Cut(group, "=")
@@ -164,8 +164,8 @@ func meantFlag(c *cobra.Command, unknown *pflag.NotExistError) []string {
 	return nil
 }
 
-// mustBe is which values a flag takes.
-func mustBe(f *pflag.Flag, invalid error) string {
+// describeValues is which values a flag takes.
+func describeValues(f *pflag.Flag, invalid error) string {
 	switch f.Value.Type() {
 	case "int", "int32":
 		if strings.Contains(invalid.Error(), "out of range") {

@@ -45,12 +45,12 @@ func TestPermissionDeniedSaysToBeRoot(t *testing.T) {
 	for user, want := range map[int]bool{1000: true, 0: false} {
 		h := newStation(t)
 		h.world.Info.UserID = user
-		err := adviseRoot(t.Context(), h.Host, &fs.PathError{Op: "open", Path: "/etc/kubernetes/admin.conf", Err: fs.ErrPermission})
+		err := addRootHint(t.Context(), h.Host, &fs.PathError{Op: "open", Path: "/etc/kubernetes/admin.conf", Err: fs.ErrPermission})
 		if got := strings.Contains(strings.Join(problem.Hints(err), "\n"), "as root"); got != want {
 			t.Errorf("user %d: %t", user, got)
 		}
 	}
-	if adviseRoot(t.Context(), Host{}, nil) != nil {
+	if addRootHint(t.Context(), Host{}, nil) != nil {
 		t.Error("success became an error")
 	}
 }

@@ -83,10 +83,10 @@ func (o optional) Set(text string) error {
 	return err
 }
 
-// deprecations says of each flag on the command line that nobody should use any more what to use instead.
-func deprecations(c *cobra.Command) []string {
+// deprecationWarnings says of each flag on the command line that nobody should use any more what to use instead.
+func deprecationWarnings(c *cobra.Command) []string {
 	var texts []string
-	for _, name := range given(c) {
+	for _, name := range givenFlags(c) {
 		if f := flag.Of(flag.Name(name)); f.Deprecated != "" {
 			texts = append(texts, fmt.Sprintf("--%s is deprecated: %s", name, f.Deprecated))
 		}
@@ -94,8 +94,8 @@ func deprecations(c *cobra.Command) []string {
 	return texts
 }
 
-// given lists the flags that stand on the command line.
-func given(c *cobra.Command) []string {
+// givenFlags lists the flags that stand on the command line.
+func givenFlags(c *cobra.Command) []string {
 	var names []string
 	c.Flags().Visit(func(f *pflag.Flag) { names = append(names, f.Name) })
 	return names

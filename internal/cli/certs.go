@@ -9,7 +9,7 @@ import (
 )
 
 func (p *program) certsCommand() *cobra.Command {
-	c := group("certs", "Work with certificates", p.certificateKey(), p.certsCheck(), p.certsRequest(), p.certsRenew())
+	c := newGroup("certs", "Work with certificates", p.certificateKey(), p.certsCheck(), p.certsRequest(), p.certsRenew())
 	c.Aliases = []string{"certificates"}
 	return c
 }
@@ -23,7 +23,7 @@ func (p *program) certificateKey() *cobra.Command {
 "kubeadm init --upload-certs" and "kubeadm token create --print-join-command --upload-certs" make one
 by themselves; with --certificate-key they take yours.`,
 		Example: `  kubeadm init --upload-certs --certificate-key $(kubeadm certs certificate-key)`,
-		Args:    known,
+		Args:    refuseArguments,
 		RunE: func(*cobra.Command, []string) error {
 			key, err := p.newCertificateKey()
 			if err != nil {

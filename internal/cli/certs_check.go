@@ -35,7 +35,7 @@ listed: they renew them themselves.`,
 
   # for programs
   kubeadm certs check-expiration --output json`,
-		Args: known,
+		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return p.checkExpiration(c, o, &out) },
 	}
 	o.values().bind(c.Flags())
@@ -66,13 +66,13 @@ func (p *program) checkExpiration(c *cobra.Command, o *certsOptions, out *output
 	if err != nil {
 		return err
 	}
-	r, err := p.open(ctx, run.Command{Name: "certs", Unlocked: true})
+	r, err := p.openRun(ctx, run.Command{Name: "certs", Unlocked: true})
 	if err != nil {
 		return err
 	}
 	defer closeRun(r, &err)
-	n, warnings, err := p.known(c, o, r)
-	warn(p.text(false), warnings)
+	n, warnings, err := p.readClusterOrConfig(c, o, r)
+	printWarnings(p.newText(false), warnings)
 	if err != nil {
 		return err
 	}
@@ -80,8 +80,8 @@ func (p *program) checkExpiration(c *cobra.Command, o *certsOptions, out *output
 	if err != nil {
 		return err
 	}
-	for _, doubt := range unpaired(ctx, real, n) {
-		p.text(false).Emit(flow.Event{Kind: flow.Warned, Phase: "certs", Text: doubt})
+	for _, doubt := range keyPairWarnings(ctx, real, n) {
+		p.newText(false).Emit(flow.Event{Kind: flow.Warned, Phase: "certs", Text: doubt})
 	}
 	if encode != nil {
 		return encode(p.Out, []any{found})
@@ -98,7 +98,7 @@ func expirationsOf(ctx context.Context, r state.Reader, n *node.Node) (expiratio
 			continue
 		}
 		cert, err := certstore.ReadRenewable(ctx, r, n.Paths, c)
-		e := endOf(c.Name, cert, r.Now())
+		e := newExpiration(c.Name, cert, r.Now())
 		if err == nil && cert != nil {
 			ca, _ := pki.ProfileOf(c.Issuer)
 			e.CA = ca.Name
@@ -110,13 +110,13 @@ func expirationsOf(ctx context.Context, r state.Reader, n *node.Node) (expiratio
 		all.Certificates = append(all.Certificates, e)
 	}
 	var err error
-	all.Authorities, err = authorityEnds(ctx, r, n)
+	all.Authorities, err = expirationsOfCAs(ctx, r, n)
 	return all, err
 }
 
-// unpaired tells of each certificate whose key is not its own, and what to do about it. Those of authorities that are kept
+// keyPairWarnings tells of each certificate whose key is not its own, and what to do about it. Those of authorities that are kept
 // elsewhere were looked at before, for they are not for this machine to mend.
-func unpaired(ctx context.Context, r state.Reader, n *node.Node) (doubts []string) {
+func keyPairWarnings(ctx context.Context, r state.Reader, n *node.Node) (doubts []string) {
 	local, _ := node.LocalEtcd(n)
 	for _, c := range pki.Renewables() {
 		issuer, _ := pki.ProfileOf(c.Issuer)
@@ -130,7 +130,7 @@ func unpaired(ctx context.Context, r state.Reader, n *node.Node) (doubts []strin
 	return doubts
 }
 
-func authorityEnds(ctx context.Context, r state.Reader, n *node.Node) ([]expiration, error) {
+func expirationsOfCAs(ctx context.Context, r state.Reader, n *node.Node) ([]expiration, error) {
 	var all []expiration
 	local, _ := node.LocalEtcd(n)
 	for _, p := range pki.Profiles() {
@@ -141,13 +141,13 @@ func authorityEnds(ctx context.Context, r state.Reader, n *node.Node) ([]expirat
 		if err != nil {
 			return nil, err
 		}
-		e := endOf(p.Name, nil, r.Now())
+		e := newExpiration(p.Name, nil, r.Now())
 		if found.Certificate != nil {
 			ca, err := pki.Stored{Certificate: found.Certificate}.CA() // when it ends is not for its key to tell
 			if err != nil {
 				return nil, problem.New("reading "+n.Paths.Cert(p.Base), err, "put back a good copy of the file")
 			}
-			e = endOf(p.Name, ca.Certificate, r.Now())
+			e = newExpiration(p.Name, ca.Certificate, r.Now())
 			e.External = found.Key == nil
 		}
 		all = append(all, e)
@@ -156,8 +156,8 @@ func authorityEnds(ctx context.Context, r state.Reader, n *node.Node) ([]expirat
 	return all, nil
 }
 
-// endOf is when the certificate ends; nil stands for one that is missing.
-func endOf(name string, cert *x509.Certificate, now time.Time) expiration {
+// newExpiration is when the certificate ends; nil stands for one that is missing.
+func newExpiration(name string, cert *x509.Certificate, now time.Time) expiration {
 	if cert == nil {
 		return expiration{Name: name, Missing: true}
 	}

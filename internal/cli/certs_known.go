@@ -29,10 +29,10 @@ func (o *certsOptions) values() values {
 	return values{flag.CertDir: &o.certDir, flag.Config: &o.file, flag.Kubeconfig: &o.kubeconfig}
 }
 
-// known is what is known of the certificates of this control plane: from the file that the user names, or
+// readClusterOrConfig is what is known of the certificates of this control plane: from the file that the user names, or
 // else from the cluster. A machine whose cluster gives no answer has them where they usually are; which kind of keys
 // it wants is not known then.
-func (p *program) known(c *cobra.Command, o *certsOptions, r *run.Run) (*node.Node, []string, error) {
+func (p *program) readClusterOrConfig(c *cobra.Command, o *certsOptions, r *run.Run) (*node.Node, []string, error) {
 	ctx := c.Context()
 	file, err := p.readConfig(ctx, r.World(), o.file)
 	if err != nil {
@@ -47,7 +47,7 @@ func (p *program) known(c *cobra.Command, o *certsOptions, r *run.Run) (*node.No
 		return planned, how.Warnings, err
 	}
 	p.warnOfForeignClient(ctx, c, r.World(), o.kubeconfig)
-	n, warnings := p.member(ctx, o, r, planned)
+	n, warnings := p.readClusterConfig(ctx, o, r, planned)
 	if c.Flags().Changed(string(flag.CertDir)) {
 		n.Paths.Certificates = o.certDir
 	}
@@ -61,8 +61,8 @@ const (
 	memberRetries = 3 * time.Second
 )
 
-// member asks the cluster of which this control plane is part; where it cannot be asked, the usual is taken.
-func (p *program) member(ctx context.Context, o *certsOptions, r *run.Run, usual *node.Node) (*node.Node, []string) {
+// readClusterConfig asks the cluster of which this control plane is part; where it cannot be asked, the usual is taken.
+func (p *program) readClusterConfig(ctx context.Context, o *certsOptions, r *run.Run, usual *node.Node) (*node.Node, []string) {
 	usual.Cluster.Algorithm = ""
 	if _, err := r.World().Stat(ctx, o.kubeconfig); errors.Is(err, fs.ErrNotExist) {
 		return usual, nil
@@ -71,7 +71,7 @@ func (p *program) member(ctx context.Context, o *certsOptions, r *run.Run, usual
 	e := r.NewEnv(flow.Env{Local: usual.Local, Emit: func(e flow.Event) { warnings = append(warnings, e.Text) }})
 	ctx, cancel := context.WithTimeout(ctx, memberLimit)
 	defer cancel()
-	n, err := discovery.Member(world.Retry(ctx, memberRetries), e, p.identity(ctx, e.World, o.kubeconfig))
+	n, err := discovery.Member(world.Retry(ctx, memberRetries), e, p.readIdentity(ctx, e.World, o.kubeconfig))
 	if err != nil {
 		return usual, []string{"the usual configuration of certificates is taken, since the cluster's is not to be had: " + err.Error()}
 	}

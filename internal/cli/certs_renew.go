@@ -18,11 +18,11 @@ import (
 	"kubeadm/internal/workflow"
 )
 
-// everything stands for all certificates.
-const everything = "all"
+// allCertificates stands for all certificates.
+const allCertificates = "all"
 
 func (p *program) certsRenew() *cobra.Command {
-	c := group("renew", "Renew certificates", p.renewCommand(everything, "Renew all certificates of this control plane"))
+	c := newGroup("renew", "Renew certificates", p.renewCommand(allCertificates, "Renew all certificates of this control plane"))
 	c.Long = "Renew certificates of a control plane: not its authorities, and not those that kubelets renew themselves."
 	for _, r := range pki.Renewables() {
 		c.AddCommand(p.renewCommand(r.Name, "Renew the certificate for "+r.For))
@@ -43,8 +43,8 @@ authority on this machine; one whose key is kept elsewhere signs nothing here, a
 
 What uses the certificate goes on with the old one until it is restarted. Where the command is interrupted, give it again.`,
 		Example: "  kubeadm certs renew " + name,
-		Args:    known,
-		RunE:    func(c *cobra.Command, _ []string) error { return p.renew(c, o, name) },
+		Args:    refuseArguments,
+		RunE:    func(c *cobra.Command, _ []string) error { return p.renewCertificates(c, o, name) },
 	}
 	o.values().bind(c.Flags())
 	return c
@@ -56,19 +56,19 @@ The certificates are renewed. etcd and the three components of the control plane
 take them up when they start: move each manifest out of /etc/kubernetes/manifests for a moment.
 `
 
-func (p *program) renew(c *cobra.Command, o *certsOptions, name string) (err error) {
+func (p *program) renewCertificates(c *cobra.Command, o *certsOptions, name string) (err error) {
 	ctx := c.Context()
 	var sel flow.Selection
-	if name != everything {
+	if name != allCertificates {
 		sel.Only = renew.Address(name)
 	}
-	r, err := p.open(ctx, run.Command{Name: "certs", Phases: workflow.Renew, Selection: sel})
+	r, err := p.openRun(ctx, run.Command{Name: "certs", Phases: workflow.Renew, Selection: sel})
 	if err != nil {
 		return err
 	}
 	defer closeRun(r, &err)
 
-	n, warnings, err := p.known(c, o, r)
+	n, warnings, err := p.readClusterOrConfig(c, o, r)
 	r.Warn(warnings...)
 	if err != nil {
 		return err
@@ -80,7 +80,7 @@ func (p *program) renew(c *cobra.Command, o *certsOptions, name string) (err err
 	if err := r.Execute(ctx, e); err != nil {
 		return err
 	}
-	for _, warning := range unpaired(ctx, r.World(), n) {
+	for _, warning := range keyPairWarnings(ctx, r.World(), n) {
 		r.Emit(flow.Warned, warning)
 	}
 	if r.IsWhole() {

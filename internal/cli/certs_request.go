@@ -29,23 +29,23 @@ the kubeconfig itself, as "client-certificate-data" of its user, and the authori
 "certificate-authority-data" of its cluster, both in base64. Then "kubeadm init" uses them.`,
 		Example: `  # for this machine, as init would name and address it
   kubeadm certs generate-csr --kubeconfig-dir /tmp/k8s --cert-dir /tmp/k8s/pki`,
-		Args: known,
+		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return p.request(c.Context(), file, certDir, flags)
+			return p.generateCSRs(c.Context(), file, certDir, flags)
 		},
 	}
 	values{flag.CertDir: &certDir, flag.Config: &file, flag.KubeconfigDir: &flags.KubeconfigDir}.bind(c.Flags())
 	return c
 }
 
-// offline is the intent of an init that sends no request. Without a default route it has no address that others could
+// resolveOffline is the intent of an init that sends no request. Without a default route it has no address that others could
 // use: that is a warning where the command needs it, or where there is no shared endpoint.
-func (p *program) offline(ctx context.Context, name string, flags config.InitFlags, needsAddress bool) (*node.Node, config.Run, error) {
+func (p *program) resolveOffline(ctx context.Context, name string, flags config.InitFlags, needsAddress bool) (*node.Node, config.Run, error) {
 	file, err := p.readConfig(ctx, p.World(), name)
 	if err != nil {
 		return nil, config.Run{}, err
 	}
-	facts, err := p.facts(ctx, false)
+	facts, err := p.gatherFacts(ctx, false)
 	if err != nil {
 		return nil, config.Run{}, err
 	}
@@ -61,14 +61,14 @@ func (p *program) offline(ctx context.Context, name string, flags config.InitFla
 	return n, how, err
 }
 
-func (p *program) request(ctx context.Context, file, certDir string, flags config.InitFlags) (err error) {
-	r, err := p.open(ctx, run.Command{Name: "certs", Phases: workflow.Request})
+func (p *program) generateCSRs(ctx context.Context, file, certDir string, flags config.InitFlags) (err error) {
+	r, err := p.openRun(ctx, run.Command{Name: "certs", Phases: workflow.Request})
 	if err != nil {
 		return err
 	}
 	defer closeRun(r, &err)
 
-	n, how, err := p.offline(ctx, file, flags, true)
+	n, how, err := p.resolveOffline(ctx, file, flags, true)
 	r.Warn(how.Warnings...)
 	if err != nil {
 		return err

@@ -65,29 +65,29 @@ func New(h Host) *cobra.Command {
 
 A command that was interrupted goes on when it is given again. "kubeadm reset" takes
 back what it did to a machine, and --dry-run shows what a command would do.`,
-		Args:              known,
+		Args:              refuseArguments,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
-		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return p.begin(c) },
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return p.applyGlobalFlags(c) },
 		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetIn(h.In)
 	root.SetOut(h.Out)
 	root.SetErr(h.Err)
-	root.SetFlagErrorFunc(badFlag)
+	root.SetFlagErrorFunc(flagError)
 	values{flag.Verbosity: &p.verbosity, flag.VModule: &p.vmodule, flag.RootFS: &p.rootfs}.bind(root.PersistentFlags())
-	p.furnish(root)
+	p.addCommands(root)
 	return root
 }
 
-// furnish gives root its commands, as its help arranges them.
-func (p *program) furnish(root *cobra.Command) {
+// addCommands gives root its commands, as its help arranges them.
+func (p *program) addCommands(root *cobra.Command) {
 	help := helpCommand()
 	root.SetHelpCommand(help)
-	adopt(root, "Make a cluster and take it apart:", p.initCommand(), p.joinCommand(), p.resetCommand())
-	adopt(root, "Look after a cluster:", p.certsCommand(), p.configCommand(), p.kubeconfigCommand(), p.tokenCommand())
-	adopt(root, "Get to know this program:", p.completionCommand(), help, p.versionCommand())
+	addUnderHeading(root, "Make a cluster and take it apart:", p.initCommand(), p.joinCommand(), p.resetCommand())
+	addUnderHeading(root, "Look after a cluster:", p.certsCommand(), p.configCommand(), p.kubeconfigCommand(), p.tokenCommand())
+	addUnderHeading(root, "Get to know this program:", p.completionCommand(), help, p.versionCommand())
 	root.AddCommand(alphaCommand(), upgradeCommand())
 	p.bindStrict(root)
 }
@@ -103,9 +103,9 @@ func (p *program) bindStrict(c *cobra.Command) {
 	}
 }
 
-// begin heeds the flags that every command has, and warns of those that none should have.
-func (p *program) begin(c *cobra.Command) error {
-	warn(p.text(false), deprecations(c))
+// applyGlobalFlags heeds the flags that every command has, and warns of those that none should have.
+func (p *program) applyGlobalFlags(c *cobra.Command) error {
+	printWarnings(p.newText(false), deprecationWarnings(c))
 	if err := p.Log(p.verbosity, p.vmodule); err != nil {
 		return err
 	}
@@ -121,17 +121,17 @@ func (p *program) tool() (release.Tool, error) { return release.ParseTool(p.Vers
 // Run runs one command line, without the program's name.
 func Run(ctx context.Context, h Host, args []string) error {
 	root := New(h)
-	if completes(args) {
-		(&program{Host: h}).complete(root)
+	if isCompletionRequest(args) {
+		(&program{Host: h}).addCompletions(root)
 	} else if err := checkArguments(root, args); err != nil {
 		return err
 	}
 	root.SetArgs(args)
-	return adviseRoot(ctx, h, root.ExecuteContext(ctx))
+	return addRootHint(ctx, h, root.ExecuteContext(ctx))
 }
 
-// adviseRoot adds what helps where a permission is missing and the user is not root.
-func adviseRoot(ctx context.Context, h Host, err error) error {
+// addRootHint adds what helps where a permission is missing and the user is not root.
+func addRootHint(ctx context.Context, h Host, err error) error {
 	// gRPC passes on the text only of an error of the container runtime's socket.
 	if !errors.Is(err, fs.ErrPermission) && (err == nil || !strings.Contains(err.Error(), "connect: permission denied")) {
 		return err

@@ -18,17 +18,17 @@ import (
 // completeLimit bounds what a user waits for who only pressed the tabulator key.
 const completeLimit = 2 * time.Second
 
-// completes tells whether a shell asks what may come next on a command line. Nobody else needs to know which values flags
+// isCompletionRequest tells whether a shell asks what may come next on a command line. Nobody else needs to know which values flags
 // may have, and to find out takes as long as all the rest that comes before a command.
-func completes(args []string) bool {
+func isCompletionRequest(args []string) bool {
 	return len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd)
 }
 
-// complete tells shells what the values of flags may be, for the command and all below it. Where
+// addCompletions tells shells what the values of flags may be, for the command and all below it. Where
 // nothing is known nothing is offered: names of files would mislead.
-func (p *program) complete(c *cobra.Command) {
+func (p *program) addCompletions(c *cobra.Command) {
 	c.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
-	offers := p.offers()
+	offers := p.flagCompletions()
 	for _, set := range []*pflag.FlagSet{c.LocalNonPersistentFlags(), c.PersistentFlags()} {
 		set.VisitAll(func(f *pflag.Flag) {
 			name := flag.Name(f.Name)
@@ -39,35 +39,35 @@ func (p *program) complete(c *cobra.Command) {
 		})
 	}
 	for _, child := range c.Commands() {
-		p.complete(child)
+		p.addCompletions(child)
 	}
 }
 
-// offers are the values that flags may have.
-func (p *program) offers() map[flag.Name]cobra.CompletionFunc {
-	file, folder := only(cobra.ShellCompDirectiveDefault), only(cobra.ShellCompDirectiveFilterDirs)
+// flagCompletions are the values that flags may have.
+func (p *program) flagCompletions() map[flag.Name]cobra.CompletionFunc {
+	file, folder := offerFiles(cobra.ShellCompDirectiveDefault), offerFiles(cobra.ShellCompDirectiveFilterDirs)
 	return map[flag.Name]cobra.CompletionFunc{
 		flag.CertDir:               folder,
 		flag.ComponentConfigs:      someOf([]string{"KubeletConfiguration", "KubeProxyConfiguration"}),
 		flag.Config:                file,
-		flag.CRISocket:             p.sockets,
+		flag.CRISocket:             p.completeSockets,
 		flag.DiscoveryFile:         file,
-		flag.FeatureGates:          someOf(gates()),
+		flag.FeatureGates:          someOf(featureGateValues()),
 		flag.IgnorePreflightErrors: someOf(append([]string{"all"}, preflight.Names()...)),
 		flag.Kubeconfig:            file,
 		flag.KubeconfigDir:         folder,
-		flag.KubernetesVersion:     someOf(p.versions()),
+		flag.KubernetesVersion:     someOf(p.completeVersions()),
 		flag.NewConfig:             file,
 		flag.OldConfig:             file,
-		flag.Output:                someOf(formats()),
+		flag.Output:                someOf(outputFormats()),
 		flag.Patches:               folder,
 		flag.RootFS:                folder,
 		flag.Usages:                someOf(bootstrapapi.KnownTokenUsages),
 	}
 }
 
-// only leaves the names to the shell: those of files, or of folders.
-func only(d cobra.ShellCompDirective) cobra.CompletionFunc {
+// offerFiles leaves the names to the shell: those of files, or of folders.
+func offerFiles(d cobra.ShellCompDirective) cobra.CompletionFunc {
 	return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) { return nil, d }
 }
 
@@ -85,7 +85,7 @@ func someOf(words []string) cobra.CompletionFunc {
 	}
 }
 
-func gates() []string {
+func featureGateValues() []string {
 	var all []string
 	for _, g := range release.KnownGates() {
 		all = append(all, g.Name+"=true", g.Name+"=false")
@@ -93,8 +93,8 @@ func gates() []string {
 	return all
 }
 
-// versions are those that this program deploys best: the newest of its own line, and its own.
-func (p *program) versions() []string {
+// completeVersions are those that this program deploys best: the newest of its own line, and its own.
+func (p *program) completeVersions() []string {
 	all := []string{"stable-1"}
 	if tool, err := p.tool(); err == nil {
 		all = append(all, "stable-"+tool.Line(), tool.String())
@@ -102,8 +102,8 @@ func (p *program) versions() []string {
 	return all
 }
 
-// sockets are those of the container runtimes that run here.
-func (p *program) sockets(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+// completeSockets are those of the container runtimes that run here.
+func (p *program) completeSockets(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(c.Context(), completeLimit)
 	defer cancel()
 	found, err := p.World().Runtimes(ctx)
@@ -119,7 +119,7 @@ func (p *program) tokenIDs(o *tokenOptions) cobra.CompletionFunc {
 		ctx, cancel := context.WithTimeout(c.Context(), completeLimit)
 		defer cancel()
 		real := p.World()
-		found, _, err := knownTokens(ctx, real, p.as(ctx, c, o, real))
+		found, _, err := knownTokens(ctx, real, p.tokenIdentity(ctx, c, o, real))
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}

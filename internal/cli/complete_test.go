@@ -87,7 +87,7 @@ func TestIDsOfTokensAreCompletedAndNeverTheirSecrets(t *testing.T) {
 
 // Each script is one that its shell can read, where that shell is there.
 func TestShellsReadTheirScripts(t *testing.T) {
-	for _, shell := range shells() {
+	for _, shell := range shellNames() {
 		s := newStation(t)
 		if err := s.run(t.Context(), "completion", shell); err != nil || !strings.Contains(s.out.String(), "__complete") {
 			t.Errorf("%s: %v", shell, err)

@@ -8,8 +8,8 @@ import (
 )
 
 func (p *program) configCommand() *cobra.Command {
-	c := group("config", "Work with the configuration of a cluster",
-		group("images", "Work with the images of a cluster", p.configImagesList(), p.configImagesPull()),
+	c := newGroup("config", "Work with the configuration of a cluster",
+		newGroup("images", "Work with the images of a cluster", p.configImagesList(), p.configImagesPull()),
 		p.configMigrate(), p.configPrint(), p.configValidate())
 	// Nothing here asks a cluster. The flag is accepted since scripts give it.
 	kubeconfig := node.DefaultPaths().Kubeconfig("admin.conf")

@@ -26,7 +26,7 @@ With --config the other flags do not count.`,
 
   # for programs
   kubeadm config images list --output json`,
-		Args: known,
+		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return p.listImages(c, o, &out) },
 	}
 	o.values().bind(c.Flags(), flag.Config, flag.FeatureGates, flag.ImageRepository, flag.KubernetesVersion)
@@ -48,7 +48,7 @@ func (p *program) listImages(c *cobra.Command, o *initOptions, out *output) erro
 	}
 	file, err := p.readConfig(ctx, real, o.file)
 	if err == nil && file.Given() {
-		err = p.outranked(given(c))
+		err = p.warnIgnoredFlags(givenFlags(c))
 	}
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func (p *program) listImages(c *cobra.Command, o *initOptions, out *output) erro
 		return err
 	}
 	cluster, how, err := config.Cluster(file, o.InitFlags, config.Facts{Tool: tool, Fetch: run.FetchVersion(ctx, real)})
-	warn(p.text(false), how.Warnings)
+	printWarnings(p.newText(false), how.Warnings)
 	if err != nil {
 		return err
 	}
@@ -77,12 +77,12 @@ func (p *program) listImages(c *cobra.Command, o *initOptions, out *output) erro
 	return nil
 }
 
-// outranked warns of flags that do not count beside a configuration file. It never fails: scripts give both.
-func (p *program) outranked(given []string) error {
+// warnIgnoredFlags warns of flags that do not count beside a configuration file. It never fails: scripts give both.
+func (p *program) warnIgnoredFlags(given []string) error {
 	for _, name := range given {
 		switch f := flag.Name(name); f {
 		case flag.CRISocket, flag.FeatureGates, flag.ImageRepository, flag.KubernetesVersion:
-			warn(p.text(false), []string{fmt.Sprintf("--%s does not count beside --%s: the file says it", f, flag.Config)})
+			printWarnings(p.newText(false), []string{fmt.Sprintf("--%s does not count beside --%s: the file says it", f, flag.Config)})
 		}
 	}
 	return nil

@@ -31,7 +31,7 @@ With --config the other flags do not count.`,
 
   # those that this file's init would pull, by the runtime that it names
   kubeadm config images pull --config kubeadm.yaml`,
-		Args: known,
+		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return p.pullImages(c, o) },
 	}
 	o.values().bind(c.Flags(), flag.Config, flag.CRISocket, flag.FeatureGates, flag.ImageRepository, flag.KubernetesVersion)
@@ -53,7 +53,7 @@ func (p *program) pullImages(c *cobra.Command, o *initOptions) (err error) {
 		return err
 	}
 	defer closeRun(r, &err)
-	e := r.NewEnv(flow.Env{Local: n.Local, Emit: func(e flow.Event) { h.Text.Emit(pulled(e)) }}).Named("config/images")
+	e := r.NewEnv(flow.Env{Local: n.Local, Emit: func(e flow.Event) { h.Text.Emit(asPulledLine(e)) }}).Named("config/images")
 	hearing := world.Listen(ctx, func(news string) { e.Emit(flow.Event{Kind: flow.Underway, Phase: "config/images", Text: news}) })
 	if _, err := real.Runtime(hearing, n.CRISocket); err != nil { // else each image would fail, and say the same
 		return problem.New("", err, "name another container runtime with --cri-socket")
@@ -78,17 +78,17 @@ func (p *program) pullImages(c *cobra.Command, o *initOptions) (err error) {
 
 // imagesToPull is the cluster whose images are wanted, and the runtime that is to pull them.
 func (p *program) imagesToPull(c *cobra.Command, o *initOptions) (*node.Node, error) {
-	file, facts, err := p.inputs(c, p.facts, o.file, p.outranked)
+	file, facts, err := p.readInputs(c, p.gatherFacts, o.file, p.warnIgnoredFlags)
 	if err != nil {
 		return nil, err
 	}
 	n, how, err := config.Images(file, o.InitFlags, facts)
-	warn(p.text(false), how.Warnings)
+	printWarnings(p.newText(false), how.Warnings)
 	return n, err
 }
 
-// pulled is the event as scripts know it.
-func pulled(e flow.Event) flow.Event {
+// asPulledLine is the event as scripts know it.
+func asPulledLine(e flow.Event) flow.Event {
 	if image, ok := e.Change.(change.PullImage); ok && e.Kind == flow.Did {
 		e.Kind, e.Text = flow.Printed, fmt.Sprintf("[%s] Pulled %s\n", e.Phase, image.Ref)
 	}

@@ -27,9 +27,9 @@ defaults in it, and the name, the address and the container runtime of this mach
 
 Configurations of components are checked and not written: they keep their form.`,
 		Example: `  kubeadm config migrate --old-config old.yaml --new-config kubeadm.yaml`,
-		Args:    known,
+		Args:    refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			text, err := p.migrated(c, from, experimental)
+			text, err := p.migrateConfig(c, from, experimental)
 			if err != nil {
 				return err
 			}
@@ -47,7 +47,7 @@ Configurations of components are checked and not written: they keep their form.`
 
 // writeOutput writes the file that the user named for the result.
 func (p *program) writeOutput(ctx context.Context, file change.WriteFile) (err error) {
-	r, err := p.open(ctx, run.Command{Name: "config", Unlocked: true})
+	r, err := p.openRun(ctx, run.Command{Name: "config", Unlocked: true})
 	if err != nil {
 		return err
 	}
@@ -58,20 +58,20 @@ func (p *program) writeOutput(ctx context.Context, file change.WriteFile) (err e
 	return nil
 }
 
-// migrated is the file's documents in the current version of the API.
-func (p *program) migrated(c *cobra.Command, name string, experimental bool) ([]byte, error) {
-	file, err := p.named(c, flag.OldConfig, name)
+// migrateConfig is the file's documents in the current version of the API.
+func (p *program) migrateConfig(c *cobra.Command, name string, experimental bool) ([]byte, error) {
+	file, err := p.readRequiredConfig(c, flag.OldConfig, name)
 	if err != nil {
 		return nil, err
 	}
 	file.Experimental, file.Deprecated = experimental, true
-	facts, err := p.facts(c.Context(), true)
+	facts, err := p.gatherFacts(c.Context(), true)
 	if err != nil {
 		return nil, err
 	}
 	facts.AddressOptional = true
 	documents, how, err := config.Migrate(file, facts)
-	warn(p.text(false), how.Warnings)
+	printWarnings(p.newText(false), how.Warnings)
 	if err != nil {
 		return nil, err
 	}
@@ -80,8 +80,8 @@ func (p *program) migrated(c *cobra.Command, name string, experimental bool) ([]
 	return text.Bytes(), err
 }
 
-// named reads the configuration file that the flag must name.
-func (p *program) named(c *cobra.Command, by flag.Name, name string) (config.File, error) {
+// readRequiredConfig reads the configuration file that the flag must name.
+func (p *program) readRequiredConfig(c *cobra.Command, by flag.Name, name string) (config.File, error) {
 	if name == "" {
 		return config.File{}, problem.New("", fmt.Errorf("--%s is missing", by), fmt.Sprintf("name a configuration file with --%s", by))
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 func (p *program) configPrint() *cobra.Command {
-	return group("print", "Print configuration files to begin with",
+	return newGroup("print", "Print configuration files to begin with",
 		p.printInit(),
 		p.printExample("join-defaults", "join", func(c *cobra.Command) ([]any, error) {
 			host, err := p.World().Host(c.Context())
@@ -46,7 +46,7 @@ func (p *program) printExample(use, command string, documents func(*cobra.Comman
 Values that nobody can know ahead, such as a token or an address, are examples: put your own in their place,
 and leave out what is to stay at its default.`,
 		Example: "  kubeadm config print " + use + " >kubeadm.yaml",
-		Args:    known,
+		Args:    refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			all, err := documents(c)
 			if err != nil {

@@ -18,9 +18,9 @@ func (p *program) configValidate() *cobra.Command {
 		Long: `Check a configuration file as the commands would that go by it, and say "ok" if all is well. Else every
 fault is told, by the field it is in.`,
 		Example: `  kubeadm config validate --config kubeadm.yaml`,
-		Args:    known,
+		Args:    refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			file, err := p.named(c, flag.Config, name)
+			file, err := p.readRequiredConfig(c, flag.Config, name)
 			if err != nil {
 				return err
 			}
@@ -33,13 +33,13 @@ fault is told, by the field it is in.`,
 }
 
 func (p *program) validate(c *cobra.Command, file config.File) error {
-	facts, err := p.facts(c.Context(), false)
+	facts, err := p.gatherFacts(c.Context(), false)
 	if err != nil {
 		return err
 	}
 	facts.AddressOptional = true
 	_, how, err := config.Migrate(file, facts)
-	warn(p.text(false), how.Warnings)
+	printWarnings(p.newText(false), how.Warnings)
 	if err != nil {
 		return err
 	}

@@ -12,25 +12,25 @@ import (
 	"kubeadm/internal/untrusted"
 )
 
-// group is a command that only holds others.
-func group(use, short string, children ...*cobra.Command) *cobra.Command {
+// newGroup is a command that only holds others.
+func newGroup(use, short string, children ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{
 		Use:   use,
 		Short: short,
-		Args:  known,
+		Args:  refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := c.Help(); err != nil {
 				return err
 			}
-			return errors.New("a subcommand is required: " + strings.Join(names(c), ", "))
+			return errors.New("a subcommand is required: " + strings.Join(commandNames(c), ", "))
 		},
 	}
 	c.AddCommand(children...)
 	return c
 }
 
-// known refuses arguments of a command that takes none: they would be subcommands that do not exist.
-func known(c *cobra.Command, args []string) error {
+// refuseArguments refuses arguments of a command that takes none: they would be subcommands that do not exist.
+func refuseArguments(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
@@ -51,7 +51,7 @@ func known(c *cobra.Command, args []string) error {
 	return problem.New("", err, c.CommandPath()+" --help lists the commands")
 }
 
-func names(c *cobra.Command) []string {
+func commandNames(c *cobra.Command) []string {
 	var all []string
 	for _, child := range c.Commands() {
 		if child.IsAvailableCommand() {

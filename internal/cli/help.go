@@ -2,8 +2,8 @@ package cli
 
 import "github.com/spf13/cobra"
 
-// adopt puts commands below root, under a heading of their own in its help.
-func adopt(root *cobra.Command, heading string, children ...*cobra.Command) {
+// addUnderHeading puts commands below root, under a heading of their own in its help.
+func addUnderHeading(root *cobra.Command, heading string, children ...*cobra.Command) {
 	root.AddGroup(&cobra.Group{ID: heading, Title: heading})
 	for _, c := range children {
 		c.GroupID = heading
@@ -24,14 +24,14 @@ func helpCommand() *cobra.Command {
 			if err != nil {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return someOf(names(found))(c, args, typed)
+			return someOf(commandNames(found))(c, args, typed)
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			found, rest, err := c.Root().Find(args)
 			if err != nil {
 				return err
 			}
-			if err := known(found, rest); err != nil {
+			if err := refuseArguments(found, rest); err != nil {
 				return err
 			}
 			found.InitDefaultHelpFlag() // cobra makes it when a command is run, and this one is not

@@ -25,7 +25,7 @@ func TestKubeconfigOfTheUserMayTurnOffVerificationWithAWarning(t *testing.T) {
 			s.world.Files[file] = memory.File{Data: data, Mode: 0o600}
 			p, o, cmd := &program{Host: s.Host}, &tokenOptions{}, &cobra.Command{}
 			o.bindTo(cmd)
-			if as := p.as(t.Context(), cmd, o, s.world); as.Unverified != insecure || as.Kubeconfig != file {
+			if as := p.tokenIdentity(t.Context(), cmd, o, s.world); as.Unverified != insecure || as.Kubeconfig != file {
 				t.Errorf("got %+v", as)
 			}
 			if warned := strings.Contains(s.err.String(), file+" has insecure-skip-tls-verify"); warned != insecure {

@@ -16,7 +16,7 @@ import (
 )
 
 func (p *program) initCommand() *cobra.Command {
-	t := tree{name: "init", phases: workflow.Init, args: known, begin: p.newInit}
+	t := tree{name: "init", phases: workflow.Init, args: refuseArguments, newRun: p.newInit}
 	return t.command(&cobra.Command{
 		Use:   "init",
 		Short: "Make this machine the first control plane of a new cluster",
@@ -115,7 +115,7 @@ func (p *program) newInit(sel flow.Selection) (values, func(*cobra.Command, []st
 // runInit is "kubeadm init", or one of its phases.
 func (p *program) runInit(c *cobra.Command, o *initOptions, sel flow.Selection) (err error) {
 	ctx := c.Context()
-	r, err := p.open(ctx, run.Command{
+	r, err := p.openRun(ctx, run.Command{
 		Name: "init", Phases: workflow.Init, Selection: sel, Journaled: true, Unlocked: o.printManifest,
 	})
 	if err != nil {
@@ -123,7 +123,7 @@ func (p *program) runInit(c *cobra.Command, o *initOptions, sel flow.Selection) 
 	}
 	defer closeRun(r, &err)
 
-	file, facts, err := p.inputs(c, r.Facts, o.file, o.RefuseMixed)
+	file, facts, err := p.readInputs(c, r.Facts, o.file, o.RefuseMixed)
 	if err != nil {
 		return err
 	}

@@ -23,11 +23,11 @@ import (
 // runHost is what a run needs of the host, with a renderer for its events.
 func (p *program) runHost() (run.Host, error) {
 	tool, err := p.tool()
-	return run.Host{World: p.World(), Journal: p.Journal, Random: p.Random, Getenv: p.Getenv, Tool: tool, Text: p.text(false)}, err
+	return run.Host{World: p.World(), Journal: p.Journal, Random: p.Random, Getenv: p.Getenv, Tool: tool, Text: p.newText(false)}, err
 }
 
-// open begins a run, which the caller closes.
-func (p *program) open(ctx context.Context, c run.Command) (*run.Run, error) {
+// openRun begins a run, which the caller closes.
+func (p *program) openRun(ctx context.Context, c run.Command) (*run.Run, error) {
 	h, err := p.runHost()
 	if err != nil {
 		return nil, err
@@ -38,8 +38,8 @@ func (p *program) open(ctx context.Context, c run.Command) (*run.Run, error) {
 // closeRun closes the run and adds what goes wrong with that to the error of the command.
 func closeRun(r *run.Run, err *error) { *err = errors.Join(*err, r.Close()) }
 
-// facts gathers what a configuration is resolved from, for commands that run no workflow.
-func (p *program) facts(ctx context.Context, runtimes bool) (config.Facts, error) {
+// gatherFacts gathers what a configuration is resolved from, for commands that run no workflow.
+func (p *program) gatherFacts(ctx context.Context, runtimes bool) (config.Facts, error) {
 	h, err := p.runHost()
 	if err != nil {
 		return config.Facts{}, err
@@ -47,15 +47,15 @@ func (p *program) facts(ctx context.Context, runtimes bool) (config.Facts, error
 	return h.Facts(ctx, runtimes)
 }
 
-// inputs reads the configuration file, if there is one, and gathers the facts. Flags beside a file may be refused.
-func (p *program) inputs(c *cobra.Command, gather factsFunc, name string, refuse func(flags []string) error) (config.File, config.Facts, error) {
+// readInputs reads the configuration file, if there is one, and gathers the facts. Flags beside a file may be refused.
+func (p *program) readInputs(c *cobra.Command, gather factsFunc, name string, refuse func(flags []string) error) (config.File, config.Facts, error) {
 	ctx := c.Context()
-	if name == "" && slices.Contains(given(c), string(flag.Config)) {
-		warn(p.text(false), []string{"--config is empty, as if it were not given: name a file, or leave it out"})
+	if name == "" && slices.Contains(givenFlags(c), string(flag.Config)) {
+		printWarnings(p.newText(false), []string{"--config is empty, as if it were not given: name a file, or leave it out"})
 	}
 	file, err := p.readConfig(ctx, p.World(), name)
 	if err == nil && file.Given() {
-		err = refuse(given(c))
+		err = refuse(givenFlags(c))
 	}
 	if err != nil {
 		return file, config.Facts{}, err
@@ -99,13 +99,13 @@ func readConfigOf(ctx context.Context, r state.Reader, by flag.Name, name string
 	return config.File{Name: name, Data: data}, nil
 }
 
-// text renders what a run reports.
-func (p *program) text(dryRun bool) *report.Text {
+// newText renders what a run reports.
+func (p *program) newText(dryRun bool) *report.Text {
 	return &report.Text{Out: p.Out, Err: p.Err, Verbosity: p.verbosity, Conditional: dryRun}
 }
 
-// warn warns of what a configuration says.
-func warn(t *report.Text, warnings []string) {
+// printWarnings warns of what a configuration says.
+func printWarnings(t *report.Text, warnings []string) {
 	for _, w := range warnings {
 		t.Emit(flow.Event{Kind: flow.Warned, Phase: "config", Text: w})
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 func (p *program) joinCommand() *cobra.Command {
-	t := tree{name: "join [api-server-endpoint]", phases: workflow.Join, args: oneEndpoint, begin: p.newJoin}
+	t := tree{name: "join [api-server-endpoint]", phases: workflow.Join, args: oneEndpoint, newRun: p.newJoin}
 	return t.command(&cobra.Command{
 		Use:   "join [api-server-endpoint]",
 		Short: "Make this machine a node of a cluster",
@@ -93,13 +93,13 @@ func (p *program) newJoin(sel flow.Selection) (values, func(*cobra.Command, []st
 // runJoin is "kubeadm join", or one of its phases.
 func (p *program) runJoin(c *cobra.Command, o *joinOptions, sel flow.Selection) (err error) {
 	ctx := c.Context()
-	r, err := p.open(ctx, run.Command{Name: "join", Phases: workflow.Join, Selection: sel, Journaled: true})
+	r, err := p.openRun(ctx, run.Command{Name: "join", Phases: workflow.Join, Selection: sel, Journaled: true})
 	if err != nil {
 		return err
 	}
 	defer closeRun(r, &err)
 
-	file, facts, err := p.inputs(c, r.Facts, o.file, o.RefuseMixed)
+	file, facts, err := p.readInputs(c, r.Facts, o.file, o.RefuseMixed)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 func (p *program) kubeconfigCommand() *cobra.Command {
-	c := group("kubeconfig", "Work with kubeconfig files", p.kubeconfigUser())
+	c := newGroup("kubeconfig", "Work with kubeconfig files", p.kubeconfigUser())
 	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	return c
 }
@@ -43,7 +43,7 @@ Nobody can take the certificate back before it ends.`,
 
   # with the cluster's configuration, in a group, for a day
   kubeadm kubeconfig user --client-name foo --org viewers --validity-period 24h --config cluster.yaml`,
-		Args: known,
+		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return p.printKubeconfig(c.Context(), o) },
 	}
 	values{flag.ClientName: &o.name, flag.Config: &o.file, flag.Org: &o.groups, flag.Token: &o.token, flag.ValidityPeriod: &o.validity}.bind(c.Flags())
@@ -66,12 +66,12 @@ func (p *program) printKubeconfig(ctx context.Context, o *userOptions) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	n, how, err := p.offline(ctx, o.file, config.NewInitFlags(), false)
+	n, how, err := p.resolveOffline(ctx, o.file, config.NewInitFlags(), false)
 	warnings := how.Warnings
 	if o.token == "" && o.validity > v1beta4.DefaultCertValidity {
 		warnings = append(warnings, fmt.Sprintf("--%s %s is longer than %s: a stolen key stays useful all that time", flag.ValidityPeriod, o.validity, v1beta4.DefaultCertValidity))
 	}
-	warn(p.text(false), warnings)
+	printWarnings(p.newText(false), warnings)
 	if err != nil {
 		return err
 	}

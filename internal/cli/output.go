@@ -62,7 +62,7 @@ func (o *output) encoder(ctx context.Context, r state.Reader) (encoder, error) {
 		build, ok = o.templates()[strings.TrimSuffix(name, "-file")]
 	}
 	if !ok {
-		return nil, problem.New("", fmt.Errorf("unknown output format %q", o.format), "formats: "+strings.Join(formats(), ", "))
+		return nil, problem.New("", fmt.Errorf("unknown output format %q", o.format), "formats: "+strings.Join(outputFormats(), ", "))
 	}
 	if argument == "" {
 		return nil, problem.New("", fmt.Errorf("output format %s needs a template", name), "give it after an equals sign: --output "+name+"=...")
@@ -77,8 +77,8 @@ func (o *output) encoder(ctx context.Context, r state.Reader) (encoder, error) {
 	return build(argument)
 }
 
-// formats are the names of all formats.
-func formats() []string {
+// outputFormats are the names of all formats.
+func outputFormats() []string {
 	all := append(slices.Collect(maps.Keys(encoders())), plain,
 		"go-template=...", "go-template-file=...", "template=...", "templatefile=...", "jsonpath=...", "jsonpath-file=...", "jsonpath-as-json=...")
 	slices.Sort(all)
@@ -138,9 +138,9 @@ func writeKYAML(w io.Writer, objects []any) error {
 }
 
 func (o *output) goTemplate(text string) (encoder, error) {
-	t, err := template.New("output").Funcs(template.FuncMap{"exists": exists, "base64decode": decoded}).Parse(text)
+	t, err := template.New("output").Funcs(template.FuncMap{"exists": hasPath, "base64decode": decodeBase64}).Parse(text)
 	if err != nil {
-		return nil, badTemplate(err)
+		return nil, templateError(err)
 	}
 	if !o.allowMissing {
 		t.Option("missingkey=error")
@@ -148,8 +148,8 @@ func (o *output) goTemplate(text string) (encoder, error) {
 	return eachGeneric(func(w io.Writer, object any) error { return t.Execute(w, object) }), nil
 }
 
-// exists is known to templates, as to kubectl's: whether there is anything at the end of the path of keys and indexes.
-func exists(value any, path ...any) bool {
+// hasPath is known to templates, as to kubectl's: whether there is anything at the end of the path of keys and indexes.
+func hasPath(value any, path ...any) bool {
 	for _, step := range path {
 		switch v := value.(type) {
 		case map[string]any:
@@ -168,13 +168,13 @@ func exists(value any, path ...any) bool {
 	return value != nil
 }
 
-// decoded is known to templates as base64decode.
-func decoded(text string) (string, error) {
+// decodeBase64 is known to templates as base64decode.
+func decodeBase64(text string) (string, error) {
 	plain, err := base64.StdEncoding.DecodeString(text)
 	return string(plain), err
 }
 
-func badTemplate(err error) error {
+func templateError(err error) error {
 	return problem.New("reading the template", err, "mend what is given with --output after the equals sign")
 }
 
@@ -182,7 +182,7 @@ func (o *output) jsonPath(text string, asJSON bool) (encoder, error) {
 	path := jsonpath.New("output").AllowMissingKeys(o.allowMissing)
 	path.EnableJSONOutput(asJSON)
 	if err := path.Parse(text); err != nil {
-		return nil, badTemplate(err)
+		return nil, templateError(err)
 	}
 	return eachGeneric(path.Execute), nil
 }

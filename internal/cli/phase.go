@@ -16,59 +16,59 @@ type tree struct {
 	name   string // "init"; with its argument, which a phase that looks for the cluster takes too
 	phases []flow.Phase
 	args   cobra.PositionalArgs
-	// begin gives a run of the selected phases its flags; run is called once they were read.
-	begin func(sel flow.Selection) (v values, run func(c *cobra.Command, args []string) error)
+	// newRun gives a run of the selected phases its flags; run is called once they were read.
+	newRun func(sel flow.Selection) (v values, run func(c *cobra.Command, args []string) error)
 }
 
 // command is the whole workflow. c says how the user finds it and what for; names are its flags.
 func (t tree) command(c *cobra.Command, names ...flag.Name) *cobra.Command {
 	c.Args = t.args
-	c.Long += fmt.Sprintf("\n\nThe \"%s\" command runs these phases:\n```\n%s```", t.name, outline(t.phases))
+	c.Long += fmt.Sprintf("\n\nThe \"%s\" command runs these phases:\n```\n%s```", t.name, phaseOutline(t.phases))
 	var v values
-	v, c.RunE = t.begin(flow.Selection{})
+	v, c.RunE = t.newRun(flow.Selection{})
 	v.bind(c.Flags(), names...)
-	_ = c.RegisterFlagCompletionFunc(string(flag.SkipPhases), someOf(children(t.phases))) // every workflow has the flag
-	phase := group("phase", fmt.Sprintf("Run a single phase of %q", strings.Fields(t.name)[0]))
-	t.below(phase, "", t.phases)
+	_ = c.RegisterFlagCompletionFunc(string(flag.SkipPhases), someOf(childAddresses(t.phases))) // every workflow has the flag
+	phase := newGroup("phase", fmt.Sprintf("Run a single phase of %q", strings.Fields(t.name)[0]))
+	t.addPhaseCommands(phase, "", t.phases)
 	c.AddCommand(phase)
 	return c
 }
 
-// below adds a command for each of the phases.
-func (t tree) below(parent *cobra.Command, prefix string, phases []flow.Phase) {
+// addPhaseCommands adds a command for each of the phases.
+func (t tree) addPhaseCommands(parent *cobra.Command, prefix string, phases []flow.Phase) {
 	for _, p := range phases {
 		switch {
 		case p.Name == "":
-			t.below(parent, prefix, p.Phases)
+			t.addPhaseCommands(parent, prefix, p.Phases)
 		case p.Hidden:
-		case len(children(p.Phases)) == 0: // others may be part of it
-			parent.AddCommand(t.leaf(prefix+p.Name, p))
+		case len(childAddresses(p.Phases)) == 0: // others may be part of it
+			parent.AddCommand(t.phaseCommand(prefix+p.Name, p))
 		default:
-			parent.AddCommand(t.group(prefix+p.Name, p))
+			parent.AddCommand(t.groupCommand(prefix+p.Name, p))
 		}
 	}
 }
 
-// group is a phase of phases; "all" runs them all.
-func (t tree) group(address string, p flow.Phase) *cobra.Command {
-	c := group(p.Name, p.Short)
+// groupCommand is a phase of phases; "all" runs them all.
+func (t tree) groupCommand(address string, p flow.Phase) *cobra.Command {
+	c := newGroup(p.Name, p.Short)
 	c.Long, c.Aliases = p.Long, p.Aliases
-	all := flow.Phase{Name: allName, Short: "Run all of these: " + strings.Join(children(p.Phases), ", "), Flags: allFlags(p)}
-	c.AddCommand(t.leaf(address, all))
-	t.below(c, address+"/", p.Phases)
+	all := flow.Phase{Name: allName, Short: "Run all of these: " + strings.Join(childAddresses(p.Phases), ", "), Flags: allFlags(p)}
+	c.AddCommand(t.phaseCommand(address, all))
+	t.addPhaseCommands(c, address+"/", p.Phases)
 	return c
 }
 
-func (t tree) leaf(address string, p flow.Phase) *cobra.Command {
+func (t tree) phaseCommand(address string, p flow.Phase) *cobra.Command {
 	c := &cobra.Command{Use: p.Name, Short: p.Short, Long: p.Long, Aliases: p.Aliases, Args: t.args}
 	if p.NoArgs {
-		c.Args = known
+		c.Args = refuseArguments
 	}
 	if _, argument, ok := strings.Cut(t.name, " "); ok && slices.Contains(p.Flags, flag.DiscoveryToken) {
 		c.Use += " " + argument
 	}
 	var v values
-	v, c.RunE = t.begin(flow.Selection{Only: address})
+	v, c.RunE = t.newRun(flow.Selection{Only: address})
 	c.Example = t.example(address, p)
 	if len(p.Flags) > 0 {
 		v.bind(c.Flags(), p.Flags...)
@@ -107,14 +107,14 @@ func allFlags(p flow.Phase) []flag.Name {
 	return slices.Compact(all)
 }
 
-func children(phases []flow.Phase) []string {
+func childAddresses(phases []flow.Phase) []string {
 	var all []string
 	flow.Walk(phases, func(address string, _ flow.Phase) { all = append(all, address) })
 	return all
 }
 
-// outline lists the phases as a user may name them, those inside others indented.
-func outline(phases []flow.Phase) string {
+// phaseOutline lists the phases as a user may name them, those inside others indented.
+func phaseOutline(phases []flow.Phase) string {
 	type line struct{ name, short string }
 	var lines []line
 	width := 0

@@ -13,7 +13,7 @@ import (
 
 // printManifest prints what an addon's phase would deploy to a cluster that has none yet, which it does not ask.
 func (p *program) printManifest(ctx context.Context, r state.Reader, n *node.Node, address string) error {
-	text := p.text(false)
+	text := p.newText(false)
 	host, patches, err := manifestinput.Read(ctx, r, n, func(format string, args ...any) {
 		text.Emit(flow.Event{Kind: flow.Warned, Phase: "patches", Text: fmt.Sprintf(format, args...)})
 	})

@@ -23,7 +23,7 @@ import (
 )
 
 func (p *program) resetCommand() *cobra.Command {
-	t := tree{name: "reset", phases: workflow.Reset, args: cobra.ArbitraryArgs, begin: p.newReset}
+	t := tree{name: "reset", phases: workflow.Reset, args: cobra.ArbitraryArgs, newRun: p.newReset}
 	return t.command(&cobra.Command{
 		Use:   "reset",
 		Short: "Take back what init or join did to this machine",
@@ -63,7 +63,7 @@ func (p *program) newReset(sel flow.Selection) (values, func(*cobra.Command, []s
 	o := &resetOptions{ResetFlags: config.NewResetFlags(), kubeconfig: node.DefaultPaths().Kubeconfig("admin.conf")}
 	return o.values(), func(c *cobra.Command, args []string) error {
 		for _, arg := range args { // which upstream's takes, too
-			warn(p.text(false), []string{fmt.Sprintf("%s takes no argument: %q is ignored", c.CommandPath(), arg)})
+			printWarnings(p.newText(false), []string{fmt.Sprintf("%s takes no argument: %q is ignored", c.CommandPath(), arg)})
 		}
 		return p.runReset(c, o, sel)
 	}
@@ -72,13 +72,13 @@ func (p *program) newReset(sel flow.Selection) (values, func(*cobra.Command, []s
 // runReset is "kubeadm reset", or one of its phases.
 func (p *program) runReset(c *cobra.Command, o *resetOptions, sel flow.Selection) (err error) {
 	ctx := c.Context()
-	r, err := p.open(ctx, run.Command{Name: "reset", Phases: workflow.Reset, Selection: sel})
+	r, err := p.openRun(ctx, run.Command{Name: "reset", Phases: workflow.Reset, Selection: sel})
 	if err != nil {
 		return err
 	}
 	defer closeRun(r, &err)
 
-	file, facts, err := p.inputs(c, r.Facts, o.file, o.RefuseMixed)
+	file, facts, err := p.readInputs(c, r.Facts, o.file, o.RefuseMixed)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (p *program) runReset(c *cobra.Command, o *resetOptions, sel flow.Selection
 		return err
 	}
 	p.warnOfForeignClient(ctx, c, p.World(), o.kubeconfig)
-	admin := p.identity(ctx, p.World(), o.kubeconfig)
+	admin := p.readIdentity(ctx, p.World(), o.kubeconfig)
 	e := r.NewEnv(flow.Env{
 		Local: n.Local, Reset: resolved, Node: flow.Resolved(n),
 		Admin: func(context.Context) (state.Identity, error) { return admin, nil },
@@ -116,7 +116,7 @@ func (p *program) runReset(c *cobra.Command, o *resetOptions, sel flow.Selection
 func (p *program) confirm(ctx context.Context, r *run.Run) error {
 	r.Emit(flow.Warned, "what init or join made of this machine is about to be taken back")
 	r.Emit(flow.Printed, "[reset] Go on? [y/N]: ")
-	answer, err := p.answer(ctx)
+	answer, err := p.readAnswer(ctx)
 	if err != nil {
 		return fmt.Errorf("reading the answer: %w", err)
 	}
@@ -127,8 +127,8 @@ func (p *program) confirm(ctx context.Context, r *run.Run) error {
 	return problem.New("", errors.New("nothing was changed: the answer was not yes"), "answer y, or give --force to go on without being asked")
 }
 
-// answer is the next line that the user types, unless he interrupts.
-func (p *program) answer(ctx context.Context) (string, error) {
+// readAnswer is the next line that the user types, unless he interrupts.
+func (p *program) readAnswer(ctx context.Context) (string, error) {
 	var line string
 	var err error
 	read := make(chan struct{})

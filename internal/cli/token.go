@@ -34,7 +34,7 @@ type tokenOptions struct {
 
 func (p *program) tokenCommand() *cobra.Command {
 	o := &tokenOptions{kubeconfig: node.DefaultPaths().Kubeconfig("admin.conf")}
-	c := group("token", "Work with bootstrap tokens", p.tokenCreate(o), p.tokenDelete(o), p.tokenGenerate(), p.tokenList(o))
+	c := newGroup("token", "Work with bootstrap tokens", p.tokenCreate(o), p.tokenDelete(o), p.tokenGenerate(), p.tokenList(o))
 	c.Long = `Work with bootstrap tokens. With one, a machine that joins knows the cluster and the
 cluster lets it ask for a certificate. A token looks like "abcdef.0123456789abcdef": an ID,
 which is no secret, a dot and a secret. It is kept in the Secret bootstrap-token-<ID> of
@@ -65,24 +65,24 @@ func beginTokenRun(ctx context.Context, r *run.Run, o *tokenOptions, local node.
 	return r.NewEnv(flow.Env{Local: local}).Named("token"), nil
 }
 
-// as is as whom the cluster is asked: the user's choice, or the first kubeconfig of the usual places that exists.
-func (p *program) as(ctx context.Context, c *cobra.Command, o *tokenOptions, r state.Reader) state.Identity {
+// tokenIdentity is as whom the cluster is asked: the user's choice, or the first kubeconfig of the usual places that exists.
+func (p *program) tokenIdentity(ctx context.Context, c *cobra.Command, o *tokenOptions, r state.Reader) state.Identity {
 	if c.Flags().Changed(string(flag.Kubeconfig)) {
 		p.warnOfForeignClient(ctx, c, r, o.kubeconfig)
-		return p.identity(ctx, r, o.kubeconfig)
+		return p.readIdentity(ctx, r, o.kubeconfig)
 	}
 	places := append(p.ownKubeconfigs(), o.kubeconfig)
 	for _, place := range places {
 		if _, err := r.Stat(ctx, place); err == nil {
-			return p.identity(ctx, r, place)
+			return p.readIdentity(ctx, r, place)
 		}
 	}
 	return state.Identity{Kubeconfig: places[0]}
 }
 
-// identity is the user of a kubeconfig that the person who runs this program has chosen. Such a file may turn off the
+// readIdentity is the user of a kubeconfig that the person who runs this program has chosen. Such a file may turn off the
 // verification of the server, which is warned of.
-func (p *program) identity(ctx context.Context, r state.Reader, file string) state.Identity {
+func (p *program) readIdentity(ctx context.Context, r state.Reader, file string) state.Identity {
 	as := state.Identity{Kubeconfig: file}
 	data, err := r.ReadFile(ctx, file)
 	if err != nil {
@@ -94,7 +94,7 @@ func (p *program) identity(ctx context.Context, r state.Reader, file string) sta
 	}
 	if cluster, err := config.CurrentCluster(); err == nil && cluster.InsecureSkipTLSVerify {
 		as.Unverified = true
-		p.text(false).Emit(flow.Event{Phase: "kubeconfig", Kind: flow.Warned, Text: file +
+		p.newText(false).Emit(flow.Event{Phase: "kubeconfig", Kind: flow.Warned, Text: file +
 			" has insecure-skip-tls-verify: whoever answers at the server's address can read and forge everything; put the CA into certificate-authority-data instead"})
 	}
 	return as
@@ -125,7 +125,7 @@ func (p *program) warnOfForeignClient(ctx context.Context, c *cobra.Command, r s
 	if err != nil || len(trusted) == 0 || slices.ContainsFunc(trusted, signs) {
 		return
 	}
-	p.text(false).Emit(flow.Event{Phase: "kubeconfig", Kind: flow.Warned, Text: fmt.Sprintf(
+	p.newText(false).Emit(flow.Event{Phase: "kubeconfig", Kind: flow.Warned, Text: fmt.Sprintf(
 		"%s: its client certificate %q is not signed by the CA that the file trusts, so the API server may refuse it",
 		untrusted.Line(file), untrusted.Line(certs[0].Subject.CommonName))})
 }
@@ -149,9 +149,9 @@ func apiLimits() node.Local {
 	return node.Local{Paths: node.DefaultPaths(), Timeouts: node.Timeouts{KubernetesAPI: apiLimit}}
 }
 
-// retrying is the context in which the API server is asked: transient failures are retried until the limit, with
+// withRetries is the context in which the API server is asked: transient failures are retried until the limit, with
 // a warning on standard error.
-func retrying(ctx context.Context, e *flow.Env, limit time.Duration) context.Context {
+func withRetries(ctx context.Context, e *flow.Env, limit time.Duration) context.Context {
 	ctx = world.Listen(ctx, func(text string) { e.Warn("%s", text) })
 	return world.Retry(ctx, limit)
 }

@@ -91,9 +91,9 @@ func (p *program) createTokens(c *cobra.Command, o *tokenCreateOptions) (err err
 
 	ctx, cancel := context.WithTimeout(ctx, local.Timeouts.KubernetesAPI)
 	defer cancel()
-	ctx = retrying(ctx, e, local.Timeouts.KubernetesAPI)
-	as := p.as(ctx, c, o.tokenOptions, e.World)
-	changes, err := creations(ctx, e.World, as, local.Tokens)
+	ctx = withRetries(ctx, e, local.Timeouts.KubernetesAPI)
+	as := p.tokenIdentity(ctx, c, o.tokenOptions, e.World)
+	changes, err := newTokenChanges(ctx, e.World, as, local.Tokens)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (p *program) tokensToCreate(c *cobra.Command, o *tokenCreateOptions, r *run
 		return node.Local{}, err
 	}
 	if file.Given() {
-		if err := o.RefuseMixed(given(c)); err != nil {
+		if err := o.RefuseMixed(givenFlags(c)); err != nil {
 			return node.Local{}, err
 		}
 	}
@@ -165,8 +165,8 @@ func (o *tokenCreateOptions) refuseIdle() error {
 	return problem.New("", fmt.Errorf("--%s is for the join command, which is not asked for", idle), "add --print-join-command")
 }
 
-// creations are the changes that make the tokens, if the cluster knows none of them yet.
-func creations(ctx context.Context, w world.World, as state.Identity, tokens []node.BootstrapToken) ([]change.Change, error) {
+// newTokenChanges are the changes that make the tokens, if the cluster knows none of them yet.
+func newTokenChanges(ctx context.Context, w world.World, as state.Identity, tokens []node.BootstrapToken) ([]change.Change, error) {
 	var changes []change.Change
 	for _, t := range tokens {
 		_, err := w.Object(ctx, tokenRef(t.ID, as))

@@ -49,8 +49,8 @@ func (p *program) deleteTokens(c *cobra.Command, o *tokenOptions, args []string)
 	if err != nil {
 		return err
 	}
-	as := p.as(ctx, c, o, e.World)
-	ctx = retrying(ctx, e, apiLimit)
+	as := p.tokenIdentity(ctx, c, o, e.World)
+	ctx = withRetries(ctx, e, apiLimit)
 	for _, id := range ids {
 		_, err := e.World.Object(ctx, tokenRef(id, as))
 		if apierrors.IsNotFound(err) {

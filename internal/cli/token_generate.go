@@ -15,7 +15,7 @@ func (p *program) tokenGenerate() *cobra.Command {
 		Long: `Print a new, random token. No cluster is asked: the token is good for nothing until
 "kubeadm token create" or "kubeadm init --token" makes it known to one.`,
 		Example: `  kubeadm token generate`,
-		Args:    known,
+		Args:    refuseArguments,
 		RunE: func(*cobra.Command, []string) error {
 			id, secret, err := node.NewToken(p.Random("bootstrap-token"))
 			if err != nil {

@@ -32,7 +32,7 @@ func (p *program) tokenList(o *tokenOptions) *cobra.Command {
 
   # the IDs alone
   kubeadm token list --output go-template='{{slice .token 0 6}}{{"\n"}}'`,
-		Args: known,
+		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return p.listTokens(c, o, &out) },
 	}
 	out.values().bind(c.Flags())
@@ -61,7 +61,7 @@ func (p *program) listTokens(c *cobra.Command, o *tokenOptions, out *output) (er
 	}
 	defer closeRun(r, &err)
 	e := r.NewEnv(flow.Env{Local: apiLimits()}).Named("token")
-	tokens, warnings, err := knownTokens(retrying(ctx, e, apiLimit), real, p.as(ctx, c, o, real))
+	tokens, warnings, err := knownTokens(withRetries(ctx, e, apiLimit), real, p.tokenIdentity(ctx, c, o, real))
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (p *program) listTokens(c *cobra.Command, o *tokenOptions, out *output) (er
 	}
 	var objects []any
 	for _, t := range tokens {
-		objects = append(objects, listed(t))
+		objects = append(objects, newListedToken(t))
 	}
 	return encode(p.Out, objects)
 }
@@ -127,7 +127,7 @@ func tokenOf(object map[string]any) (t node.BootstrapToken, err error) {
 	return t, nil
 }
 
-func listed(t node.BootstrapToken) listedToken {
+func newListedToken(t node.BootstrapToken) listedToken {
 	l := listedToken{TypeMeta: outputMeta("BootstrapToken"), Token: t.String(), Description: t.Description, Usages: t.Usages, Groups: t.Groups}
 	if !t.Expires.IsZero() {
 		l.Expires = &metav1.Time{Time: t.Expires}

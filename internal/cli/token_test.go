@@ -44,7 +44,7 @@ func TestTheFirstKubeconfigThatExistsIsTaken(t *testing.T) {
 			if err := cmd.ParseFlags(c.args); err != nil {
 				t.Fatal(err)
 			}
-			if got := p.as(t.Context(), cmd, o, s.world); got.Kubeconfig != c.want {
+			if got := p.tokenIdentity(t.Context(), cmd, o, s.world); got.Kubeconfig != c.want {
 				t.Errorf("got %v, want %s", got, c.want)
 			}
 		})

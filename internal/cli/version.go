@@ -21,7 +21,7 @@ func (p *program) versionCommand() *cobra.Command {
 		Long:  "Print the version of kubeadm and what it was built from and by.",
 		Example: `  # the version alone
   kubeadm version --output short`,
-		Args: known,
+		Args: refuseArguments,
 		RunE: func(*cobra.Command, []string) error { return printVersion(p.Out, p.Version, output) },
 	}
 	values{flag.Output: &output}.bind(c.Flags())

@@ -42,14 +42,14 @@ type Env struct {
 	// Undoer puts changes back for phases that ask for it; nil where nothing is remembered.
 	Undoer Undoer
 
-	phase  string
-	place  []Slot
-	busy   *targets      // shared by all copies
-	groups *atomic.Int64 // of branches begun so far; shared by all copies
+	phase        string
+	place        []Slot
+	targets      *targets      // shared by all copies
+	branchGroups *atomic.Int64 // of branches begun so far; shared by all copies
 
-	postponed *postponed // shared by all copies
-	warned    *sync.Map  // texts of warnings that are given once; shared by all copies
-	doneSteps *doneSteps // shared by all copies
+	deferred  *deferredWork // shared by all copies
+	warned    *sync.Map     // texts of warnings that are given once; shared by all copies
+	doneSteps *doneSteps    // shared by all copies
 }
 
 // Withhold says which secrets the user does not want to see in what is printed.
@@ -93,14 +93,14 @@ func Memoized(find func(context.Context) (*node.Node, error)) func(context.Conte
 
 // New completes an Env whose fields were filled in. Run takes no other.
 func New(e Env) *Env {
-	e.busy, e.groups = &targets{locks: map[string]*sync.Mutex{}, changed: map[string]bool{}}, &atomic.Int64{}
-	e.postponed = &postponed{work: map[string][]func(context.Context) error{}}
+	e.targets, e.branchGroups = &targets{locks: map[string]*sync.Mutex{}, changed: map[string]bool{}}, &atomic.Int64{}
+	e.deferred = &deferredWork{work: map[string][]func(context.Context) error{}}
 	e.warned, e.doneSteps = &sync.Map{}, &doneSteps{done: map[string]func() error{}}
 	return &e
 }
 
 // Named is the Env of work that is done for phases but belongs to none; its lines carry that name.
-func (e *Env) Named(name string) *Env { return e.in(name) }
+func (e *Env) Named(name string) *Env { return e.withPhase(name) }
 
 // targets holds a lock per target of a change, and knows which ones this run has changed.
 type targets struct {
@@ -117,9 +117,9 @@ func (t *targets) note(target string) {
 
 // Changed tells whether this run has changed that target.
 func (e *Env) Changed(target string) bool {
-	e.busy.mu.Lock()
-	defer e.busy.mu.Unlock()
-	return e.busy.changed[target]
+	e.targets.mu.Lock()
+	defer e.targets.mu.Unlock()
+	return e.targets.changed[target]
 }
 
 func (t *targets) lock(target string) (unlock func()) {
@@ -141,8 +141,8 @@ func (e *Env) beside(s Slot) *Env {
 	return &own
 }
 
-// in is the Env of the phase with that address.
-func (e *Env) in(address string) *Env {
+// withPhase is the Env of the phase with that address.
+func (e *Env) withPhase(address string) *Env {
 	own := *e
 	own.phase = address
 	return &own
@@ -169,7 +169,7 @@ func (e *Env) Do(ctx context.Context, cs ...change.Change) error {
 }
 
 func (e *Env) do(ctx context.Context, c change.Change) error {
-	defer e.busy.lock(c.Target())()
+	defer e.targets.lock(c.Target())()
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("stopped before this was done: %s: %w", c, err)
 	}
@@ -182,12 +182,12 @@ func (e *Env) do(ctx context.Context, c change.Change) error {
 		e.event(AlreadySo, c.String(), c)
 		return nil
 	}
-	ctx, cancel := e.bounded(ctx, c)
+	ctx, cancel := e.withTimeLimit(ctx, c)
 	defer cancel()
 	if err := e.World.Do(world.Listen(ctx, hear), c); err != nil {
 		return fmt.Errorf("could not %s: %w", c, err)
 	}
-	e.busy.note(c.Target())
+	e.targets.note(c.Target())
 	e.event(Did, c.String(), c)
 	return nil
 }
@@ -196,7 +196,7 @@ func (e *Env) do(ctx context.Context, c change.Change) error {
 func (e *Env) isDone(ctx context.Context, c change.Change) (bool, error) {
 	if strings.HasPrefix(c.Target(), "object:") {
 		var cancel context.CancelFunc
-		ctx, cancel = e.retrying(ctx)
+		ctx, cancel = e.withRetries(ctx)
 		defer cancel()
 	}
 	return c.Done(ctx, e.World)
@@ -204,20 +204,20 @@ func (e *Env) isDone(ctx context.Context, c change.Change) (bool, error) {
 
 // Object reads an object that decides what is changed. A failure that may pass is retried within Timeouts.KubernetesAPI.
 func (e *Env) Object(ctx context.Context, ref state.Ref) (*unstructured.Unstructured, error) {
-	ctx, cancel := e.retrying(world.Listen(ctx, func(text string) { e.Say("%s", text) }))
+	ctx, cancel := e.withRetries(world.Listen(ctx, func(text string) { e.Say("%s", text) }))
 	defer cancel()
 	return e.World.Object(ctx, ref)
 }
 
 // List reads objects as Object reads one.
 func (e *Env) List(ctx context.Context, q state.Query) ([]unstructured.Unstructured, error) {
-	ctx, cancel := e.retrying(world.Listen(ctx, func(text string) { e.Say("%s", text) }))
+	ctx, cancel := e.withRetries(world.Listen(ctx, func(text string) { e.Say("%s", text) }))
 	defer cancel()
 	return e.World.List(ctx, q)
 }
 
-// retrying is the context of a read that is retried.
-func (e *Env) retrying(ctx context.Context) (context.Context, context.CancelFunc) {
+// withRetries is the context of a read that is retried.
+func (e *Env) withRetries(ctx context.Context) (context.Context, context.CancelFunc) {
 	limit := e.Local.Timeouts.KubernetesAPI
 	if limit <= 0 {
 		return ctx, func() {}
@@ -226,9 +226,9 @@ func (e *Env) retrying(ctx context.Context) (context.Context, context.CancelFunc
 	return world.Retry(ctx, limit), cancel
 }
 
-// bounded is the context in which a change is carried out. A change in hand is brought to its end
+// withTimeLimit is the context in which a change is carried out. A change in hand is brought to its end
 // even when the user interrupts, unless it may be broken off; what others must answer is bound by the user's time limits.
-func (e *Env) bounded(ctx context.Context, c change.Change) (context.Context, context.CancelFunc) {
+func (e *Env) withTimeLimit(ctx context.Context, c change.Change) (context.Context, context.CancelFunc) {
 	if _, ok := c.(change.Breakable); !ok {
 		ctx = context.WithoutCancel(ctx)
 	}
@@ -242,14 +242,14 @@ func (e *Env) bounded(ctx context.Context, c change.Change) (context.Context, co
 
 // DoAll makes changes that do not depend on each other, side by side, and tells of all that fail.
 func (e *Env) DoAll(ctx context.Context, cs ...change.Change) error {
-	return errors.Join(e.branch(len(cs), func(i int, branch *Env) error { return branch.do(ctx, cs[i]) })...)
+	return errors.Join(e.runBranches(len(cs), func(i int, branch *Env) error { return branch.do(ctx, cs[i]) })...)
 }
 
-// branch runs n functions side by side, each with an Env that tells its events from the others', and
+// runBranches runs n functions side by side, each with an Env that tells its events from the others', and
 // returns what each of them returned.
-func (e *Env) branch(n int, run func(i int, branch *Env) error) []error {
-	group := int(e.groups.Add(1))
-	return together(n, func(i int) error {
+func (e *Env) runBranches(n int, run func(i int, branch *Env) error) []error {
+	group := int(e.branchGroups.Add(1))
+	return runConcurrently(n, func(i int) error {
 		branch := e.beside(Slot{Group: group, Index: i, Of: n})
 		defer branch.event(Joined, "", nil)
 		return run(i, branch)
@@ -261,7 +261,7 @@ func (e *Env) Await(ctx context.Context, cs ...world.Condition) error {
 	for _, c := range cs {
 		e.event(Waiting, c.Name, nil)
 		start := e.World.Now()
-		if err := e.World.Await(ctx, e.reminding(c, start)); err != nil {
+		if err := e.World.Await(ctx, e.withReminders(c, start)); err != nil {
 			return err
 		}
 		e.event(Waited, fmt.Sprintf("waited %s for %s", e.World.Now().Sub(start).Round(time.Millisecond), c.Name), nil)
@@ -272,8 +272,8 @@ func (e *Env) Await(ctx context.Context, cs ...world.Condition) error {
 // remindEvery is how often a user who waits is told what is still missing.
 const remindEvery = 10 * time.Second
 
-// reminding is the condition, telling now and then what it still lacks.
-func (e *Env) reminding(c world.Condition, last time.Time) world.Condition {
+// withReminders is the condition, telling now and then what it still lacks.
+func (e *Env) withReminders(c world.Condition, last time.Time) world.Condition {
 	check := c.Check
 	c.Check = func(ctx context.Context, r state.Reader) error {
 		err := check(ctx, r)

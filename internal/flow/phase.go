@@ -38,8 +38,8 @@ type Phase struct {
 // Step is work that several phases need. It is done once in a run, before the first of them, also where
 // that one runs alone.
 type Step struct {
-	Name string                                 // the phase of its events
-	When func(*node.Node) bool                  // nil: always
+	Name string                // the phase of its events
+	When func(*node.Node) bool // nil: always
 	Run  func(ctx context.Context, e *Env) error
 }
 
@@ -59,16 +59,16 @@ const (
 )
 
 // Walk visits every named phase below ps in order with its address, such as "certs/ca".
-func Walk(ps []Phase, visit func(address string, p Phase)) { walk("", ps, visit) }
+func Walk(ps []Phase, visit func(address string, p Phase)) { walkBelow("", ps, visit) }
 
-func walk(prefix string, ps []Phase, visit func(string, Phase)) {
+func walkBelow(prefix string, ps []Phase, visit func(string, Phase)) {
 	for _, p := range ps {
 		if p.Name == "" {
-			walk(prefix, p.Phases, visit)
+			walkBelow(prefix, p.Phases, visit)
 			continue
 		}
 		visit(prefix+p.Name, p)
-		walk(prefix+p.Name+"/", p.Phases, visit)
+		walkBelow(prefix+p.Name+"/", p.Phases, visit)
 	}
 }
 
@@ -81,11 +81,11 @@ type Selection struct {
 // all ends the name under which the user runs a group. It is no phase: upstream takes it among those to skip, and skips nothing.
 const all = "/all"
 
-// spared are the groups of which only that name is to be skipped, so that they run.
-func (s Selection) spared() []string {
+// skipsWithoutEffect are the groups of which only that name is to be skipped, so that they run.
+func (s Selection) skipsWithoutEffect() []string {
 	var groups []string
 	for _, name := range s.Skip {
-		if group, ok := strings.CutSuffix(name, all); ok && !s.skipped(group) && !slices.Contains(groups, group) {
+		if group, ok := strings.CutSuffix(name, all); ok && !s.isSkipped(group) && !slices.Contains(groups, group) {
 			groups = append(groups, group)
 		}
 	}
@@ -94,20 +94,22 @@ func (s Selection) spared() []string {
 
 // Runs tells whether the phase with that address is to run.
 func (s Selection) Runs(address string) bool {
-	return s.chosen(address) && !s.skipped(address)
+	return s.isSelected(address) && !s.isSkipped(address)
 }
 
-func (s Selection) skipped(address string) bool {
-	return slices.ContainsFunc(s.Skip, func(skip string) bool { return under(address, skip) })
+func (s Selection) isSkipped(address string) bool {
+	return slices.ContainsFunc(s.Skip, func(skip string) bool { return isAtOrBelow(address, skip) })
 }
 
-// chosen tells whether the phase itself is asked for; a parent of it is only passed through.
-func (s Selection) chosen(address string) bool { return s.Only == "" || under(address, s.Only) }
-
-func (s Selection) passes(address string) bool {
-	return s.chosen(address) || under(s.Only, address)
+// isSelected tells whether the phase itself is asked for; a parent of it is only passed through.
+func (s Selection) isSelected(address string) bool {
+	return s.Only == "" || isAtOrBelow(address, s.Only)
 }
 
-func under(address, top string) bool {
+func (s Selection) isSelectedOrAbove(address string) bool {
+	return s.isSelected(address) || isAtOrBelow(s.Only, address)
+}
+
+func isAtOrBelow(address, top string) bool {
 	return address == top || strings.HasPrefix(address, top+"/")
 }

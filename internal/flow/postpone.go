@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// postponed is what phases have left to later ones.
-type postponed struct {
+// deferredWork is what phases have left to later ones.
+type deferredWork struct {
 	mu   sync.Mutex
 	runs []string                                     // addresses of all phases of this run
 	work map[string][]func(ctx context.Context) error // by the address of who is to do it
@@ -16,7 +16,7 @@ type postponed struct {
 // Postpone leaves work to a later phase, which calls Due when the time for it has come; at the latest it is done when that
 // phase ends or turns out to be pointless. Where that phase is no part of this run, it is done at once.
 func (e *Env) Postpone(ctx context.Context, phase string, work func(ctx context.Context) error) error {
-	p := e.postponed
+	p := e.deferred
 	p.mu.Lock()
 	later := slices.Contains(p.runs, phase)
 	if later {
@@ -31,7 +31,7 @@ func (e *Env) Postpone(ctx context.Context, phase string, work func(ctx context.
 
 // Due does what earlier phases have left to this one.
 func (e *Env) Due(ctx context.Context) error {
-	p := e.postponed
+	p := e.deferred
 	p.mu.Lock()
 	all := p.work[e.phase]
 	delete(p.work, e.phase)

@@ -17,16 +17,16 @@ func Run(ctx context.Context, e *Env, phases []Phase, sel Selection) error {
 	if err := Check(phases, sel); err != nil {
 		return err
 	}
-	for _, group := range sel.spared() {
+	for _, group := range sel.skipsWithoutEffect() {
 		e.Warn("skipping %q leaves out nothing: skip %q to leave out the phase with all that is in it", group+all, group)
 	}
 	Walk(phases, func(address string, _ Phase) {
 		if sel.Runs(address) {
-			e.postponed.runs = append(e.postponed.runs, address)
+			e.deferred.runs = append(e.deferred.runs, address)
 		}
 	})
 	r := &runner{sel: sel}
-	return r.all(ctx, e, "", phases)
+	return r.runAll(ctx, e, "", phases)
 }
 
 // Check tells before anything runs whether the selection names phases that exist and
@@ -56,69 +56,69 @@ func Check(phases []Phase, sel Selection) error {
 
 type runner struct{ sel Selection }
 
-func (r *runner) all(ctx context.Context, e *Env, prefix string, ps []Phase) error {
+func (r *runner) runAll(ctx context.Context, e *Env, prefix string, ps []Phase) error {
 	for _, p := range ps {
-		if err := r.one(ctx, e, prefix, p); err != nil {
+		if err := r.runPhase(ctx, e, prefix, p); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *runner) children(ctx context.Context, e *Env, prefix string, p Phase) error {
+func (r *runner) runChildren(ctx context.Context, e *Env, prefix string, p Phase) error {
 	if !p.Parallel {
-		return r.all(ctx, e, prefix, p.Phases)
+		return r.runAll(ctx, e, prefix, p.Phases)
 	}
-	return cmp.Or(e.branch(len(p.Phases), func(i int, branch *Env) error {
-		return r.one(ctx, branch, prefix, p.Phases[i])
+	return cmp.Or(e.runBranches(len(p.Phases), func(i int, branch *Env) error {
+		return r.runPhase(ctx, branch, prefix, p.Phases[i])
 	})...)
 }
 
-func (r *runner) one(ctx context.Context, e *Env, prefix string, p Phase) error {
+func (r *runner) runPhase(ctx context.Context, e *Env, prefix string, p Phase) error {
 	if p.Name == "" {
-		return r.invisible(ctx, e, prefix, p)
+		return r.runNameless(ctx, e, prefix, p)
 	}
 	address := prefix + p.Name
-	e = e.in(address)
-	if !r.sel.passes(address) {
+	e = e.withPhase(address)
+	if !r.sel.isSelectedOrAbove(address) {
 		return nil
 	}
-	if r.sel.skipped(address) {
+	if r.sel.isSkipped(address) {
 		e.event(Skipped, "asked to skip it", nil)
 		return nil
 	}
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("phase %s: %w", address, err)
 	}
-	if why, err := r.pointless(ctx, e, p); err != nil || why != "" {
+	if why, err := r.skipReason(ctx, e, p); err != nil || why != "" {
 		if err == nil {
 			e.event(Skipped, why, nil)
 			err = e.Due(ctx)
 		}
-		return within(address, err)
+		return wrapPhaseError(address, err)
 	}
 	e.event(Started, "", nil)
-	if err := r.undoable(ctx, e, p, address); err != nil {
+	if err := r.runUndoable(ctx, e, p, address); err != nil {
 		return err
 	}
 	e.event(Finished, "", nil)
 	return nil
 }
 
-// invisible runs what is part of the phase around it and has no name of its own.
-func (r *runner) invisible(ctx context.Context, e *Env, prefix string, p Phase) error {
+// runNameless runs what is part of the phase around it and has no name of its own.
+func (r *runner) runNameless(ctx context.Context, e *Env, prefix string, p Phase) error {
 	around := strings.TrimSuffix(prefix, "/")
 	if p.Run == nil || !r.sel.Runs(around) {
-		return r.children(ctx, e, prefix, p)
+		return r.runChildren(ctx, e, prefix, p)
 	}
-	why, err := r.pointless(ctx, e, p)
+	why, err := r.skipReason(ctx, e, p)
 	if err != nil {
 		return fmt.Errorf("phase %s: %w", around, err)
 	}
 	if why != "" {
 		return nil
 	}
-	err = e.steps(ctx, p.Before)
+	err = e.doSteps(ctx, p.Before)
 	if err == nil {
 		err = p.Run(ctx, e)
 	}
@@ -126,17 +126,17 @@ func (r *runner) invisible(ctx context.Context, e *Env, prefix string, p Phase) 
 		e.event(Failed, err.Error(), nil)
 		return fmt.Errorf("phase %s: %w", around, err)
 	}
-	return r.children(ctx, e, prefix, p)
+	return r.runChildren(ctx, e, prefix, p)
 }
 
-// undoable runs the phase and, where it asks for that, puts its changes back when it fails.
-func (r *runner) undoable(ctx context.Context, e *Env, p Phase, address string) error {
+// runUndoable runs the phase and, where it asks for that, puts its changes back when it fails.
+func (r *runner) runUndoable(ctx context.Context, e *Env, p Phase, address string) error {
 	if p.OnError != Undo || e.Undoer == nil {
-		return r.body(ctx, e, p, address)
+		return r.runBody(ctx, e, p, address)
 	}
 	mark := e.Undoer.Mark()
 	defer e.Undoer.Release(mark)
-	err := r.body(ctx, e, p, address)
+	err := r.runBody(ctx, e, p, address)
 	if err == nil {
 		return nil
 	}
@@ -150,7 +150,7 @@ func (r *runner) undoable(ctx context.Context, e *Env, p Phase, address string) 
 	return errors.Join(err, undone)
 }
 
-func (r *runner) pointless(ctx context.Context, e *Env, p Phase) (why string, err error) {
+func (r *runner) skipReason(ctx context.Context, e *Env, p Phase) (why string, err error) {
 	if p.When == nil {
 		return "", nil
 	}
@@ -165,19 +165,19 @@ func (r *runner) pointless(ctx context.Context, e *Env, p Phase) (why string, er
 	return why, nil
 }
 
-func (r *runner) body(ctx context.Context, e *Env, p Phase, address string) error {
-	err := e.steps(ctx, p.Before)
-	if err == nil && p.Run != nil && r.sel.chosen(address) {
+func (r *runner) runBody(ctx context.Context, e *Env, p Phase, address string) error {
+	err := e.doSteps(ctx, p.Before)
+	if err == nil && p.Run != nil && r.sel.isSelected(address) {
 		err = p.Run(ctx, e)
 	}
 	if err != nil {
 		e.event(Failed, err.Error(), nil)
 		return fmt.Errorf("phase %s: %w", address, err)
 	}
-	if err := r.children(ctx, e, address+"/", p); err != nil {
+	if err := r.runChildren(ctx, e, address+"/", p); err != nil {
 		return err
 	}
-	return within(address, e.Due(ctx))
+	return wrapPhaseError(address, e.Due(ctx))
 }
 
 // doneSteps are the steps that this run has done, with their errors.
@@ -186,8 +186,8 @@ type doneSteps struct {
 	done map[string]func() error
 }
 
-// steps does those that this run has not done yet.
-func (e *Env) steps(ctx context.Context, steps []Step) error {
+// doSteps does those that this run has not done yet.
+func (e *Env) doSteps(ctx context.Context, steps []Step) error {
 	for _, s := range steps {
 		if s.When != nil {
 			n, err := e.Node(ctx)
@@ -201,7 +201,7 @@ func (e *Env) steps(ctx context.Context, steps []Step) error {
 		e.doneSteps.mu.Lock()
 		once, ok := e.doneSteps.done[s.Name]
 		if !ok {
-			once = sync.OnceValue(func() error { return s.Run(ctx, e.in(s.Name)) })
+			once = sync.OnceValue(func() error { return s.Run(ctx, e.withPhase(s.Name)) })
 			e.doneSteps.done[s.Name] = once
 		}
 		e.doneSteps.mu.Unlock()
@@ -212,16 +212,16 @@ func (e *Env) steps(ctx context.Context, steps []Step) error {
 	return nil
 }
 
-// within names the phase in which something failed.
-func within(address string, err error) error {
+// wrapPhaseError names the phase in which something failed.
+func wrapPhaseError(address string, err error) error {
 	if err == nil {
 		return nil
 	}
 	return fmt.Errorf("phase %s: %w", address, err)
 }
 
-// together runs n functions side by side and returns what each of them returned. A panic comes out in the caller's goroutine, where it can be told apart from an error.
-func together(n int, run func(i int) error) []error {
+// runConcurrently runs n functions side by side and returns what each of them returned. A panic comes out in the caller's goroutine, where it can be told apart from an error.
+func runConcurrently(n int, run func(i int) error) []error {
 	errs := make([]error, n)
 	panics := make([]any, n)
 	var wg sync.WaitGroup

@@ -33,7 +33,7 @@ func (p *Problem) Unwrap() error { return p.Err }
 // Hints are the next steps of every Problem in the chain of err, outermost first, each once.
 func Hints(err error) []string {
 	var all []string
-	for _, hint := range hints(err) {
+	for _, hint := range collectHints(err) {
 		if !slices.Contains(all, hint) {
 			all = append(all, hint)
 		}
@@ -41,7 +41,7 @@ func Hints(err error) []string {
 	return all
 }
 
-func hints(err error) []string {
+func collectHints(err error) []string {
 	var all []string
 	for err != nil {
 		if p, ok := err.(*Problem); ok {
@@ -52,7 +52,7 @@ func hints(err error) []string {
 		}
 		if many, ok := err.(interface{ Unwrap() []error }); ok {
 			for _, e := range many.Unwrap() {
-				all = append(all, hints(e)...)
+				all = append(all, collectHints(e)...)
 			}
 			return all
 		}

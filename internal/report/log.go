@@ -47,7 +47,7 @@ func setKlog(w io.Writer, level int, files string) error {
 	if err := set.Set("v", strconv.Itoa(min(level, lastLibraryLevel))); err != nil {
 		return fmt.Errorf("flag -v: %w", err)
 	}
-	if err := set.Set("vmodule", capped(files)); err != nil {
+	if err := set.Set("vmodule", capLevels(files)); err != nil {
 		return fmt.Errorf("flag --vmodule: %w", err)
 	}
 	return nil
@@ -57,14 +57,14 @@ func setKlog(w io.Writer, level int, files string) error {
 type screened struct{ to io.Writer }
 
 func (s screened) Write(text []byte) (int, error) {
-	if _, err := io.WriteString(s.to, untrusted.Screen(redact(string(text)))); err != nil {
+	if _, err := io.WriteString(s.to, untrusted.Screen(redactSecrets(string(text)))); err != nil {
 		return 0, err
 	}
 	return len(text), nil
 }
 
-// capped is "pattern=N,..." without levels above the last. What has another form is left for klog to refuse.
-func capped(files string) string {
+// capLevels is "pattern=N,..." without levels above the last. What has another form is left for klog to refuse.
+func capLevels(files string) string {
 	settings := strings.Split(files, ",")
 	for i, one := range settings {
 		pattern, level, _ := strings.Cut(one, "=")

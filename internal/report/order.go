@@ -2,15 +2,15 @@ package report
 
 import "kubeadm/internal/flow"
 
-// ordered passes events on in the order of the tree of phases: what a branch says is
+// treeOrder passes events on in the order of the tree of phases: what a branch says is
 // held back until the branches before it are over.
-type ordered struct {
+type treeOrder struct {
 	show func(flow.Event)
-	root queue
+	root branchQueue
 }
 
-// queue is what one branch has said and not yet been heard.
-type queue struct {
+// branchQueue is what one branch has said and not yet been heard.
+type branchQueue struct {
 	items []item
 	over  bool
 }
@@ -23,10 +23,10 @@ type item struct {
 
 type fork struct {
 	group    int
-	branches []queue
+	branches []branchQueue
 }
 
-func (o *ordered) add(e flow.Event) {
+func (o *treeOrder) add(e flow.Event) {
 	// Held back it would tell what is over: how a change gets on, and what is done, on behalf of phases that run
 	// side by side, by none of them. The key of certificates must stay the last line of upload-certs.
 	if e.Kind == flow.Underway || len(e.Place) == 0 && len(o.root.items) > 0 {
@@ -43,14 +43,14 @@ func (o *ordered) add(e flow.Event) {
 }
 
 // rest passes on everything that was still held back.
-func (o *ordered) rest() { o.root.flush(o.show, true) }
+func (o *treeOrder) rest() { o.root.flush(o.show, true) }
 
 // at finds the queue of a branch, making forks on the way.
-func (q *queue) at(place []flow.Slot) *queue {
+func (q *branchQueue) at(place []flow.Slot) *branchQueue {
 	for _, s := range place {
 		f := q.lastFork(s.Group)
 		if f == nil {
-			f = &fork{group: s.Group, branches: make([]queue, s.Of)}
+			f = &fork{group: s.Group, branches: make([]branchQueue, s.Of)}
 			q.items = append(q.items, item{fork: f})
 		}
 		q = &f.branches[s.Index]
@@ -58,7 +58,7 @@ func (q *queue) at(place []flow.Slot) *queue {
 	return q
 }
 
-func (q *queue) lastFork(group int) *fork {
+func (q *branchQueue) lastFork(group int) *fork {
 	for i := len(q.items) - 1; i >= 0; i-- {
 		if f := q.items[i].fork; f != nil && f.group == group {
 			return f
@@ -68,7 +68,7 @@ func (q *queue) lastFork(group int) *fork {
 }
 
 // flush shows what may be shown and tells whether nothing is left.
-func (q *queue) flush(show func(flow.Event), all bool) bool {
+func (q *branchQueue) flush(show func(flow.Event), all bool) bool {
 	for len(q.items) > 0 {
 		head := q.items[0]
 		if head.fork == nil {

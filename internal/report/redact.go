@@ -31,9 +31,9 @@ const (
 	exampleSecret     = "0123456789abcdef" // of the token that help and documents show
 )
 
-// redact replaces what has the form of a secret: the second half of bootstrap tokens, certificate keys, and the
+// redactSecrets replaces what has the form of a secret: the second half of bootstrap tokens, certificate keys, and the
 // user and password in URLs. IDs of tokens, pins of CAs and digests of images are no secrets and stay.
-func redact(text string) string {
+func redactSecrets(text string) string {
 	return redactKeys(redactTokens(redactUsers(text)))
 }
 

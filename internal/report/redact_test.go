@@ -30,14 +30,14 @@ func TestSecretsAreHidden(t *testing.T) {
 		"k3h9wd." + secret[:15],
 		key, key[:63], key + "0", strings.ToUpper(key), "--certificate-key" + key, `"` + key + `\r"`,
 	} {
-		got := redact(text)
+		got := redactSecrets(text)
 		for _, hidden := range []string{secret, secret[:15], strings.ToUpper(secret), "ghijklmnopqrstuv", key[:63], strings.ToUpper(key)} {
 			if strings.Contains(got, hidden) {
 				t.Errorf("%s is shown as %s", text, got)
 			}
 		}
 	}
-	if got, want := redact("--certificate-key "+key[:63]), "--certificate-key [63 hex digits hidden]"; got != want {
+	if got, want := redactSecrets("--certificate-key "+key[:63]), "--certificate-key [63 hex digits hidden]"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
@@ -63,7 +63,7 @@ func TestUsersOfURLsAreHidden(t *testing.T) {
 		"context system:node:cp1@kubernetes":                                                                     "context system:node:cp1@kubernetes",
 		"see https://kubernetes.io/docs or x@y.test":                                                             "see https://kubernetes.io/docs or x@y.test",
 	} {
-		if got := redact(text); got != want {
+		if got := redactSecrets(text); got != want {
 			t.Errorf("%s is shown as %s, want %s", text, got, want)
 		}
 	}
@@ -77,7 +77,7 @@ func TestWhatIsNoSecretStays(t *testing.T) {
 		"kube-apiserver-cp1.example.internal", "10.244.0.0/16", "/etc/kubernetes/manifests/kube-controller-manager.yaml",
 		"d41d8cd98f00b204e9800998ecf8427e", "k3h9wd", "token ID k3h9wd.",
 	} {
-		if got := redact(text); got != text {
+		if got := redactSecrets(text); got != text {
 			t.Errorf("%s is shown as %s", text, got)
 		}
 	}

@@ -24,7 +24,7 @@ type Text struct {
 	Conditional bool
 
 	mu    sync.Mutex
-	order *ordered
+	order *treeOrder
 }
 
 // Emit takes one event; it may be called by many at once.
@@ -32,7 +32,7 @@ func (t *Text) Emit(e flow.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.order == nil {
-		t.order = &ordered{show: t.show}
+		t.order = &treeOrder{show: t.show}
 	}
 	t.order.add(e)
 }
@@ -56,11 +56,11 @@ func (t *Text) show(e flow.Event) {
 	case flow.Warned:
 		t.warn(e)
 	case flow.Underway:
-		fmt.Fprintf(t.Err, "[%s] %s\n", tag(e), message(e.Text, "\t"))
+		fmt.Fprintf(t.Err, "[%s] %s\n", phaseTag(e), safeMessage(e.Text, "\t"))
 	case flow.Said:
 		t.line(e, "%s", e.Text)
 	case flow.Result:
-		fmt.Fprintf(t.Out, "[%s] %s\n", tag(e), untrusted.Screen(e.Text))
+		fmt.Fprintf(t.Out, "[%s] %s\n", phaseTag(e), untrusted.Screen(e.Text))
 	case flow.Waiting:
 		t.waiting(e)
 	case flow.Waited:
@@ -78,10 +78,10 @@ func (t *Text) show(e flow.Event) {
 
 func (t *Text) warn(e flow.Event) {
 	if e.Check != "" {
-		fmt.Fprintf(t.Err, "\t[WARNING %s]: %s\n", e.Check, message(e.Text, "\t\t"))
+		fmt.Fprintf(t.Err, "\t[WARNING %s]: %s\n", e.Check, safeMessage(e.Text, "\t\t"))
 		return
 	}
-	fmt.Fprintf(t.Err, "[%s] warning: %s\n", tag(e), message(e.Text, "\t"))
+	fmt.Fprintf(t.Err, "[%s] warning: %s\n", phaseTag(e), safeMessage(e.Text, "\t"))
 }
 
 func (t *Text) waiting(e flow.Event) {
@@ -101,7 +101,7 @@ func (t *Text) did(e flow.Event) {
 	}
 	t.line(e, "would %s", e.Text)
 	if shown, ok := e.Change.(change.Shown); ok {
-		if text := untrusted.Screen(redact(strings.TrimRight(shown.Content(), "\n"))); text != "" {
+		if text := untrusted.Screen(redactSecrets(strings.TrimRight(shown.Content(), "\n"))); text != "" {
 			fmt.Fprintf(t.Out, "\t%s\n", strings.ReplaceAll(text, "\n", "\n\t"))
 		}
 	}
@@ -119,21 +119,21 @@ func (t *Text) aside(e flow.Event) {
 }
 
 func (t *Text) line(e flow.Event, format string, args ...any) {
-	fmt.Fprintf(t.Out, "[%s] %s\n", tag(e), message(fmt.Sprintf(format, args...), "\t"))
+	fmt.Fprintf(t.Out, "[%s] %s\n", phaseTag(e), safeMessage(fmt.Sprintf(format, args...), "\t"))
 }
 
-// message makes text safe to show: without secrets and control characters, and further lines indented, so that
+// safeMessage makes text safe to show: without secrets and control characters, and further lines indented, so that
 // none of them looks like a line of ours.
-func message(text, indent string) string {
-	lines := strings.Split(untrusted.Screen(redact(strings.TrimRight(text, "\n"))), "\n")
+func safeMessage(text, indent string) string {
+	lines := strings.Split(untrusted.Screen(redactSecrets(strings.TrimRight(text, "\n"))), "\n")
 	for i, line := range lines[1:] {
 		lines[i+1] = indent + strings.TrimPrefix(line, "\t")
 	}
 	return strings.Join(lines, "\n")
 }
 
-// tag is the first part of the phase's address.
-func tag(e flow.Event) string {
+// phaseTag is the first part of the phase's address.
+func phaseTag(e flow.Event) string {
 	if e.Phase == "" {
 		return "kubeadm"
 	}
@@ -144,8 +144,8 @@ func tag(e flow.Event) string {
 // Error tells what went wrong and what to do about it: a first line, further lines of the error indented by a tab, and
 // the next steps as a list. Only the list has lines that begin with a dash: other text cannot imitate it.
 func Error(w io.Writer, err error) {
-	fmt.Fprintf(w, "error: %s\n", message(err.Error(), "\t"))
+	fmt.Fprintf(w, "error: %s\n", safeMessage(err.Error(), "\t"))
 	for _, hint := range problem.Hints(err) {
-		fmt.Fprintf(w, "  - %s\n", message(hint, "    "))
+		fmt.Fprintf(w, "  - %s\n", safeMessage(hint, "    "))
 	}
 }

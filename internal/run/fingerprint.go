@@ -18,13 +18,13 @@ import (
 	"kubeadm/internal/world/journal"
 )
 
-// fingerprint identifies a run in the journal by its command and its settings.
-func fingerprint(command string, n *node.Node) (journal.Run, error) {
-	intent, err := digest(fixedSettingsOf(n))
+// newJournalRun identifies a run in the journal by its command and its settings.
+func newJournalRun(command string, n *node.Node) (journal.Run, error) {
+	intent, err := hashSettings(fixedSettingsOf(n))
 	if err != nil {
 		return journal.Run{}, err
 	}
-	details, err := digest(outcomeOf(n))
+	details, err := hashSettings(outcomeOf(n))
 	return journal.Run{Command: command, Intent: intent, Details: details}, err
 }
 
@@ -95,8 +95,8 @@ func withoutVersion(document string) string {
 	return rest.String()
 }
 
-// digest is a hash of the value.
-func digest(of any) (string, error) {
+// hashSettings is a hash of the value.
+func hashSettings(of any) (string, error) {
 	text, err := json.Marshal(of)
 	if err != nil {
 		return "", fmt.Errorf("hashing the settings of this run: %w", err)

@@ -11,7 +11,7 @@ func TestDigestTellsOutcomesApart(t *testing.T) {
 	of := func(change func(*node.Node)) string {
 		n := base
 		change(&n)
-		d, err := digest(outcomeOf(&n))
+		d, err := hashSettings(outcomeOf(&n))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -85,7 +85,7 @@ func (r *Run) reuseToken(ctx context.Context, t *node.BootstrapToken, name strin
 	}
 	now := r.world.Now()
 	// The expiration belongs to this token with this TTL: a re-run with other ones gets another.
-	token, err := digest(t.String())
+	token, err := hashSettings(t.String())
 	if err != nil {
 		return err
 	}

@@ -285,7 +285,7 @@ func (r *Run) name() string {
 
 // openJournal opens the journal of runs of the same command with the same settings.
 func (r *Run) openJournal(store journal.Store, n *node.Node) error {
-	id, err := fingerprint(r.name(), n)
+	id, err := newJournalRun(r.name(), n)
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ var bindClusterAdmins = flow.Step{
 		if err != nil || as.Server == "" {
 			return err
 		}
-		if err := bindTo(ctx, e, as); err != nil {
+		if err := createBinding(ctx, e, as); err != nil {
 			return problem.New("creating the cluster-admin ClusterRoleBinding", err, missingKubeconfigs(ctx, e)...)
 		}
 		return nil
@@ -72,8 +72,8 @@ func missingKubeconfigs(ctx context.Context, e *flow.Env) (hints []string) {
 	return hints
 }
 
-// bindTo creates the binding unless admin finds it or is denied for another reason than a lack of rights.
-func bindTo(ctx context.Context, e *flow.Env, admin state.Identity) error {
+// createBinding creates the binding unless admin finds it or is denied for another reason than a lack of rights.
+func createBinding(ctx context.Context, e *flow.Env, admin state.Identity) error {
 	binding := manifest.ClusterAdmins()
 	look := func(ctx context.Context, r state.Reader) error {
 		_, err := r.Object(ctx, state.RefOf(binding, admin))

@@ -39,7 +39,7 @@ func TestTheAdministratorWaitsForTheAPIServer(t *testing.T) {
 		l := &late{World: fake.New(), silent: silent}
 		e := flow.New(flow.Env{World: l, Emit: func(flow.Event) {}})
 		e.Local.Timeouts.KubernetesAPI = 300 * time.Millisecond
-		err := bindTo(t.Context(), e, state.Identity{Kubeconfig: "/admin.conf"})
+		err := createBinding(t.Context(), e, state.Identity{Kubeconfig: "/admin.conf"})
 		if (err == nil) != answers {
 			t.Errorf("silent %d times: %v", silent, err)
 		}
@@ -59,7 +59,7 @@ func (l leaderless) Object(ctx context.Context, _ state.Ref) (*unstructured.Unst
 func TestTheAdministratorWaitsForALeaderOfEtcd(t *testing.T) {
 	e := flow.New(flow.Env{World: leaderless{fake.New()}, Emit: func(flow.Event) {}})
 	e.Local.Timeouts.KubernetesAPI = time.Minute
-	if err := bindTo(t.Context(), e, state.Identity{Kubeconfig: "/admin.conf"}); err != nil {
+	if err := createBinding(t.Context(), e, state.Identity{Kubeconfig: "/admin.conf"}); err != nil {
 		t.Error(err)
 	}
 }

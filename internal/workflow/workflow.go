@@ -37,20 +37,20 @@ var Init = []flow.Phase{
 	kubelet.Start,
 	waitcontrolplane.Init(bindClusterAdmins),
 	{Parallel: true, Phases: []flow.Phase{
-		after(bindClusterAdmins, uploadconfig.Phase),
-		after(bindClusterAdmins.If(uploadsCerts), uploadcerts.Phase),
-		after(bindClusterAdmins, markcontrolplane.Phase),
-		after(bindClusterAdmins, bootstraptoken.Phase),
+		withStep(bindClusterAdmins, uploadconfig.Phase),
+		withStep(bindClusterAdmins.If(uploadsCerts), uploadcerts.Phase),
+		withStep(bindClusterAdmins, markcontrolplane.Phase),
+		withStep(bindClusterAdmins, bootstraptoken.Phase),
 		kubelet.Finalize,
-		after(bindClusterAdmins, addon.Phase),
+		withStep(bindClusterAdmins, addon.Phase),
 	}},
 	joincommand.Phase,
 }
 
 func uploadsCerts(n *node.Node) bool { return n.UploadCerts }
 
-// after is the phase with a step to be done before it.
-func after(s flow.Step, p flow.Phase) flow.Phase {
+// withStep is the phase with a step to be done before it.
+func withStep(s flow.Step, p flow.Phase) flow.Phase {
 	p.Before = append(p.Before, s)
 	return p
 }

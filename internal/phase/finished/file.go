@@ -122,8 +122,8 @@ func missingFiles(ctx context.Context, e *flow.Env, command string, files []file
 		append(hints, "or start over: kubeadm reset, then run the same command again")...)
 }
 
-// fileCAs are the pins of the CAs in a discovery file. One that is no longer there, or that is not on this machine, has none.
-func fileCAs(ctx context.Context, e *flow.Env, path string) ([]string, error) {
+// pinsOfDiscoveryFile are the pins of the CAs in a discovery file. One that is no longer there, or that is not on this machine, has none.
+func pinsOfDiscoveryFile(ctx context.Context, e *flow.Env, path string) ([]string, error) {
 	if strings.Contains(path, "://") {
 		return nil, nil
 	}

@@ -36,11 +36,11 @@ func Init(run Run) flow.Phase {
 			if err != nil {
 				return err
 			}
-			say(e, "init", run)
+			reportFinished(e, "init", run)
 			if err := missingFiles(ctx, e, "init", controlPlaneFiles(e.Local), run); err != nil {
 				return err
 			}
-			return registered(ctx, e, as)
+			return awaitRegistration(ctx, e, as)
 		},
 	}
 }
@@ -51,19 +51,19 @@ func Join(run Run) flow.Phase {
 		Name:  "finished",
 		Short: "Check the node that a finished join made",
 		Run: func(ctx context.Context, e *flow.Env) error {
-			say(e, "join", run)
+			reportFinished(e, "join", run)
 			if err := missingFiles(ctx, e, "join", nodeFiles(e.Local), run); err != nil {
 				return err
 			}
 			if err := sameCluster(ctx, e); err != nil {
 				return err
 			}
-			return registered(ctx, e, state.Identity{Kubeconfig: e.Local.Paths.KubeletKubeconfig()})
+			return awaitRegistration(ctx, e, state.Identity{Kubeconfig: e.Local.Paths.KubeletKubeconfig()})
 		},
 	}
 }
 
-func say(e *flow.Env, command string, run Run) {
+func reportFinished(e *flow.Env, command string, run Run) {
 	e.Say("this command has already finished on this machine: nothing is changed")
 	for _, phase := range run.Skipped {
 		e.Warn("the finished run skipped phase %q; to run it: kubeadm %s phase %s", phase, command, strings.ReplaceAll(phase, "/", " "))
@@ -73,8 +73,8 @@ func say(e *flow.Env, command string, run Run) {
 // startup is how long an API server that has just started may know neither users nor their rights.
 const startup = 15 * time.Second
 
-// registered waits until the API server reports whether the cluster has this machine's Node.
-func registered(ctx context.Context, e *flow.Env, as state.Identity) error {
+// awaitRegistration waits until the API server reports whether the cluster has this machine's Node.
+func awaitRegistration(ctx context.Context, e *flow.Env, as state.Identity) error {
 	ref := state.Ref{GVK: state.NodeKind, Name: e.Local.Name, As: as}
 	var absent, refused error
 	var since time.Time // when the API server first refused
@@ -152,7 +152,7 @@ func sameCluster(ctx context.Context, e *flow.Env) error {
 	case len(j.CACertHashes) > 0:
 		return nil
 	case j.File != "":
-		cas, err := fileCAs(ctx, e, j.File)
+		cas, err := pinsOfDiscoveryFile(ctx, e, j.File)
 		if err == nil && len(cas) > 0 && !shares(cas) {
 			return other
 		}
@@ -161,15 +161,15 @@ func sameCluster(ctx context.Context, e *flow.Env) error {
 	if server, err := own.Endpoint(); err == nil && server == j.Endpoint {
 		return nil
 	}
-	err = verifiedBy(ctx, e, pki.EncodeCertificates(trusted...))
+	err = awaitVerifiedServer(ctx, e, pki.EncodeCertificates(trusted...))
 	if isUntrusted(err) {
 		return other
 	}
 	return err
 }
 
-// verifiedBy waits until the server at the endpoint to join has shown a certificate that the CA has signed.
-func verifiedBy(ctx context.Context, e *flow.Env, ca []byte) error {
+// awaitVerifiedServer waits until the server at the endpoint to join has shown a certificate that the CA has signed.
+func awaitVerifiedServer(ctx context.Context, e *flow.Env, ca []byte) error {
 	server := "https://" + e.Local.Join.Endpoint
 	return e.Await(ctx, world.Condition{
 		Name:    "the API server at " + server,

@@ -2,10 +2,10 @@ package journal
 
 import "slices"
 
-// compact leaves out what later lines repeat: where a run finished, an earlier run that was just the same need not
+// compactEntries leaves out what later lines repeat: where a run finished, an earlier run that was just the same need not
 // record the targets that the later one recorded. Reading what is left has the same results, except that a file
 // is ours only with what that last run wrote.
-func compact(lines []entry) []entry {
+func compactEntries(lines []entry) []entry {
 	runs := splitRuns(lines)
 	ended := map[Run]map[string]bool{} // targets of finished runs later than the one being looked at
 	var kept [][]entry
@@ -54,13 +54,13 @@ func compactLog(store Store) error {
 	if err != nil {
 		return err
 	}
-	short := compact(lines)
+	short := compactEntries(lines)
 	if len(short) == len(lines) {
 		return nil
 	}
 	var text []byte
 	for _, e := range short {
-		text = append(text, encode(e)...)
+		text = append(text, encodeLine(e)...)
 	}
 	return store.Replace(entries, text)
 }

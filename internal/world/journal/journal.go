@@ -78,7 +78,7 @@ func load[T any](store Store, name string) ([]T, error) {
 	return all, nil
 }
 
-func encode(v any) []byte {
+func encodeLine(v any) []byte {
 	data, err := json.Marshal(v)
 	if err != nil {
 		panic(err) // plain structs of strings and times always encode
@@ -107,7 +107,7 @@ func (w *World) Made(target string) bool {
 		return ok
 	}
 	now, err := w.ReadFile(context.Background(), strings.TrimPrefix(target, change.FileTarget("")))
-	return err == nil && slices.Contains(written, digest(now))
+	return err == nil && slices.Contains(written, sha256Hex(now))
 }
 
 // Recorded reports whether an earlier run of the same name was about to create the target, whatever has become
@@ -146,7 +146,7 @@ func (w *World) record(ctx context.Context, c change.Change) error {
 	}
 	e := entry{Target: c.Target(), What: c.String()}
 	if file, ok := c.(change.WriteFile); ok {
-		e.Sum = digest(file.Data)
+		e.Sum = sha256Hex(file.Data)
 	}
 	return w.log.append(e)
 }

@@ -89,9 +89,9 @@ func (l *runLog) append(e entry) error {
 	e.Time = l.now().UTC()
 	var text []byte
 	if l.fresh {
-		text = append([]byte{'\n'}, encode(entry{Time: e.Time, Run: &l.run})...) // a kill may have cut the line before
+		text = append([]byte{'\n'}, encodeLine(entry{Time: e.Time, Run: &l.run})...) // a kill may have cut the line before
 	}
-	err := l.store.Append(entries, append(text, encode(e)...))
+	err := l.store.Append(entries, append(text, encodeLine(e)...))
 	l.fresh = err != nil // a full disk may have cut this line, too
 	return err
 }
@@ -117,7 +117,7 @@ func (d digests) with(one string) digests {
 	return append(d, one)
 }
 
-func digest(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data)) }
+func sha256Hex(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data)) }
 
 // LastFinished reports whether the last run of the command finished, whatever its settings, and which targets
 // it or an earlier run of the same command recorded.
