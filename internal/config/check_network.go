@@ -95,7 +95,7 @@ func nodeMask(s netip.Prefix, extra []node.Arg) (mask int, name string, err erro
 		return mask, name, nil
 	}
 	if mask, err = strconv.Atoi(value); err != nil {
-		return 0, name, fmt.Errorf("%q is not a whole number", value)
+		return 0, name, fmt.Errorf("%q is not an integer", value)
 	}
 	return mask, name, nil
 }

@@ -21,7 +21,7 @@ func TestClusterRules(t *testing.T) {
 		"networking: {podSubnet: 'fd00::/47'}":                              "is too large for node ranges of /64: at least /48",
 		"networking: {podSubnet: 10.244.0.0/25}\ncontrollerManager: {extraArgs: [{name: allocate-node-cidrs, value: 'false'}]}":     "",
 		"networking: {podSubnet: 10.244.0.0/25}\ncontrollerManager: {extraArgs: [{name: node-cidr-mask-size-ipv4, value: '26'}]}":   "",
-		"networking: {podSubnet: 10.244.0.0/16}\ncontrollerManager: {extraArgs: [{name: node-cidr-mask-size-ipv4, value: 'many'}]}": "controllerManager.extraArgs[node-cidr-mask-size-ipv4]: Invalid value: \"many\" is not a whole number",
+		"networking: {podSubnet: 10.244.0.0/16}\ncontrollerManager: {extraArgs: [{name: node-cidr-mask-size-ipv4, value: 'many'}]}": "controllerManager.extraArgs[node-cidr-mask-size-ipv4]: Invalid value: \"many\" is not an integer",
 		"networking: {dnsDomain: -x}":                                               "networking.dnsDomain",
 		"controlPlaneEndpoint: api.example":                                         "",
 		"controlPlaneEndpoint: 'api.example:8443'":                                  "",
@@ -59,9 +59,9 @@ func TestClusterRules(t *testing.T) {
 		"encryptionAlgorithm: DSA":                                                  "choose one of RSA-2048, RSA-3072, RSA-4096, ECDSA-P256, ECDSA-P384",
 		"certificateValidityPeriod: 0s":                                             "certificateValidityPeriod: Invalid value: \"0s\": must be at least 1m0s",
 		"kubernetesVersion: v1.34.0":                                                "",
-		"kubernetesVersion: v1.33.9":                                                "kubernetesVersion: kubeadm v1.37.1 does not deploy Kubernetes v1.33.9: it knows 1.34 to 1.37; choose one of those",
+		"kubernetesVersion: v1.33.9":                                                "kubernetesVersion: kubeadm v1.37.1 does not support Kubernetes v1.33.9: supported are 1.34 to 1.37; choose one of those",
 		"kubernetesVersion: one":                                                    "\"one\" is not a Kubernetes version",
-		"kubernetesVersion: v1.38.0":                                                "does not deploy Kubernetes v1.38.0: it knows 1.34 to 1.37",
+		"kubernetesVersion: v1.38.0":                                                "does not support Kubernetes v1.38.0: supported are 1.34 to 1.37",
 	} {
 		_, _, err := Cluster(fileOf(clusterHead+text+"\n"), NewInitFlags(), aMachine(t))
 		switch {

@@ -137,7 +137,7 @@ func TestFaultsNameTheFlag(t *testing.T) {
 		"a SAN":    {func(f *InitFlags) { f.CertSANs = []string{"ok", "not ok"} }, `--apiserver-cert-extra-sans: Invalid value: "not ok": must be an IP address or a DNS name`},
 		"pods":     {func(f *InitFlags) { f.PodSubnet = "10.0.0.0" }, `--pod-network-cidr: Invalid value: "10.0.0.0": must be a CIDR`},
 		"gate":     {func(f *InitFlags) { f.FeatureGates = "Nope=true" }, `--feature-gates: unknown feature gate "Nope"`},
-		"version":  {func(f *InitFlags) { f.KubernetesVersion = "v1.20.0" }, `--kubernetes-version: kubeadm v1.37.1 does not deploy Kubernetes v1.20.0`},
+		"version":  {func(f *InitFlags) { f.KubernetesVersion = "v1.20.0" }, `--kubernetes-version: kubeadm v1.37.1 does not support Kubernetes v1.20.0`},
 		"registry": {func(f *InitFlags) { f.ImageRepository = "https://r.example" }, `--image-repository: Invalid value: "https://r.example": must be a registry and a path`},
 		"checks":   {func(f *InitFlags) { f.IgnorePreflightErrors = []string{"ALL", "swap"} }, `--ignore-preflight-errors: Invalid value: "ALL,swap": "all" already means every check`},
 	} {

@@ -29,7 +29,7 @@ func hintsFor(kind string) strict.Hints {
 
 // movedFields says, by kind and path, what became of the fields of earlier versions.
 func movedFields() map[string]map[string]string {
-	const deleteIt = "; delete it"
+	const deleteIt = "; remove it"
 	const healthCheck = "it moved to timeouts.controlPlaneComponentHealthCheck of InitConfiguration and JoinConfiguration"
 	return map[string]map[string]string{
 		v1beta4.KindCluster: {

@@ -230,7 +230,7 @@ func TestJoinedRefuses(t *testing.T) {
 	}{
 		"nothing":      {func(s *Stored) { s.Cluster = "" }, "ConfigMap kube-system/kubeadm-config holds no ClusterConfiguration"},
 		"old":          {func(s *Stored) { s.Cluster = strings.ReplaceAll(s.Cluster, "v1beta4", "v1beta2") }, "which is no longer read"},
-		"too old":      {func(s *Stored) { s.Cluster = strings.ReplaceAll(s.Cluster, "v1.37.1", "v1.30.0") }, "kubernetesVersion: kubeadm v1.37.1 does not deploy Kubernetes v1.30.0"},
+		"too old":      {func(s *Stored) { s.Cluster = strings.ReplaceAll(s.Cluster, "v1.37.1", "v1.30.0") }, "kubernetesVersion: kubeadm v1.37.1 does not support Kubernetes v1.30.0"},
 		"wrong type":   {func(s *Stored) { s.Cluster += "clusterName: [1]\n" }, "ConfigMap kube-system/kubeadm-config: clusterName: must be text, not a list"},
 		"no algorithm": {func(s *Stored) { s.Cluster = strings.ReplaceAll(s.Cluster, "ECDSA-P256", "DSA") }, `encryptionAlgorithm: unknown key algorithm "DSA"`},
 		"no kubelet":   {func(s *Stored) { s.Kubelet.Text = "" }, "ConfigMap kube-system/kubelet-config holds no KubeletConfiguration"},

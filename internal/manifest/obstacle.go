@@ -93,7 +93,7 @@ func KubeletObstacles(args []node.Arg, v *version.Version) (list []Obstacle) {
 			list = append(list, Obstacle{ComponentArgs, field, release.ArgFault{
 				Text: fmt.Sprintf("label %q is of Kubernetes' own, and no kubelet may give it to its node: "+
 					"the kubelet does not start", key),
-				Remedy: fmt.Sprintf("delete it, and once the node has joined run: kubectl label node NAME %s=%s",
+				Remedy: fmt.Sprintf("remove it, and once the node has joined run: kubectl label node NAME %s=%s",
 					key, value),
 				Fatal: true,
 			}})

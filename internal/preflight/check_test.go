@@ -182,11 +182,11 @@ func versionCases() map[string]initCase {
 		"a flag that kubelets lost": {func(m *machine, n *node.Node) {
 			m.kubelet = "v1.35.4"
 			n.KubeletArgs = []node.Arg{{Name: "v", Value: "2"}, {Name: "pod-infra-container-image", Value: "pause"}, {Name: "containerd", Value: "/x"}}
-		}, `[ERROR ComponentArgs]: nodeRegistration.kubeletExtraArgs[1]: kubelet 1.35.4 does not know --pod-infra-container-image any more, which went with 1.35; delete it`},
+		}, `[ERROR ComponentArgs]: nodeRegistration.kubeletExtraArgs[1]: kubelet 1.35.4 has no flag --pod-infra-container-image (removed in 1.35); remove it`},
 		"cluster newer than the tool": {func(_ *machine, n *node.Node) { n.Cluster.Version = "v1.38.0-alpha.0" },
 			`[WARNING KubernetesVersion]: Kubernetes v1.38.0-alpha.0 is newer than kubeadm v1.37.1, which cannot vouch for it; use kubeadm of the cluster's release`},
 		"no version": {func(_ *machine, n *node.Node) { n.Cluster.Version = "new" },
-			`[ERROR KubernetesVersion]: "new" is not a Kubernetes version: write it like v1.37.1; give --kubernetes-version`},
+			`[ERROR KubernetesVersion]: "new" is not a Kubernetes version: use the form v1.37.1; give --kubernetes-version`},
 	}
 }
 
