@@ -7,7 +7,7 @@ import (
 	"kubeadm/internal/pki"
 )
 
-// Site is what this node's certificates say about it.
+// Site is the data of this node for its certificates.
 func (n *Node) Site() pki.Site {
 	host := n.Cluster.Endpoint
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -25,5 +25,5 @@ func (n *Node) Site() pki.Site {
 	}
 }
 
-// Certificate is the path of a file that pki names relative to the certificates directory.
+// Certificate is the path of a file in the certificates directory.
 func (p Paths) Certificate(file string) string { return path.Join(p.Certificates, file) }
