@@ -11,18 +11,18 @@ import (
 
 const endpointAnnotation = "kubeadm.kubernetes.io/kube-apiserver.advertise-address.endpoint"
 
-func apiServer(n *node.Node, h Host) static {
+func apiServerPod(n *node.Node, h Host) componentPod {
 	c := &n.Cluster.APIServer
 	volumes := certificateVolumes(n, h)
 	for i, dir := range externalEtcdDirs(n) {
-		volumes = append(volumes, sameDir(fmt.Sprintf("etcd-certs-%d", i), dir, true))
+		volumes = append(volumes, dirVolume(fmt.Sprintf("etcd-certs-%d", i), dir, true))
 	}
-	return static{
-		command:     command("kube-apiserver", slices.Concat(apiServerArgs(n), apiServerEtcdArgs(n)), c.Args),
+	return componentPod{
+		command:     commandLine("kube-apiserver", slices.Concat(apiServerArgs(n), apiServerEtcdArgs(n)), c.Args),
 		annotations: map[string]string{endpointAnnotation: n.APIEndpoint()},
 		env:         mergeEnv(h.proxyEnv(), c.Envs),
 		volumes:     mergeVolumes(volumes, c.Volumes),
-		probes:      https(n.Address, n.BindPort),
+		probes:      httpsProbes(n.Address, n.BindPort),
 		cpu:         "250m",
 	}
 }
@@ -53,7 +53,7 @@ func apiServerArgs(n *node.Node) []node.Arg {
 		{Name: "tls-cert-file", Value: p.Cert("apiserver")},
 		{Name: "tls-private-key-file", Value: p.Key("apiserver")},
 	}
-	// The API server refuses modes beside a configuration file.
+	// The API server does not accept both authorization-mode and authorization-config.
 	if _, ok := node.LastArg(n.Cluster.APIServer.Args, "authorization-config"); !ok {
 		args = append(args, node.Arg{Name: "authorization-mode", Value: "Node,RBAC"})
 	}

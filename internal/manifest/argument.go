@@ -7,10 +7,10 @@ import (
 	"kubeadm/internal/node"
 )
 
-// arguments is "--name=value" of each argument: ours by name, then the user's in the
-// user's order. An argument of the user's takes the place of ours of that name.
-func arguments(ours, users []node.Arg) []string {
-	own := slices.DeleteFunc(slices.Clone(ours), func(a node.Arg) bool {
+// mergeArgs returns "--name=value" of each argument: the defaults sorted by name, then the user's
+// in the user's order. An argument of the user replaces the default of the same name.
+func mergeArgs(defaults, users []node.Arg) []string {
+	own := slices.DeleteFunc(slices.Clone(defaults), func(a node.Arg) bool {
 		_, replaced := node.LastArg(users, a.Name)
 		return replaced
 	})
@@ -24,7 +24,7 @@ func arguments(ours, users []node.Arg) []string {
 	return list
 }
 
-// command is a program with its arguments.
-func command(program string, ours, users []node.Arg) []string {
-	return append([]string{program}, arguments(ours, users)...)
+// commandLine is a program with its arguments.
+func commandLine(program string, defaults, users []node.Arg) []string {
+	return append([]string{program}, mergeArgs(defaults, users)...)
 }
