@@ -12,9 +12,9 @@ import (
 	"kubeadm/internal/release"
 )
 
-// adviseNode warns of what works on some machines or with some network add-ons, but was hardly
+// warnAboutNode warns of what works on some machines or with some network add-ons, but was hardly
 // meant. The address may be empty.
-func adviseNode(in *initial, address string) (warnings []string) {
+func warnAboutNode(in *initDocuments, address string) (warnings []string) {
 	warn := func(format string, args ...any) {
 		warnings = append(warnings, fmt.Sprintf(format, args...))
 	}
@@ -33,7 +33,7 @@ func adviseNode(in *initial, address string) (warnings []string) {
 				"choose a directory of its own", d.field, d.dir)
 		}
 	}
-	services, pods := prefixes(c.Networking.ServiceSubnet), prefixes(c.Networking.PodSubnet)
+	services, pods := parseCheckedSubnets(c.Networking.ServiceSubnet), parseCheckedSubnets(c.Networking.PodSubnet)
 	if ip, err := netip.ParseAddr(address); err == nil {
 		inside := func(s netip.Prefix) bool { return s.Contains(ip) }
 		if i := slices.IndexFunc(services, inside); i >= 0 {
@@ -45,11 +45,11 @@ func adviseNode(in *initial, address string) (warnings []string) {
 				"most network add-ons then route what is meant for this machine to Pods", ip, pods[i])
 		}
 	}
-	return append(warnings, adviseFamilies(services, pods)...)
+	return append(warnings, warnAboutIPFamilies(services, pods)...)
 }
 
-// adviseFamilies warns of Services and Pods whose IP families do not go together.
-func adviseFamilies(services, pods []netip.Prefix) []string {
+// warnAboutIPFamilies warns of Services and Pods whose IP families do not go together.
+func warnAboutIPFamilies(services, pods []netip.Prefix) []string {
 	if len(services) == 0 || len(pods) == 0 {
 		return nil
 	}
@@ -75,8 +75,8 @@ func dataDir(c *v1beta4.ClusterConfiguration) string {
 	return c.Etcd.Local.DataDir
 }
 
-// prefixes reads subnets that have been checked.
-func prefixes(subnets string) (list []netip.Prefix) {
+// parseCheckedSubnets reads subnets that have been checked.
+func parseCheckedSubnets(subnets string) (list []netip.Prefix) {
 	for part := range strings.SplitSeq(subnets, ",") {
 		if s, err := netip.ParsePrefix(part); err == nil {
 			list = append(list, s)
@@ -85,8 +85,8 @@ func prefixes(subnets string) (list []netip.Prefix) {
 	return list
 }
 
-// obstacles are the sentences of what would keep the components of this node from running.
-func obstacles(n *node.Node) []string {
+// findObstacles are the sentences of what would keep the components of this node from running.
+func findObstacles(n *node.Node) []string {
 	list, err := manifest.Obstacles(n, manifest.Host{})
 	if err != nil {
 		return []string{err.Error()}
@@ -95,10 +95,10 @@ func obstacles(n *node.Node) []string {
 	if err == nil {
 		list = append(list, manifest.KubeletObstacles(n.KubeletArgs, target.Version())...)
 	}
-	return sentences(list)
+	return obstacleTexts(list)
 }
 
-func sentences(list []manifest.Obstacle) (all []string) {
+func obstacleTexts(list []manifest.Obstacle) (all []string) {
 	for _, o := range list {
 		all = append(all, o.String())
 	}

@@ -11,7 +11,7 @@ func Certificates(file File, facts Facts) (*node.Node, Run, error) {
 		return nil, run, err
 	}
 	n := &node.Node{Local: node.Local{Paths: node.DefaultPaths()}}
-	n.Cluster, err = in.planned(flags, facts, &run)
+	n.Cluster, err = in.resolveCluster(flags, facts, &run)
 	n.Paths.Certificates = in.cluster.CertificatesDir
 	return n, run, err
 }

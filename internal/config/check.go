@@ -31,51 +31,51 @@ func apply[T any](c *T, rules []rule[T]) (errs field.ErrorList) {
 
 // The rest are the questions that more than one field is asked. Each returns nil if all is well.
 
-func one(at *field.Path, value any, detail string) field.ErrorList {
+func invalid(at *field.Path, value any, detail string) field.ErrorList {
 	return field.ErrorList{field.Invalid(at, value, detail)}
 }
 
-// secret is one without the value.
-func secret(at *field.Path, err error) field.ErrorList {
+// invalidSecret is one without the value.
+func invalidSecret(at *field.Path, err error) field.ErrorList {
 	if err == nil {
 		return nil
 	}
-	return one(at, field.OmitValueType{}, err.Error())
+	return invalid(at, field.OmitValueType{}, err.Error())
 }
 
-func absolute(at *field.Path, value string) field.ErrorList {
+func checkAbsolutePath(at *field.Path, value string) field.ErrorList {
 	if path.IsAbs(value) {
 		return nil
 	}
-	return one(at, value, "must be an absolute path")
+	return invalid(at, value, "must be an absolute path")
 }
 
-func subdomain(at *field.Path, value, more string) field.ErrorList {
+func checkSubdomain(at *field.Path, value, more string) field.ErrorList {
 	if len(validation.IsDNS1123Subdomain(value)) == 0 {
 		return nil
 	}
 	if longest := validation.DNS1123SubdomainMaxLength; len(value) > longest {
-		return one(at, value[:40]+"...", fmt.Sprintf("has %d characters, and must have at most %d", len(value), longest))
+		return invalid(at, value[:40]+"...", fmt.Sprintf("has %d characters, and must have at most %d", len(value), longest))
 	}
-	return one(at, value, "must be lower-case letters, digits, dashes and dots, and begin and end with a letter or digit (RFC 1123)"+more)
+	return invalid(at, value, "must be lower-case letters, digits, dashes and dots, and begin and end with a letter or digit (RFC 1123)"+more)
 }
 
-func port(at *field.Path, value int32) field.ErrorList {
+func checkPort(at *field.Path, value int32) field.ErrorList {
 	if len(validation.IsValidPortNum(int(value))) == 0 {
 		return nil
 	}
-	return one(at, value, "must be a port, 1 to 65535")
+	return invalid(at, value, "must be a port, 1 to 65535")
 }
 
-func among(at *field.Path, value string, allowed ...string) field.ErrorList {
+func checkOneOf(at *field.Path, value string, allowed ...string) field.ErrorList {
 	if slices.Contains(allowed, value) {
 		return nil
 	}
-	return one(at, value, "must be one of "+strings.Join(allowed, ", "))
+	return invalid(at, value, "must be one of "+strings.Join(allowed, ", "))
 }
 
-// altNames asks whether all can stand in a certificate.
-func altNames(at *field.Path, names []string) (errs field.ErrorList) {
+// checkSANs asks whether all can stand in a certificate.
+func checkSANs(at *field.Path, names []string) (errs field.ErrorList) {
 	for _, name := range names {
 		if _, unusable := pki.ParseSANs([]string{name}); len(unusable) > 0 {
 			// Without its index, as minikube looks for the field (test/parity/phrases).
@@ -85,8 +85,8 @@ func altNames(at *field.Path, names []string) (errs field.ErrorList) {
 	return errs
 }
 
-// argNames asks whether all have a name. Whether a component takes them is asked before it is started (manifest.Obstacles).
-func argNames(at *field.Path, args []v1beta4.Arg) (errs field.ErrorList) {
+// checkArgNames asks whether all have a name. Whether a component takes them is asked before it is started (manifest.Obstacles).
+func checkArgNames(at *field.Path, args []v1beta4.Arg) (errs field.ErrorList) {
 	for i, a := range args {
 		if a.Name == "" {
 			errs = append(errs, field.Required(at.Index(i).Child("name"), "an argument needs a name"))
@@ -95,7 +95,7 @@ func argNames(at *field.Path, args []v1beta4.Arg) (errs field.ErrorList) {
 	return errs
 }
 
-func urls(at *field.Path, list []string, secure bool) (errs field.ErrorList) {
+func checkURLs(at *field.Path, list []string, secure bool) (errs field.ErrorList) {
 	for i, text := range list {
 		u, err := url.Parse(text)
 		switch {
@@ -108,43 +108,43 @@ func urls(at *field.Path, list []string, secure bool) (errs field.ErrorList) {
 	return errs
 }
 
-// exclusive asks that "all" stands alone.
-func exclusive(at *field.Path, checks []string) field.ErrorList {
+// checkIgnoredErrors asks that "all" stands alone.
+func checkIgnoredErrors(at *field.Path, checks []string) field.ErrorList {
 	if len(checks) > 1 && slices.ContainsFunc(checks, func(name string) bool { return strings.EqualFold(name, "all") }) {
-		return one(at, strings.Join(checks, ","), `"all" already means every check: name either "all" or single checks`)
+		return invalid(at, strings.Join(checks, ","), `"all" already means every check: name either "all" or single checks`)
 	}
 	return nil
 }
 
-func socket(at *field.Path, value string) field.ErrorList {
+func checkSocketURL(at *field.Path, value string) field.ErrorList {
 	u, err := url.Parse(value)
 	if err == nil && u.Scheme == "unix" && u.Host == "" && path.IsAbs(u.Path) {
 		return nil
 	}
-	return one(at, value, "must be the URL of a Unix socket, such as "+defaultSocket)
+	return invalid(at, value, "must be the URL of a Unix socket, such as "+defaultSocket)
 }
 
-// address asks whether other machines can reach it. Empty is left to others.
-func address(at *field.Path, value string) field.ErrorList {
+// checkAddress asks whether other machines can reach it. Empty is left to others.
+func checkAddress(at *field.Path, value string) field.ErrorList {
 	if value == "" {
 		return nil
 	}
 	ip, err := netip.ParseAddr(value)
 	switch {
 	case err != nil:
-		return one(at, value, "must be an IP address")
+		return invalid(at, value, "must be an IP address")
 	case !ip.IsGlobalUnicast() || ip.Zone() != "":
-		return one(at, value, "must be an address of this machine that others can reach (global unicast)")
+		return invalid(at, value, "must be an address of this machine that others can reach (global unicast)")
 	}
 	return nil
 }
 
-func endpoint(at *field.Path, e v1beta4.APIEndpoint) field.ErrorList {
-	return append(address(at.Child("advertiseAddress"), e.AdvertiseAddress), port(at.Child("bindPort"), e.BindPort)...)
+func checkAPIEndpoint(at *field.Path, e v1beta4.APIEndpoint) field.ErrorList {
+	return append(checkAddress(at.Child("advertiseAddress"), e.AdvertiseAddress), checkPort(at.Child("bindPort"), e.BindPort)...)
 }
 
-// limits asks whether there is time for anything.
-func limits(t *v1beta4.Timeouts) (errs field.ErrorList) {
+// checkTimeouts asks whether there is time for anything.
+func checkTimeouts(t *v1beta4.Timeouts) (errs field.ErrorList) {
 	at := field.NewPath("timeouts")
 	for _, limit := range []struct {
 		name string
@@ -158,8 +158,8 @@ func limits(t *v1beta4.Timeouts) (errs field.ErrorList) {
 		{"tlsBootstrap", t.TLSBootstrap},
 		{"upgradeManifests", t.UpgradeManifests},
 	} {
-		if length(limit.d) <= 0 {
-			errs = append(errs, field.Invalid(at.Child(limit.name), length(limit.d).String(), "must be longer than 0s, within which nothing happens; leave it out for the usual limit"))
+		if durationOf(limit.d) <= 0 {
+			errs = append(errs, field.Invalid(at.Child(limit.name), durationOf(limit.d).String(), "must be longer than 0s, within which nothing happens; leave it out for the usual limit"))
 		}
 	}
 	return errs
@@ -178,13 +178,13 @@ func splitEndpoint(text string) (host, number string, err error) {
 	if number == "" {
 		return host, "", nil
 	}
-	if err := portNumber(number); err != nil {
+	if err := checkPortText(number); err != nil {
 		return "", "", err
 	}
 	return host, number, nil
 }
 
-func portNumber(text string) error {
+func checkPortText(text string) error {
 	if n, err := strconv.ParseUint(text, 10, 16); err != nil || n == 0 {
 		return fmt.Errorf("port %q must be a number, 1 to 65535", text)
 	}

@@ -14,23 +14,23 @@ import (
 	"kubeadm/internal/config/v1beta4"
 )
 
-// checkComponents asks for what the static Pods of a control plane cannot run without. Commands
+// checkStaticPods asks for what the static Pods of a control plane cannot run without. Commands
 // that start none of them do not ask.
-func checkComponents(c *v1beta4.ClusterConfiguration) field.ErrorList {
+func checkStaticPods(c *v1beta4.ClusterConfiguration) field.ErrorList {
 	errs := slices.Concat(checkVolumes(c), checkEnvs(c),
-		mountable(field.NewPath("certificatesDir"), c.CertificatesDir))
+		checkMountable(field.NewPath("certificatesDir"), c.CertificatesDir))
 	if local := c.Etcd.Local; local != nil {
-		errs = append(errs, mountable(field.NewPath("etcd", "local", "dataDir"), local.DataDir)...)
+		errs = append(errs, checkMountable(field.NewPath("etcd", "local", "dataDir"), local.DataDir)...)
 	}
 	return errs
 }
 
-// mountable refuses directories that would hide a container's own when they are mounted into it.
-func mountable(at *field.Path, dir string) field.ErrorList {
+// checkMountable refuses directories that would hide a container's own when they are mounted into it.
+func checkMountable(at *field.Path, dir string) field.ErrorList {
 	if !slices.Contains([]string{"/", "/dev", "/proc", "/sys"}, path.Clean(dir)) {
 		return nil
 	}
-	return one(at, dir, "cannot be mounted into a container: choose a directory of its own")
+	return invalid(at, dir, "cannot be mounted into a container: choose a directory of its own")
 }
 
 // checkProxy asks whether kube-proxy on Linux knows the mode.
@@ -41,28 +41,28 @@ func checkProxy(p *proxyconfig.KubeProxyConfiguration) field.ErrorList {
 		if near := strict.Nearest(mode, modes); near != "" {
 			text += "; did you mean " + near + "?"
 		}
-		return one(field.NewPath("mode"), mode, text)
+		return invalid(field.NewPath("mode"), mode, text)
 	}
 	return nil
 }
 
 func checkVolumes(c *v1beta4.ClusterConfiguration) field.ErrorList {
 	return slices.Concat(
-		mounts(field.NewPath("apiServer", "extraVolumes"), c.APIServer.ExtraVolumes),
-		mounts(field.NewPath("controllerManager", "extraVolumes"), c.ControllerManager.ExtraVolumes),
-		mounts(field.NewPath("scheduler", "extraVolumes"), c.Scheduler.ExtraVolumes),
+		checkMounts(field.NewPath("apiServer", "extraVolumes"), c.APIServer.ExtraVolumes),
+		checkMounts(field.NewPath("controllerManager", "extraVolumes"), c.ControllerManager.ExtraVolumes),
+		checkMounts(field.NewPath("scheduler", "extraVolumes"), c.Scheduler.ExtraVolumes),
 	)
 }
 
-// mounts asks for what the kubelet would refuse the whole Pod without.
-func mounts(at *field.Path, list []v1beta4.HostPathMount) (errs field.ErrorList) {
+// checkMounts asks for what the kubelet would refuse the whole Pod without.
+func checkMounts(at *field.Path, list []v1beta4.HostPathMount) (errs field.ErrorList) {
 	for i, v := range list {
 		if len(validation.IsDNS1123Label(v.Name)) > 0 {
 			errs = append(errs, field.Invalid(at.Index(i).Child("name"), v.Name, "must be lower-case letters, digits and dashes, at most 63 (RFC 1123)"))
 		}
-		errs = append(errs, absolute(at.Index(i).Child("hostPath"), v.HostPath)...)
-		errs = append(errs, absolute(at.Index(i).Child("mountPath"), v.MountPath)...)
-		errs = append(errs, among(at.Index(i).Child("pathType"), string(v.PathType), pathTypes()...)...)
+		errs = append(errs, checkAbsolutePath(at.Index(i).Child("hostPath"), v.HostPath)...)
+		errs = append(errs, checkAbsolutePath(at.Index(i).Child("mountPath"), v.MountPath)...)
+		errs = append(errs, checkOneOf(at.Index(i).Child("pathType"), string(v.PathType), pathTypes()...)...)
 	}
 	return errs
 }
@@ -80,17 +80,17 @@ func pathTypes() (all []string) {
 
 func checkEnvs(c *v1beta4.ClusterConfiguration) field.ErrorList {
 	errs := slices.Concat(
-		variables(field.NewPath("apiServer", "extraEnvs"), c.APIServer.ExtraEnvs),
-		variables(field.NewPath("controllerManager", "extraEnvs"), c.ControllerManager.ExtraEnvs),
-		variables(field.NewPath("scheduler", "extraEnvs"), c.Scheduler.ExtraEnvs),
+		checkEnvVars(field.NewPath("apiServer", "extraEnvs"), c.APIServer.ExtraEnvs),
+		checkEnvVars(field.NewPath("controllerManager", "extraEnvs"), c.ControllerManager.ExtraEnvs),
+		checkEnvVars(field.NewPath("scheduler", "extraEnvs"), c.Scheduler.ExtraEnvs),
 	)
 	if c.Etcd.Local != nil {
-		errs = append(errs, variables(field.NewPath("etcd", "local", "extraEnvs"), c.Etcd.Local.ExtraEnvs)...)
+		errs = append(errs, checkEnvVars(field.NewPath("etcd", "local", "extraEnvs"), c.Etcd.Local.ExtraEnvs)...)
 	}
 	return errs
 }
 
-func variables(at *field.Path, list []v1beta4.EnvVar) (errs field.ErrorList) {
+func checkEnvVars(at *field.Path, list []v1beta4.EnvVar) (errs field.ErrorList) {
 	for i, v := range list {
 		switch {
 		case v.Name == "":

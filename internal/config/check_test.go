@@ -169,7 +169,7 @@ func TestOverlapping(t *testing.T) {
 		{"10.96.0.0/12", "fd00::/48", ""},
 		{"10.96.0.0/12", "", ""},
 	} {
-		if got := strings.Join(overlapping(c.services, c.pods), ", "); got != c.want {
+		if got := strings.Join(findOverlaps(c.services, c.pods), ", "); got != c.want {
 			t.Errorf("%s and %s: %q, want %q", c.services, c.pods, got, c.want)
 		}
 	}

@@ -17,13 +17,13 @@ func checkTokens(c *v1beta4.InitConfiguration) (errs field.ErrorList) {
 	at := field.NewPath("bootstrapTokens")
 	first := map[string]int{}
 	for i := range c.BootstrapTokens {
-		errs = append(errs, token(at.Index(i), &c.BootstrapTokens[i])...)
+		errs = append(errs, checkToken(at.Index(i), &c.BootstrapTokens[i])...)
 		id, _, err := node.ParseToken(c.BootstrapTokens[i].Token)
 		if err != nil {
 			continue
 		}
 		if n, again := first[id]; again {
-			errs = append(errs, one(at.Index(i).Child("token"), field.OmitValueType{}, fmt.Sprintf("has the ID of %s: the cluster keeps one token for each", at.Index(n)))...)
+			errs = append(errs, invalid(at.Index(i).Child("token"), field.OmitValueType{}, fmt.Sprintf("has the ID of %s: the cluster keeps one token for each", at.Index(n)))...)
 			continue
 		}
 		first[id] = i
@@ -31,12 +31,12 @@ func checkTokens(c *v1beta4.InitConfiguration) (errs field.ErrorList) {
 	return errs
 }
 
-// checkExpiry finds tokens that have expired: the cluster removes them as soon as they are created.
-func checkExpiry(tokens []v1beta4.BootstrapToken, now time.Time) (errs field.ErrorList) {
+// checkTokenExpiry finds tokens that have expired: the cluster removes them as soon as they are created.
+func checkTokenExpiry(tokens []v1beta4.BootstrapToken, now time.Time) (errs field.ErrorList) {
 	for i, t := range tokens {
 		if t.Expires != nil && !now.IsZero() && t.Expires.Time.Before(now) {
 			at := field.NewPath("bootstrapTokens").Index(i).Child("expires")
-			errs = append(errs, one(at, t.Expires.UTC().Format(time.RFC3339), "has passed, so no machine can join with this token: name a later time, or a ttl in its place")...)
+			errs = append(errs, invalid(at, t.Expires.UTC().Format(time.RFC3339), "has passed, so no machine can join with this token: name a later time, or a ttl in its place")...)
 		}
 	}
 	return errs
@@ -45,10 +45,10 @@ func checkExpiry(tokens []v1beta4.BootstrapToken, now time.Time) (errs field.Err
 // groupForm is what the API server accepts as a group of a bootstrap token.
 var groupForm = regexp.MustCompile(`^system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]$`)
 
-func token(at *field.Path, t *v1beta4.BootstrapToken) (errs field.ErrorList) {
+func checkToken(at *field.Path, t *v1beta4.BootstrapToken) (errs field.ErrorList) {
 	if t.Token != "" {
 		_, _, err := node.ParseToken(t.Token)
-		errs = append(errs, secret(at.Child("token"), err)...)
+		errs = append(errs, invalidSecret(at.Child("token"), err)...)
 	}
 	switch {
 	case t.TTL != nil && t.Expires != nil:
@@ -57,7 +57,7 @@ func token(at *field.Path, t *v1beta4.BootstrapToken) (errs field.ErrorList) {
 		errs = append(errs, field.Invalid(at.Child("ttl"), t.TTL.Duration.String(), "must not be negative; 0 means for ever"))
 	}
 	for i, usage := range t.Usages {
-		errs = append(errs, among(at.Child("usages").Index(i), usage, v1beta4.DefaultTokenUsages()...)...)
+		errs = append(errs, checkOneOf(at.Child("usages").Index(i), usage, v1beta4.DefaultTokenUsages()...)...)
 	}
 	for i, group := range t.Groups {
 		if !groupForm.MatchString(group) {

@@ -33,8 +33,8 @@ type Facts struct {
 	AdminKubeconfig string
 }
 
-// given is all that a configuration is read and filled in from.
-type given struct {
+// inputs is all that a configuration is read and filled in from.
+type inputs struct {
 	file   File
 	common Common
 	facts  Facts
@@ -52,8 +52,8 @@ type Run struct {
 
 func (r *Run) warn(texts ...string) { r.Warnings = append(r.Warnings, texts...) }
 
-// ignore warns of a field that has no effect.
-func (r *Run) ignore(text string) {
+// warnIgnored warns of a field that has no effect.
+func (r *Run) warnIgnored(text string) {
 	r.warn(text)
 	r.Ignored = append(r.Ignored, text)
 }

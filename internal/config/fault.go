@@ -11,8 +11,8 @@ import (
 
 // faults collects what is wrong with a configuration, so that all of it is said at once.
 type faults struct {
-	list   []string
-	spoken func(kind, path string) string // how the user spells a field
+	list      []string
+	fieldName func(kind, path string) string // how the user spells a field
 }
 
 func (f *faults) add(format string, args ...any) {
@@ -22,7 +22,7 @@ func (f *faults) add(format string, args ...any) {
 // fields adds faults of a document of that kind.
 func (f *faults) fields(kind string, errs field.ErrorList) {
 	for _, e := range errs {
-		f.add("%s: %s", f.spoken(kind, e.Field), e.ErrorBody())
+		f.add("%s: %s", f.fieldName(kind, e.Field), e.ErrorBody())
 	}
 }
 

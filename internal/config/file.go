@@ -19,7 +19,7 @@ type File struct {
 	Strict       bool // refuse unknown fields and fields given twice instead of warning
 	Running      bool // Migrate also warns of what would keep components from running
 
-	whole bool // all documents are read, by one reader or another
+	readsAllKinds bool // all documents are read, by one reader or another
 }
 
 // Given tells whether there is a file.
@@ -33,8 +33,8 @@ func (f File) source() string {
 	return "command line"
 }
 
-// target is a kind that a command reads, and where to store it.
-type target struct {
+// documentTarget is a kind that a command reads, and where to store it.
+type documentTarget struct {
 	kind   string
 	into   any  // pointer to the struct of v1beta4, or of the component
 	needed bool // at least one of the needed kinds must be there
@@ -48,21 +48,21 @@ type target struct {
 // read stores the documents of the kinds that a command reads. It warns of documents that the command
 // does not use, and of fields that are unknown or given twice unless the file is read strictly. Values
 // that do not fit are errors.
-func (f File) read(run *Run, targets ...*target) error {
+func (f File) read(run *Run, targets ...*documentTarget) error {
 	documents, err := strict.Split(f.Data)
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.source(), err)
 	}
 	var wrong faults
-	wrong.list = repeatedKinds(documents)
+	wrong.list = findRepeatedKinds(documents)
 	for _, d := range documents {
 		if err := checkVersion(d, f.Experimental); err != nil {
 			wrong.add("%v", err)
 			continue
 		}
-		t := choose(d, targets)
+		t := findTarget(d, targets)
 		if t == nil {
-			if !f.whole {
+			if !f.readsAllKinds {
 				run.warn(notUsed(d))
 			}
 			continue
@@ -73,27 +73,27 @@ func (f File) read(run *Run, targets ...*target) error {
 			if f.Strict {
 				wrong.add("%s: %s", d, i.Fault())
 			} else {
-				run.ignore(d.String() + ": " + i.Warning())
+				run.warnIgnored(d.String() + ": " + i.Warning())
 			}
 		}
 		for _, text := range misfits.Wrong {
 			wrong.add("%s: %s", d, text)
 		}
-		for _, text := range misfits.Doubtful {
+		for _, text := range misfits.Warnings {
 			run.warn(d.String() + ": " + text)
 		}
-		run.warn(f.outdated(d, t)...)
+		run.warn(f.versionWarnings(d, t)...)
 	}
 	if len(wrong.list) == 0 {
-		wrong.list = missing(documents, targets)
+		wrong.list = findMissingKinds(documents, targets)
 	}
 	return wrong.err(f.source())
 }
 
-// outdated warns of what comes with the version of a document.
-func (f File) outdated(d strict.Document, t *target) (warnings []string) {
+// versionWarnings warns of what comes with the version of a document.
+func (f File) versionWarnings(d strict.Document, t *documentTarget) (warnings []string) {
 	if !f.Deprecated {
-		warnings = deprecated(d)
+		warnings = deprecationWarnings(d)
 	}
 	for _, text := range t.lost {
 		warnings = append(warnings, d.String()+": "+text)
@@ -101,16 +101,16 @@ func (f File) outdated(d strict.Document, t *target) (warnings []string) {
 	return warnings
 }
 
-func choose(d strict.Document, targets []*target) *target {
+func findTarget(d strict.Document, targets []*documentTarget) *documentTarget {
 	for _, t := range targets {
-		if t.kind == d.Kind && ours(d) {
+		if t.kind == d.Kind && isSupportedKind(d) {
 			return t
 		}
 	}
 	return nil
 }
 
-func repeatedKinds(documents []strict.Document) []string {
+func findRepeatedKinds(documents []strict.Document) []string {
 	var faults []string
 	first := map[string]int{}
 	for _, d := range documents {
@@ -123,7 +123,7 @@ func repeatedKinds(documents []strict.Document) []string {
 	return faults
 }
 
-func missing(documents []strict.Document, targets []*target) []string {
+func findMissingKinds(documents []strict.Document, targets []*documentTarget) []string {
 	var needed, there []string
 	for _, t := range targets {
 		if t.needed && t.found {
@@ -137,7 +137,7 @@ func missing(documents []strict.Document, targets []*target) []string {
 		return nil
 	}
 	for _, d := range documents {
-		there = append(there, named(d))
+		there = append(there, describeKind(d))
 	}
 	text := fmt.Sprintf("it has no %s of %s", strings.Join(needed, " or "), apiVersions()[needed[0]])
 	if len(there) > 0 {

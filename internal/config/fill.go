@@ -28,30 +28,30 @@ const controlPlaneTaint = "node-role.kubernetes.io/control-plane"
 func fillNode(r *v1beta4.NodeRegistrationOptions, facts Facts, common Common, run *Run) field.ErrorList {
 	at := field.NewPath("nodeRegistration")
 	fillName(r, facts.Hostname, common.NodeName, run)
-	r.IgnorePreflightErrors = ignored(r.IgnorePreflightErrors, common.IgnorePreflightErrors)
+	r.IgnorePreflightErrors = mergeIgnored(r.IgnorePreflightErrors, common.IgnorePreflightErrors)
 	return fillSocket(&r.CRISocket, facts.Runtimes, at.Child("criSocket"), run)
 }
 
 // fillName finds the name under which the kubelet will register. Its argument hostname-override
 // decides that, so a name beside it has no effect.
 func fillName(r *v1beta4.NodeRegistrationOptions, hostname, flag string, run *Run) {
-	wanted := tidyName(first(flag, r.Name))
-	r.Name = first(wanted, tidyName(hostname))
-	override, overrides := node.LastArg(args(r.KubeletExtraArgs), "hostname-override")
+	wanted := normalizeName(first(flag, r.Name))
+	r.Name = first(wanted, normalizeName(hostname))
+	override, overrides := node.LastArg(convertArgs(r.KubeletExtraArgs), "hostname-override")
 	if !overrides {
 		return
 	}
-	r.Name = first(tidyName(override), tidyName(hostname))
+	r.Name = first(normalizeName(override), normalizeName(hostname))
 	if wanted != "" && wanted != r.Name {
 		run.warn(fmt.Sprintf("the node name %q has no effect: kubeletExtraArgs has hostname-override %q, "+
 			"and the kubelet registers as %q; leave one of the two out", wanted, override, r.Name))
 	}
 }
 
-func tidyName(name string) string { return strings.ToLower(strings.TrimSpace(name)) }
+func normalizeName(name string) string { return strings.ToLower(strings.TrimSpace(name)) }
 
-// ignored is the union of the names of checks, as the user spells them. Case does not make a name another.
-func ignored(lists ...[]string) (all []string) {
+// mergeIgnored is the union of the names of checks, as the user spells them. Case does not make a name another.
+func mergeIgnored(lists ...[]string) (all []string) {
 	for _, name := range slices.Concat(lists...) {
 		name = strings.TrimSpace(name)
 		if !slices.ContainsFunc(all, func(n string) bool { return strings.EqualFold(n, name) }) {
@@ -76,7 +76,7 @@ func fillSocket(socket *string, runtimes []string, at *field.Path, run *Run) fie
 }
 
 func fillAddress(e *v1beta4.APIEndpoint, facts Facts, at *field.Path) field.ErrorList {
-	ip, err := advertised(e.AdvertiseAddress, facts.Addresses)
+	ip, err := chooseAddress(e.AdvertiseAddress, facts.Addresses)
 	if errors.Is(err, errNoDefaultRoute) && facts.AddressOptional {
 		e.AdvertiseAddress = ""
 		return nil
@@ -94,19 +94,19 @@ func fillAddress(e *v1beta4.APIEndpoint, facts Facts, at *field.Path) field.Erro
 var errNoDefaultRoute = errors.New("no address can be chosen from default routes, as this machine has no default route; " +
 	"set --apiserver-advertise-address, or advertiseAddress of localAPIEndpoint in the file")
 
-// advertised is the address to advertise where the user wishes for that one. What
+// chooseAddress is the address to advertise where the user wishes for that one. What
 // is not an address at all is left for the checks.
-func advertised(wish string, addresses []state.Address) (string, error) {
+func chooseAddress(wish string, addresses []state.Address) (string, error) {
 	ip, err := netip.ParseAddr(wish)
 	switch {
 	case wish == "" || err == nil && ip.IsUnspecified():
-		found := append(pick(addresses, byDefaultRoute, ip.Is6()), pick(addresses, onLoopback, ip.Is6())...)
+		found := append(pickAddresses(addresses, byDefaultRoute, ip.Is6()), pickAddresses(addresses, onLoopback, ip.Is6())...)
 		if len(found) == 0 {
 			return "", errNoDefaultRoute
 		}
 		return found[0], nil
 	case err == nil && ip.IsLoopback():
-		found := pick(addresses, onLoopback, ip.Is6())
+		found := pickAddresses(addresses, onLoopback, ip.Is6())
 		if len(found) == 0 {
 			return "", errors.New("the loopback interface has no address that others could reach: name another address")
 		}
@@ -119,8 +119,8 @@ func byDefaultRoute(a state.Address) bool { return a.DefaultRoute }
 
 func onLoopback(a state.Address) bool { return a.Loopback }
 
-// pick lists the IP addresses that pass, those of the preferred family first.
-func pick(addresses []state.Address, pass func(state.Address) bool, prefer6 bool) []string {
+// pickAddresses lists the IP addresses that pass, those of the preferred family first.
+func pickAddresses(addresses []state.Address, pass func(state.Address) bool, prefer6 bool) []string {
 	var preferred, others []string
 	for _, a := range addresses {
 		ip, err := netip.ParseAddr(a.IP)
@@ -153,8 +153,8 @@ func controlPlaneTaints(wish []corev1.Taint) []corev1.Taint {
 	return []corev1.Taint{{Key: controlPlaneTaint, Effect: corev1.TaintEffectNoSchedule}}
 }
 
-// version turns a version or a label into a release that this program deploys.
-func (f Facts) version(text string) (release.Target, []string, error) {
+// resolveVersion turns a version or a label into a release that this program deploys.
+func (f Facts) resolveVersion(text string) (release.Target, []string, error) {
 	fetch := f.Fetch
 	if fetch == nil {
 		fetch = func(string) (string, error) { return "", errors.New("the network is not asked") }

@@ -53,7 +53,7 @@ func (f JoinFlags) document(adminKubeconfig string) (c v1beta4.JoinConfiguration
 			CertificateKey:   f.CertificateKey,
 		}
 	} else {
-		warnings = f.unused()
+		warnings = f.unusedFlagWarnings()
 	}
 	if adminKubeconfig == "" || !f.ControlPlane && !f.Inside {
 		return c, warnings, nil
@@ -83,8 +83,8 @@ func (f JoinFlags) discovery() v1beta4.Discovery {
 	return d
 }
 
-// unused warns of flags that only a control plane has a use for.
-func (f JoinFlags) unused() (warnings []string) {
+// unusedFlagWarnings warns of flags that only a control plane has a use for.
+func (f JoinFlags) unusedFlagWarnings() (warnings []string) {
 	for _, flag := range []struct {
 		name  string
 		given bool

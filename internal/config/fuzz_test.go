@@ -154,7 +154,7 @@ func FuzzSubnets(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		list, faults := subnets(field.NewPath("networking", "podSubnet"), text, podBitsMin)
+		list, faults := checkSubnets(field.NewPath("networking", "podSubnet"), text, podBitsMin)
 		if len(faults) > 0 {
 			if got := faults.ToAggregate().Error(); !strings.HasPrefix(got, "networking.podSubnet: ") {
 				t.Errorf("the error does not begin with the field: %s", got)
@@ -170,7 +170,7 @@ func FuzzSubnets(f *testing.F) {
 		if families[true] > 1 || families[false] > 1 || len(list) == 0 {
 			t.Errorf("%q was accepted as %v", text, list)
 		}
-		again, faults := subnets(field.NewPath("x"), strings.Join(parts, ","), podBitsMin)
+		again, faults := checkSubnets(field.NewPath("x"), strings.Join(parts, ","), podBitsMin)
 		if len(faults) > 0 || !samePrefixes(again, list) {
 			t.Errorf("%q is %v, and that is %v, %v", text, list, again, faults)
 		}

@@ -14,7 +14,7 @@ func Cluster(file File, flags InitFlags, facts Facts) (node.Cluster, Run, error)
 	if err != nil {
 		return node.Cluster{}, run, err
 	}
-	cluster, err := in.planned(flags, facts, &run)
+	cluster, err := in.resolveCluster(flags, facts, &run)
 	return cluster, run, err
 }
 
@@ -27,19 +27,19 @@ func Images(file File, flags InitFlags, facts Facts) (*node.Node, Run, error) {
 	}
 	r, at := &in.init.NodeRegistration, field.NewPath("nodeRegistration", "criSocket")
 	in.fields(v1beta4.KindInit, fillSocket(&r.CRISocket, facts.Runtimes, at, &run))
-	in.fields(v1beta4.KindInit, filledSocket(at, r.CRISocket))
-	cluster, err := in.planned(flags, facts, &run)
-	return &node.Node{Local: localOf(r, in.init.Timeouts, facts, flags.Common), Cluster: cluster}, run, err
+	in.fields(v1beta4.KindInit, checkSocket(at, r.CRISocket))
+	cluster, err := in.resolveCluster(flags, facts, &run)
+	return &node.Node{Local: newLocal(r, in.init.Timeouts, facts, flags.Common), Cluster: cluster}, run, err
 }
 
-// planned is the cluster that the documents describe.
-func (in *initial) planned(flags InitFlags, facts Facts, run *Run) (node.Cluster, error) {
-	run.choose(in.init.DryRun, in.init.SkipPhases, flags.Common)
+// resolveCluster is the cluster that the documents describe.
+func (in *initDocuments) resolveCluster(flags InitFlags, facts Facts, run *Run) (node.Cluster, error) {
+	run.applyFlags(in.init.DryRun, in.init.SkipPhases, flags.Common)
 	fillCluster(&in.cluster, in.init.LocalAPIEndpoint.BindPort)
 	in.fields(v1beta4.KindCluster, checkCluster(&in.cluster))
 	target, err := in.resolve(facts, run)
 	if err != nil {
 		return node.Cluster{}, err
 	}
-	return clusterOf(&in.cluster, target)
+	return newCluster(&in.cluster, target)
 }

@@ -54,17 +54,17 @@ func Member(local node.Local, stored string, tool release.Tool) (*node.Node, []s
 func loadCluster(n *node.Node, stored string, tool release.Tool, warnings *[]string) (*v1beta4.ClusterConfiguration, error) {
 	const source = "ConfigMap kube-system/kubeadm-config"
 	c := &v1beta4.ClusterConfiguration{}
-	if err := load(keptAs{source, stored, v1beta4.KindCluster}, c, warnings); err != nil {
+	if err := decodeStored(storedDocument{source, stored, v1beta4.KindCluster}, c, warnings); err != nil {
 		return nil, err
 	}
 	c.Default()
 	fillCluster(c, n.BindPort)
-	target, notes, err := Facts{Tool: tool}.version(c.KubernetesVersion)
+	target, notes, err := Facts{Tool: tool}.resolveVersion(c.KubernetesVersion)
 	*warnings = append(*warnings, notes...)
 	if err != nil {
 		return nil, fmt.Errorf("%s: kubernetesVersion: %w", source, err)
 	}
-	if n.Cluster, err = clusterOf(c, target); err != nil {
+	if n.Cluster, err = newCluster(c, target); err != nil {
 		return nil, fmt.Errorf("%s: %w", source, err)
 	}
 	n.Paths.Certificates = c.CertificatesDir
@@ -73,7 +73,7 @@ func loadCluster(n *node.Node, stored string, tool release.Tool, warnings *[]str
 
 func loadKubelet(n *node.Node, stored StoredComponent, c *v1beta4.ClusterConfiguration, warnings *[]string) error {
 	k := &kubeletconfig.KubeletConfiguration{}
-	if err := load(keptAs{"ConfigMap kube-system/kubelet-config", stored.Text, kindKubelet}, k, warnings); err != nil {
+	if err := decodeStored(storedDocument{"ConfigMap kube-system/kubelet-config", stored.Text, kindKubelet}, k, warnings); err != nil {
 		return err
 	}
 	*warnings = append(*warnings, fillKubelet(k, c)...)
@@ -86,7 +86,7 @@ func loadProxy(n *node.Node, stored StoredComponent, c *v1beta4.ClusterConfigura
 		return nil
 	}
 	p := &proxyconfig.KubeProxyConfiguration{}
-	if err := load(keptAs{"ConfigMap kube-system/kube-proxy", stored.Text, kindProxy}, p, warnings); err != nil {
+	if err := decodeStored(storedDocument{"ConfigMap kube-system/kube-proxy", stored.Text, kindProxy}, p, warnings); err != nil {
 		return err
 	}
 	*warnings = append(*warnings, fillProxy(p, c, n.Address)...)
@@ -94,11 +94,11 @@ func loadProxy(n *node.Node, stored StoredComponent, c *v1beta4.ClusterConfigura
 	return nil
 }
 
-// keptAs is a document that the cluster keeps: where, the text it is part of, and its kind.
-type keptAs struct{ source, text, kind string }
+// storedDocument is a document that the cluster keeps: where, the text it is part of, and its kind.
+type storedDocument struct{ source, text, kind string }
 
-// load reads the one document of that kind.
-func load(kept keptAs, into any, warnings *[]string) error {
+// decodeStored reads the one document of that kind.
+func decodeStored(kept storedDocument, into any, warnings *[]string) error {
 	source := kept.source
 	documents, err := strict.Split([]byte(kept.text))
 	if err != nil {
@@ -114,7 +114,7 @@ func load(kept keptAs, into any, warnings *[]string) error {
 		if err := checkVersion(d, false); err != nil {
 			return fmt.Errorf("%s: %w", source, err)
 		}
-		misfits := (&target{kind: kept.kind, into: into}).decode(d)
+		misfits := (&documentTarget{kind: kept.kind, into: into}).decode(d)
 		for _, i := range misfits.Ignored {
 			*warnings = append(*warnings, source+": "+i.Warning())
 		}

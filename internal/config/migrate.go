@@ -17,40 +17,40 @@ import (
 // written; component configurations are checked but not among them. Documents that nothing reads are faults, and
 // so are fields that are unknown or given twice.
 func Migrate(file File, facts Facts) (documents []any, run Run, err error) {
-	file.whole, file.Strict = true, true
+	file.readsAllKinds, file.Strict = true, true
 	kinds, err := file.kinds()
 	if err != nil {
 		return nil, run, err
 	}
 	var errs []error
-	for _, r := range readers() {
-		if !r.concerns(kinds) {
+	for _, r := range commandReaders() {
+		if !r.handles(kinds) {
 			continue
 		}
 		read, how, err := r.read(file, facts)
 		documents, errs = append(documents, read...), append(errs, err)
 		run.warn(how.Warnings...)
 	}
-	if !readers()[0].concerns(kinds) { // else init's has read them
+	if !commandReaders()[0].handles(kinds) { // else init's has read them
 		errs = append(errs, file.checkComponents(&run))
 	}
 	return documents, run, errors.Join(errs...)
 }
 
-// reader reads the documents that one command goes by.
-type reader struct {
+// commandReader reads the documents that one command goes by.
+type commandReader struct {
 	kinds []string // any of these is enough
 	read  func(File, Facts) ([]any, Run, error)
 }
 
-// concerns tells whether one of its kinds is there.
-func (r reader) concerns(kinds []string) bool {
+// handles tells whether one of its kinds is there.
+func (r commandReader) handles(kinds []string) bool {
 	return slices.ContainsFunc(r.kinds, func(kind string) bool { return slices.Contains(kinds, kind) })
 }
 
-// readers are in the order in which documents are written. The first is init's.
-func readers() []reader {
-	return []reader{
+// commandReaders are in the order in which documents are written. The first is init's.
+func commandReaders() []commandReader {
+	return []commandReader{
 		{[]string{v1beta4.KindInit, v1beta4.KindCluster}, migrateInit},
 		{[]string{v1beta4.KindJoin}, migrateJoin},
 		{[]string{v1beta4.KindReset}, migrateReset},
@@ -61,10 +61,10 @@ func readers() []reader {
 	}
 }
 
-// checkComponents asks whether the configurations of components can be read.
+// checkStaticPods asks whether the configurations of components can be read.
 func (f File) checkComponents(run *Run) error {
-	kubelet := &target{kind: kindKubelet, into: &kubeletconfig.KubeletConfiguration{}}
-	return f.read(run, kubelet, &target{kind: kindProxy, into: &proxyconfig.KubeProxyConfiguration{}})
+	kubelet := &documentTarget{kind: kindKubelet, into: &kubeletconfig.KubeletConfiguration{}}
+	return f.read(run, kubelet, &documentTarget{kind: kindProxy, into: &proxyconfig.KubeProxyConfiguration{}})
 }
 
 // kinds lists what is in the file, and refuses what nothing reads.
@@ -78,8 +78,8 @@ func (f File) kinds() (kinds []string, err error) {
 		switch err := checkVersion(d, f.Experimental); {
 		case err != nil:
 			wrong.add("%v", err)
-		case !ours(d):
-			wrong.add("%s of %s is nothing that kubeadm reads%s", d, d.APIVersion, meant(d))
+		case !isSupportedKind(d):
+			wrong.add("%s of %s is nothing that kubeadm reads%s", d, d.APIVersion, suggestKind(d))
 		}
 		kinds = append(kinds, d.Kind)
 	}
@@ -94,7 +94,7 @@ func migrateInit(file File, facts Facts) ([]any, Run, error) {
 	address := in.init.LocalAPIEndpoint.AdvertiseAddress // as the file names it: it may be meant for another machine
 	in.fill(facts, Common{}, &run)
 	in.check()
-	in.fields(v1beta4.KindInit, checkExpiry(in.init.BootstrapTokens, facts.Now))
+	in.fields(v1beta4.KindInit, checkTokenExpiry(in.init.BootstrapTokens, facts.Now))
 	target, err := in.resolve(facts, &run)
 	if err != nil {
 		return nil, run, err
@@ -106,10 +106,10 @@ func migrateInit(file File, facts Facts) ([]any, Run, error) {
 			return nil, run, err
 		}
 		n.Address = address
-		run.warn(adviseNode(in, address)...)
-		run.warn(obstacles(n)...)
+		run.warn(warnAboutNode(in, address)...)
+		run.warn(findObstacles(n)...)
 	}
-	tokens, err := bootstrapTokens(in.init.BootstrapTokens, facts.Random)
+	tokens, err := newBootstrapTokens(in.init.BootstrapTokens, facts.Random)
 	for i, t := range tokens {
 		in.init.BootstrapTokens[i].Token = t.String()
 	}
@@ -121,9 +121,9 @@ func migrateJoin(file File, facts Facts) ([]any, Run, error) {
 	if err != nil {
 		return nil, run, err
 	}
-	err = completeJoin(c, given{file: file, facts: facts}, &run)
+	err = completeJoin(c, inputs{file: file, facts: facts}, &run)
 	if file.Running {
-		run.warn(sentences(manifest.KubeletObstacles(args(c.NodeRegistration.KubeletExtraArgs), facts.Tool.Version()))...)
+		run.warn(obstacleTexts(manifest.KubeletObstacles(convertArgs(c.NodeRegistration.KubeletExtraArgs), facts.Tool.Version()))...)
 	}
 	return []any{c}, run, err
 }
@@ -133,5 +133,5 @@ func migrateReset(file File, facts Facts) ([]any, Run, error) {
 	if err != nil {
 		return nil, run, err
 	}
-	return []any{c}, run, completeReset(c, given{file: file, facts: facts}, &run)
+	return []any{c}, run, completeReset(c, inputs{file: file, facts: facts}, &run)
 }

@@ -69,7 +69,7 @@ func ExampleJoin(hostname string) []any {
 		Discovery: v1beta4.Discovery{BootstrapToken: &v1beta4.BootstrapTokenDiscovery{
 			APIServerEndpoint: exampleEndpoint, Token: exampleToken, UnsafeSkipCAVerification: true,
 		}},
-		NodeRegistration: v1beta4.NodeRegistrationOptions{Name: tidyName(hostname), CRISocket: defaultSocket},
+		NodeRegistration: v1beta4.NodeRegistrationOptions{Name: normalizeName(hostname), CRISocket: defaultSocket},
 	}
 	c.Default()
 	return []any{c}

@@ -112,7 +112,7 @@ func TestAdvertisedAddress(t *testing.T) {
 		"no address":                      {"host", nil, "host"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := advertised(c.wish, c.have)
+			got, err := chooseAddress(c.wish, c.have)
 			if got != c.want || (err == nil) != (c.want != "") {
 				t.Errorf("got %q, %v; want %q", got, err, c.want)
 			}

@@ -13,7 +13,7 @@ const (
 	proxyPhase  = "addon/kube-proxy"
 )
 
-func (r *Run) choose(dryRun bool, skip []string, common Common) {
+func (r *Run) applyFlags(dryRun bool, skip []string, common Common) {
 	r.DryRun = dryRun
 	if common.DryRun != nil {
 		r.DryRun = *common.DryRun
@@ -24,8 +24,8 @@ func (r *Run) choose(dryRun bool, skip []string, common Common) {
 	}
 }
 
-// coupleAddons makes a skipped add-on a disabled one, and the other way round.
-func coupleAddons(c *v1beta4.ClusterConfiguration, run *Run) {
+// syncAddonPhases makes a skipped add-on a disabled one, and the other way round.
+func syncAddonPhases(c *v1beta4.ClusterConfiguration, run *Run) {
 	for phase, disabled := range map[string]*bool{dnsPhase: &c.DNS.Disabled, proxyPhase: &c.Proxy.Disabled} {
 		skipped := slices.Contains(run.SkipPhases, addonPhases) || slices.Contains(run.SkipPhases, phase)
 		if *disabled && !skipped {

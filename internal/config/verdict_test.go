@@ -135,8 +135,8 @@ func (p peer) facts(t *testing.T) Facts {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := &initial{}
-	if err := fileOf(said).read(&Run{}, &target{kind: v1beta4.KindInit, into: &in.init}, &target{kind: v1beta4.KindCluster, into: &in.cluster}); err != nil {
+	in := &initDocuments{}
+	if err := fileOf(said).read(&Run{}, &documentTarget{kind: v1beta4.KindInit, into: &in.init}, &documentTarget{kind: v1beta4.KindCluster, into: &in.cluster}); err != nil {
 		t.Fatal(err)
 	}
 	f := aMachine(t)

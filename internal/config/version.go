@@ -34,8 +34,8 @@ func apiVersions() map[string]string {
 // newKinds are those that v1beta3 did not have.
 func newKinds() []string { return []string{v1beta4.KindReset, v1beta4.KindUpgrade} }
 
-// lastReader gives, for each version that was removed, the last release of kubeadm that could read it.
-func lastReader() map[string]string {
+// lastReleases gives, for each version that was removed, the last release of kubeadm that could read it.
+func lastReleases() map[string]string {
 	return map[string]string{
 		"v1beta2":  "v1.22",
 		"v1beta1":  "v1.15",
@@ -56,7 +56,7 @@ func checkVersion(d strict.Document, experimental bool) error {
 	case d.Group() == v1beta4.Group && d.Version() == v1beta3.Version && slices.Contains(newKinds(), d.Kind):
 		return fmt.Errorf("%s has apiVersion %s, which has no such kind: it came with %s", d, d.APIVersion, v1beta4.APIVersion)
 	case d.Group() == v1beta4.Group && !slices.Contains(versions(), d.Version()):
-		return wrongVersion(d)
+		return unsupportedVersionError(d)
 	case d.Group() != v1beta4.Group && known && d.Group() == groupOf(want) && d.APIVersion != want:
 		return fmt.Errorf("%s has apiVersion %s, but only %s is read: convert it by hand", d, d.APIVersion, want)
 	}
@@ -66,16 +66,16 @@ func checkVersion(d strict.Document, experimental bool) error {
 // versions are those of our own group that can be read.
 func versions() []string { return []string{v1beta4.Version, v1beta3.Version, v1.Version} }
 
-func wrongVersion(d strict.Document) error {
-	if last, removed := lastReader()[d.Version()]; removed {
+func unsupportedVersionError(d strict.Document) error {
+	if last, removed := lastReleases()[d.Version()]; removed {
 		return fmt.Errorf("%s has apiVersion %s, which is no longer read: convert the file with \"kubeadm config migrate --old-config FILE --new-config FILE\" of kubeadm %s, and of later ones until it is %s",
 			d, d.APIVersion, last, v1beta4.Version)
 	}
 	return fmt.Errorf("%s has the unknown apiVersion %s: this kubeadm reads %s", d, d.APIVersion, v1beta4.APIVersion)
 }
 
-// deprecated says that a document should be converted, if so.
-func deprecated(d strict.Document) []string {
+// deprecationWarnings says that a document should be converted, if so.
+func deprecationWarnings(d strict.Document) []string {
 	if d.Group() != v1beta4.Group || d.Version() != v1beta3.Version {
 		return nil
 	}
@@ -83,8 +83,8 @@ func deprecated(d strict.Document) []string {
 		d, d.APIVersion)}
 }
 
-// ours tells whether the document is of that kind and not of a stranger's by the same name.
-func ours(d strict.Document) bool {
+// isSupportedKind tells whether the document is of that kind and not of a stranger's by the same name.
+func isSupportedKind(d strict.Document) bool {
 	want, known := apiVersions()[d.Kind]
 	return known && d.Group() == groupOf(want)
 }
@@ -96,19 +96,19 @@ func groupOf(apiVersion string) string {
 
 // notUsed says that a document counts for nothing.
 func notUsed(d strict.Document) string {
-	return fmt.Sprintf("%s of %s is not used here", d, d.APIVersion) + meant(d)
+	return fmt.Sprintf("%s of %s is not used here", d, d.APIVersion) + suggestKind(d)
 }
 
-// named is the document's kind, with what may have been meant where it is none of ours.
-func named(d strict.Document) string {
-	if _, known := apiVersions()[d.Kind]; known && !ours(d) {
+// describeKind is the document's kind, with what may have been meant where it is none of ours.
+func describeKind(d strict.Document) string {
+	if _, known := apiVersions()[d.Kind]; known && !isSupportedKind(d) {
 		return d.Kind + " of " + d.APIVersion
 	}
-	return d.Kind + meant(d)
+	return d.Kind + suggestKind(d)
 }
 
-// meant asks whether another kind was meant, if one is near.
-func meant(d strict.Document) string {
+// suggestKind asks whether another kind was meant, if one is near.
+func suggestKind(d strict.Document) string {
 	kinds := slices.Sorted(maps.Keys(apiVersions()))
 	if slices.Contains(kinds, d.Kind) {
 		return ""

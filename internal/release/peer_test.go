@@ -35,10 +35,10 @@ func TestImagesMatchUpstream(t *testing.T) {
 		config string
 		images Images
 	}{
-		"default":                {"kubernetesVersion: v1.37.1", Images{Target: parseTarget(t, "v1.37.1")}},
-		"older minor":            {"kubernetesVersion: v1.36.0", Images{Target: parseTarget(t, "v1.36.0")}},
-		"newer minor":            {"kubernetesVersion: v1.38.0-alpha.1+x.y", Images{Target: parseTarget(t, "v1.38.0-alpha.1+x.y")}},
-		"CI build": {"kubernetesVersion: ci/v1.37.2-rc.0.4+abc", Images{Target: parseTarget(t, "ci/v1.37.2-rc.0.4+abc")}},
+		"default":     {"kubernetesVersion: v1.37.1", Images{Target: parseTarget(t, "v1.37.1")}},
+		"older minor": {"kubernetesVersion: v1.36.0", Images{Target: parseTarget(t, "v1.36.0")}},
+		"newer minor": {"kubernetesVersion: v1.38.0-alpha.1+x.y", Images{Target: parseTarget(t, "v1.38.0-alpha.1+x.y")}},
+		"CI build":    {"kubernetesVersion: ci/v1.37.2-rc.0.4+abc", Images{Target: parseTarget(t, "ci/v1.37.2-rc.0.4+abc")}},
 		"CI build, own registry": {"kubernetesVersion: ci/v1.37.2-rc.0.4+abc\nimageRepository: mirror",
 			Images{Target: parseTarget(t, "ci/v1.37.2-rc.0.4+abc"), Repository: "mirror"}},
 		"own registry": {"kubernetesVersion: v1.37.1\nimageRepository: reg:5000/k8s", Images{Target: parseTarget(t, "v1.37.1"), Repository: "reg:5000/k8s"}},

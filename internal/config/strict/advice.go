@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// describe says what a decoded JSON value is.
-func describe(value any) string {
+// describeValue says what a decoded JSON value is.
+func describeValue(value any) string {
 	switch value.(type) {
 	case nil:
 		return "null"
@@ -26,8 +26,8 @@ func describe(value any) string {
 	return "a number"
 }
 
-// wanted says what a scalar type takes.
-func wanted(t reflect.Type) string {
+// describeScalarType says what a scalar type takes.
+func describeScalarType(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.String:
 		return "text"
@@ -41,12 +41,12 @@ func wanted(t reflect.Type) string {
 	return "a whole number"
 }
 
-// ofWhat says what the entries of a list are.
-func ofWhat(t reflect.Type) string {
+// describeEntryType says what the entries of a list are.
+func describeEntryType(t reflect.Type) string {
 	switch {
 	case t.Kind() == reflect.String:
 		return " of text"
-	case t.Kind() == reflect.Struct && !readsItself(t):
+	case t.Kind() == reflect.Struct && !isUnmarshaler(t):
 		names := slices.Sorted(maps.Keys(fieldsOf(t)))
 		if len(names) > 12 { // more than a reader would look through
 			return " of mappings"
@@ -56,19 +56,19 @@ func ofWhat(t reflect.Type) string {
 	return ""
 }
 
-// advice says what was probably meant by an unknown field of the struct at the path, or which fields
+// suggestField says what was probably meant by an unknown field of the struct at the path, or which fields
 // there are.
-func (w *walker) advice(path, name string, t reflect.Type) string {
-	if moved, ok := w.hints.Moved[listIndex.ReplaceAllString(below(path, name), "[]")]; ok {
+func (w *walker) suggestField(path, name string, t reflect.Type) string {
+	if moved, ok := w.hints.Moved[listIndex.ReplaceAllString(joinPath(path, name), "[]")]; ok {
 		return ": " + moved
 	}
 	known := fieldsOf(t)
 	names := slices.Sorted(maps.Keys(known))
-	if elsewhere := find(name, w.root, 5); elsewhere != "" {
+	if elsewhere := findField(name, w.root, 5); elsewhere != "" {
 		return fmt.Sprintf(": did you mean %s?", elsewhere)
 	}
 	if w.hints.Newer != nil {
-		if there := find(name, reflect.TypeOf(w.hints.Newer).Elem(), 5); there != "" {
+		if there := findField(name, reflect.TypeOf(w.hints.Newer).Elem(), 5); there != "" {
 			return fmt.Sprintf(": %s has it, as %s", w.hints.NewerVersion, there)
 		}
 	}
@@ -77,7 +77,7 @@ func (w *walker) advice(path, name string, t reflect.Type) string {
 	}
 	for _, o := range w.hints.Others {
 		other := reflect.TypeOf(o).Elem()
-		if there := find(name, other, 5); other != w.root && there != "" {
+		if there := findField(name, other, 5); other != w.root && there != "" {
 			return fmt.Sprintf(": did you mean %s of %s?", there, other.Name())
 		}
 	}
@@ -92,12 +92,12 @@ func (w *walker) advice(path, name string, t reflect.Type) string {
 
 var listIndex = regexp.MustCompile(`\[[0-9]+\]`)
 
-// find looks in nested structs for a field of exactly that name and returns its path.
-func find(name string, t reflect.Type, depth int) string {
+// findField looks in nested structs for a field of exactly that name and returns its path.
+func findField(name string, t reflect.Type, depth int) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if t.Kind() != reflect.Struct || readsItself(t) || depth == 0 {
+	if t.Kind() != reflect.Struct || isUnmarshaler(t) || depth == 0 {
 		return ""
 	}
 	fields := fieldsOf(t)
@@ -109,8 +109,8 @@ func find(name string, t reflect.Type, depth int) string {
 		if field.Kind() == reflect.Slice {
 			outer, field = outer+"[]", field.Elem()
 		}
-		if inner := find(name, field, depth-1); inner != "" {
-			return below(outer, inner)
+		if inner := findField(name, field, depth-1); inner != "" {
+			return joinPath(outer, inner)
 		}
 	}
 	return ""
@@ -121,7 +121,7 @@ func find(name string, t reflect.Type, depth int) string {
 func Nearest(name string, candidates []string) string {
 	best, least := "", (len(name)+2)/3+1
 	for _, c := range candidates {
-		if d := distance(strings.ToLower(name), strings.ToLower(c), least); d < least {
+		if d := editDistance(strings.ToLower(name), strings.ToLower(c), least); d < least {
 			best, least = c, d
 		}
 	}
@@ -135,9 +135,9 @@ func Nearest(name string, candidates []string) string {
 	return ""
 }
 
-// distance is how many letters must be put in, taken out or changed to get from a
+// editDistance is how many letters must be put in, taken out or changed to get from a
 // to b (Levenshtein), or limit if it is not less than that.
-func distance(a, b string, limit int) int {
+func editDistance(a, b string, limit int) int {
 	if gap := len(a) - len(b); gap >= limit || -gap >= limit {
 		return limit
 	}

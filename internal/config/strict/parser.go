@@ -14,23 +14,23 @@ import (
 )
 
 var (
-	lineNumber  = regexp.MustCompile(`\bline (\d+)`)
-	repetition  = regexp.MustCompile(`line (\d+): key "?(.*?)"? already set in map`)
-	parserWords = regexp.MustCompile(`error converting YAML to JSON: |yaml: (unmarshal errors:\s*)?`)
+	lineNumber   = regexp.MustCompile(`\bline (\d+)`)
+	duplicateKey = regexp.MustCompile(`line (\d+): key "?(.*?)"? already set in map`)
+	parserWords  = regexp.MustCompile(`error converting YAML to JSON: |yaml: (unmarshal errors:\s*)?`)
 )
 
-// readable is a parser's error with line numbers of the file, and with what to do about it.
-func readable(err error, first int) string {
+// describeParserError is a parser's error with line numbers of the file, and with what to do about it.
+func describeParserError(err error, first int) string {
 	text := parserWords.ReplaceAllString(err.Error(), "")
 	text = lineNumber.ReplaceAllStringFunc(text, func(s string) string {
 		n, _ := strconv.Atoi(strings.TrimPrefix(s, "line "))
 		return fmt.Sprintf("line %d", first+n-1)
 	})
-	return untrusted.Line(text) + ": " + remedy(err.Error())
+	return untrusted.Line(text) + ": " + parserHint(err.Error())
 }
 
-// remedy says what a parser's error most often comes from.
-func remedy(fault string) string {
+// parserHint says what a parser's error most often comes from.
+func parserHint(fault string) string {
 	for _, known := range []struct{ words, remedy string }{
 		{"cannot start any token", "indent by spaces, not by tabs, and put text that begins with a special character in quotes"},
 		{"tab character", "indent by spaces, not by tabs"},
@@ -54,17 +54,17 @@ func remedy(fault string) string {
 	return "the file must be YAML or JSON"
 }
 
-// repeatedField is a field that a document gives more than once.
-type repeatedField struct {
+// duplicateField is a field that a document gives more than once.
+type duplicateField struct {
 	line int // in the file, of the second time
 	name string
 }
 
-// findRepeated takes the fields that are given more than once from the error of a strict parser.
-func findRepeated(err error, first int) (all []repeatedField) {
-	for _, m := range repetition.FindAllStringSubmatch(err.Error(), -1) {
+// findDuplicateFields takes the fields that are given more than once from the error of a strict parser.
+func findDuplicateFields(err error, first int) (all []duplicateField) {
+	for _, m := range duplicateKey.FindAllStringSubmatch(err.Error(), -1) {
 		n, _ := strconv.Atoi(m[1])
-		all = append(all, repeatedField{first + n - 1, m[2]})
+		all = append(all, duplicateField{first + n - 1, m[2]})
 	}
 	return all
 }
@@ -86,10 +86,10 @@ func checkAliases(text []byte) error {
 	return nil
 }
 
-// checkEnd refuses a text behind whose first YAML document there is more, which the parser does not
+// checkTrailingContent refuses a text behind whose first YAML document there is more, which the parser does not
 // read: a second JSON object, or lines that are indented less than the first one. It has the parser
 // read the document as the value of a field. What is left over is then a second field or an error.
-func checkEnd(text []byte) error {
+func checkTrailingContent(text []byte) error {
 	at := documentStart.FindSubmatchIndex(text)
 	if at == nil {
 		return nil

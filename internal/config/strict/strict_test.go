@@ -258,7 +258,7 @@ func TestOctalNumbersInSuccessiveLinesAreDoubted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := documents[0].Decode(&fruit{}, Hints{}).Doubtful; len(got) != 1 || !strings.HasPrefix(got[0], "count: 06443") {
+		if got := documents[0].Decode(&fruit{}, Hints{}).Warnings; len(got) != 1 || !strings.HasPrefix(got[0], "count: 06443") {
 			t.Errorf("%q: %q", text, got)
 		}
 	}
@@ -280,7 +280,7 @@ func TestOctalNumbersAreDoubted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Join(documents[0].Decode(&fruit{}, Hints{}).Doubtful, "\n"); got != want {
+		if got := strings.Join(documents[0].Decode(&fruit{}, Hints{}).Warnings, "\n"); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}

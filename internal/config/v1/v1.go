@@ -24,10 +24,10 @@ const mergeMethod = "mergeMethod"
 // mergeMethods are its values; empty replaces the built-in argument.
 func mergeMethods() []string { return []string{"append", "prepend"} }
 
-// Lower is the document in v1beta4. What v1beta4 cannot express is lost, a sentence for each such
+// Convert is the document in v1beta4. What v1beta4 cannot express is lost, a sentence for each such
 // field; wrong are values that v1 does not have.
-func Lower(d strict.Document) (lowered strict.Document, lost, wrong []string) {
-	lowered, taken := d.Take(mergeMethod, "extraArgs", "kubeletExtraArgs")
+func Convert(d strict.Document) (lowered strict.Document, lost, wrong []string) {
+	lowered, taken := d.RemoveField(mergeMethod, "extraArgs", "kubeletExtraArgs")
 	for _, t := range taken {
 		method, isText := t.Value.(string)
 		switch {

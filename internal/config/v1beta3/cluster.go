@@ -119,7 +119,7 @@ func (c *ClusterConfiguration) Convert() v1beta4.ClusterConfiguration {
 }
 
 func (c *ControlPlaneComponent) convert() v1beta4.ControlPlaneComponent {
-	return v1beta4.ControlPlaneComponent{ExtraArgs: args(c.ExtraArgs), ExtraVolumes: c.ExtraVolumes}
+	return v1beta4.ControlPlaneComponent{ExtraArgs: convertArgs(c.ExtraArgs), ExtraVolumes: c.ExtraVolumes}
 }
 
 func (e *Etcd) convert() (to v1beta4.Etcd) {
@@ -128,15 +128,15 @@ func (e *Etcd) convert() (to v1beta4.Etcd) {
 	}
 	if l := e.Local; l != nil {
 		to.Local = &v1beta4.LocalEtcd{
-			ImageMeta: l.ImageMeta, DataDir: l.DataDir, ExtraArgs: args(l.ExtraArgs),
+			ImageMeta: l.ImageMeta, DataDir: l.DataDir, ExtraArgs: convertArgs(l.ExtraArgs),
 			PeerCertSANs: l.PeerCertSANs, ServerCertSANs: l.ServerCertSANs,
 		}
 	}
 	return to
 }
 
-// args lists arguments in the order of their names, since a mapping has none.
-func args(values map[string]string) []v1beta4.Arg {
+// convertArgs lists arguments in the order of their names, since a mapping has none.
+func convertArgs(values map[string]string) []v1beta4.Arg {
 	var list []v1beta4.Arg
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		list = append(list, v1beta4.Arg{Name: name, Value: values[name]})

@@ -58,7 +58,7 @@ func (r *NodeRegistrationOptions) convert() v1beta4.NodeRegistrationOptions {
 		CRISocket:             r.CRISocket,
 		IgnorePreflightErrors: r.IgnorePreflightErrors,
 		ImagePullPolicy:       r.ImagePullPolicy,
-		KubeletExtraArgs:      args(r.KubeletExtraArgs),
+		KubeletExtraArgs:      convertArgs(r.KubeletExtraArgs),
 		Name:                  r.Name,
 		Taints:                r.Taints,
 	}
