@@ -18,24 +18,13 @@ import (
 	"kubeadm/internal/pki"
 )
 
-// rule is one thing to be true of a document.
-type rule[T any] func(*T) field.ErrorList
-
-// apply reports what is not true, in the order of the rules.
-func apply[T any](c *T, rules []rule[T]) (errs field.ErrorList) {
-	for _, r := range rules {
-		errs = append(errs, r(c)...)
-	}
-	return errs
-}
-
-// The rest are the questions that more than one field is asked. Each returns nil if all is well.
+// The checks in this file are used by several fields. Each returns nil if the value is valid.
 
 func invalid(at *field.Path, value any, detail string) field.ErrorList {
 	return field.ErrorList{field.Invalid(at, value, detail)}
 }
 
-// invalidSecret is one without the value.
+// invalidSecret is like invalid, but does not repeat the value. It returns nil if err is nil.
 func invalidSecret(at *field.Path, err error) field.ErrorList {
 	if err == nil {
 		return nil
@@ -55,16 +44,9 @@ func checkSubdomain(at *field.Path, value, more string) field.ErrorList {
 		return nil
 	}
 	if longest := validation.DNS1123SubdomainMaxLength; len(value) > longest {
-		return invalid(at, value[:40]+"...", fmt.Sprintf("has %d characters, and must have at most %d", len(value), longest))
+		return invalid(at, value[:40]+"...", fmt.Sprintf("has %d characters: at most %d are allowed", len(value), longest))
 	}
 	return invalid(at, value, "must be lower-case letters, digits, dashes and dots, and begin and end with a letter or digit (RFC 1123)"+more)
-}
-
-func checkPort(at *field.Path, value int32) field.ErrorList {
-	if len(validation.IsValidPortNum(int(value))) == 0 {
-		return nil
-	}
-	return invalid(at, value, "must be a port, 1 to 65535")
 }
 
 func checkOneOf(at *field.Path, value string, allowed ...string) field.ErrorList {
@@ -74,22 +56,23 @@ func checkOneOf(at *field.Path, value string, allowed ...string) field.ErrorList
 	return invalid(at, value, "must be one of "+strings.Join(allowed, ", "))
 }
 
-// checkSANs asks whether all can stand in a certificate.
+// checkSANs checks that all names can be SANs of a certificate.
 func checkSANs(at *field.Path, names []string) (errs field.ErrorList) {
 	for _, name := range names {
 		if _, unusable := pki.ParseSANs([]string{name}); len(unusable) > 0 {
-			// Without its index, as minikube looks for the field (test/parity/phrases).
+			// Without its index, because minikube parses the field (test/parity/phrases).
 			errs = append(errs, field.Invalid(at, name, "must be an IP address or a DNS name, which may begin with \"*.\""))
 		}
 	}
 	return errs
 }
 
-// checkArgNames asks whether all have a name. Whether a component takes them is asked before it is started (manifest.Obstacles).
+// checkArgNames checks that all arguments have a name. Whether a component accepts them is checked
+// before it is started (manifest.Obstacles).
 func checkArgNames(at *field.Path, args []v1beta4.Arg) (errs field.ErrorList) {
 	for i, a := range args {
 		if a.Name == "" {
-			errs = append(errs, field.Required(at.Index(i).Child("name"), "an argument needs a name"))
+			errs = append(errs, field.Required(at.Index(i).Child("name"), "set the name of the argument"))
 		}
 	}
 	return errs
@@ -102,21 +85,25 @@ func checkURLs(at *field.Path, list []string, secure bool) (errs field.ErrorList
 		case err != nil || u.Scheme == "" || u.Host == "":
 			errs = append(errs, field.Invalid(at.Index(i), text, "must be a URL such as https://10.0.0.1:2379"))
 		case secure && u.Scheme != "https":
-			errs = append(errs, field.Invalid(at.Index(i), text, "must begin with https:// where caFile, certFile or keyFile is set"))
+			errs = append(errs, field.Invalid(at.Index(i), text, "must begin with https:// if caFile, certFile or keyFile is set"))
 		}
 	}
 	return errs
 }
 
-// checkIgnoredErrors asks that "all" stands alone.
+// checkIgnoredErrors checks that "all" is the only entry of its list.
 func checkIgnoredErrors(at *field.Path, checks []string) field.ErrorList {
 	if len(checks) > 1 && slices.ContainsFunc(checks, func(name string) bool { return strings.EqualFold(name, "all") }) {
-		return invalid(at, strings.Join(checks, ","), `"all" already means every check: name either "all" or single checks`)
+		return invalid(at, strings.Join(checks, ","), `"all" includes every check: use either "all" or single checks`)
 	}
 	return nil
 }
 
-func checkSocketURL(at *field.Path, value string) field.ErrorList {
+// checkSocket allows an empty value: fillSocket has reported it.
+func checkSocket(at *field.Path, value string) field.ErrorList {
+	if value == "" {
+		return nil
+	}
 	u, err := url.Parse(value)
 	if err == nil && u.Scheme == "unix" && u.Host == "" && path.IsAbs(u.Path) {
 		return nil
@@ -124,7 +111,7 @@ func checkSocketURL(at *field.Path, value string) field.ErrorList {
 	return invalid(at, value, "must be the URL of a Unix socket, such as "+defaultSocket)
 }
 
-// checkAddress asks whether other machines can reach it. Empty is left to others.
+// checkAddress checks that other machines can reach the address. It allows an empty value.
 func checkAddress(at *field.Path, value string) field.ErrorList {
 	if value == "" {
 		return nil
@@ -134,16 +121,20 @@ func checkAddress(at *field.Path, value string) field.ErrorList {
 	case err != nil:
 		return invalid(at, value, "must be an IP address")
 	case !ip.IsGlobalUnicast() || ip.Zone() != "":
-		return invalid(at, value, "must be an address of this machine that others can reach (global unicast)")
+		return invalid(at, value, "must be an address that other machines can reach (global unicast)")
 	}
 	return nil
 }
 
 func checkAPIEndpoint(at *field.Path, e v1beta4.APIEndpoint) field.ErrorList {
-	return append(checkAddress(at.Child("advertiseAddress"), e.AdvertiseAddress), checkPort(at.Child("bindPort"), e.BindPort)...)
+	errs := checkAddress(at.Child("advertiseAddress"), e.AdvertiseAddress)
+	if len(validation.IsValidPortNum(int(e.BindPort))) > 0 {
+		errs = append(errs, invalid(at.Child("bindPort"), e.BindPort, "must be a port number, 1 to 65535")...)
+	}
+	return errs
 }
 
-// checkTimeouts asks whether there is time for anything.
+// checkTimeouts checks that all timeouts are greater than zero.
 func checkTimeouts(t *v1beta4.Timeouts) (errs field.ErrorList) {
 	at := field.NewPath("timeouts")
 	for _, limit := range []struct {
@@ -159,13 +150,14 @@ func checkTimeouts(t *v1beta4.Timeouts) (errs field.ErrorList) {
 		{"upgradeManifests", t.UpgradeManifests},
 	} {
 		if durationOf(limit.d) <= 0 {
-			errs = append(errs, field.Invalid(at.Child(limit.name), durationOf(limit.d).String(), "must be longer than 0s, within which nothing happens; leave it out for the usual limit"))
+			errs = append(errs, field.Invalid(at.Child(limit.name), durationOf(limit.d).String(),
+				"must be greater than 0s; omit it to use the default"))
 		}
 	}
 	return errs
 }
 
-// splitEndpoint parts "host[:port]"; the port is empty if there is none.
+// splitEndpoint splits "host[:port]"; the port is empty if there is none.
 func splitEndpoint(text string) (host, number string, err error) {
 	host, number, err = net.SplitHostPort(text)
 	if err != nil {

@@ -139,7 +139,7 @@ func TestFaultsNameTheFlag(t *testing.T) {
 		"gate":     {func(f *InitFlags) { f.FeatureGates = "Nope=true" }, `--feature-gates: unknown feature gate "Nope"`},
 		"version":  {func(f *InitFlags) { f.KubernetesVersion = "v1.20.0" }, `--kubernetes-version: kubeadm v1.37.1 does not support Kubernetes v1.20.0`},
 		"registry": {func(f *InitFlags) { f.ImageRepository = "https://r.example" }, `--image-repository: Invalid value: "https://r.example": must be a registry and a path`},
-		"checks":   {func(f *InitFlags) { f.IgnorePreflightErrors = []string{"ALL", "swap"} }, `--ignore-preflight-errors: Invalid value: "ALL,swap": "all" already means every check`},
+		"checks":   {func(f *InitFlags) { f.IgnorePreflightErrors = []string{"ALL", "swap"} }, `--ignore-preflight-errors: Invalid value: "ALL,swap": "all" includes every check`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			flags := NewInitFlags()

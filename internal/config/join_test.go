@@ -103,7 +103,7 @@ func TestDiscoveryFiles(t *testing.T) {
 	for name, want := range map[string]string{
 		"/srv/discovery.conf": "", "discovery.conf": "", "/srv/100%.conf": "", "file:///srv/discovery.conf": "",
 		"https://web.example/discovery.conf?signature=x": "",
-		"http://user:password@web.example/d":             `Invalid value: "http://user:xxxxx@web.example/d": must be a path or an https URL: nobody vouches`,
+		"http://user:password@web.example/d":             `Invalid value: "http://user:xxxxx@web.example/d": must be a path or an https URL: a file from another URL cannot be trusted`,
 		"https:///d":                                     "must be a path or an https URL",
 		"ftp://web.example/d":                            "must be a path or an https URL",
 		"https://password%zz@web.example":                "must be a path or an https URL",
@@ -126,13 +126,13 @@ func TestJoinFlags(t *testing.T) {
 		wrong   string
 		warning string
 	}{
-		"no endpoint":         {func(f *JoinFlags) { f.Endpoint = "" }, "argument HOST:PORT: Required value: say how to find the cluster", ""},
+		"no endpoint":         {func(f *JoinFlags) { f.Endpoint = "" }, "argument HOST:PORT: Required value: set bootstrapToken (kubeadm join HOST:PORT", ""},
 		"no port":             {func(f *JoinFlags) { f.Endpoint = "10.0.0.1" }, `argument HOST:PORT: Invalid value: "10.0.0.1": must be host:port`, ""},
-		"no pin":              {func(f *JoinFlags) { f.CACertHashes = nil }, "--discovery-token-ca-cert-hash: Required value: give the hash", ""},
+		"no pin":              {func(f *JoinFlags) { f.CACertHashes = nil }, "--discovery-token-ca-cert-hash: Required value: set the hash", ""},
 		"a wrong pin":         {func(f *JoinFlags) { f.CACertHashes = []string{"sha256:12"} }, "--discovery-token-ca-cert-hash: Invalid value: \"sha256:12\"", ""},
 		"no pin on purpose":   {func(f *JoinFlags) { f.CACertHashes = nil; f.UnsafeSkipCAVerification = true }, "", ""},
 		"no token":            {func(f *JoinFlags) { f.Token = "" }, "--token: Invalid value: a token is", ""},
-		"two ways":            {func(f *JoinFlags) { f.DiscoveryFile = "/x" }, "argument HOST:PORT: Invalid value: bootstrapToken and file exclude each other", ""},
+		"two ways":            {func(f *JoinFlags) { f.DiscoveryFile = "/x" }, "argument HOST:PORT: Invalid value: bootstrapToken and file are mutually exclusive", ""},
 		"a bad TLS token":     {func(f *JoinFlags) { f.TLSBootstrapToken = "x" }, "--tls-bootstrap-token: Invalid value: a token is", ""},
 		"key of a worker":     {func(f *JoinFlags) { f.CertificateKey = "x" }, "", "--certificate-key is not used without --control-plane"},
 		"address of a worker": {func(f *JoinFlags) { f.AdvertiseAddress = "x" }, "", "--apiserver-advertise-address is not used without --control-plane"},

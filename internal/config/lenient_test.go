@@ -129,7 +129,7 @@ func TestExpiredTokens(t *testing.T) {
 	file := func(day string) File {
 		return fileOf(initHead + "bootstrapTokens:\n- token: abcdef.0123456789abcdef\n- {token: bcdefg.0123456789abcdef, expires: '" + day + "T00:00:00Z'}\n")
 	}
-	const passed = `InitConfiguration bootstrapTokens[1].expires: Invalid value: "2030-05-31T00:00:00Z": has passed, so no machine can join with this token: name a later time, or a ttl in its place`
+	const passed = `InitConfiguration bootstrapTokens[1].expires: Invalid value: "2030-05-31T00:00:00Z": is in the past, so no machine can join with this token: set a later time, or set ttl instead`
 	if _, run, err := Init(file("2030-05-31"), NewInitFlags(), facts); err != nil || cmp.Diff([]string{passed}, run.Warnings) != "" {
 		t.Errorf("init: %v, warnings %q", err, run.Warnings)
 	}
@@ -172,7 +172,7 @@ func TestSkippedProxyIsStillListed(t *testing.T) {
 func TestLongNamesAreToldTheirLength(t *testing.T) {
 	for _, length := range []int{254, 100_000} {
 		_, _, err := Init(fileOf(initHead+"nodeRegistration: {name: "+strings.Repeat("a", length)+"}\n"), NewInitFlags(), aMachine(t))
-		if want := fmt.Sprintf("has %d characters, and must have at most 253", length); err == nil || !strings.Contains(err.Error(), want) || len(err.Error()) > 300 {
+		if want := fmt.Sprintf("has %d characters: at most 253", length); err == nil || !strings.Contains(err.Error(), want) || len(err.Error()) > 300 {
 			t.Errorf("got  %.500v\nwant %s", err, want)
 		}
 	}

@@ -100,12 +100,12 @@ func TestMigrateRefuses(t *testing.T) {
 		"a component alone": {"apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPod: 3\n", []string{
 			"document 1 (KubeletConfiguration): unknown field maxPod: did you mean maxPods?"}},
 		"a component beside a join": {joinHead + "---\napiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPod: 3\n", []string{
-			"JoinConfiguration discovery: Required value: say how to find the cluster: by bootstrapToken (kubeadm join HOST:PORT --token …) or by file (--discovery-file)",
+			"JoinConfiguration discovery: Required value: set bootstrapToken (kubeadm join HOST:PORT --token …) or file (--discovery-file)",
 			"configuration file kubeadm.yaml: document 2 (KubeletConfiguration): unknown field maxPod: did you mean maxPods?"}},
 		"an upgrade": {upgradeHead + "apply: {imagePullPolicy: Sometimes, patches: {directory: here}}\nplan: {ignorePreflightErrors: [all, Swap]}\n", []string{
 			`UpgradeConfiguration apply.imagePullPolicy: Invalid value: "Sometimes": must be one of Always, IfNotPresent, Never`,
 			`UpgradeConfiguration apply.patches.directory: Invalid value: "here": must be an absolute path`,
-			`UpgradeConfiguration plan.ignorePreflightErrors: Invalid value: "all,Swap": "all" already means every check: name either "all" or single checks`}},
+			`UpgradeConfiguration plan.ignorePreflightErrors: Invalid value: "all,Swap": "all" includes every check: use either "all" or single checks`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := Migrate(fileOf(c.text), aMachine(t))

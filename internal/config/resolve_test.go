@@ -208,9 +208,9 @@ func TestWarnings(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"certificateValidityPeriod 9000h0m0s is longer than 8760h0m0s: a stolen key stays useful all that time",
-		"certificateValidityPeriod 9000h0m0s is longer than that of the CAs, 8999h0m0s: certificates end with their CA",
-		"subnet fec0:1::/112 reaches into the site-local addresses fec0::/10, which RFC 3879 has given up",
+		"certificateValidityPeriod 9000h0m0s is longer than 8760h0m0s: a stolen key remains usable for that time",
+		"certificateValidityPeriod 9000h0m0s is longer than caCertificateValidityPeriod 8999h0m0s: certificates expire with their CA",
+		"subnet fec0:1::/112 overlaps the site-local addresses fec0::/10, which RFC 3879 deprecates",
 		"KubeletConfiguration clusterDNS: [fec0:1::a] is recommended, and [1.2.3.4] is given, which is kept",
 		"KubeletConfiguration authentication.anonymous.enabled: false is recommended, and true is given, which is kept",
 		"KubeletConfiguration healthzPort: 10248 is recommended, and 1 is given, which is kept",
