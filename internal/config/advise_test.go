@@ -15,7 +15,7 @@ func TestWhatMayWorkIsWarnedOf(t *testing.T) {
 		"networking: {serviceSubnet: 10.1.0.0/16}":                                                     "advertise address 10.1.2.3 is inside serviceSubnet 10.1.0.0/16",
 		"networking: {podSubnet: 'fd00:1::/56'}":                                                       "podSubnet fd00:1::/56 and serviceSubnet 10.96.0.0/12 are of different IP families",
 		"networking: {serviceSubnet: '10.96.0.0/16,fd00::/112', podSubnet: 10.2.0.0/16}":               "serviceSubnet has two IP families, podSubnet has one",
-		"networking: {serviceSubnet: '10.96.0.0/16,fd00::/112', podSubnet: 'fd00:1::/56,10.2.0.0/16'}": "begin both with the IP family",
+		"networking: {serviceSubnet: '10.96.0.0/16,fd00::/112', podSubnet: 'fd00:1::/56,10.2.0.0/16'}": "list the IP family of the advertise address first",
 		"networking: {serviceSubnet: '10.96.0.0/16,fd00::/112', podSubnet: '10.2.0.0/16,fd00:1::/56'}": "",
 		"networking: {serviceSubnet: 10.96.0.0/16, podSubnet: '10.2.0.0/16,fd00:1::/56'}":              "",
 		"certificatesDir: /etc/ssl":                                                                    `certificatesDir "/etc/ssl" is a directory of the operating system`,

@@ -2,8 +2,8 @@ package config
 
 import "kubeadm/internal/node"
 
-// Certificates is what a file says of a control plane's certificates, or what they usually are: the cluster, and
-// the folders of the machine, at which nobody looks. Nothing else of the Node is filled in.
+// Certificates resolves the settings of a control plane's certificates: the cluster, and the paths of
+// the machine, which is not read. No other field of the Node is set.
 func Certificates(file File, facts Facts) (*node.Node, Run, error) {
 	flags := NewInitFlags()
 	in, run, err := readInit(file, flags)

@@ -12,8 +12,8 @@ import (
 	"kubeadm/internal/release"
 )
 
-// newCluster is the cluster, once everything is filled in and checked; the
-// component configurations are not part of it.
+// newCluster returns the cluster of a complete and checked ClusterConfiguration, without the
+// component configurations.
 func newCluster(c *v1beta4.ClusterConfiguration, target release.Target) (node.Cluster, error) {
 	algorithm, err := pki.ParseAlgorithm(c.EncryptionAlgorithm)
 	if err != nil {
@@ -21,7 +21,7 @@ func newCluster(c *v1beta4.ClusterConfiguration, target release.Target) (node.Cl
 	}
 	document, err := yaml.Marshal(c)
 	if err != nil {
-		return node.Cluster{}, fmt.Errorf("writing the ClusterConfiguration: %w", err)
+		return node.Cluster{}, fmt.Errorf("encoding the ClusterConfiguration: %w", err)
 	}
 	return node.Cluster{
 		Name:              c.ClusterName,

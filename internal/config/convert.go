@@ -11,7 +11,7 @@ import (
 	"kubeadm/internal/config/v1beta4"
 )
 
-// decode stores the document as v1beta4 has it, whichever version it is of.
+// decode stores the document, of any supported version, as v1beta4.
 func (t *documentTarget) decode(d strict.Document) strict.Mismatches {
 	if d.Group() == v1beta4.Group && d.Version() == v1beta3.Version {
 		return t.decodeV1beta3(d)
@@ -41,7 +41,7 @@ func (t *documentTarget) decodeV1beta3(d strict.Document) strict.Mismatches {
 	return strict.Mismatches{Wrong: []string{fmt.Sprintf("%s has no %s", v1beta3.APIVersion, d.Kind)}}
 }
 
-// decodeAndConvert reads a document as it was written and stores what becomes of it.
+// decodeAndConvert decodes a document in its own version and stores the converted value.
 func decodeAndConvert[Old, New any](d strict.Document, into *New, to func(*Old) New) strict.Mismatches {
 	old := new(Old)
 	hints := hintsFor(d.Kind)
@@ -55,8 +55,8 @@ func decodeAndConvert[Old, New any](d strict.Document, into *New, to func(*Old) 
 	return misfits
 }
 
-// setControlPlaneTimeout is the time limit for the control plane, which v1beta3 had in the ClusterConfiguration.
-// The InitConfiguration's own goes first.
+// setControlPlaneTimeout sets the timeout of the control plane, which v1beta3 has in the
+// ClusterConfiguration. A timeout in the InitConfiguration takes precedence.
 func setControlPlaneTimeout(c *v1beta4.InitConfiguration, controlPlane *metav1.Duration) {
 	if controlPlane == nil {
 		return

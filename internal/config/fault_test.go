@@ -39,21 +39,21 @@ func TestInitRefusesDocuments(t *testing.T) {
 		"nothing in it": {"", []string{"it has no InitConfiguration or ClusterConfiguration of kubeadm.k8s.io/v1beta4"}},
 		"only others":   {joinHead, []string{"it has no InitConfiguration or ClusterConfiguration of kubeadm.k8s.io/v1beta4, only JoinConfiguration"}},
 		"a removed version": {"apiVersion: kubeadm.k8s.io/v1beta2\nkind: InitConfiguration\n", []string{
-			`document 1 (InitConfiguration) has apiVersion kubeadm.k8s.io/v1beta2, which is no longer read: convert the file with "kubeadm config migrate --old-config FILE --new-config FILE" of kubeadm v1.22, and of later ones until it is v1beta4`}},
+			`document 1 (InitConfiguration) has apiVersion kubeadm.k8s.io/v1beta2, which is no longer supported: convert the file with "kubeadm config migrate --old-config FILE --new-config FILE" of kubeadm v1.22, then of later releases until it is v1beta4`}},
 		"a version that is not settled": {"apiVersion: kubeadm.k8s.io/v1\nkind: InitConfiguration\n", []string{
-			`document 1 (InitConfiguration) has apiVersion kubeadm.k8s.io/v1, which is experimental: only "kubeadm config validate" and "kubeadm config migrate" with --allow-experimental-api read it; use kubeadm.k8s.io/v1beta4`}},
+			`document 1 (InitConfiguration) has apiVersion kubeadm.k8s.io/v1, which is experimental: only "kubeadm config validate" and "kubeadm config migrate" with --allow-experimental-api support it; use kubeadm.k8s.io/v1beta4`}},
 		"a kind that its version does not have": {"apiVersion: kubeadm.k8s.io/v1beta3\nkind: ResetConfiguration\n", []string{
-			"document 1 (ResetConfiguration) has apiVersion kubeadm.k8s.io/v1beta3, which has no such kind: it came with kubeadm.k8s.io/v1beta4"}},
+			"document 1 (ResetConfiguration) has apiVersion kubeadm.k8s.io/v1beta3, which does not have this kind: use kubeadm.k8s.io/v1beta4"}},
 		"a field that its version does not have": {"apiVersion: kubeadm.k8s.io/v1beta3\nkind: InitConfiguration\ndryRun: true\n", []string{
 			"document 1 (InitConfiguration): unknown field dryRun: kubeadm.k8s.io/v1beta4 has it, as dryRun"}},
 		"an older version": {"apiVersion: kubeadm.k8s.io/v1alpha1\nkind: MasterConfiguration\n", []string{
-			`document 1 (MasterConfiguration) has apiVersion kubeadm.k8s.io/v1alpha1, which is no longer read: convert the file with "kubeadm config migrate --old-config FILE --new-config FILE" of kubeadm v1.11, and of later ones until it is v1beta4`}},
+			`document 1 (MasterConfiguration) has apiVersion kubeadm.k8s.io/v1alpha1, which is no longer supported: convert the file with "kubeadm config migrate --old-config FILE --new-config FILE" of kubeadm v1.11, then of later releases until it is v1beta4`}},
 		"an unknown version": {"apiVersion: kubeadm.k8s.io/v9\nkind: InitConfiguration\n", []string{
-			"document 1 (InitConfiguration) has the unknown apiVersion kubeadm.k8s.io/v9: this kubeadm reads kubeadm.k8s.io/v1beta4"}},
+			"document 1 (InitConfiguration) has the unknown apiVersion kubeadm.k8s.io/v9: this kubeadm supports kubeadm.k8s.io/v1beta4"}},
 		"a component's other version": {initHead + "---\napiVersion: kubelet.config.k8s.io/v1alpha1\nkind: KubeletConfiguration\n", []string{
-			"document 2 (KubeletConfiguration) has apiVersion kubelet.config.k8s.io/v1alpha1, but only kubelet.config.k8s.io/v1beta1 is read: convert it by hand"}},
+			"document 2 (KubeletConfiguration) has apiVersion kubelet.config.k8s.io/v1alpha1, but only kubelet.config.k8s.io/v1beta1 is supported: convert it manually"}},
 		"a kind twice": {initHead + "---\n" + clusterHead + "---\n" + initHead, []string{
-			"document 3 (InitConfiguration) repeats the kind of document 1: a file has one document of a kind"}},
+			"document 3 (InitConfiguration) has the same kind as document 1: a file can have one document of each kind"}},
 		"unknown fields": {initHead + "nodeRegistration: {nmae: x}\n---\n" + clusterHead + "localAPIEndpoint: {}\npodSubnet: 10.0.0.0/16\n", []string{
 			"document 1 (InitConfiguration): unknown field nodeRegistration.nmae: did you mean name?",
 			"document 2 (ClusterConfiguration): unknown field localAPIEndpoint: did you mean localAPIEndpoint of InitConfiguration?",
@@ -84,8 +84,8 @@ func TestDocumentsNobodyAskedForOnlyWarn(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"document 2 (JoinConfiguration) of kubeadm.k8s.io/v1beta4 is not used here",
-		"document 3 (ClusterConfig) of example.org/v1 is not used here: did you mean ClusterConfiguration?",
+		"document 2 (JoinConfiguration) of kubeadm.k8s.io/v1beta4 is not used by this command",
+		"document 3 (ClusterConfig) of example.org/v1 is not used by this command: did you mean ClusterConfiguration?",
 	}
 	if diff := cmp.Diff(want, run.Warnings); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -130,7 +130,7 @@ func TestFaultsNameTheFlag(t *testing.T) {
 		want   string
 	}{
 		"address":  {func(f *InitFlags) { f.AdvertiseAddress = "256.1.1.1" }, `--apiserver-advertise-address: Invalid value: "256.1.1.1": must be an IP address`},
-		"nowhere":  {func(f *InitFlags) { f.AdvertiseAddress = "127.0.0.1" }, `--apiserver-advertise-address: Invalid value: "127.0.0.1": the loopback interface has no address that others could reach: name another address`},
+		"nowhere":  {func(f *InitFlags) { f.AdvertiseAddress = "127.0.0.1" }, `--apiserver-advertise-address: Invalid value: "127.0.0.1": the loopback interface has no address that other machines can reach: set another address`},
 		"name":     {func(f *InitFlags) { f.NodeName = "a_b" }, `--node-name: Invalid value: "a_b": must be lower-case letters`},
 		"token":    {func(f *InitFlags) { f.Token = "abc" }, `--token: Invalid value: a token is 6 characters`},
 		"ttl":      {func(f *InitFlags) { f.TokenTTL = -1 }, `--token-ttl: Invalid value: "-1ns": must not be negative`},

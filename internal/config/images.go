@@ -7,8 +7,8 @@ import (
 	"kubeadm/internal/node"
 )
 
-// Cluster is the cluster that init would begin, without its component
-// configurations and without a look at the machine.
+// Cluster resolves the cluster that init would create, without its component configurations and
+// without facts about the machine.
 func Cluster(file File, flags InitFlags, facts Facts) (node.Cluster, Run, error) {
 	in, run, err := readInit(file, flags)
 	if err != nil {
@@ -18,8 +18,8 @@ func Cluster(file File, flags InitFlags, facts Facts) (node.Cluster, Run, error)
 	return cluster, run, err
 }
 
-// Images is the cluster that init would begin, together with the container runtime that brings its
-// images and how it is to do that. No other fact about the machine is asked.
+// Images resolves the cluster that init would create, the container runtime that pulls its images,
+// and the pull policy. It needs no other facts about the machine.
 func Images(file File, flags InitFlags, facts Facts) (*node.Node, Run, error) {
 	in, run, err := readInit(file, flags)
 	if err != nil {

@@ -10,18 +10,18 @@ import (
 	"kubeadm/internal/release"
 )
 
-// initDocuments are the documents that init goes by.
+// initDocuments are the documents that init reads.
 type initDocuments struct {
 	faults
 	source  string
-	label   string // in place of a version
+	label   string // version label; empty for a version
 	init    v1beta4.InitConfiguration
 	cluster v1beta4.ClusterConfiguration
 	kubelet node.KubeletConfig
 	proxy   node.ProxyConfig
 }
 
-// Init is what a machine that begins a cluster is to become.
+// Init resolves the desired state of a machine that creates a cluster.
 func Init(file File, flags InitFlags, facts Facts) (*node.Node, Run, error) {
 	in, run, err := readInit(file, flags)
 	if err != nil {
@@ -31,7 +31,7 @@ func Init(file File, flags InitFlags, facts Facts) (*node.Node, Run, error) {
 	syncAddonPhases(&in.cluster, &run)
 	in.fill(facts, flags.Common, &run)
 	in.check()
-	for _, e := range checkTokenExpiry(in.init.BootstrapTokens, facts.Now) { // a finished init may be given again
+	for _, e := range checkTokenExpiry(in.init.BootstrapTokens, facts.Now) { // a finished init may be re-run
 		run.warn(in.fieldName(v1beta4.KindInit, e.Field) + ": " + e.ErrorBody())
 	}
 	target, err := in.resolve(facts, &run)
@@ -44,18 +44,28 @@ func Init(file File, flags InitFlags, facts Facts) (*node.Node, Run, error) {
 	return n, run, err
 }
 
-// node is the result, once everything is filled in and checked.
+// node is the result of complete and checked documents.
 func (in *initDocuments) node(target release.Target, flags InitFlags, facts Facts) (*node.Node, error) {
-	cluster, err := in.nodeCluster(target)
+	cluster, err := newCluster(&in.cluster, target)
 	if err != nil {
 		return nil, err
 	}
-	local, err := in.local(flags, facts)
+	cluster.Label, cluster.Kubelet, cluster.KubeProxy = in.label, in.kubelet, in.proxy
+	local := newLocal(&in.init.NodeRegistration, in.init.Timeouts, facts, flags.Common)
+	local.Role = node.ControlPlane
+	local.Address = in.init.LocalAPIEndpoint.AdvertiseAddress
+	local.BindPort = in.init.LocalAPIEndpoint.BindPort
+	local.Patches = patchesDir(in.init.Patches)
+	local.CertificateKey = in.init.CertificateKey
+	local.UploadCerts = flags.UploadCerts
+	local.Paths.Certificates = in.cluster.CertificatesDir
+	local.CACertPath = local.Paths.Cert("ca")
+	local.Tokens, err = newBootstrapTokens(in.init.BootstrapTokens, facts.Random)
 	return &node.Node{Local: local, Cluster: cluster}, err
 }
 
-// Tokens is what "token create" goes by: a node.Local that says which tokens are to be made, whether
-// certificates are lent with them and under which key, where those lie, and the time limits.
+// Tokens resolves the settings of "token create": a node.Local with the tokens to create, whether to
+// upload certificates and with which key, their paths, and the timeouts.
 func Tokens(file File, flags TokenFlags, facts Facts) (node.Local, Run, error) {
 	in, run, err := readInit(file, NewInitFlags())
 	if err != nil {
@@ -80,7 +90,7 @@ func Tokens(file File, flags TokenFlags, facts Facts) (node.Local, Run, error) {
 	return local, run, err
 }
 
-// readInit reads the documents and gives them the defaults that need no look at the machine.
+// readInit reads the documents and sets the defaults that do not depend on the machine.
 func readInit(file File, flags InitFlags) (*initDocuments, Run, error) {
 	var run Run
 	in := &initDocuments{source: file.source()}
@@ -110,7 +120,7 @@ func (in *initDocuments) read(file File, flags InitFlags, run *Run) (err error) 
 	return err
 }
 
-// fill puts in what depends on the machine.
+// fill sets what depends on the machine.
 func (in *initDocuments) fill(facts Facts, common Common, run *Run) {
 	in.fields(v1beta4.KindInit, fillNode(&in.init.NodeRegistration, facts, common, run))
 	in.fields(v1beta4.KindInit, fillAddress(&in.init.LocalAPIEndpoint, facts, field.NewPath("localAPIEndpoint")))
@@ -127,7 +137,7 @@ func (in *initDocuments) check() {
 	}
 }
 
-// resolve finds the version to deploy. That may take a while, so all other faults are reported first.
+// resolve resolves the version to deploy. That can take some time, so all other faults are reported first.
 func (in *initDocuments) resolve(facts Facts, run *Run) (release.Target, error) {
 	if err := in.err(in.source); err != nil {
 		return release.Target{}, err
@@ -149,25 +159,4 @@ func (in *initDocuments) resolve(facts Facts, run *Run) (release.Target, error) 
 func (in *initDocuments) fillComponents(run *Run) {
 	run.warn(fillKubelet(in.kubelet.Config, &in.cluster)...)
 	run.warn(fillProxy(in.proxy.Config, &in.cluster, in.init.LocalAPIEndpoint.AdvertiseAddress)...)
-}
-
-func (in *initDocuments) nodeCluster(target release.Target) (node.Cluster, error) {
-	cluster, err := newCluster(&in.cluster, target)
-	cluster.Label, cluster.Kubelet, cluster.KubeProxy = in.label, in.kubelet, in.proxy
-	return cluster, err
-}
-
-func (in *initDocuments) local(flags InitFlags, facts Facts) (node.Local, error) {
-	local := newLocal(&in.init.NodeRegistration, in.init.Timeouts, facts, flags.Common)
-	local.Role = node.ControlPlane
-	local.Address = in.init.LocalAPIEndpoint.AdvertiseAddress
-	local.BindPort = in.init.LocalAPIEndpoint.BindPort
-	local.Patches = patchesDir(in.init.Patches)
-	local.CertificateKey = in.init.CertificateKey
-	local.UploadCerts = flags.UploadCerts
-	local.Paths.Certificates = in.cluster.CertificatesDir
-	local.CACertPath = local.Paths.Cert("ca")
-	var err error
-	local.Tokens, err = newBootstrapTokens(in.init.BootstrapTokens, facts.Random)
-	return local, err
 }

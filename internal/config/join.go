@@ -7,7 +7,7 @@ import (
 	"kubeadm/internal/node"
 )
 
-// Join is what is known of a joining machine before the cluster is asked.
+// Join resolves the part of a joining machine's desired state that is known before discovery.
 func Join(file File, flags JoinFlags, facts Facts) (node.Local, Run, error) {
 	c, run, err := readJoin(file, flags, facts)
 	if err != nil {
@@ -20,7 +20,7 @@ func Join(file File, flags JoinFlags, facts Facts) (node.Local, Run, error) {
 	return newJoinLocal(c, flags, facts), run, nil
 }
 
-// completeJoin puts in what depends on the machine, and checks all.
+// completeJoin sets what depends on the machine, and checks the document.
 func completeJoin(c *v1beta4.JoinConfiguration, from inputs, run *Run) error {
 	wrong := faults{fieldName: speaker(from.file, from.common, joinFields())}
 	wrong.fields(v1beta4.KindJoin, fillNode(&c.NodeRegistration, from.facts, from.common, run))
@@ -40,7 +40,7 @@ func readJoin(file File, flags JoinFlags, facts Facts) (*v1beta4.JoinConfigurati
 	if file.Given() {
 		err = file.read(&run, &documentTarget{kind: v1beta4.KindJoin, into: c, needed: true})
 		if flags.Endpoint != "" {
-			run.warn("the argument " + flags.Endpoint + " does not count beside --config: the file says where the cluster is")
+			run.warn("the argument " + flags.Endpoint + " has no effect with --config: the file contains the discovery settings")
 		}
 	} else {
 		*c, run.Warnings, err = flags.document(facts.AdminKubeconfig)
@@ -59,7 +59,7 @@ func newJoinLocal(c *v1beta4.JoinConfiguration, flags JoinFlags, facts Facts) no
 	local.CACertPath = c.CACertPath
 	local.Join = newDiscovery(c.Discovery)
 	if len(local.Join.CACertHashes) == 0 {
-		local.Join.CACertHashes = flags.CACertHashes // beside a kubeconfig they count as well
+		local.Join.CACertHashes = flags.CACertHashes // they also apply to discovery by kubeconfig
 	}
 	local.Join.ReplaceMembers = flags.ReplaceMembers
 	if cp := c.ControlPlane; cp != nil {

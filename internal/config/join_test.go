@@ -134,9 +134,9 @@ func TestJoinFlags(t *testing.T) {
 		"no token":            {func(f *JoinFlags) { f.Token = "" }, "--token: Invalid value: a token is", ""},
 		"two ways":            {func(f *JoinFlags) { f.DiscoveryFile = "/x" }, "argument HOST:PORT: Invalid value: bootstrapToken and file are mutually exclusive", ""},
 		"a bad TLS token":     {func(f *JoinFlags) { f.TLSBootstrapToken = "x" }, "--tls-bootstrap-token: Invalid value: a token is", ""},
-		"key of a worker":     {func(f *JoinFlags) { f.CertificateKey = "x" }, "", "--certificate-key is not used without --control-plane"},
-		"address of a worker": {func(f *JoinFlags) { f.AdvertiseAddress = "x" }, "", "--apiserver-advertise-address is not used without --control-plane"},
-		"port of a worker":    {func(f *JoinFlags) { f.BindPort = 1 }, "", "--apiserver-bind-port is not used without --control-plane"},
+		"key of a worker":     {func(f *JoinFlags) { f.CertificateKey = "x" }, "", "--certificate-key has no effect without --control-plane"},
+		"address of a worker": {func(f *JoinFlags) { f.AdvertiseAddress = "x" }, "", "--apiserver-advertise-address has no effect without --control-plane"},
+		"port of a worker":    {func(f *JoinFlags) { f.BindPort = 1 }, "", "--apiserver-bind-port has no effect without --control-plane"},
 		"several tokens":      {func(f *JoinFlags) { f.DiscoveryToken = "bbbbbb.0123456789abcdef" }, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -228,12 +228,12 @@ func TestJoinedRefuses(t *testing.T) {
 		change func(*Stored)
 		want   string
 	}{
-		"nothing":      {func(s *Stored) { s.Cluster = "" }, "ConfigMap kube-system/kubeadm-config holds no ClusterConfiguration"},
-		"old":          {func(s *Stored) { s.Cluster = strings.ReplaceAll(s.Cluster, "v1beta4", "v1beta2") }, "which is no longer read"},
+		"nothing":      {func(s *Stored) { s.Cluster = "" }, "ConfigMap kube-system/kubeadm-config has no ClusterConfiguration"},
+		"old":          {func(s *Stored) { s.Cluster = strings.ReplaceAll(s.Cluster, "v1beta4", "v1beta2") }, "which is no longer supported"},
 		"too old":      {func(s *Stored) { s.Cluster = strings.ReplaceAll(s.Cluster, "v1.37.1", "v1.30.0") }, "kubernetesVersion: kubeadm v1.37.1 does not support Kubernetes v1.30.0"},
 		"wrong type":   {func(s *Stored) { s.Cluster += "clusterName: [1]\n" }, "ConfigMap kube-system/kubeadm-config: clusterName: must be text, not a list"},
 		"no algorithm": {func(s *Stored) { s.Cluster = strings.ReplaceAll(s.Cluster, "ECDSA-P256", "DSA") }, `encryptionAlgorithm: unknown key algorithm "DSA"`},
-		"no kubelet":   {func(s *Stored) { s.Kubelet.Text = "" }, "ConfigMap kube-system/kubelet-config holds no KubeletConfiguration"},
+		"no kubelet":   {func(s *Stored) { s.Kubelet.Text = "" }, "ConfigMap kube-system/kubelet-config has no KubeletConfiguration"},
 		"broken proxy": {func(s *Stored) { s.KubeProxy.Text = "a: [" }, "ConfigMap kube-system/kube-proxy: document 1: line 1"},
 	} {
 		t.Run(name, func(t *testing.T) {

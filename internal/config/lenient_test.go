@@ -26,16 +26,16 @@ func TestFilesOfToolsAreTakenWithAWarning(t *testing.T) {
 		"kinder, IPv6": {clusterHead + "scheduler:\n  extraArgs:\n  - name: bind-address\n    vaue: \"::1\"\n", []string{
 			"document 1 (ClusterConfiguration): unknown field scheduler.extraArgs[0].vaue is ignored: did you mean value?"}},
 		"kubeadm-ha": {initHead + "---\n" + proxyHead + "udpIdleTimeout: 250ms\n", []string{
-			"document 2 (KubeProxyConfiguration): unknown field udpIdleTimeout is ignored: it was removed together with kube-proxy's mode userspace; remove it"}},
+			"document 2 (KubeProxyConfiguration): unknown field udpIdleTimeout is ignored: it was removed together with kube-proxy's mode userspace; delete it"}},
 		"the example of Kubernetes' documentation": {initHead + "timeouts: {controlPlaneComponentHealthCheck: 60s, kubenetesAPICall: 40s}\n", []string{
 			"document 1 (InitConfiguration): unknown field timeouts.kubenetesAPICall is ignored: did you mean kubernetesAPICall?"}},
 		"fields of v1beta3": {clusterHead + "apiServer: {timeoutForControlPlane: 4m}\ndns: {type: CoreDNS}\nuseHyperKubeImage: false\n", []string{
 			"document 1 (ClusterConfiguration): unknown field apiServer.timeoutForControlPlane is ignored: it moved to timeouts.controlPlaneComponentHealthCheck of InitConfiguration and JoinConfiguration",
-			"document 1 (ClusterConfiguration): unknown field dns.type is ignored: it was removed, for CoreDNS is the only DNS server; remove it",
-			"document 1 (ClusterConfiguration): unknown field useHyperKubeImage is ignored: it was removed together with hyperkube; remove it"}},
+			"document 1 (ClusterConfiguration): unknown field dns.type is ignored: it was removed, because CoreDNS is the only DNS server; delete it",
+			"document 1 (ClusterConfiguration): unknown field useHyperKubeImage is ignored: it was removed together with hyperkube; delete it"}},
 		"a field of v1beta4 in v1beta3": {strings.ReplaceAll(initHead, "v1beta4", "v1beta3") + "timeouts: {discovery: 1m}\n", []string{
 			"document 1 (InitConfiguration): unknown field timeouts is ignored: kubeadm.k8s.io/v1beta4 has it, as timeouts",
-			`document 1 (InitConfiguration) has apiVersion kubeadm.k8s.io/v1beta3, which upstream's kubeadm reads no longer: convert the file with "kubeadm config migrate --old-config FILE --new-config FILE"`}},
+			`document 1 (InitConfiguration) has apiVersion kubeadm.k8s.io/v1beta3, which upstream's kubeadm no longer supports: convert the file with "kubeadm config migrate --old-config FILE --new-config FILE"`}},
 		"a field of another document": {initHead + "networking: {podSubnet: 10.0.0.0/16}\n", []string{
 			"document 1 (InitConfiguration): unknown field networking is ignored: did you mean networking of ClusterConfiguration?"}},
 		"a field of a component": {clusterHead + "maxPods: 10\n", []string{
@@ -75,7 +75,7 @@ func TestFilesOfToolsAreTakenWithAWarning(t *testing.T) {
 
 func TestJoinFilesOfToolsAreTakenWithAWarning(t *testing.T) {
 	for field, want := range map[string]string{
-		"clusterName: kubernetes": "clusterName is ignored: it was removed, for the cluster knows its name; remove it", // puppetlabs
+		"clusterName: kubernetes": "clusterName is ignored: it was removed, because the cluster stores its name; delete it", // puppetlabs
 		"nodeRegistration: {kubeletExtraArgs: [{name: v, values: '4'}]}": "nodeRegistration.kubeletExtraArgs[0].values is ignored: did you mean value?",
 		"token: abcdef.0123456789abcdef":                                 "token is ignored: did you mean discovery.bootstrapToken.token?",
 	} {

@@ -12,7 +12,7 @@ import (
 	"kubeadm/internal/node"
 )
 
-// newLocal is what all machines have in common, once everything is filled in and checked.
+// newLocal returns the settings that all machines have in common, from complete and checked documents.
 func newLocal(r *v1beta4.NodeRegistrationOptions, t *v1beta4.Timeouts, facts Facts, common Common) node.Local {
 	local := node.Local{
 		Name:         r.Name,
@@ -75,7 +75,7 @@ func convertArgs(list []v1beta4.Arg) []node.Arg {
 	return all
 }
 
-// newBootstrapTokens makes up the tokens that the user left to us.
+// newBootstrapTokens parses tokens, and generates those that the user left empty.
 func newBootstrapTokens(list []v1beta4.BootstrapToken, random io.Reader) ([]node.BootstrapToken, error) {
 	var all []node.BootstrapToken
 	for _, t := range list {

@@ -12,10 +12,10 @@ import (
 	"kubeadm/internal/manifest"
 )
 
-// Migrate reads all that is in a file, in whichever versions of the API, fills it in as the commands would
-// that go by it, and checks it. The results are pointers to documents of v1beta4 in the order in which they are
-// written; component configurations are checked but not among them. Documents that nothing reads are faults, and
-// so are fields that are unknown or given twice.
+// Migrate reads all documents of a file, of any supported API version, sets the defaults as the
+// commands do, and checks them. The results are pointers to documents of v1beta4 in the order in
+// which they are written; component configurations are checked but not returned. Unsupported kinds
+// are errors, and so are unknown and duplicate fields.
 func Migrate(file File, facts Facts) (documents []any, run Run, err error) {
 	file.readsAllKinds, file.Strict = true, true
 	kinds, err := file.kinds()
@@ -31,19 +31,21 @@ func Migrate(file File, facts Facts) (documents []any, run Run, err error) {
 		documents, errs = append(documents, read...), append(errs, err)
 		run.warn(how.Warnings...)
 	}
-	if !commandReaders()[0].handles(kinds) { // else init's has read them
-		errs = append(errs, file.checkComponents(&run))
+	if !commandReaders()[0].handles(kinds) { // else init's reader has checked component configurations
+		kubelet := &documentTarget{kind: kindKubelet, into: &kubeletconfig.KubeletConfiguration{}}
+		proxy := &documentTarget{kind: kindProxy, into: &proxyconfig.KubeProxyConfiguration{}}
+		errs = append(errs, file.read(&run, kubelet, proxy))
 	}
 	return documents, run, errors.Join(errs...)
 }
 
-// commandReader reads the documents that one command goes by.
+// commandReader reads the documents of one command.
 type commandReader struct {
 	kinds []string // any of these is enough
 	read  func(File, Facts) ([]any, Run, error)
 }
 
-// handles tells whether one of its kinds is there.
+// handles reports whether one of its kinds is in the list.
 func (r commandReader) handles(kinds []string) bool {
 	return slices.ContainsFunc(r.kinds, func(kind string) bool { return slices.Contains(kinds, kind) })
 }
@@ -61,13 +63,7 @@ func commandReaders() []commandReader {
 	}
 }
 
-// checkStaticPods asks whether the configurations of components can be read.
-func (f File) checkComponents(run *Run) error {
-	kubelet := &documentTarget{kind: kindKubelet, into: &kubeletconfig.KubeletConfiguration{}}
-	return f.read(run, kubelet, &documentTarget{kind: kindProxy, into: &proxyconfig.KubeProxyConfiguration{}})
-}
-
-// kinds lists what is in the file, and refuses what nothing reads.
+// kinds lists the kinds in the file. It returns an error if one is not supported.
 func (f File) kinds() (kinds []string, err error) {
 	documents, err := strict.Split(f.Data)
 	if err != nil {
@@ -79,7 +75,7 @@ func (f File) kinds() (kinds []string, err error) {
 		case err != nil:
 			wrong.add("%v", err)
 		case !isSupportedKind(d):
-			wrong.add("%s of %s is nothing that kubeadm reads%s", d, d.APIVersion, suggestKind(d))
+			wrong.add("%s of %s is not supported%s", d, d.APIVersion, suggestKind(d))
 		}
 		kinds = append(kinds, d.Kind)
 	}
@@ -91,7 +87,7 @@ func migrateInit(file File, facts Facts) ([]any, Run, error) {
 	if err != nil {
 		return nil, run, err
 	}
-	address := in.init.LocalAPIEndpoint.AdvertiseAddress // as the file names it: it may be meant for another machine
+	address := in.init.LocalAPIEndpoint.AdvertiseAddress // as in the file, which may be for another machine
 	in.fill(facts, Common{}, &run)
 	in.check()
 	in.fields(v1beta4.KindInit, checkTokenExpiry(in.init.BootstrapTokens, facts.Now))

@@ -95,8 +95,8 @@ func TestMigrateRefuses(t *testing.T) {
 		want []string
 	}{
 		"strangers": {"apiVersion: example.org/v1\nkind: Thing\n---\n" + "apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfig\n", []string{
-			"document 1 (Thing) of example.org/v1 is nothing that kubeadm reads",
-			"document 2 (JoinConfig) of kubeadm.k8s.io/v1beta4 is nothing that kubeadm reads: did you mean JoinConfiguration?"}},
+			"document 1 (Thing) of example.org/v1 is not supported",
+			"document 2 (JoinConfig) of kubeadm.k8s.io/v1beta4 is not supported: did you mean JoinConfiguration?"}},
 		"a component alone": {"apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPod: 3\n", []string{
 			"document 1 (KubeletConfiguration): unknown field maxPod: did you mean maxPods?"}},
 		"a component beside a join": {joinHead + "---\napiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPod: 3\n", []string{

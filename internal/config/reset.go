@@ -7,7 +7,7 @@ import (
 	"kubeadm/internal/node"
 )
 
-// Reset is what of this machine is to be taken back, and how.
+// Reset resolves the settings of a reset.
 func Reset(file File, flags ResetFlags, facts Facts) (node.Reset, Run, error) {
 	c, run, err := readReset(file, flags)
 	if err != nil {
@@ -20,7 +20,7 @@ func Reset(file File, flags ResetFlags, facts Facts) (node.Reset, Run, error) {
 	return newReset(c, facts), run, nil
 }
 
-// readReset is the document with the defaults that need no look at the machine.
+// readReset reads the document and sets the defaults that do not depend on the machine.
 func readReset(file File, flags ResetFlags) (*v1beta4.ResetConfiguration, Run, error) {
 	var run Run
 	c := flags.document()
@@ -35,7 +35,7 @@ func readReset(file File, flags ResetFlags) (*v1beta4.ResetConfiguration, Run, e
 	return &c, run, nil
 }
 
-// completeReset puts in what depends on the machine, and checks all.
+// completeReset sets what depends on the machine, and checks the document.
 func completeReset(c *v1beta4.ResetConfiguration, from inputs, run *Run) error {
 	c.IgnorePreflightErrors = mergeIgnored(c.IgnorePreflightErrors, from.common.IgnorePreflightErrors)
 	wrong := faults{fieldName: speaker(from.file, from.common, resetFields())}

@@ -124,7 +124,7 @@ func TestRuntimeSocket(t *testing.T) {
 	facts := aMachine(t)
 	facts.Runtimes = []string{"unix:///a.sock", "unix:///b.sock"}
 	_, _, err := Init(File{}, NewInitFlags(), facts)
-	want := "command line: --cri-socket: Required value: there are several container runtimes, choose one: unix:///a.sock, unix:///b.sock"
+	want := "command line: --cri-socket: Required value: found several container runtimes, set one of unix:///a.sock, unix:///b.sock"
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
@@ -146,7 +146,7 @@ func TestHostnameOverrideNamesTheNode(t *testing.T) {
 		t.Errorf("%v, %+v", err, n)
 	}
 	n, run, err := Init(fileOf(initHead+"nodeRegistration: {name: one, kubeletExtraArgs: [{name: hostname-override, value: two}]}\n"), NewInitFlags(), aMachine(t))
-	want := []string{`the node name "one" has no effect: kubeletExtraArgs has hostname-override "two", and the kubelet registers as "two"; leave one of the two out`}
+	want := []string{`the node name "one" has no effect: kubeletExtraArgs has hostname-override "two", and the kubelet registers as "two"; set only one of them`}
 	if err != nil || n.Name != "two" {
 		t.Errorf("beside another name: %v, %+v", err, n)
 	}
@@ -211,12 +211,12 @@ func TestWarnings(t *testing.T) {
 		"certificateValidityPeriod 9000h0m0s is longer than 8760h0m0s: a stolen key remains usable for that time",
 		"certificateValidityPeriod 9000h0m0s is longer than caCertificateValidityPeriod 8999h0m0s: certificates expire with their CA",
 		"subnet fec0:1::/112 overlaps the site-local addresses fec0::/10, which RFC 3879 deprecates",
-		"KubeletConfiguration clusterDNS: [fec0:1::a] is recommended, and [1.2.3.4] is given, which is kept",
-		"KubeletConfiguration authentication.anonymous.enabled: false is recommended, and true is given, which is kept",
-		"KubeletConfiguration healthzPort: 10248 is recommended, and 1 is given, which is kept",
-		"KubeletConfiguration readOnlyPort: 0 is recommended, and 10255 is given, which is kept",
-		"KubeProxyConfiguration bindAddress: 0.0.0.0 is recommended, and 10.0.0.1 is given, which is kept",
-		"KubeProxyConfiguration mode: ipvs is going to be removed from kube-proxy: use iptables or nftables",
+		"KubeletConfiguration clusterDNS is [1.2.3.4], but [fec0:1::a] is recommended",
+		"KubeletConfiguration authentication.anonymous.enabled is true, but false is recommended",
+		"KubeletConfiguration healthzPort is 1, but 10248 is recommended",
+		"KubeletConfiguration readOnlyPort is 10255, but 0 is recommended",
+		"KubeProxyConfiguration bindAddress is 10.0.0.1, but 0.0.0.0 is recommended",
+		"KubeProxyConfiguration mode: ipvs is deprecated in kube-proxy: use iptables or nftables",
 	}
 	if diff := cmp.Diff(want, run.Warnings); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

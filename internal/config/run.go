@@ -24,7 +24,7 @@ func (r *Run) applyFlags(dryRun bool, skip []string, common Common) {
 	}
 }
 
-// syncAddonPhases makes a skipped add-on a disabled one, and the other way round.
+// syncAddonPhases disables add-ons whose phase is skipped, and skips the phases of disabled add-ons.
 func syncAddonPhases(c *v1beta4.ClusterConfiguration, run *Run) {
 	for phase, disabled := range map[string]*bool{dnsPhase: &c.DNS.Disabled, proxyPhase: &c.Proxy.Disabled} {
 		skipped := slices.Contains(run.SkipPhases, addonPhases) || slices.Contains(run.SkipPhases, phase)

@@ -9,7 +9,7 @@ import (
 	"kubeadm/internal/config/v1beta4"
 )
 
-// readUpgrade reads an UpgradeConfiguration, fills it in and checks it.
+// readUpgrade reads an UpgradeConfiguration, sets its defaults and checks it.
 func readUpgrade(file File) (*v1beta4.UpgradeConfiguration, Run, error) {
 	var run Run
 	c := &v1beta4.UpgradeConfiguration{}
