@@ -45,7 +45,7 @@ func TestInitRefusesDocuments(t *testing.T) {
 		"a kind that its version does not have": {"apiVersion: kubeadm.k8s.io/v1beta3\nkind: ResetConfiguration\n", []string{
 			"document 1 (ResetConfiguration) has apiVersion kubeadm.k8s.io/v1beta3, which does not have this kind: use kubeadm.k8s.io/v1beta4"}},
 		"a field that its version does not have": {"apiVersion: kubeadm.k8s.io/v1beta3\nkind: InitConfiguration\ndryRun: true\n", []string{
-			"document 1 (InitConfiguration): unknown field dryRun: kubeadm.k8s.io/v1beta4 has it, as dryRun"}},
+			"document 1 (InitConfiguration): unknown field dryRun: kubeadm.k8s.io/v1beta4 has it as dryRun"}},
 		"an older version": {"apiVersion: kubeadm.k8s.io/v1alpha1\nkind: MasterConfiguration\n", []string{
 			`document 1 (MasterConfiguration) has apiVersion kubeadm.k8s.io/v1alpha1, which is no longer supported: convert the file with "kubeadm config migrate --old-config FILE --new-config FILE" of kubeadm v1.11, then of later releases until it is v1beta4`}},
 		"an unknown version": {"apiVersion: kubeadm.k8s.io/v9\nkind: InitConfiguration\n", []string{
@@ -64,8 +64,8 @@ func TestInitRefusesDocuments(t *testing.T) {
 			"document 1 (ClusterConfiguration): apiServer.extraArgs: must be a list of mappings with name, value, not a mapping: " +
 				`v1beta3 had a mapping here; write each argument as "- name: NAME" and "value: VALUE"`,
 			"document 1 (ClusterConfiguration): certificateValidityPeriod: must be a duration such as 1h30m0s, not \"1y\": its units are h, m, s and ms",
-			"document 1 (ClusterConfiguration): kubernetesVersion: must be text, not a number: put it in quotes"}},
-		"no YAML": {initHead + "a: [\n", []string{"document 1: line 3: did not find expected node content: close what a bracket before it opens"}},
+			"document 1 (ClusterConfiguration): kubernetesVersion: must be a string, not a number: put it in quotes"}},
+		"no YAML": {initHead + "a: [\n", []string{"document 1: line 3: did not find expected node content: close brackets"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := fileOf(c.text)

@@ -198,10 +198,10 @@ func TestJoinedIsLenient(t *testing.T) {
 		t.Error("a kube-proxy came out of nothing")
 	}
 	want := []string{
-		"ConfigMap kube-system/kubeadm-config: unknown field ofTheFuture is ignored: there are apiServer, caCertificateValidityPeriod, certificateValidityPeriod, " +
+		"ConfigMap kube-system/kubeadm-config: unknown field ofTheFuture is ignored: the fields are apiServer, caCertificateValidityPeriod, certificateValidityPeriod, " +
 			"certificatesDir, clusterName, controlPlaneEndpoint, controllerManager, dns, encryptionAlgorithm, etcd, featureGates, imageRepository, " +
 			"kubernetesVersion, networking, proxy, scheduler",
-		`ConfigMap kube-system/kubelet-config: line 51: field "maxPods" is given twice; the last value counts`,
+		`ConfigMap kube-system/kubelet-config: line 51: duplicate field "maxPods"; the last value is used`,
 		"ConfigMap kube-system/kubelet-config: unknown field ofTheFuture is ignored",
 	}
 	if diff := cmp.Diff(want, warnings); diff != "" {
@@ -231,7 +231,7 @@ func TestJoinedRefuses(t *testing.T) {
 		"nothing":      {func(s *Stored) { s.Cluster = "" }, "ConfigMap kube-system/kubeadm-config has no ClusterConfiguration"},
 		"old":          {func(s *Stored) { s.Cluster = strings.ReplaceAll(s.Cluster, "v1beta4", "v1beta2") }, "which is no longer supported"},
 		"too old":      {func(s *Stored) { s.Cluster = strings.ReplaceAll(s.Cluster, "v1.37.1", "v1.30.0") }, "kubernetesVersion: kubeadm v1.37.1 does not support Kubernetes v1.30.0"},
-		"wrong type":   {func(s *Stored) { s.Cluster += "clusterName: [1]\n" }, "ConfigMap kube-system/kubeadm-config: clusterName: must be text, not a list"},
+		"wrong type":   {func(s *Stored) { s.Cluster += "clusterName: [1]\n" }, "ConfigMap kube-system/kubeadm-config: clusterName: must be a string, not a list"},
 		"no algorithm": {func(s *Stored) { s.Cluster = strings.ReplaceAll(s.Cluster, "ECDSA-P256", "DSA") }, `encryptionAlgorithm: unknown key algorithm "DSA"`},
 		"no kubelet":   {func(s *Stored) { s.Kubelet.Text = "" }, "ConfigMap kube-system/kubelet-config has no KubeletConfiguration"},
 		"broken proxy": {func(s *Stored) { s.KubeProxy.Text = "a: [" }, "ConfigMap kube-system/kube-proxy: document 1: line 1"},

@@ -34,7 +34,7 @@ func TestFilesOfToolsAreTakenWithAWarning(t *testing.T) {
 			"document 1 (ClusterConfiguration): unknown field dns.type is ignored: it was removed, because CoreDNS is the only DNS server; delete it",
 			"document 1 (ClusterConfiguration): unknown field useHyperKubeImage is ignored: it was removed together with hyperkube; delete it"}},
 		"a field of v1beta4 in v1beta3": {strings.ReplaceAll(initHead, "v1beta4", "v1beta3") + "timeouts: {discovery: 1m}\n", []string{
-			"document 1 (InitConfiguration): unknown field timeouts is ignored: kubeadm.k8s.io/v1beta4 has it, as timeouts",
+			"document 1 (InitConfiguration): unknown field timeouts is ignored: kubeadm.k8s.io/v1beta4 has it as timeouts",
 			`document 1 (InitConfiguration) has apiVersion kubeadm.k8s.io/v1beta3, which upstream's kubeadm no longer supports: convert the file with "kubeadm config migrate --old-config FILE --new-config FILE"`}},
 		"a field of another document": {initHead + "networking: {podSubnet: 10.0.0.0/16}\n", []string{
 			"document 1 (InitConfiguration): unknown field networking is ignored: did you mean networking of ClusterConfiguration?"}},
@@ -43,9 +43,9 @@ func TestFilesOfToolsAreTakenWithAWarning(t *testing.T) {
 		"a misspelt field of a component": {initHead + "---\n" + kubeletHead + "maxPod: 10\n", []string{
 			"document 2 (KubeletConfiguration): unknown field maxPod is ignored: did you mean maxPods?"}},
 		"an argument's field of v1": {clusterHead + "scheduler: {extraArgs: [{name: v, value: '4', mergeMethod: append}]}\n", []string{
-			"document 1 (ClusterConfiguration): unknown field scheduler.extraArgs[0].mergeMethod is ignored: there are name, value"}},
+			"document 1 (ClusterConfiguration): unknown field scheduler.extraArgs[0].mergeMethod is ignored: the fields are name, value"}},
 		"a field twice": {clusterHead + "clusterName: a\nclusterName: b\n", []string{
-			`document 1 (ClusterConfiguration): line 4: field "clusterName" is given twice; the last value counts`}},
+			`document 1 (ClusterConfiguration): line 4: duplicate field "clusterName"; the last value is used`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, run, err := Init(fileOf(c.text), NewInitFlags(), aMachine(t))
@@ -98,9 +98,9 @@ func TestJoinFilesOfToolsAreTakenWithAWarning(t *testing.T) {
 // TestWrongTypesStayErrors though a misspelt field beside them would only be warned of.
 func TestWrongTypesStayErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"clusterName: no":                         "clusterName: must be text, not true or false: put it in quotes, for YAML reads yes, no, on and off as true or false",
+		"clusterName: no":                         "clusterName: must be a string, not true or false: put it in quotes, since YAML parses yes, no, on and off as true or false",
 		"apiServer: {extraArgs: {v: '4'}}":        `apiServer.extraArgs: must be a list of mappings with name, value, not a mapping: v1beta3 had a mapping here; write each argument as "- name: NAME" and "value: VALUE"`,
-		"apiServer: {certSANs: {a: b}}":           "apiServer.certSANs: must be a list of text, not a mapping",
+		"apiServer: {certSANs: {a: b}}":           "apiServer.certSANs: must be a list of strings, not a mapping",
 		"certificateValidityPeriod: 365d":         `certificateValidityPeriod: must be a duration such as 1h30m0s, not "365d": its units are h, m, s and ms`,
 		"featureGates: {RootlessControlPlane: 1}": "featureGates[RootlessControlPlane]: must be true or false, not a number",
 	} {
@@ -117,7 +117,7 @@ func TestWrongTypesStayErrors(t *testing.T) {
 
 func TestOctalPortIsWarnedOf(t *testing.T) {
 	n, run, err := Init(fileOf(initHead+"localAPIEndpoint:\n  bindPort: 06443\n"), NewInitFlags(), aMachine(t))
-	want := []string{"document 1 (InitConfiguration): localAPIEndpoint.bindPort: 06443 is read as the octal number 3363: write 6443 or 3363"}
+	want := []string{"document 1 (InitConfiguration): localAPIEndpoint.bindPort: 06443 is parsed as the octal number 3363: write 6443 or 3363"}
 	if diff := cmp.Diff(want, run.Warnings); err != nil || diff != "" || n.BindPort != 3363 {
 		t.Errorf("%v, %+v, warnings (-want +got):\n%s", err, n, diff)
 	}

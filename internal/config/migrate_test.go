@@ -74,7 +74,7 @@ func TestExperimentalDocuments(t *testing.T) {
 	if diff := cmp.Diff(want, documents[1].(*v1beta4.ClusterConfiguration).ControllerManager.ExtraArgs); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if !strings.Contains(strings.Join(run.Warnings, "\n"), `controllerManager.extraArgs[0].mergeMethod: "append" is lost`) {
+	if !strings.Contains(strings.Join(run.Warnings, "\n"), `controllerManager.extraArgs[0].mergeMethod: "append" is not supported by v1beta4`) {
 		t.Errorf("warnings: %q", run.Warnings)
 	}
 	file.Data = []byte(strings.Replace(text, "append", "insert", 1))

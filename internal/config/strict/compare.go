@@ -7,7 +7,8 @@ import (
 	"reflect"
 )
 
-// Compare returns what in a JSON value has no place in the Go type t, a struct. The error is of a text that is no JSON.
+// Compare returns what in a JSON value does not match the Go type t, a struct. It returns an error if
+// data is not JSON.
 func Compare(data []byte, t reflect.Type) (Mismatches, error) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()

@@ -17,48 +17,47 @@ import (
 	"kubeadm/internal/untrusted"
 )
 
-// Mismatches are what in a document has no place in the Go type.
+// Mismatches are the parts of a document that do not match the Go type.
 type Mismatches struct {
-	Ignored  []Ignored // what a lenient reader leaves out
-	Warnings []string  // values that YAML reads otherwise than they look, a sentence each
-	Wrong    []string  // values of the wrong type, a sentence each: no reader can use them
+	Ignored  []Ignored // what a lenient reader ignores
+	Warnings []string  // values that YAML may parse in an unexpected way
+	Wrong    []string  // values of the wrong type: always errors
 }
 
-// Ignored is a field that does not exist, or the earlier value of a field that is given twice.
-type Ignored struct{ fault, effect, advice string }
+// Ignored is an unknown field, or the earlier value of a duplicate field.
+type Ignored struct{ fault, effect, suggestion string }
 
-// Fault says what is wrong.
-func (i Ignored) Fault() string { return i.fault + i.advice }
+// Fault is the fault, with a suggestion.
+func (i Ignored) Fault() string { return i.fault + i.suggestion }
 
-// Warning says what is wrong, and what becomes of it.
-func (i Ignored) Warning() string { return i.fault + i.effect + i.advice }
+// Warning is the fault and its effect, with a suggestion.
+func (i Ignored) Warning() string { return i.fault + i.effect + i.suggestion }
 
-// maxMismatches is how many misfits of a sort are named. The others are counted.
+// maxMismatches is how many mismatches of a sort are listed. The others are counted.
 const maxMismatches = 20
 
-// Hints help to say what was meant by a field that does not fit.
+// Hints are data for suggestions about fields that do not match.
 type Hints struct {
-	// Others point to structs of further kinds, to one of which an unknown field may belong.
+	// Others point to structs of other kinds, to which an unknown field may belong.
 	Others []any
-	// Moved says of fields that other versions of the kind had what became of them. The keys are
-	// paths; entries of a list are "[]".
+	// Moved maps fields of other versions of the kind to a text that says where they are now. The
+	// keys are paths; entries of a list are "[]".
 	Moved map[string]string
-	// Shapes says of lists or mappings, by the names of their fields, what another version had there.
+	// Shapes maps the names of lists or mappings to a text about their form in another version.
 	Shapes map[string]string
-	// Newer points to the struct of a newer version that may have an unknown field, NewerVersion
+	// Newer points to the struct of a newer version that may have an unknown field; NewerVersion
 	// is its name.
 	Newer        any
 	NewerVersion string
 }
 
 // Decode stores the document in the struct that into points to, unless a value has
-// a wrong type. Field names are case-sensitive. Of a field that is given twice the last value
-// counts.
+// a wrong type. Field names are case-sensitive. The last value of a duplicate field is used.
 func (d Document) Decode(into any, hints Hints) Mismatches {
 	w := newWalker(reflect.TypeOf(into).Elem())
 	w.Document, w.hints = d, hints
 	for _, r := range d.duplicates {
-		w.addIgnored(fmt.Sprintf("line %d: field %q is given twice", r.line, untrusted.Line(r.name)), "; the last value counts", nil)
+		w.addIgnored(fmt.Sprintf("line %d: duplicate field %q", r.line, untrusted.Line(r.name)), "; the last value is used", nil)
 	}
 	w.walk("", d.tree, w.root)
 	w.addRemainingCounts()
@@ -66,13 +65,13 @@ func (d Document) Decode(into any, hints Hints) Mismatches {
 		return w.Mismatches
 	}
 	if err := utiljson.Unmarshal(d.json, into); err != nil {
-		w.Wrong = append(w.Wrong, "a value does not fit: compare the document with the reference of its kind")
+		w.Wrong = append(w.Wrong, "a value does not have the type of its field: see the reference of this kind")
 	}
 	return w.Mismatches
 }
 
-// metadataField is a field that every Kubernetes object may have. Where a kind does not have it,
-// it says nothing that could be missed: a document's own name.
+// metadataField is a field that every Kubernetes object may have. If a kind does not have it, it is
+// ignored without a warning: it holds only the name of the document.
 const metadataField = "metadata"
 
 // walker compares a document with a type.
@@ -82,7 +81,7 @@ type walker struct {
 	hints        Hints
 	root         reflect.Type
 	listed       map[reflect.Type]bool // structs whose fields were listed
-	ignoredCount int                   // how many there are, named or not
+	ignoredCount int                   // including those that are not listed
 	wrongCount   int
 }
 
@@ -90,14 +89,14 @@ func newWalker(root reflect.Type) *walker {
 	return &walker{root: root, listed: map[reflect.Type]bool{}}
 }
 
-// addIgnored adds a misfit. Advice is only computed for those that are named.
-func (w *walker) addIgnored(fault, effect string, advice func() string) {
+// addIgnored adds an ignored field. The suggestion is only computed for fields that are listed.
+func (w *walker) addIgnored(fault, effect string, suggest func() string) {
 	if w.ignoredCount++; w.ignoredCount > maxMismatches {
 		return
 	}
 	i := Ignored{fault: fault, effect: effect}
-	if advice != nil {
-		i.advice = advice()
+	if suggest != nil {
+		i.suggestion = suggest()
 	}
 	w.Ignored = append(w.Ignored, i)
 }
@@ -108,10 +107,10 @@ func (w *walker) addWrong(path, format string, args ...any) {
 	}
 }
 
-// addRemainingCounts says how many misfits are not named.
+// addRemainingCounts adds the numbers of mismatches that are not listed.
 func (w *walker) addRemainingCounts() {
 	if rest := w.ignoredCount - maxMismatches; rest > 0 {
-		w.Ignored = append(w.Ignored, Ignored{fault: fmt.Sprintf("%d more fields are unknown or given twice", rest)})
+		w.Ignored = append(w.Ignored, Ignored{fault: fmt.Sprintf("%d more fields are unknown or duplicate", rest)})
 	}
 	if rest := w.wrongCount - maxMismatches; rest > 0 {
 		w.Wrong = append(w.Wrong, fmt.Sprintf("%d more values are of the wrong type", rest))
@@ -143,9 +142,9 @@ func (w *walker) walkStruct(path string, value any, t reflect.Type) {
 		w.addWrong(path, "must be a mapping, not %s", describeValue(value))
 		return
 	}
-	known := fieldsOf(t)
+	fields := fieldsOf(t)
 	for _, name := range slices.Sorted(maps.Keys(object)) {
-		if field, ok := known[name]; ok {
+		if field, ok := fields[name]; ok {
 			w.walk(joinPath(path, name), object[name], field)
 			continue
 		}
@@ -178,7 +177,7 @@ func (w *walker) walkMap(path string, value any, t reflect.Type) {
 	}
 }
 
-// shapeHint says what another version had in place of a list or mapping.
+// shapeHint describes the form of a list or mapping in another version.
 func (w *walker) shapeHint(path string) string {
 	if text, ok := w.hints.Shapes[path[strings.LastIndex(path, ".")+1:]]; ok {
 		return ": " + text
@@ -197,19 +196,19 @@ func (w *walker) checkScalar(path string, value any, t reflect.Type) {
 	quoted, isText := value.(string)
 	switch {
 	case isNumber && t.Kind() == reflect.String:
-		w.addWrong(path, "must be text, not a number: put it in quotes")
+		w.addWrong(path, "must be a string, not a number: put it in quotes")
 	case isBool && t.Kind() == reflect.String:
-		w.addWrong(path, "must be text, not true or false: put it in quotes, for YAML reads yes, no, on and off as true or false")
+		w.addWrong(path, "must be a string, not true or false: put it in quotes, since YAML parses yes, no, on and off as true or false")
 	case isNumber && t.Kind() != reflect.Bool:
 		w.addWrong(path, "must be %s", describeScalarType(t))
 	case isText && json.Unmarshal([]byte(quoted), reflect.New(t).Interface()) == nil:
-		w.addWrong(path, "must be %s, not text: leave out the quotes", describeScalarType(t))
+		w.addWrong(path, "must be %s, not a string: remove the quotes", describeScalarType(t))
 	default:
 		w.addWrong(path, "must be %s, not %s", describeScalarType(t), describeValue(value))
 	}
 }
 
-// warnOctal reports a number that looks like another one.
+// warnOctal warns of a number that YAML parsed as octal.
 func (w *walker) warnOctal(path string, value any) {
 	number, ok := value.(json.Number)
 	if !ok || len(w.octals) == 0 {
@@ -217,14 +216,14 @@ func (w *walker) warnOctal(path string, value any) {
 	}
 	for _, text := range w.octals[path[strings.LastIndex(path, ".")+1:]] {
 		if n, err := strconv.ParseInt(text, 8, 64); err == nil && strconv.FormatInt(n, 10) == number.String() && n > 7 {
-			w.Warnings = append(w.Warnings, fmt.Sprintf("%s: %s is read as the octal number %d: write %s or %d",
+			w.Warnings = append(w.Warnings, fmt.Sprintf("%s: %s is parsed as the octal number %d: write %s or %d",
 				path, text, n, strings.TrimLeft(text, "0"), n))
 			return
 		}
 	}
 }
 
-// checkUnmarshaler checks a type that reads itself.
+// checkUnmarshaler checks a value of a type with an UnmarshalJSON method.
 func (w *walker) checkUnmarshaler(path string, value any, t reflect.Type) {
 	text, err := json.Marshal(value)
 	if err == nil {
@@ -245,7 +244,7 @@ func (w *walker) checkUnmarshaler(path string, value any, t reflect.Type) {
 	case reflect.TypeFor[resource.Quantity]():
 		w.addWrong(path, "must be a quantity such as 100Mi, not %s", found)
 	default:
-		w.addWrong(path, "has a form that is not read")
+		w.addWrong(path, "has an invalid format")
 	}
 }
 
@@ -253,8 +252,8 @@ func isUnmarshaler(t reflect.Type) bool {
 	return reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]())
 }
 
-// fieldsOf lists the fields of a struct under their JSON names, those of embedded
-// structs too.
+// fieldsOf maps the JSON names of the fields of a struct, including those of embedded structs, to
+// their types.
 func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	all := map[string]reflect.Type{}
 	for i := range t.NumField() {
@@ -273,7 +272,7 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	return all
 }
 
-// quotePath is a path as messages show it: in quotes if it has characters that no field has.
+// quotePath quotes a path for messages if it has characters that no field name has.
 func quotePath(path string) string {
 	if pathForm.MatchString(path) {
 		return path

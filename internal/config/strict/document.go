@@ -1,6 +1,5 @@
-// Package strict reads files of YAML or JSON documents into Go values and says
-// exactly what does not fit: which field, where, and what may have been meant. It
-// knows the form of Kubernetes API documents but none of their kinds.
+// Package strict decodes files of YAML or JSON documents into Go values and reports exactly what does
+// not match: which field, where, and a suggestion. It handles Kubernetes API documents of any kind.
 package strict
 
 import (
@@ -20,7 +19,7 @@ import (
 
 // Document is one document of a file.
 type Document struct {
-	Number     int    // its place among the documents that are not empty, from 1
+	Number     int    // index among the documents that are not empty, from 1
 	APIVersion string // has the form "group/version"
 	Kind       string
 
@@ -45,9 +44,9 @@ func (d Document) Version() string {
 	return version
 }
 
-// Split reads the documents of a file, which are separated by lines of "---". Empty
-// ones are skipped. The error names the document and, for a fault of form,
-// the line of the file. No part of the file is lost: it is in a document or there is an error.
+// Split parses the documents of a file, which are separated by lines of "---". Empty documents are
+// skipped. The error names the document and, for a syntax error, the line of the file. No part of the
+// file is lost: it is in a document, or there is an error.
 func Split(data []byte) ([]Document, error) {
 	text, err := decodeText(data)
 	if err != nil {
@@ -55,7 +54,7 @@ func Split(data []byte) ([]Document, error) {
 	}
 	parts := splitDocuments(text)
 	if len(parts) > maxDocuments {
-		return nil, fmt.Errorf("it has %d documents: a configuration has at most %d", len(parts), maxDocuments)
+		return nil, fmt.Errorf("it has %d documents: at most %d are allowed", len(parts), maxDocuments)
 	}
 	var documents []Document
 	for _, c := range parts {
@@ -72,7 +71,7 @@ func Split(data []byte) ([]Document, error) {
 	return documents, nil
 }
 
-// maxDocuments is how many documents a file may have, many more than there are kinds.
+// maxDocuments is how many documents a file may have, far more than there are kinds.
 const maxDocuments = 100
 
 // documentText is the text of one document.
@@ -81,11 +80,11 @@ type documentText struct {
 	line int // number of its first line in the file
 }
 
-// splitDocuments are the parts of a file between separators that are not blank.
+// splitDocuments returns the parts of a file between separators that are not blank.
 func splitDocuments(data []byte) []documentText {
 	all := []documentText{{line: 1}}
 	for number, line := range numberedLines(data) {
-		line = bytes.TrimPrefix(line, markUTF8) // where files were concatenated
+		line = bytes.TrimPrefix(line, markUTF8) // of concatenated files
 		rest, separated := cutSeparator(line)
 		if separated {
 			all = append(all, documentText{line: number})
@@ -96,12 +95,15 @@ func splitDocuments(data []byte) []documentText {
 	return slices.DeleteFunc(all, func(c documentText) bool { return len(bytes.TrimSpace(c.text)) == 0 })
 }
 
-// numberedLines yields the numbered lines of a text with their ends. A line ends at each of YAML's line
-// breaks, for a parser sees a separator behind any of them.
+// numberedLines yields the lines of a text with their numbers and line breaks. A line ends at each of
+// YAML's line breaks, because a parser accepts a separator after any of them.
 func numberedLines(data []byte) iter.Seq2[int, []byte] {
 	return func(yield func(int, []byte) bool) {
 		for number := 1; len(data) > 0; number++ {
-			end := lineEnd(data)
+			end := len(data)
+			if found := lineBreak.FindIndex(data); found != nil {
+				end = found[1]
+			}
 			if !yield(number, data[:end]) {
 				return
 			}
@@ -110,18 +112,10 @@ func numberedLines(data []byte) iter.Seq2[int, []byte] {
 	}
 }
 
-// lineEnd is where the first line of a text ends.
-func lineEnd(data []byte) int {
-	for _, found := range lineBreak.FindAllIndex(data, 1) {
-		return found[1]
-	}
-	return len(data)
-}
-
 var lineBreak = regexp.MustCompile("\r\n|[\n\r\u0085\u2028\u2029]")
 
-// cutSeparator reports whether the line ends one document, and what of the line
-// belongs to the next. A parser would stop at "..." and drop what follows.
+// cutSeparator reports whether the line separates two documents, and returns the part of the line
+// that belongs to the next document. A parser would stop at "..." and drop what follows.
 func cutSeparator(line []byte) (rest []byte, separates bool) {
 	for _, mark := range []string{"---", "..."} {
 		after, found := bytes.CutPrefix(line, []byte(mark))
@@ -147,14 +141,14 @@ func parseDocument(c documentText) (*Document, error) {
 			return nil, errors.New(describeParserError(err, c.line))
 		}
 	}
-	if json.Valid(c.text) { // whose mappings that are given twice add up, as in every JSON of Kubernetes
+	if json.Valid(c.text) { // duplicate mappings of JSON are merged, as everywhere in Kubernetes
 		d.json = c.text
 	}
 	decoder := json.NewDecoder(bytes.NewReader(d.json))
 	decoder.UseNumber()
 	var value any
 	if err := decoder.Decode(&value); err != nil {
-		return nil, fmt.Errorf("the document that begins in line %d cannot be read: it must be YAML or JSON", c.line)
+		return nil, fmt.Errorf("the document that begins in line %d cannot be parsed: it must be YAML or JSON", c.line)
 	}
 	if err := checkTrailingContent(c.text); err != nil {
 		return nil, err
@@ -188,13 +182,13 @@ func (d *Document) identify() error {
 	return nil
 }
 
-// What may be an API version and a kind of any program.
+// The forms of API versions and kinds.
 var (
 	apiVersionForm = regexp.MustCompile(`^[a-zA-Z0-9.-]{1,253}/[a-zA-Z0-9.-]{1,63}$`)
 	kindForm       = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,253}$`)
 )
 
-// requiredText is a field that every document must have.
+// requiredText returns a string field that every document must have.
 func (d *Document) requiredText(field, like string) (string, error) {
 	switch value := d.tree[field].(type) {
 	case nil:

@@ -7,20 +7,20 @@ import (
 	"slices"
 )
 
-// RemovedField is a field that was taken out of a document.
+// RemovedField is a field that was removed from a document.
 type RemovedField struct {
 	Path  string // such as "apiServer.extraArgs[0].mergeMethod"
-	Value any    // as JSON has it
+	Value any    // decoded JSON
 }
 
-// RemoveField is the document without one field of the entries of all lists of these names, wherever they
-// stand, and what stood there in the order of the paths. The document itself stays as it is.
+// RemoveField returns a copy of the document without one field of the entries of all lists with these
+// names, at any depth, and the removed fields sorted by path.
 func (d Document) RemoveField(field string, lists ...string) (Document, []RemovedField) {
 	t := fieldRemover{field: field, lists: lists}
 	tree := t.mapping("", d.tree)
 	data, err := json.Marshal(tree)
 	if err != nil {
-		return d, nil // It came from JSON, so it goes into JSON.
+		return d, nil // cannot happen: the tree was decoded from JSON
 	}
 	d.tree, d.json = tree, data
 	return d, t.removed
@@ -40,16 +40,12 @@ func (t *fieldRemover) mapping(path string, m map[string]any) map[string]any {
 			out[name] = t.listEntries(at, list)
 			continue
 		}
-		out[name] = t.value(at, m[name])
+		out[name] = m[name]
+		if inner, ok := m[name].(map[string]any); ok {
+			out[name] = t.mapping(at, inner)
+		}
 	}
 	return out
-}
-
-func (t *fieldRemover) value(path string, value any) any {
-	if m, ok := value.(map[string]any); ok {
-		return t.mapping(path, m)
-	}
-	return value
 }
 
 func (t *fieldRemover) listEntries(path string, list []any) []any {
