@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What stands where the user says nothing.
+// Defaults.
 const (
 	DefaultBindPort          = 6443
 	DefaultTokenTTL          = 24 * time.Hour
@@ -27,10 +27,10 @@ const (
 	DefaultCAValidity        = 10 * DefaultCertValidity
 )
 
-// DefaultTokenUsages are what a bootstrap token is good for.
+// DefaultTokenUsages are the default usages of a bootstrap token.
 func DefaultTokenUsages() []string { return []string{"signing", "authentication"} }
 
-// Default fills in what the user left out. A token that is left out stays so.
+// Default sets the defaults of empty fields. A token remains empty.
 func (c *InitConfiguration) Default() {
 	c.TypeMeta = metav1.TypeMeta{APIVersion: APIVersion, Kind: KindInit}
 	if len(c.BootstrapTokens) == 0 {
@@ -44,7 +44,7 @@ func (c *InitConfiguration) Default() {
 	setTimeoutDefaults(&c.Timeouts)
 }
 
-// Default fills in what the user left out, except the token itself.
+// Default sets the defaults of empty fields, except the token itself.
 func (t *BootstrapToken) Default() {
 	if t.TTL == nil && t.Expires == nil {
 		t.TTL = &metav1.Duration{Duration: DefaultTokenTTL}
@@ -53,7 +53,7 @@ func (t *BootstrapToken) Default() {
 	setDefaultList(&t.Groups, []string{DefaultTokenGroup})
 }
 
-// Default fills in what the user left out.
+// Default sets the defaults of empty fields.
 func (c *ClusterConfiguration) Default() {
 	c.TypeMeta = metav1.TypeMeta{APIVersion: APIVersion, Kind: KindCluster}
 	setDefault(&c.KubernetesVersion, DefaultKubernetesVersion)
@@ -84,7 +84,7 @@ func (e *Etcd) setDefaults() {
 	}
 }
 
-// Default fills in what the user left out.
+// Default sets the defaults of empty fields.
 func (c *JoinConfiguration) Default() {
 	c.TypeMeta = metav1.TypeMeta{APIVersion: APIVersion, Kind: KindJoin}
 	setDefault(&c.CACertPath, DefaultCACertPath)
@@ -108,14 +108,14 @@ func (d *Discovery) setDefaults() {
 	}
 }
 
-// Default fills in what the user left out.
+// Default sets the defaults of empty fields.
 func (c *ResetConfiguration) Default() {
 	c.TypeMeta = metav1.TypeMeta{APIVersion: APIVersion, Kind: KindReset}
 	setDefault(&c.CertificatesDir, DefaultCertificatesDir)
 	setTimeoutDefaults(&c.Timeouts)
 }
 
-// Default fills in what the user left out.
+// Default sets the defaults of empty fields.
 func (c *UpgradeConfiguration) Default() {
 	c.TypeMeta = metav1.TypeMeta{APIVersion: APIVersion, Kind: KindUpgrade}
 	for _, checks := range []*UpgradeChecks{&c.Apply.UpgradeChecks, &c.Node.UpgradeChecks, &c.Plan.UpgradeChecks} {
