@@ -63,7 +63,7 @@ func TestClusterRules(t *testing.T) {
 		"kubernetesVersion: one":                                                    "\"one\" is not a Kubernetes version",
 		"kubernetesVersion: v1.38.0":                                                "does not support Kubernetes v1.38.0: supported are 1.34 to 1.37",
 	} {
-		_, _, err := Cluster(fileOf(clusterHead+text+"\n"), NewInitFlags(), aMachine(t))
+		_, _, err := Cluster(fileOf(clusterHead+text+"\n"), NewInitFlags(), testFacts(t))
 		switch {
 		case want == "" && err != nil:
 			t.Errorf("%s\nwas refused: %v", text, err)
@@ -98,7 +98,7 @@ func TestNodeRules(t *testing.T) {
 		"bootstrapTokens: [{groups: ['system:bootstrappers:a:b-9']}]":        "",
 		"bootstrapTokens: [{}, {token: x}]":                                  "bootstrapTokens[1].token",
 	} {
-		_, _, err := Init(fileOf(initHead+text+"\n"), NewInitFlags(), aMachine(t))
+		_, _, err := Init(fileOf(initHead+text+"\n"), NewInitFlags(), testFacts(t))
 		switch {
 		case want == "" && err != nil:
 			t.Errorf("%s\nwas refused: %v", text, err)
@@ -131,7 +131,7 @@ func TestJoinRules(t *testing.T) {
 		"discovery: {file: {kubeConfigPath: /x}}\ncontrolPlane: {localAPIEndpoint: {bindPort: 70000}}":                                 "controlPlane.localAPIEndpoint.bindPort",
 		"discovery: {file: {kubeConfigPath: /x}}\ncontrolPlane: {}":                                                                    "",
 	} {
-		_, _, err := Join(fileOf(joinHead+text+"\n"), NewJoinFlags(), aMachine(t))
+		_, _, err := Join(fileOf(joinHead+text+"\n"), NewJoinFlags(), testFacts(t))
 		switch {
 		case want == "" && err != nil:
 			t.Errorf("%s\nwas refused: %v", text, err)
@@ -151,7 +151,7 @@ func TestResetRules(t *testing.T) {
 		"criSocket: npipe:////x":                                             "criSocket: Invalid value",
 		"ignorePreflightErrors: [all, x]":                                    "ignorePreflightErrors: Invalid value",
 	} {
-		_, _, err := Reset(fileOf(resetHead+text+"\n"), NewResetFlags(), aMachine(t))
+		_, _, err := Reset(fileOf(resetHead+text+"\n"), NewResetFlags(), testFacts(t))
 		switch {
 		case want == "" && err != nil:
 			t.Errorf("%s\nwas refused: %v", text, err)
@@ -161,7 +161,7 @@ func TestResetRules(t *testing.T) {
 	}
 }
 
-func TestOverlapping(t *testing.T) {
+func TestFindOverlaps(t *testing.T) {
 	for _, c := range []struct{ services, pods, want string }{
 		{"10.96.0.0/12", "10.0.0.0/8", "10.96.0.0/12 and 10.0.0.0/8"},
 		{"10.96.0.0/16,fd00:1::/112", "10.244.0.0/16,fd00::/16", "fd00:1::/112 and fd00::/16"},

@@ -14,7 +14,7 @@ const (
 	resetHead   = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ResetConfiguration\n"
 )
 
-// faultsOf are the lines of an error, without the origin before them.
+// faultsOf are the lines of an error without its prefix.
 func faultsOf(t *testing.T, err error, origin string) []string {
 	t.Helper()
 	if err == nil {
@@ -31,7 +31,7 @@ func faultsOf(t *testing.T, err error, origin string) []string {
 	return all
 }
 
-func TestInitRefusesDocuments(t *testing.T) {
+func TestInitDocumentErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
 		want []string
@@ -70,7 +70,7 @@ func TestInitRefusesDocuments(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			file := fileOf(c.text)
 			file.Strict = true
-			_, _, err := Init(file, NewInitFlags(), aMachine(t))
+			_, _, err := Init(file, NewInitFlags(), testFacts(t))
 			if diff := cmp.Diff(c.want, faultsOf(t, err, "configuration file kubeadm.yaml")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -78,8 +78,8 @@ func TestInitRefusesDocuments(t *testing.T) {
 	}
 }
 
-func TestDocumentsNobodyAskedForOnlyWarn(t *testing.T) {
-	_, run, err := Init(fileOf(initHead+"---\n"+joinHead+"---\napiVersion: example.org/v1\nkind: ClusterConfig\n"), NewInitFlags(), aMachine(t))
+func TestUnusedDocumentsAreWarnings(t *testing.T) {
+	_, run, err := Init(fileOf(initHead+"---\n"+joinHead+"---\napiVersion: example.org/v1\nkind: ClusterConfig\n"), NewInitFlags(), testFacts(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestDocumentsNobodyAskedForOnlyWarn(t *testing.T) {
 	}
 }
 
-func TestInitReportsAllFaultsTogether(t *testing.T) {
+func TestAllFaultsAreReportedTogether(t *testing.T) {
 	text := initHead + `
 localAPIEndpoint: {advertiseAddress: 224.0.0.1, bindPort: 99999}
 certificateKey: "12"
@@ -103,7 +103,7 @@ nodeRegistration: {name: A_B, criSocket: "tcp://127.0.0.1:2375", imagePullPolicy
 networking: {dnsDomain: Cluster_Local}
 controlPlaneEndpoint: "API:0"
 `
-	_, _, err := Init(fileOf(text), NewInitFlags(), aMachine(t))
+	_, _, err := Init(fileOf(text), NewInitFlags(), testFacts(t))
 	got := faultsOf(t, err, "configuration file kubeadm.yaml")
 	want := []string{
 		"InitConfiguration nodeRegistration.name", "InitConfiguration nodeRegistration.criSocket",
@@ -124,7 +124,7 @@ controlPlaneEndpoint: "API:0"
 	}
 }
 
-func TestFaultsNameTheFlag(t *testing.T) {
+func TestErrorsNameTheFlag(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*InitFlags)
 		want   string
@@ -144,7 +144,7 @@ func TestFaultsNameTheFlag(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			flags := NewInitFlags()
 			c.change(&flags)
-			_, _, err := Init(File{}, flags, aMachine(t))
+			_, _, err := Init(File{}, flags, testFacts(t))
 			if err == nil || !strings.HasPrefix(err.Error(), "command line: "+c.want) {
 				t.Errorf("got  %v\nwant command line: %s…", err, c.want)
 			}

@@ -20,7 +20,7 @@ func workerFlags() JoinFlags {
 }
 
 func TestJoinAsAWorker(t *testing.T) {
-	facts := aMachine(t)
+	facts := testFacts(t)
 	facts.AdminKubeconfig = "/etc/kubernetes/admin.conf" // only control planes use it
 	local, run, err := Join(File{}, workerFlags(), facts)
 	if err != nil {
@@ -38,8 +38,8 @@ func TestJoinAsAWorker(t *testing.T) {
 	}
 }
 
-func TestJoinNeedsNoAddressAsAWorker(t *testing.T) {
-	facts := aMachine(t)
+func TestWorkerNeedsNoAddress(t *testing.T) {
+	facts := testFacts(t)
 	facts.Addresses = nil
 	if _, _, err := Join(File{}, workerFlags(), facts); err != nil {
 		t.Error(err)
@@ -55,7 +55,7 @@ func TestJoinNeedsNoAddressAsAWorker(t *testing.T) {
 func TestJoinAsAControlPlane(t *testing.T) {
 	flags := workerFlags()
 	flags.ControlPlane, flags.CertificateKey, flags.BindPort = true, strings.Repeat("ab", 32), 7443
-	local, _, err := Join(File{}, flags, aMachine(t))
+	local, _, err := Join(File{}, flags, testFacts(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,8 +64,8 @@ func TestJoinAsAControlPlane(t *testing.T) {
 	}
 }
 
-func TestAnAdministratorsFileTakesThePlaceOfDiscovery(t *testing.T) {
-	facts := aMachine(t)
+func TestAdminKubeconfigReplacesDiscovery(t *testing.T) {
+	facts := testFacts(t)
 	facts.AdminKubeconfig = "/etc/kubernetes/admin.conf"
 	flags := workerFlags()
 	flags.ControlPlane = true
@@ -93,7 +93,7 @@ func TestAnAdministratorsFileTakesThePlaceOfDiscovery(t *testing.T) {
 			}
 		})
 	}
-	_, _, err := Join(File{}, JoinFlags{Inside: true}, aMachine(t))
+	_, _, err := Join(File{}, JoinFlags{Inside: true}, testFacts(t))
 	if err == nil || !strings.Contains(err.Error(), "/etc/kubernetes/admin.conf, which does not exist") {
 		t.Errorf("%v", err)
 	}
@@ -110,7 +110,7 @@ func TestDiscoveryFiles(t *testing.T) {
 	} {
 		flags := NewJoinFlags()
 		flags.DiscoveryFile = name
-		local, _, err := Join(File{}, flags, aMachine(t))
+		local, _, err := Join(File{}, flags, testFacts(t))
 		switch {
 		case want == "" && (err != nil || local.Join.File != strings.TrimPrefix(name, "file://")):
 			t.Errorf("%s: %q, %v", name, local.Join.File, err)
@@ -142,7 +142,7 @@ func TestJoinFlags(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			flags := workerFlags()
 			c.change(&flags)
-			_, run, err := Join(File{}, flags, aMachine(t))
+			_, run, err := Join(File{}, flags, testFacts(t))
 			if c.wrong == "" && err != nil || c.wrong != "" && (err == nil || !strings.HasPrefix(err.Error(), "command line: "+c.wrong)) {
 				t.Errorf("got  %v\nwant %s", err, c.wrong)
 			}
@@ -162,16 +162,16 @@ func stored(t *testing.T) Stored {
 	}
 }
 
-func TestJoinedIsWhatTheFirstNodeStored(t *testing.T) {
-	local, _, err := Join(File{}, workerFlags(), aMachine(t))
+func TestJoined(t *testing.T) {
+	local, _, err := Join(File{}, workerFlags(), testFacts(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, warnings, err := Joined(local, stored(t), aMachine(t).Tool)
+	n, warnings, err := Joined(local, stored(t), testFacts(t).Tool)
 	if err != nil || len(warnings) != 0 {
 		t.Fatalf("%v, warnings %q", err, warnings)
 	}
-	first, _, err := Init(File{Name: "rich", Data: peerFile(t, "rich.yaml")}, NewInitFlags(), aMachine(t))
+	first, _, err := Init(File{Name: "rich", Data: peerFile(t, "rich.yaml")}, NewInitFlags(), testFacts(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,12 +185,12 @@ func TestJoinedIsWhatTheFirstNodeStored(t *testing.T) {
 	}
 }
 
-func TestJoinedIsLenient(t *testing.T) {
+func TestJoinedWarnsOfUnknownFields(t *testing.T) {
 	s := stored(t)
 	s.Cluster += "ofTheFuture: 1\n"
 	s.Kubelet.Text += "ofTheFuture: 2\nmaxPods: 3\nmaxPods: 4\n"
 	s.KubeProxy = StoredComponent{}
-	n, warnings, err := Joined(node.Local{}, s, aMachine(t).Tool)
+	n, warnings, err := Joined(node.Local{}, s, testFacts(t).Tool)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,11 +209,11 @@ func TestJoinedIsLenient(t *testing.T) {
 	}
 }
 
-func TestJoinedReadsWhatAnOlderKubeadmStored(t *testing.T) {
+func TestJoinedWithOlderStoredConfiguration(t *testing.T) {
 	s := stored(t)
 	s.Cluster = "apiVersion: kubeadm.k8s.io/v1beta3\nkind: ClusterConfiguration\nkubernetesVersion: v1.36.3\n" +
 		"apiServer: {timeoutForControlPlane: 4m0s, extraArgs: {v: '4', profiling: 'false'}}\n"
-	n, warnings, err := Joined(node.Local{}, s, aMachine(t).Tool)
+	n, warnings, err := Joined(node.Local{}, s, testFacts(t).Tool)
 	if err != nil {
 		t.Fatalf("%v, warnings %q", err, warnings)
 	}
@@ -223,7 +223,7 @@ func TestJoinedReadsWhatAnOlderKubeadmStored(t *testing.T) {
 	}
 }
 
-func TestJoinedRefuses(t *testing.T) {
+func TestJoinedErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Stored)
 		want   string
@@ -239,7 +239,7 @@ func TestJoinedRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := stored(t)
 			c.change(&s)
-			_, _, err := Joined(node.Local{}, s, aMachine(t).Tool)
+			_, _, err := Joined(node.Local{}, s, testFacts(t).Tool)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got  %v\nwant %s", err, c.want)
 			}

@@ -16,7 +16,7 @@ const (
 	documentB = "apiVersion: x/v1\nkind: B\n"
 )
 
-// asUTF16 is a text in UTF-16 with the byte order mark, if any.
+// asUTF16 encodes text as UTF-16 after a byte order mark, if any.
 func asUTF16(mark, text string, order binary.AppendByteOrder) string {
 	data := []byte(mark)
 	for _, unit := range utf16.Encode([]rune(text)) {
@@ -69,7 +69,7 @@ func TestNoDocumentIsLost(t *testing.T) {
 	}
 }
 
-func TestSplitRefusesWhatWouldBeLost(t *testing.T) {
+func TestSplitTrailingContent(t *testing.T) {
 	const more = "document 1: there is content after its end: separate documents with lines of \"---\", and indent all fields of a mapping equally"
 	for name, c := range map[string]struct{ text, want string }{
 		"two JSON objects":              {`{"apiVersion": "x/v1", "kind": "A"}` + "\n" + `{"apiVersion": "x/v1", "kind": "B"}`, more},
@@ -99,8 +99,8 @@ func TestSplitRefusesWhatWouldBeLost(t *testing.T) {
 	}
 }
 
-// TestReadingIsBounded gives inputs that are made to use up time or memory.
-func TestReadingIsBounded(t *testing.T) {
+// TestResourceLimits has inputs that would take much time or memory.
+func TestResourceLimits(t *testing.T) {
 	many := func(n int, line func(i int) string) string {
 		var b strings.Builder
 		for i := range n {

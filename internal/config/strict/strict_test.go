@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// fruit has a field of every sort that API types are made of.
+// fruit has a field of every type that API types use.
 type fruit struct {
 	metav1.TypeMeta `json:",inline"`
 	Name            string             `json:"name"`
@@ -45,7 +45,7 @@ type basket struct {
 
 const head = "apiVersion: example.org/v1\nkind: Fruit\n"
 
-func TestDecodeNamesWhatDoesNotFit(t *testing.T) {
+func TestDecodeMismatches(t *testing.T) {
 	for name, c := range map[string]struct {
 		text           string
 		unknown, wrong []string
@@ -114,7 +114,7 @@ func TestDecodeNamesWhatDoesNotFit(t *testing.T) {
 	}
 }
 
-func TestDecodeStoresWhatFits(t *testing.T) {
+func TestDecode(t *testing.T) {
 	documents, err := Split([]byte(head + "name: apple\nunknown: 1\ntree: {height: 2.5}\n"))
 	if err != nil {
 		t.Fatal(err)
@@ -165,7 +165,7 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-func TestSplitSaysWhereTheFaultIs(t *testing.T) {
+func TestSplitErrors(t *testing.T) {
 	good := "apiVersion: x/v1\nkind: A\n"
 	for name, c := range map[string]struct{ text, want string }{
 		"form":           {good + "---\n" + good + "b: [1\n", "document 2: line 6: did not find expected ',' or ']': close brackets"},
@@ -200,7 +200,7 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-func TestWarningsSayWhatBecomesOfAField(t *testing.T) {
+func TestIgnoredWarning(t *testing.T) {
 	documents, err := Split([]byte(head + "nmae: apple\ncount: 1\ncount: 2\n"))
 	if err != nil {
 		t.Fatal(err)
@@ -219,7 +219,7 @@ func TestWarningsSayWhatBecomesOfAField(t *testing.T) {
 	}
 }
 
-func TestRepeatedMappingsOfJSONAddUp(t *testing.T) {
+func TestDuplicateJSONMappingsAreMerged(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
 		want tree
@@ -238,7 +238,7 @@ func TestRepeatedMappingsOfJSONAddUp(t *testing.T) {
 	}
 }
 
-func TestNamesThatAreNoTextAreRepeatedToo(t *testing.T) {
+func TestDuplicateNonStringKeys(t *testing.T) {
 	documents, err := Split([]byte(head + "tags:\n  1: a\n  1: b\n  true: c\n  true: d\n"))
 	if err != nil {
 		t.Fatal(err)
@@ -252,7 +252,7 @@ func TestNamesThatAreNoTextAreRepeatedToo(t *testing.T) {
 	}
 }
 
-func TestOctalNumbersInSuccessiveLinesAreDoubted(t *testing.T) {
+func TestOctalNumbersInSuccessiveLines(t *testing.T) {
 	for _, text := range []string{head + "age: 010s\nweight: 010\ncount: 06443\n", "{apiVersion: example.org/v1,kind: Fruit,weight: 010,count: 06443}"} {
 		documents, err := Split([]byte(text))
 		if err != nil {
@@ -264,7 +264,7 @@ func TestOctalNumbersInSuccessiveLinesAreDoubted(t *testing.T) {
 	}
 }
 
-func TestOctalNumbersAreDoubted(t *testing.T) {
+func TestOctalNumbers(t *testing.T) {
 	const said = "count: 06443 is parsed as the octal number 3363: write 6443 or 3363"
 	for text, want := range map[string]string{
 		"count: 06443\n": said, "count: 06443 # the port\n": said, "{count: 06443}\n": said, "\"count\": 06443": said,
