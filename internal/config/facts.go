@@ -51,9 +51,3 @@ type Run struct {
 }
 
 func (r *Run) warn(texts ...string) { r.Warnings = append(r.Warnings, texts...) }
-
-// warnIgnored warns of a field that has no effect.
-func (r *Run) warnIgnored(text string) {
-	r.warn(text)
-	r.Ignored = append(r.Ignored, text)
-}

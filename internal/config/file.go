@@ -73,7 +73,9 @@ func (f File) read(run *Run, targets ...*documentTarget) error {
 			if f.Strict {
 				wrong.add("%s: %s", d, i.Fault())
 			} else {
-				run.warnIgnored(d.String() + ": " + i.Warning())
+				text := d.String() + ": " + i.Warning()
+				run.warn(text)
+				run.Ignored = append(run.Ignored, text)
 			}
 		}
 		for _, text := range mismatches.Wrong {
@@ -137,7 +139,11 @@ func findMissingKinds(documents []strict.Document, targets []*documentTarget) []
 		return nil
 	}
 	for _, d := range documents {
-		there = append(there, describeKind(d))
+		if _, supported := apiVersions()[d.Kind]; supported && !isSupportedKind(d) {
+			there = append(there, d.Kind+" of "+d.APIVersion)
+			continue
+		}
+		there = append(there, d.Kind+suggestKind(d))
 	}
 	text := fmt.Sprintf("it has no %s of %s", strings.Join(needed, " or "), apiVersions()[needed[0]])
 	if len(there) > 0 {

@@ -91,14 +91,6 @@ func groupOf(apiVersion string) string {
 	return group
 }
 
-// describeKind is the document's kind, with a suggestion if it is not supported.
-func describeKind(d strict.Document) string {
-	if _, supported := apiVersions()[d.Kind]; supported && !isSupportedKind(d) {
-		return d.Kind + " of " + d.APIVersion
-	}
-	return d.Kind + suggestKind(d)
-}
-
 // suggestKind suggests a supported kind with a similar name, if there is one.
 func suggestKind(d strict.Document) string {
 	kinds := slices.Sorted(maps.Keys(apiVersions()))

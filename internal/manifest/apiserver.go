@@ -63,7 +63,16 @@ func apiServerArgs(n *node.Node) []node.Arg {
 func apiServerEtcdArgs(n *node.Node) []node.Arg {
 	e := n.Cluster.Etcd.External
 	if e == nil {
-		return localEtcdArgs(n)
+		servers, ok := node.LastArg(n.Cluster.Etcd.Args, "advertise-client-urls")
+		if !ok {
+			servers = etcdURL("https", n.Loopback(), 2379)
+		}
+		return []node.Arg{
+			{Name: "etcd-cafile", Value: n.Paths.Cert("etcd/ca")},
+			{Name: "etcd-certfile", Value: n.Paths.Cert("apiserver-etcd-client")},
+			{Name: "etcd-keyfile", Value: n.Paths.Key("apiserver-etcd-client")},
+			{Name: "etcd-servers", Value: servers},
+		}
 	}
 	args := []node.Arg{{Name: "etcd-servers", Value: strings.Join(e.Endpoints, ",")}}
 	if e.CAFile != "" {
@@ -75,17 +84,4 @@ func apiServerEtcdArgs(n *node.Node) []node.Arg {
 			node.Arg{Name: "etcd-keyfile", Value: e.KeyFile})
 	}
 	return args
-}
-
-func localEtcdArgs(n *node.Node) []node.Arg {
-	servers, ok := node.LastArg(n.Cluster.Etcd.Args, "advertise-client-urls")
-	if !ok {
-		servers = etcdURL("https", n.Loopback(), 2379)
-	}
-	return []node.Arg{
-		{Name: "etcd-cafile", Value: n.Paths.Cert("etcd/ca")},
-		{Name: "etcd-certfile", Value: n.Paths.Cert("apiserver-etcd-client")},
-		{Name: "etcd-keyfile", Value: n.Paths.Key("apiserver-etcd-client")},
-		{Name: "etcd-servers", Value: servers},
-	}
 }

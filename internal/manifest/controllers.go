@@ -16,7 +16,11 @@ func controllerManagerPod(n *node.Node, h Host, target release.Target) component
 	p.live, p.ready, p.start = "/healthz", "", "/healthz"
 	volumes := append(certificateVolumes(n, h), kubeconfigVolume(config))
 	if target.FlexVolumes() {
-		volumes = append(volumes, flexVolumePluginVolume(c.Args))
+		dir, ok := node.LastArg(c.Args, "flex-volume-plugin-dir")
+		if !ok {
+			dir = "/usr/libexec/kubernetes/kubelet-plugins/volume/exec"
+		}
+		volumes = append(volumes, dirVolume("flexvolume-dir", dir, false))
 	}
 	return componentPod{
 		command: commandLine("kube-controller-manager", controllerManagerArgs(n, h, config), c.Args),
@@ -46,31 +50,15 @@ func controllerManagerArgs(n *node.Node, h Host, config string) []node.Arg {
 	if n.Cluster.Name != "" {
 		args = append(args, node.Arg{Name: "cluster-name", Value: n.Cluster.Name})
 	}
-	return append(args, podNetworkArgs(&n.Cluster)...)
-}
-
-// podNetworkArgs enable the controller manager to allocate a Pod CIDR to each Node.
-func podNetworkArgs(c *node.Cluster) []node.Arg {
-	if c.PodSubnet == "" {
-		return nil
-	}
-	args := []node.Arg{
-		{Name: "allocate-node-cidrs", Value: "true"},
-		{Name: "cluster-cidr", Value: c.PodSubnet},
-	}
-	if c.ServiceSubnet != "" {
-		args = append(args, node.Arg{Name: "service-cluster-ip-range", Value: c.ServiceSubnet})
+	if n.Cluster.PodSubnet != "" {
+		args = append(args,
+			node.Arg{Name: "allocate-node-cidrs", Value: "true"},
+			node.Arg{Name: "cluster-cidr", Value: n.Cluster.PodSubnet})
+		if n.Cluster.ServiceSubnet != "" {
+			args = append(args, node.Arg{Name: "service-cluster-ip-range", Value: n.Cluster.ServiceSubnet})
+		}
 	}
 	return args
-}
-
-// flexVolumePluginVolume is the host's directory of FlexVolume plugins.
-func flexVolumePluginVolume(users []node.Arg) node.Volume {
-	dir, ok := node.LastArg(users, "flex-volume-plugin-dir")
-	if !ok {
-		dir = "/usr/libexec/kubernetes/kubelet-plugins/volume/exec"
-	}
-	return dirVolume("flexvolume-dir", dir, false)
 }
 
 func schedulerPod(n *node.Node, h Host) componentPod {

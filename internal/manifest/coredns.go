@@ -109,40 +109,36 @@ func dnsDeployment(image string, replicas int32) *appsv1.Deployment {
 			},
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec:       dnsPod(image),
-			},
-		},
-	}
-}
-
-func dnsPod(image string) corev1.PodSpec {
-	return corev1.PodSpec{
-		PriorityClassName:  clusterCritical,
-		ServiceAccountName: "coredns",
-		NodeSelector:       linuxNodeSelector(),
-		DNSPolicy:          corev1.DNSDefault, // it cannot use cluster DNS for its own queries
-		Affinity: &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
-			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{
-				Weight: 100,
-				PodAffinityTerm: corev1.PodAffinityTerm{
-					TopologyKey: corev1.LabelHostname,
-					LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-						{Key: "k8s-app", Operator: metav1.LabelSelectorOpIn, Values: []string{dnsApp}},
+				Spec: corev1.PodSpec{
+					PriorityClassName:  clusterCritical,
+					ServiceAccountName: "coredns",
+					NodeSelector:       linuxNodeSelector(),
+					DNSPolicy:          corev1.DNSDefault, // it cannot use cluster DNS for its own queries
+					Affinity: &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+						PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{
+							Weight: 100,
+							PodAffinityTerm: corev1.PodAffinityTerm{
+								TopologyKey: corev1.LabelHostname,
+								LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+									{Key: "k8s-app", Operator: metav1.LabelSelectorOpIn, Values: []string{dnsApp}},
+								}},
+							},
+						}},
 					}},
+					Tolerations: []corev1.Toleration{
+						{Key: "CriticalAddonsOnly", Operator: corev1.TolerationOpExists},
+						{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule},
+					},
+					Containers: []corev1.Container{dnsContainer(image)},
+					Volumes: []corev1.Volume{{Name: "config-volume", VolumeSource: corev1.VolumeSource{
+						ConfigMap: &corev1.ConfigMapVolumeSource{
+							LocalObjectReference: corev1.LocalObjectReference{Name: "coredns"},
+							Items:                []corev1.KeyToPath{{Key: CorefileKey, Path: CorefileKey}},
+						},
+					}}},
 				},
-			}},
-		}},
-		Tolerations: []corev1.Toleration{
-			{Key: "CriticalAddonsOnly", Operator: corev1.TolerationOpExists},
-			{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule},
-		},
-		Containers: []corev1.Container{dnsContainer(image)},
-		Volumes: []corev1.Volume{{Name: "config-volume", VolumeSource: corev1.VolumeSource{
-			ConfigMap: &corev1.ConfigMapVolumeSource{
-				LocalObjectReference: corev1.LocalObjectReference{Name: "coredns"},
-				Items:                []corev1.KeyToPath{{Key: CorefileKey, Path: CorefileKey}},
 			},
-		}}},
+		},
 	}
 }
 

@@ -152,42 +152,34 @@ func kubeProxyDaemonSet(image string) *appsv1.DaemonSet {
 					ServiceAccountName: kubeProxy,
 					NodeSelector:       linuxNodeSelector(),
 					Tolerations:        []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
-					Containers:         []corev1.Container{kubeProxyContainer(image)},
-					Volumes:            kubeProxyVolumes(),
+					Containers: []corev1.Container{{
+						Name:            kubeProxy,
+						Image:           image,
+						ImagePullPolicy: corev1.PullIfNotPresent,
+						Command: []string{
+							"/usr/local/bin/kube-proxy", "--config=" + kubeProxyDir + "/" + KubeProxyConfigKey, "--hostname-override=$(NODE_NAME)",
+						},
+						SecurityContext: &corev1.SecurityContext{Privileged: new(true)},
+						Env: []corev1.EnvVar{{Name: "NODE_NAME", ValueFrom: &corev1.EnvVarSource{
+							FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"},
+						}}},
+						VolumeMounts: []corev1.VolumeMount{
+							{Name: kubeProxy, MountPath: kubeProxyDir},
+							{Name: "xtables-lock", MountPath: xtablesLock},
+							{Name: "lib-modules", MountPath: kernelModulesDir, ReadOnly: true},
+						},
+					}},
+					Volumes: []corev1.Volume{
+						{Name: kubeProxy, VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+							LocalObjectReference: corev1.LocalObjectReference{Name: KubeProxyConfigMap},
+						}}},
+						{Name: "xtables-lock", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{
+							Path: xtablesLock, Type: new(corev1.HostPathFileOrCreate),
+						}}},
+						{Name: "lib-modules", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: kernelModulesDir}}},
+					},
 				},
 			},
 		},
-	}
-}
-
-func kubeProxyContainer(image string) corev1.Container {
-	return corev1.Container{
-		Name:            kubeProxy,
-		Image:           image,
-		ImagePullPolicy: corev1.PullIfNotPresent,
-		Command: []string{
-			"/usr/local/bin/kube-proxy", "--config=" + kubeProxyDir + "/" + KubeProxyConfigKey, "--hostname-override=$(NODE_NAME)",
-		},
-		SecurityContext: &corev1.SecurityContext{Privileged: new(true)},
-		Env: []corev1.EnvVar{{Name: "NODE_NAME", ValueFrom: &corev1.EnvVarSource{
-			FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"},
-		}}},
-		VolumeMounts: []corev1.VolumeMount{
-			{Name: kubeProxy, MountPath: kubeProxyDir},
-			{Name: "xtables-lock", MountPath: xtablesLock},
-			{Name: "lib-modules", MountPath: kernelModulesDir, ReadOnly: true},
-		},
-	}
-}
-
-func kubeProxyVolumes() []corev1.Volume {
-	return []corev1.Volume{
-		{Name: kubeProxy, VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
-			LocalObjectReference: corev1.LocalObjectReference{Name: KubeProxyConfigMap},
-		}}},
-		{Name: "xtables-lock", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{
-			Path: xtablesLock, Type: new(corev1.HostPathFileOrCreate),
-		}}},
-		{Name: "lib-modules", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: kernelModulesDir}}},
 	}
 }

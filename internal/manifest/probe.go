@@ -33,8 +33,8 @@ func httpsProbes(host string, port int32) probes {
 	return probes{host: host, port: port, scheme: corev1.URISchemeHTTPS, live: "/livez", ready: "/readyz", start: "/livez"}
 }
 
-func (p probes) get(path string) corev1.Probe {
-	return corev1.Probe{
+func (p probes) get(path string) *corev1.Probe {
+	return &corev1.Probe{
 		ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
 			Host: p.host, Path: path, Port: intstr.FromString(probePort), Scheme: p.scheme,
 		}},
@@ -43,28 +43,19 @@ func (p probes) get(path string) corev1.Probe {
 	}
 }
 
-func (p probes) liveness() *corev1.Probe {
-	probe := p.get(p.live)
-	probe.InitialDelaySeconds, probe.FailureThreshold = 10, 8
-	return &probe
-}
-
-func (p probes) readiness() *corev1.Probe {
-	if p.ready == "" {
-		return nil
+// addTo sets the probes of a container. The startup probe allows the component as much time to start
+// as kubeadm waits for it.
+func (p probes) addTo(c *corev1.Container, timeout time.Duration) {
+	c.LivenessProbe = p.get(p.live)
+	c.LivenessProbe.InitialDelaySeconds, c.LivenessProbe.FailureThreshold = 10, 8
+	if p.ready != "" {
+		c.ReadinessProbe = p.get(p.ready)
+		c.ReadinessProbe.PeriodSeconds, c.ReadinessProbe.FailureThreshold = 1, 3
 	}
-	probe := p.get(p.ready)
-	probe.PeriodSeconds, probe.FailureThreshold = 1, 3
-	return &probe
-}
-
-// startup allows the component as much time to start as kubeadm waits for it.
-func (p probes) startup(timeout time.Duration) *corev1.Probe {
-	probe := p.get(p.start)
-	probe.InitialDelaySeconds = 10
+	c.StartupProbe = p.get(p.start)
+	c.StartupProbe.InitialDelaySeconds = 10
 	period := probePeriod * time.Second
-	probe.FailureThreshold = int32((timeout + period - 1) / period)
-	return &probe
+	c.StartupProbe.FailureThreshold = int32((timeout + period - 1) / period)
 }
 
 // EtcdHealth is the URL of the health endpoint of this machine's etcd member. A learner is healthy

@@ -120,7 +120,7 @@ func (s componentPod) container(name string, n *node.Node) corev1.Container {
 	if s.memory != "" {
 		requests[corev1.ResourceMemory] = resource.MustParse(s.memory)
 	}
-	return corev1.Container{
+	c := corev1.Container{
 		Name:            name,
 		Image:           s.image,
 		ImagePullPolicy: corev1.PullIfNotPresent,
@@ -128,9 +128,10 @@ func (s componentPod) container(name string, n *node.Node) corev1.Container {
 		Env:             s.env,
 		Ports:           []corev1.ContainerPort{{Name: probePort, ContainerPort: s.probes.port, Protocol: corev1.ProtocolTCP}},
 		Resources:       corev1.ResourceRequirements{Requests: requests},
-		VolumeMounts:    podMounts(s.volumes),
-		LivenessProbe:   s.probes.liveness(),
-		ReadinessProbe:  s.probes.readiness(),
-		StartupProbe:    s.probes.startup(n.Timeouts.ControlPlane),
 	}
+	for _, v := range s.volumes {
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: v.Name, MountPath: v.MountPath, ReadOnly: v.ReadOnly})
+	}
+	s.probes.addTo(&c, n.Timeouts.ControlPlane)
+	return c
 }

@@ -89,10 +89,3 @@ func podVolumes(volumes []node.Volume) (list []corev1.Volume) {
 	}
 	return list
 }
-
-func podMounts(volumes []node.Volume) (list []corev1.VolumeMount) {
-	for _, v := range volumes {
-		list = append(list, corev1.VolumeMount{Name: v.Name, MountPath: v.MountPath, ReadOnly: v.ReadOnly})
-	}
-	return list
-}

@@ -41,7 +41,13 @@ func (t Tool) Resolve(text string, fetch Fetch) (target Target, notes []string, 
 	if err != nil {
 		return Target{}, nil, err
 	}
-	number, err := fetchVersion(url, fetch)
+	var number *version.Version
+	body, err := fetch(url)
+	if err == nil {
+		if number, err = version.ParseSemantic(strings.TrimSpace(body)); err != nil {
+			err = fmt.Errorf("%s did not return a version", url)
+		}
+	}
 	if err != nil {
 		own := t.published()
 		return Target{number: own, ci: isCIBucket(bucket)}, []string{
@@ -66,18 +72,6 @@ func versionLabelURL(bucket, label string) (string, error) {
 	}
 	return "", fmt.Errorf("version label %q: unknown prefix %q; use \"release/\" or \"ci/\"",
 		bucket+"/"+label, bucket+"/")
-}
-
-func fetchVersion(url string, fetch Fetch) (*version.Version, error) {
-	body, err := fetch(url)
-	if err != nil {
-		return nil, err
-	}
-	number, err := version.ParseSemantic(strings.TrimSpace(body))
-	if err != nil {
-		return nil, fmt.Errorf("%s did not return a version", url)
-	}
-	return number, nil
 }
 
 func (t Tool) behind(v *version.Version) bool {
