@@ -79,8 +79,8 @@ func parseCheckedSubnets(subnets string) (list []netip.Prefix) {
 	return list
 }
 
-// findObstacles lists the settings that would keep the components of this node from running.
-func findObstacles(n *node.Node) []string {
+// findComponentProblems lists the settings that would keep the components of this node from running.
+func findComponentProblems(n *node.Node) []string {
 	list, err := manifest.Obstacles(n, manifest.Host{})
 	if err != nil {
 		return []string{err.Error()}
@@ -89,10 +89,10 @@ func findObstacles(n *node.Node) []string {
 	if err == nil {
 		list = append(list, manifest.KubeletObstacles(n.KubeletArgs, target.Version())...)
 	}
-	return obstacleTexts(list)
+	return problemTexts(list)
 }
 
-func obstacleTexts(list []manifest.Obstacle) (all []string) {
+func problemTexts(list []manifest.Obstacle) (all []string) {
 	for _, o := range list {
 		all = append(all, o.String())
 	}

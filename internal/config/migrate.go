@@ -103,7 +103,7 @@ func migrateInit(file File, facts Facts) ([]any, Run, error) {
 		}
 		n.Address = address
 		run.warn(warnAboutNode(in, address)...)
-		run.warn(findObstacles(n)...)
+		run.warn(findComponentProblems(n)...)
 	}
 	tokens, err := newBootstrapTokens(in.init.BootstrapTokens, facts.Random)
 	for i, t := range tokens {
@@ -119,7 +119,7 @@ func migrateJoin(file File, facts Facts) ([]any, Run, error) {
 	}
 	err = completeJoin(c, inputs{file: file, facts: facts}, &run)
 	if file.Running {
-		run.warn(obstacleTexts(manifest.KubeletObstacles(convertArgs(c.NodeRegistration.KubeletExtraArgs), facts.Tool.Version()))...)
+		run.warn(problemTexts(manifest.KubeletObstacles(convertArgs(c.NodeRegistration.KubeletExtraArgs), facts.Tool.Version()))...)
 	}
 	return []any{c}, run, err
 }
