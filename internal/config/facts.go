@@ -39,15 +39,3 @@ type inputs struct {
 	common Common
 	facts  Facts
 }
-
-// Run holds the options of a run that are not part of the desired state.
-type Run struct {
-	DryRun     bool
-	SkipPhases []string // addresses of phases
-	Warnings   []string // a sentence each
-	// Ignored are the warnings about unknown and duplicate fields. They are repeated at the end of a
-	// long run.
-	Ignored []string
-}
-
-func (r *Run) warn(texts ...string) { r.Warnings = append(r.Warnings, texts...) }

@@ -6,6 +6,18 @@ import (
 	"kubeadm/internal/config/v1beta4"
 )
 
+// Run holds the options of a run that are not part of the desired state.
+type Run struct {
+	DryRun     bool
+	SkipPhases []string // addresses of phases
+	Warnings   []string // a sentence each
+	// Ignored are the warnings about unknown and duplicate fields. They are repeated at the end of a
+	// long run.
+	Ignored []string
+}
+
+func (r *Run) warn(texts ...string) { r.Warnings = append(r.Warnings, texts...) }
+
 // Phases that deploy the add-ons, as init addresses them.
 const (
 	addonPhases = "addon"

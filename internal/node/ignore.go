@@ -12,13 +12,3 @@ type Ignore []string
 func (i Ignore) Has(check string) bool {
 	return slices.Contains(i, "all") || slices.Contains(i, strings.ToLower(check))
 }
-
-// LastArg is the value of the last argument of that name, which is the one that takes effect.
-func LastArg(args []Arg, name string) (value string, ok bool) {
-	for _, a := range args {
-		if a.Name == name {
-			value, ok = a.Value, true
-		}
-	}
-	return value, ok
-}

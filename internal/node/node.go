@@ -95,6 +95,16 @@ type Cluster struct {
 // Arg is one command-line argument of a component, without leading dashes.
 type Arg struct{ Name, Value string }
 
+// LastArg is the value of the last argument of that name, which is the one that takes effect.
+func LastArg(args []Arg, name string) (value string, ok bool) {
+	for _, a := range args {
+		if a.Name == name {
+			value, ok = a.Value, true
+		}
+	}
+	return value, ok
+}
+
 // Component holds the extra arguments, volumes and variables of a control-plane component.
 type Component struct {
 	Args    []Arg

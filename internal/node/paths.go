@@ -49,6 +49,9 @@ func (p Paths) Key(base string) string { return path.Join(p.Certificates, base+"
 // PublicKey is a public key by its base name; only "sa" has one.
 func (p Paths) PublicKey(base string) string { return path.Join(p.Certificates, base+".pub") }
 
+// Certificate is the path of a file in the certificates directory.
+func (p Paths) Certificate(file string) string { return path.Join(p.Certificates, file) }
+
 // Kubeconfig is a kubeconfig by its file name, such as "admin.conf".
 func (p Paths) Kubeconfig(name string) string { return path.Join(p.Kubeconfigs, name) }
 

@@ -2,7 +2,6 @@ package node
 
 import (
 	"net"
-	"path"
 
 	"kubeadm/internal/pki"
 )
@@ -24,6 +23,3 @@ func (n *Node) Site() pki.Site {
 		EtcdPeerSANs:     n.Cluster.Etcd.PeerCertSANs,
 	}
 }
-
-// Certificate is the path of a file in the certificates directory.
-func (p Paths) Certificate(file string) string { return path.Join(p.Certificates, file) }

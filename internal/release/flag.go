@@ -65,13 +65,3 @@ func (s flagRange) matches(flag string) bool {
 	prefix, many := strings.CutSuffix(s.flag, "*")
 	return flag == s.flag || many && strings.HasPrefix(flag, prefix)
 }
-
-// EtcdVersion is the version of the local etcd according to its image tag. For a tag that is not a
-// version it is the default version.
-func (i Images) EtcdVersion() *version.Version {
-	v, err := version.ParseSemantic(i.EtcdTag())
-	if err != nil {
-		v = version.MustParseSemantic(i.minorRelease().etcd)
-	}
-	return version.MustParseGeneric(fmt.Sprintf("%d.%d.%d", v.Major(), v.Minor(), v.Patch())) // without the number of the image's build
-}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
+
+	"k8s.io/apimachinery/pkg/util/version"
 )
 
 // The registries images come from unless the user names another.
@@ -84,6 +86,16 @@ func (i Images) EtcdImage() string {
 
 // EtcdTag is the tag of a local etcd.
 func (i Images) EtcdTag() string { return cmp.Or(i.Etcd.Tag, i.minorRelease().etcd) }
+
+// EtcdVersion is the version of the local etcd according to its image tag. For a tag that is not a
+// version it is the default version.
+func (i Images) EtcdVersion() *version.Version {
+	v, err := version.ParseSemantic(i.EtcdTag())
+	if err != nil {
+		v = version.MustParseSemantic(i.minorRelease().etcd)
+	}
+	return version.MustParseGeneric(fmt.Sprintf("%d.%d.%d", v.Major(), v.Minor(), v.Patch())) // without the number of the image's build
+}
 
 // Pause is the image of the Pods' sandbox container.
 func (i Images) Pause() string {
