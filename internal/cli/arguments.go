@@ -171,7 +171,7 @@ func describeValues(f *pflag.Flag, invalid error) string {
 		if strings.Contains(invalid.Error(), "out of range") {
 			return "the number is too large"
 		}
-		return "must be a whole number"
+		return "must be an integer"
 	case "bool":
 		return "must be true or false"
 	case "duration":

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -9,11 +10,11 @@ import (
 	"kubeadm/internal/problem"
 )
 
-// JoinFlags are what join can be told on the command line.
+// JoinFlags are the flags of join.
 type JoinFlags struct {
 	Common
-	Endpoint string // the argument, "host:port": without it there is no discovery by token
-	// Inside says that the command is for a machine that knows its cluster already, and has no flags that say how to find one.
+	Endpoint string // the argument, "host:port"; it is required for discovery by token
+	// Inside is set for commands of a machine that has joined its cluster: they have no discovery flags.
 	Inside bool
 
 	AdvertiseAddress         string   // --apiserver-advertise-address
@@ -27,15 +28,15 @@ type JoinFlags struct {
 	UnsafeSkipCAVerification bool     // --discovery-token-unsafe-skip-ca-verification
 	Patches                  string   // --patches
 	TLSBootstrapToken        string   // --tls-bootstrap-token
-	Token                    string   // --token: stands in for both tokens where they are not given
-	ReplaceMembers           []string // --replace-member: counts beside a file too
+	Token                    string   // --token: default of both tokens
+	ReplaceMembers           []string // --replace-member: allowed with a file too
 }
 
-// NewJoinFlags are the flags of join before the user says anything.
+// NewJoinFlags are the default values of the flags of join.
 func NewJoinFlags() JoinFlags { return JoinFlags{BindPort: v1beta4.DefaultBindPort} }
 
-// document is what a file would say in place of the flags. adminKubeconfig stands
-// in for discovery where a control plane joins or the cluster is known already; it may be empty.
+// document converts the flags to the document of a file. A control plane, or a machine that has
+// joined its cluster, uses adminKubeconfig instead of discovery; it may be empty.
 func (f JoinFlags) document(adminKubeconfig string) (c v1beta4.JoinConfiguration, warnings []string, err error) {
 	c = v1beta4.JoinConfiguration{
 		NodeRegistration: v1beta4.NodeRegistrationOptions{CRISocket: f.CRISocket},
@@ -43,9 +44,9 @@ func (f JoinFlags) document(adminKubeconfig string) (c v1beta4.JoinConfiguration
 		Patches:          &v1beta4.Patches{Directory: f.Patches},
 	}
 	if f.Inside && adminKubeconfig == "" {
-		return c, nil, problem.New("", fmt.Errorf("this phase finds the cluster by %s, which does not exist", node.DefaultPaths().Kubeconfig("admin.conf")),
-			"on a machine that becomes a control plane this makes it: kubeadm join phase control-plane-prepare kubeconfig",
-			"or name a configuration file that says how to find the cluster, if the phase has --config")
+		return c, nil, problem.New("", fmt.Errorf("this phase needs %s, which does not exist", node.DefaultPaths().Kubeconfig("admin.conf")),
+			"to create it on a new control plane, run: kubeadm join phase control-plane-prepare kubeconfig",
+			"or set --config to a file with the discovery settings, if the phase has this flag")
 	}
 	if f.ControlPlane {
 		c.ControlPlane = &v1beta4.JoinControlPlane{
@@ -53,28 +54,28 @@ func (f JoinFlags) document(adminKubeconfig string) (c v1beta4.JoinConfiguration
 			CertificateKey:   f.CertificateKey,
 		}
 	} else {
-		warnings = f.unused()
+		warnings = f.unusedFlagWarnings()
 	}
 	if adminKubeconfig == "" || !f.ControlPlane && !f.Inside {
 		return c, warnings, nil
 	}
 	if c.Discovery.BootstrapToken != nil || c.Discovery.File != nil {
-		warnings = append(warnings, "discovery is left out: "+adminKubeconfig+" of this machine already knows the cluster")
+		warnings = append(warnings, "discovery is skipped: this machine already has "+adminKubeconfig)
 	}
-	// The token stays what the kubelet introduces itself with, as it needs no administrator's rights.
+	// The kubelet still uses the token for its TLS bootstrap, which does not need cluster-admin.
 	c.Discovery.BootstrapToken, c.Discovery.File = nil, &v1beta4.FileDiscovery{KubeConfigPath: adminKubeconfig}
-	c.Discovery.TLSBootstrapToken = first(f.TLSBootstrapToken, f.Token, f.DiscoveryToken)
+	c.Discovery.TLSBootstrapToken = cmp.Or(f.TLSBootstrapToken, f.Token, f.DiscoveryToken)
 	return c, warnings, nil
 }
 
 func (f JoinFlags) discovery() v1beta4.Discovery {
-	d := v1beta4.Discovery{TLSBootstrapToken: first(f.TLSBootstrapToken, f.Token)}
+	d := v1beta4.Discovery{TLSBootstrapToken: cmp.Or(f.TLSBootstrapToken, f.Token)}
 	if f.DiscoveryFile != "" {
 		d.File = &v1beta4.FileDiscovery{KubeConfigPath: f.DiscoveryFile}
 	}
 	if f.Endpoint != "" {
 		d.BootstrapToken = &v1beta4.BootstrapTokenDiscovery{
-			Token:                    first(f.DiscoveryToken, f.Token),
+			Token:                    cmp.Or(f.DiscoveryToken, f.Token),
 			APIServerEndpoint:        f.Endpoint,
 			CACertHashes:             slices.Clone(f.CACertHashes),
 			UnsafeSkipCAVerification: f.UnsafeSkipCAVerification,
@@ -83,8 +84,8 @@ func (f JoinFlags) discovery() v1beta4.Discovery {
 	return d
 }
 
-// unused warns of flags that only a control plane has a use for.
-func (f JoinFlags) unused() (warnings []string) {
+// unusedFlagWarnings warns of flags that only have an effect on a control plane.
+func (f JoinFlags) unusedFlagWarnings() (warnings []string) {
 	for _, flag := range []struct {
 		name  string
 		given bool
@@ -95,17 +96,8 @@ func (f JoinFlags) unused() (warnings []string) {
 		{"apiserver-bind-port", f.BindPort != 0 && f.BindPort != v1beta4.DefaultBindPort},
 	} {
 		if flag.given {
-			warnings = append(warnings, "--"+flag.name+" is not used without --control-plane")
+			warnings = append(warnings, "--"+flag.name+" has no effect without --control-plane")
 		}
 	}
 	return warnings
-}
-
-// first is the first text that is not empty.
-func first(texts ...string) string {
-	i := slices.IndexFunc(texts, func(s string) bool { return s != "" })
-	if i < 0 {
-		return ""
-	}
-	return texts[i]
 }

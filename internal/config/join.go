@@ -8,22 +8,22 @@ import (
 	"kubeadm/internal/node"
 )
 
-// Join is what is known of a joining machine before the cluster is asked.
+// Join resolves the part of a joining machine's desired state that is known before discovery.
 func Join(file File, flags JoinFlags, facts Facts) (node.Local, Run, error) {
 	c, run, err := readJoin(file, flags, facts)
 	if err != nil {
 		return node.Local{}, run, err
 	}
-	run.choose(c.DryRun, c.SkipPhases, flags.Common)
-	if err := completeJoin(c, given{file, flags.Common, facts}, &run); err != nil {
+	run.applyFlags(c.DryRun, c.SkipPhases, flags.Common)
+	if err := completeJoin(c, inputs{file, flags.Common, facts}, &run); err != nil {
 		return node.Local{}, run, err
 	}
-	return joinLocal(c, flags, facts), run, nil
+	return newJoinLocal(c, flags, facts), run, nil
 }
 
-// completeJoin puts in what depends on the machine, and checks all.
-func completeJoin(c *v1beta4.JoinConfiguration, from given, run *Run) error {
-	wrong := faults{spoken: speaker(from.file, from.common, flag.Join)}
+// completeJoin sets what depends on the machine, and checks the document.
+func completeJoin(c *v1beta4.JoinConfiguration, from inputs, run *Run) error {
+	wrong := faults{fieldName: speaker(from.file, from.common, flag.Join)}
 	wrong.fields(v1beta4.KindJoin, fillNode(&c.NodeRegistration, from.facts, from.common, run))
 	if c.ControlPlane != nil {
 		at := field.NewPath("controlPlane", "localAPIEndpoint")
@@ -39,9 +39,9 @@ func readJoin(file File, flags JoinFlags, facts Facts) (*v1beta4.JoinConfigurati
 	c := &v1beta4.JoinConfiguration{}
 	var err error
 	if file.Given() {
-		err = file.read(&run, &target{kind: v1beta4.KindJoin, into: c, needed: true})
+		err = file.read(&run, &documentTarget{kind: v1beta4.KindJoin, into: c, needed: true})
 		if flags.Endpoint != "" {
-			run.warn("the argument " + flags.Endpoint + " does not count beside --config: the file says where the cluster is")
+			run.warn("the argument " + flags.Endpoint + " has no effect with --config: the file contains the discovery settings")
 		}
 	} else {
 		*c, run.Warnings, err = flags.document(facts.AdminKubeconfig)
@@ -53,14 +53,14 @@ func readJoin(file File, flags JoinFlags, facts Facts) (*v1beta4.JoinConfigurati
 	return c, run, nil
 }
 
-func joinLocal(c *v1beta4.JoinConfiguration, flags JoinFlags, facts Facts) node.Local {
-	local := localOf(&c.NodeRegistration, c.Timeouts, facts, flags.Common)
+func newJoinLocal(c *v1beta4.JoinConfiguration, flags JoinFlags, facts Facts) node.Local {
+	local := newLocal(&c.NodeRegistration, c.Timeouts, facts, flags.Common)
 	local.Role = node.Worker
-	local.Patches = directory(c.Patches)
+	local.Patches = patchesDir(c.Patches)
 	local.CACertPath = c.CACertPath
-	local.Join = discovery(c.Discovery)
+	local.Join = newDiscovery(c.Discovery)
 	if len(local.Join.CACertHashes) == 0 {
-		local.Join.CACertHashes = flags.CACertHashes // beside a kubeconfig they count as well
+		local.Join.CACertHashes = flags.CACertHashes // they also apply to discovery by kubeconfig
 	}
 	local.Join.ReplaceMembers = flags.ReplaceMembers
 	if cp := c.ControlPlane; cp != nil {
@@ -72,7 +72,7 @@ func joinLocal(c *v1beta4.JoinConfiguration, flags JoinFlags, facts Facts) node.
 	return local
 }
 
-func discovery(d v1beta4.Discovery) node.Join {
+func newDiscovery(d v1beta4.Discovery) node.Join {
 	join := node.Join{TLSToken: d.TLSBootstrapToken}
 	if t := d.BootstrapToken; t != nil {
 		join.Endpoint = t.APIServerEndpoint

@@ -55,7 +55,7 @@ func authorizers() *node.Node {
 	return n
 }
 
-// plainEtcd is a control plane on IPv6 alone, with an etcd that asks nobody for credentials.
+// plainEtcd is a control plane on IPv6 alone, with an etcd without client authentication.
 func plainEtcd() *node.Node {
 	n := ordinary()
 	n.Address = "2001:db8::10"

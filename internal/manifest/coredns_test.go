@@ -12,7 +12,7 @@ import (
 	"kubeadm/internal/manifest"
 )
 
-func TestCorefileOfTheUserIsKept(t *testing.T) {
+func TestUserCorefileIsKept(t *testing.T) {
 	n := ordinary()
 	fresh := must(manifest.NewCoreDNS(n, 2, manifest.Patches{}))(t).Config.Data[manifest.CorefileKey]
 	older := strings.Replace(fresh, "cache 30 {\n       disable success cluster.local\n       disable denial cluster.local\n    }", "cache 30", 1)
@@ -106,7 +106,7 @@ func TestDeployedDNS(t *testing.T) {
 	}
 }
 
-func TestServiceSubnetMustHoldTheDNSServer(t *testing.T) {
+func TestServiceSubnetTooSmallForDNS(t *testing.T) {
 	for _, subnet := range []string{"10.96.0.0/29", "", "10.96.0.1"} {
 		n := ordinary()
 		n.Cluster.ServiceSubnet = subnet

@@ -21,7 +21,7 @@ import (
 	"kubeadm/internal/state"
 )
 
-func TestStaticPodFilesAreThoseOfThePeer(t *testing.T) {
+func TestStaticPodFilesMatchUpstream(t *testing.T) {
 	for _, s := range scenarios() {
 		components := manifest.Components()
 		if s.node.Cluster.Etcd.External == nil {
@@ -39,7 +39,7 @@ func TestStaticPodFilesAreThoseOfThePeer(t *testing.T) {
 	}
 }
 
-func TestKubeletFilesAreThoseOfThePeer(t *testing.T) {
+func TestKubeletFilesMatchUpstream(t *testing.T) {
 	for _, s := range scenarios() {
 		t.Run(s.name, func(t *testing.T) {
 			config, warnings, err := manifest.KubeletConfigFile(s.node, s.host(), s.readPatches(t))
@@ -48,16 +48,16 @@ func TestKubeletFilesAreThoseOfThePeer(t *testing.T) {
 			}
 			compare(t, s, "kubelet.yaml", config)
 			compare(t, s, "instance-config.yaml", manifest.KubeletInstanceConfig(s.node))
-			if s.line != "v1.34" { // whose peer names the sandbox's image, of which later kubelets know nothing and runtimes see by themselves
+			if s.line != "v1.34" { // upstream's v1.34 sets --pod-infra-container-image, removed in 1.35
 				compare(t, s, "kubeadm-flags.env", manifest.KubeletFlags(s.node))
 			}
 		})
 	}
 }
 
-func TestObjectsAreThoseOfThePeerInItsOrder(t *testing.T) {
+func TestObjectsMatchUpstream(t *testing.T) {
 	for _, s := range scenarios() {
-		if s.line != "" { // objects are the same for all releases, but older peers wrote others
+		if s.line != "" { // upstream's older releases create other objects, ours does not
 			continue
 		}
 		t.Run(s.name, func(t *testing.T) {
@@ -121,7 +121,7 @@ func given(t *testing.T, s scenario) (ca []byte) {
 	}
 }
 
-func TestPrintedManifestsHoldTheSameObjects(t *testing.T) {
+func TestPrintedManifestsMatchUpstream(t *testing.T) {
 	s := scenarios()[0]
 	dns := must(manifest.NewCoreDNS(s.node, manifest.DNSReplicas, manifest.Patches{}))(t)
 	proxy := must(manifest.NewKubeProxy(s.node, manifest.Host{}, manifest.Patches{}))(t)

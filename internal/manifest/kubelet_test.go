@@ -38,7 +38,7 @@ func TestKubeletFlags(t *testing.T) {
 	}
 }
 
-func TestKubeletAsksTheServersBehindTheStubResolver(t *testing.T) {
+func TestKubeletWithSystemdResolved(t *testing.T) {
 	const real = "resolvConf: /run/systemd/resolve/resolv.conf\n"
 	for _, tc := range []struct {
 		set      *string
@@ -67,7 +67,7 @@ func TestKubeletAsksTheServersBehindTheStubResolver(t *testing.T) {
 	}
 }
 
-func TestClusterWideKubeletConfigHoldsNothingOfThisMachine(t *testing.T) {
+func TestClusterWideKubeletConfig(t *testing.T) {
 	n := ordinary()
 	if _, _, err := manifest.KubeletConfigFile(n, manifest.Host{Resolved: true}, manifest.Patches{}); err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func TestClusterWideKubeletConfigHoldsNothingOfThisMachine(t *testing.T) {
 	}
 }
 
-func TestGeneratedConfigurationIsKnownUntilItIsChanged(t *testing.T) {
+func TestGenerated(t *testing.T) {
 	n := ordinary()
 	for _, generated := range []bool{true, false} {
 		n.Cluster.Kubelet.Generated, n.Cluster.KubeProxy.Generated = generated, generated

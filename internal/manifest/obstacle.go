@@ -14,25 +14,25 @@ import (
 	"kubeadm/internal/release"
 )
 
-// Names of the preflight checks that find obstacles.
+// Names of the preflight checks that report obstacles.
 const (
 	ComponentArgs    = "ComponentArgs"
 	ComponentVolumes = "ComponentVolumes"
 	IPFamilies       = "IPFamilies"
 )
 
-// Obstacle is something in the configuration with which a component does not run, or not as
-// meant. Files, certificates and images can be made of that configuration all the same.
+// Obstacle is a setting with which a component does not start, or does not work as intended. It
+// does not matter to commands that only write files or list images.
 type Obstacle struct {
-	Check string // the preflight check that finds it
-	Field string // where it is, such as apiServer.extraArgs[0]
+	Check string // the preflight check that reports it
+	Field string // its field, such as apiServer.extraArgs[0]
 	release.ArgFault
 }
 
-// String is one line without the check.
+// String is one line without the name of the check.
 func (o Obstacle) String() string { return o.Field + ": " + o.Text + "; " + o.Remedy }
 
-// Obstacles lists what keeps the static Pods of this control plane from running.
+// Obstacles lists the settings that keep the static Pods of this control plane from running.
 func Obstacles(n *node.Node, h Host) ([]Obstacle, error) {
 	images, err := Images(n)
 	if err != nil {
@@ -40,12 +40,12 @@ func Obstacles(n *node.Node, h Host) ([]Obstacle, error) {
 	}
 	c, v := &n.Cluster, images.Target.Version()
 	list := slices.Concat(
-		argObstacles("apiServer", release.APIServer, v, c.APIServer.Args),
-		argObstacles("controllerManager", release.ControllerManager, v, c.ControllerManager.Args),
-		argObstacles("scheduler", release.Scheduler, v, c.Scheduler.Args),
+		checkComponentArgs("apiServer", release.APIServer, v, c.APIServer.Args),
+		checkComponentArgs("controllerManager", release.ControllerManager, v, c.ControllerManager.Args),
+		checkComponentArgs("scheduler", release.Scheduler, v, c.Scheduler.Args),
 	)
 	if c.Etcd.External == nil {
-		list = append(list, argObstacles("etcd.local", Etcd, images.EtcdVersion(), c.Etcd.Args)...)
+		list = append(list, checkComponentArgs("etcd.local", Etcd, images.EtcdVersion(), c.Etcd.Args)...)
 	}
 	for _, s := range []struct {
 		component, field string
@@ -59,12 +59,12 @@ func Obstacles(n *node.Node, h Host) ([]Obstacle, error) {
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, volumeObstacles(s.field, pod, s.user)...)
+		list = append(list, checkComponentVolumes(s.field, pod, s.user)...)
 	}
-	return append(list, familyObstacles(n)...), nil
+	return append(list, checkIPFamily(n)...), nil
 }
 
-func argObstacles(field, component string, v *version.Version, args []node.Arg) (list []Obstacle) {
+func checkComponentArgs(field, component string, v *version.Version, args []node.Arg) (list []Obstacle) {
 	for i, a := range args {
 		if fault := release.CheckArg(component, v, a.Name, a.Value); fault != nil {
 			list = append(list, Obstacle{ComponentArgs, fmt.Sprintf("%s.extraArgs[%d]", field, i), *fault})
@@ -73,7 +73,7 @@ func argObstacles(field, component string, v *version.Version, args []node.Arg) 
 	return list
 }
 
-// KubeletObstacles lists what keeps a kubelet of that version from running with these arguments.
+// KubeletObstacles lists the arguments that keep a kubelet of that version from running.
 func KubeletObstacles(args []node.Arg, v *version.Version) (list []Obstacle) {
 	for i, a := range args {
 		field := fmt.Sprintf("nodeRegistration.kubeletExtraArgs[%d]", i)
@@ -87,13 +87,13 @@ func KubeletObstacles(args []node.Arg, v *version.Version) (list []Obstacle) {
 		for label := range strings.SplitSeq(a.Value, ",") {
 			key, value, _ := strings.Cut(label, "=")
 			key = strings.TrimSpace(key)
-			if !ofKubernetes(key) || kubeletapis.IsKubeletLabel(key) {
+			if !isReservedLabel(key) || kubeletapis.IsKubeletLabel(key) {
 				continue
 			}
 			list = append(list, Obstacle{ComponentArgs, field, release.ArgFault{
-				Text: fmt.Sprintf("label %q is of Kubernetes' own, and no kubelet may give it to its node: "+
+				Text: fmt.Sprintf("label %q is reserved by Kubernetes, and a kubelet cannot set it on its node: "+
 					"the kubelet does not start", key),
-				Remedy: fmt.Sprintf("delete it, and once the node has joined run: kubectl label node NAME %s=%s",
+				Remedy: fmt.Sprintf("remove it, and once the node has joined run: kubectl label node NAME %s=%s",
 					key, value),
 				Fatal: true,
 			}})
@@ -102,17 +102,17 @@ func KubeletObstacles(args []node.Arg, v *version.Version) (list []Obstacle) {
 	return list
 }
 
-// ofKubernetes reports whether a label is in a name space that Kubernetes keeps for itself.
-func ofKubernetes(key string) bool {
+// isReservedLabel reports whether a label has a prefix that is reserved for Kubernetes.
+func isReservedLabel(key string) bool {
 	space, _, found := strings.Cut(key, "/")
 	return found && slices.ContainsFunc([]string{"kubernetes.io", "k8s.io"}, func(own string) bool {
 		return space == own || strings.HasSuffix(space, "."+own)
 	})
 }
 
-// volumeObstacles finds volumes that hide each other. Of two with one name the last counts, as in
-// upstream's kubeadm; a Pod with two at one path is refused by the kubelet.
-func volumeObstacles(field string, pod *corev1.Pod, user []node.Volume) (list []Obstacle) {
+// checkComponentVolumes finds volumes with the same name, of which the last one wins, as in
+// upstream's kubeadm, and volumes with the same mountPath, with which the kubelet rejects the Pod.
+func checkComponentVolumes(field string, pod *corev1.Pod, user []node.Volume) (list []Obstacle) {
 	note := func(i int, rest string, fault release.ArgFault) {
 		at := fmt.Sprintf("%s.extraVolumes[%d]%s", field, i, rest)
 		list = append(list, Obstacle{ComponentVolumes, at, fault})
@@ -123,7 +123,7 @@ func volumeObstacles(field string, pod *corev1.Pod, user []node.Volume) (list []
 			note(i, "", release.ArgFault{
 				Text: fmt.Sprintf("volume %q is not mounted: extraVolumes[%d] has the same name",
 					v.Name, i+1+later),
-				Remedy: "give each a name of its own",
+				Remedy: "give each volume a different name",
 			})
 		}
 	}
@@ -143,19 +143,18 @@ func volumeObstacles(field string, pod *corev1.Pod, user []node.Volume) (list []
 			other, i = m.Name, named(other)
 		}
 		note(i, ".mountPath", release.ArgFault{
-			Text: fmt.Sprintf("%q is where volume %q is mounted too, and the kubelet refuses such a Pod",
+			Text: fmt.Sprintf("%q is also the mountPath of volume %q: the kubelet rejects such a Pod",
 				m.MountPath, other),
-			Remedy: "mount each at a path of its own",
+			Remedy: "give each volume a different mountPath",
 			Fatal:  true,
 		})
 	}
 	return list
 }
 
-// familyObstacles finds an API server whose own address is of another IP family than the first
-// subnet of Services. It ends as it starts, unless it is told not to keep the endpoints of its own
-// Service.
-func familyObstacles(n *node.Node) []Obstacle {
+// checkIPFamily finds an API server whose address is of another IP family than the first service
+// subnet. It exits at startup, unless it does not reconcile the endpoints of the kubernetes Service.
+func checkIPFamily(n *node.Node) []Obstacle {
 	args := n.Cluster.APIServer.Args
 	address := n.Address
 	if set, ok := node.LastArg(args, "advertise-address"); ok {
@@ -174,10 +173,10 @@ func familyObstacles(n *node.Node) []Obstacle {
 		wanted, given = given, wanted
 	}
 	return []Obstacle{{IPFamilies, "networking.serviceSubnet", release.ArgFault{
-		Text: fmt.Sprintf("the API server does not start with the address %s and Services in %s, which is %s",
-			ip, subnet, wanted),
+		Text: fmt.Sprintf("the API server does not start with the %s address %s and the %s service subnet %s",
+			given, ip, wanted, subnet),
 		Remedy: fmt.Sprintf("set --apiserver-advertise-address to an %s address of this machine, "+
-			"or begin serviceSubnet with an %s subnet", wanted, given),
+			"or list an %s subnet first in serviceSubnet", wanted, given),
 		Fatal: true,
 	}}}
 }

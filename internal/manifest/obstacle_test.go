@@ -9,7 +9,7 @@ import (
 	"kubeadm/internal/node"
 )
 
-func TestLabelsThatKubeletsMayNotSet(t *testing.T) {
+func TestReservedKubeletLabels(t *testing.T) {
 	for value, want := range map[string]string{
 		"":                                     "",
 		"a=b,example.org/c=d":                  "",
@@ -30,7 +30,7 @@ func TestLabelsThatKubeletsMayNotSet(t *testing.T) {
 	}
 }
 
-func TestObstaclesOfAControlPlane(t *testing.T) {
+func TestObstacles(t *testing.T) {
 	for name, c := range map[string]struct {
 		alter func(*node.Node)
 		want  string // check and field; empty for none

@@ -12,7 +12,7 @@ import (
 
 const label = `{"metadata": {"labels": {"x": "y"}}}`
 
-// The expectations were seen at upstream's kubeadm v1.37.1.
+// The expectations are the behaviour of upstream's kubeadm v1.37.1.
 func TestPatchFileNames(t *testing.T) {
 	for name, want := range map[string]string{
 		"etcd.yaml":                 "applied",
@@ -80,7 +80,7 @@ func TestPatchesApplyInOrder(t *testing.T) {
 	}
 }
 
-func TestBadPatchIsNamed(t *testing.T) {
+func TestPatchErrorNamesFile(t *testing.T) {
 	for name, text := range map[string]string{
 		"etcd.yaml":       "a: [",
 		"etcd0.yaml":      "- 1\n",

@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-var peer = flag.String("peer", "", "upstream's kubeadm, to capture testdata from anew")
+var peer = flag.String("peer", "", "upstream's kubeadm, to capture testdata from again")
 
-// TestCapture writes what the peer makes of each testdata/<name>/kubeadm.yaml beside it.
-// It runs only with -peer.
+// TestCapture writes what upstream's kubeadm creates from each testdata/<name>/kubeadm.yaml beside
+// it. It runs only with -peer.
 func TestCapture(t *testing.T) {
 	if *peer == "" {
 		t.Skip("no -peer given")

@@ -27,7 +27,7 @@ func rootless(t *testing.T) (*node.Node, manifest.Host) {
 	return n, manifest.Host{Accounts: accounts}
 }
 
-func TestARootlessPodRunsAsItsUser(t *testing.T) {
+func TestRootlessPodRunsAsItsUser(t *testing.T) {
 	n, h := rootless(t)
 	for component, want := range map[string]string{
 		manifest.Etcd:             "200:100 [] drop [ALL] add []",
@@ -55,7 +55,7 @@ func TestARootlessPodRunsAsItsUser(t *testing.T) {
 	}
 }
 
-func TestOnlyARootlessControlPlaneOwnsFiles(t *testing.T) {
+func TestOwners(t *testing.T) {
 	n, h := rootless(t)
 	owned := func(component string) string {
 		var names []string
@@ -81,7 +81,7 @@ func TestOnlyARootlessControlPlaneOwnsFiles(t *testing.T) {
 	}
 }
 
-func TestAMissingAccountIsNamed(t *testing.T) {
+func TestMissingAccount(t *testing.T) {
 	n, _ := rootless(t)
 	for component, account := range map[string]string{manifest.Etcd: "kubeadm-etcd", release.Scheduler: "kubeadm-ks"} {
 		_, err := manifest.StaticPodFile(component, n, manifest.Host{}, manifest.Patches{})

@@ -12,7 +12,7 @@ import (
 	"kubeadm/internal/pki"
 )
 
-func TestTokenExpires(t *testing.T) {
+func TestTokenExpiration(t *testing.T) {
 	now := time.Date(2030, 1, 2, 3, 4, 5, 6, time.FixedZone("east", 3600))
 	for _, tc := range []struct {
 		token node.BootstrapToken
@@ -28,7 +28,7 @@ func TestTokenExpires(t *testing.T) {
 	}
 }
 
-func TestOwnerOfTheCertsIsOfNoOtherUse(t *testing.T) {
+func TestCertsOwner(t *testing.T) {
 	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	owner := manifest.CertsOwner("abcdef", "0123456789abcdef", now)
 	if got := string(owner.Data["expiration"]); got != "2030-01-02T05:04:05Z" {

@@ -20,7 +20,7 @@ func pod(t *testing.T, component string, n *node.Node, h manifest.Host) *corev1.
 	return must(manifest.StaticPod(component, n, h))(t)
 }
 
-func TestJoiningEtcdNamesAllMembers(t *testing.T) {
+func TestInitialCluster(t *testing.T) {
 	n := ordinary()
 	h := manifest.Host{Members: []state.Member{
 		{ID: 0xa1, Name: "cp0", PeerURLs: []string{"https://192.0.2.9:2380"}},
@@ -38,7 +38,7 @@ func TestJoiningEtcdNamesAllMembers(t *testing.T) {
 	}
 }
 
-func TestWithoutCAKeyTheControllerManagerSignsNothing(t *testing.T) {
+func TestControllerManagerWithExternalCA(t *testing.T) {
 	args := pod(t, release.ControllerManager, ordinary(), manifest.Host{ExternalCA: true}).Spec.Containers[0].Command
 	for _, want := range []string{"--cluster-signing-cert-file=", "--cluster-signing-key-file="} {
 		if !slices.Contains(args, want) {
@@ -47,7 +47,7 @@ func TestWithoutCAKeyTheControllerManagerSignsNothing(t *testing.T) {
 	}
 }
 
-func TestEtcdProbesFollowTheMetricsURL(t *testing.T) {
+func TestEtcdProbes(t *testing.T) {
 	for urls, want := range map[string]string{
 		"":                                     "HTTP 127.0.0.1 2381",
 		"http://:9000":                         "HTTP 127.0.0.1 9000",
@@ -66,7 +66,7 @@ func TestEtcdProbesFollowTheMetricsURL(t *testing.T) {
 	}
 }
 
-func TestStartupProbeHasThePatienceOfTheUser(t *testing.T) {
+func TestStartupProbeTimeout(t *testing.T) {
 	for patience, want := range map[time.Duration]int32{4 * time.Minute: 24, 61 * time.Second: 7, time.Nanosecond: 1} {
 		n := ordinary()
 		n.Timeouts.ControlPlane = patience
@@ -76,7 +76,7 @@ func TestStartupProbeHasThePatienceOfTheUser(t *testing.T) {
 	}
 }
 
-func TestExternalEtcdDirectoriesAreMountedOnce(t *testing.T) {
+func TestExternalEtcdVolumes(t *testing.T) {
 	for _, tc := range []struct {
 		ca, cert, key string
 		want          []string
@@ -100,7 +100,7 @@ func TestExternalEtcdDirectoriesAreMountedOnce(t *testing.T) {
 	}
 }
 
-func TestNoPodForWhatDoesNotRunHere(t *testing.T) {
+func TestStaticPodErrors(t *testing.T) {
 	for component, why := range map[string]string{manifest.Etcd: "external", "kube-dns": "kube-dns"} {
 		if _, err := manifest.StaticPod(component, externalEtcd(), manifest.Host{}); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v", component, err)
@@ -113,7 +113,7 @@ func TestNoPodForWhatDoesNotRunHere(t *testing.T) {
 	}
 }
 
-func TestBuildingLeavesTheIntentAlone(t *testing.T) {
+func TestNodeIsNotModified(t *testing.T) {
 	for _, s := range scenarios() {
 		before := *s.node
 		before.Cluster.Kubelet.Config = s.node.Cluster.Kubelet.Config.DeepCopy()
@@ -132,7 +132,7 @@ func TestBuildingLeavesTheIntentAlone(t *testing.T) {
 	}
 }
 
-func TestOlderControllerManagersSeeVolumePluginsOfTheHost(t *testing.T) {
+func TestFlexVolumePlugins(t *testing.T) {
 	const usual, own = "/usr/libexec/kubernetes/kubelet-plugins/volume/exec", "/opt/plugins"
 	for _, c := range []struct {
 		version string
@@ -158,7 +158,7 @@ func TestOlderControllerManagersSeeVolumePluginsOfTheHost(t *testing.T) {
 	}
 }
 
-func TestEtcdIsToldInItsOwnWords(t *testing.T) {
+func TestEtcdFeatureArgs(t *testing.T) {
 	for tag, want := range map[string][]string{
 		"":         {"--feature-gates=InitialCorruptCheck=true", "--watch-progress-notify-interval=5s"},
 		"3.6.5-0":  {"--feature-gates=InitialCorruptCheck=true", "--watch-progress-notify-interval=5s"},

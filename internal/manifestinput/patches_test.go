@@ -11,8 +11,8 @@ import (
 	"kubeadm/internal/world/real"
 )
 
-// A ConfigMap that is mounted consists of links to files, and of links to folders that are no patches.
-func TestOnlyPatchesAreRead(t *testing.T) {
+// A mounted ConfigMap consists of symbolic links to files, and of links to directories that are not patches.
+func TestReadPatchesSkipsOtherFiles(t *testing.T) {
 	dir, kept := t.TempDir(), t.TempDir()
 	if err := os.WriteFile(filepath.Join(kept, "text"), []byte("spec: {priority: 7}"), 0o600); err != nil {
 		t.Fatal(err)
@@ -22,7 +22,7 @@ func TestOnlyPatchesAreRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil { // whose reader would wait for ever
+	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil { // a read would block
 		t.Fatal(err)
 	}
 	patches, notes, err := manifestinput.ReadPatches(t.Context(), real.New(), dir)

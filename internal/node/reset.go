@@ -6,22 +6,22 @@ import (
 	"strings"
 )
 
-// Reset is the intent to take back what init or join made of this machine. Of
-// Local it knows Name, Hostname, CRISocket, Ignore, Paths and Timeouts.
+// Reset is the desired result of a reset, which reverts init or join on this machine. Of Local, the
+// fields Name, Hostname, CRISocket, Ignore, Paths and Timeouts are set.
 type Reset struct {
 	Local
-	Force         bool     // do not ask before anything is removed
+	Force         bool     // do not ask for confirmation
 	CleanupTmpDir bool     // empty Paths.Tmp as well
 	UnmountFlags  []string // names of umount2(2) flags, such as "MNT_DETACH"
 }
 
-// UnmountFlags lists the flags of umount2(2) that a reset may be told to use.
+// UnmountFlags lists the flags of umount2(2) that a reset can use.
 func UnmountFlags() []string {
 	return []string{"MNT_FORCE", "MNT_DETACH", "MNT_EXPIRE", "UMOUNT_NOFOLLOW"}
 }
 
 // SystemDirs lists directories of the operating system, of container runtimes and of services,
-// with far more in them than what is kubeadm's. No reset may empty one of them.
+// which hold far more than kubeadm's files. A reset must not empty any of them.
 func SystemDirs() []string {
 	return slices.Concat(systemTrees(), []string{
 		"/", "/etc", "/home", "/media", "/mnt", "/opt", "/root", "/run", "/snap", "/srv", "/tmp", "/usr", "/var",
@@ -40,7 +40,7 @@ func SystemDirs() []string {
 	})
 }
 
-// systemTrees are directories in which nothing at any depth is kubeadm's.
+// systemTrees are directories that contain nothing of kubeadm's at any depth.
 func systemTrees() []string {
 	return []string{
 		"/bin", "/boot", "/dev", "/lib", "/lib32", "/lib64", "/libx32", "/lost+found", "/nix", "/proc", "/sbin", "/sys",
@@ -51,8 +51,8 @@ func systemTrees() []string {
 	}
 }
 
-// OfSystem reports whether a path is one of SystemDirs, in a part of the file system that is the
-// operating system's at every depth, or a home directory. Links are not followed.
+// OfSystem reports whether a path is one of SystemDirs, below one of systemTrees, or a home
+// directory. Symbolic links are not resolved.
 func OfSystem(dir string) bool {
 	dir = path.Clean(dir)
 	parent, name := path.Split(dir)

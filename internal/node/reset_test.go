@@ -6,7 +6,7 @@ import (
 	"kubeadm/internal/node"
 )
 
-func TestOfSystem(t *testing.T) {
+func TestSystemDirs(t *testing.T) {
 	for dir, want := range map[string]bool{
 		"/": true, "/etc": true, "/etc/": true, "/usr/bin": true, "/usr/lib": true, "/usr/lib64": true, "/usr/libexec": true, "/usr/sbin": true,
 		"/usr/local/bin": true, "/lib/systemd": true, "/lib/modules/6.1": true, "/etc/systemd": true, "/etc/systemd/system": true,

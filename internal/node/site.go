@@ -2,12 +2,11 @@ package node
 
 import (
 	"net"
-	"path"
 
 	"kubeadm/internal/pki"
 )
 
-// Site is what this node's certificates say about it.
+// Site is the data of this node for its certificates.
 func (n *Node) Site() pki.Site {
 	host := n.Cluster.Endpoint
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -24,6 +23,3 @@ func (n *Node) Site() pki.Site {
 		EtcdPeerSANs:     n.Cluster.Etcd.PeerCertSANs,
 	}
 }
-
-// Certificate is the path of a file that pki names relative to the certificates directory.
-func (p Paths) Certificate(file string) string { return path.Join(p.Certificates, file) }

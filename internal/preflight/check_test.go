@@ -178,15 +178,15 @@ func versionCases() map[string]initCase {
 			`[ERROR KubeletVersion]: kubelet v1.33.9 is too old for kubeadm v1.37.1: install v1.34.0 or newer`},
 		"kubelet just old enough": {func(m *machine, _ *node.Node) { m.kubelet = "v1.34.0" }, ""},
 		"kubelet newer than the cluster": {func(m *machine, n *node.Node) { m.kubelet, n.Cluster.Version = "v1.37.0", "v1.36.3" },
-			`[ERROR KubeletVersion]: kubelet v1.37.0 is newer than the control plane, v1.36.3: install a kubelet of that minor or an older one`},
+			`[ERROR KubeletVersion]: kubelet v1.37.0 is newer than the control plane, v1.36.3: install a kubelet of that minor version or an older one`},
 		"a flag that kubelets lost": {func(m *machine, n *node.Node) {
 			m.kubelet = "v1.35.4"
 			n.KubeletArgs = []node.Arg{{Name: "v", Value: "2"}, {Name: "pod-infra-container-image", Value: "pause"}, {Name: "containerd", Value: "/x"}}
-		}, `[ERROR ComponentArgs]: nodeRegistration.kubeletExtraArgs[1]: kubelet 1.35.4 does not know --pod-infra-container-image any more, which went with 1.35; delete it`},
+		}, `[ERROR ComponentArgs]: nodeRegistration.kubeletExtraArgs[1]: kubelet 1.35.4 has no flag --pod-infra-container-image (removed in 1.35); remove it`},
 		"cluster newer than the tool": {func(_ *machine, n *node.Node) { n.Cluster.Version = "v1.38.0-alpha.0" },
 			`[WARNING KubernetesVersion]: Kubernetes v1.38.0-alpha.0 is newer than kubeadm v1.37.1, which cannot vouch for it; use kubeadm of the cluster's release`},
 		"no version": {func(_ *machine, n *node.Node) { n.Cluster.Version = "new" },
-			`[ERROR KubernetesVersion]: "new" is not a Kubernetes version: write it like v1.37.1; give --kubernetes-version`},
+			`[ERROR KubernetesVersion]: "new" is not a Kubernetes version: use the form v1.37.1; give --kubernetes-version`},
 	}
 }
 
@@ -251,7 +251,7 @@ func proxyCases() map[string]initCase {
 func TestAKubeletNewerThanTheClusterIsDoubted(t *testing.T) {
 	for version, want := range map[string]string{
 		"v1.37.9": "", "v1.38.0": "",
-		"v1.36.3": "[WARNING KubeletVersion]: kubelet v1.37.1 is newer than the cluster's control plane, v1.36.3, which Kubernetes does not support; install a kubelet of that minor or an older one",
+		"v1.36.3": "[WARNING KubeletVersion]: kubelet v1.37.1 is newer than the cluster's control plane, v1.36.3, which Kubernetes does not support; install a kubelet of that minor version or an older one",
 	} {
 		n := controlPlane()
 		n.Cluster.Version = version

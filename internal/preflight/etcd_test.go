@@ -35,7 +35,7 @@ func TestExternalEtcdMustBeNewEnough(t *testing.T) {
 		"late":              {withEtcd(answer(503, ""), answer(200, `{"etcdserver":"3.7.0"}`)), ""},
 		"old":               {withEtcd(answer(200, `{"etcdserver":"3.5.23"}`)), "etcd 3.5.23 is too old"},
 		"something else":    {withEtcd(answer(404, "page not found")), "https://db:2379/version answers with status 404 and no version"},
-		"without a version": {withEtcd(answer(200, `{}`)), `unusable version ""`},
+		"without a version": {withEtcd(answer(200, `{}`)), `invalid version ""`},
 	} {
 		// An answer that will not get better ends the wait, long before its bound.
 		ctx, cancel := context.WithTimeout(t.Context(), etcdWait*3/4)

@@ -17,7 +17,7 @@ var flagForm = regexp.MustCompile(`(?m)^\s+(?:-\w, )?--([a-z][a-z0-9-]*)`)
 
 // Each flag that a component's help shows is known, and what is known of a component is a flag of it. The test is skipped
 // unless KUBEADM_BUNDLE and KUBEADM_BUNDLE_OLDER name directories with the components of a release.
-func TestFlagsAreThoseOfTheComponents(t *testing.T) {
+func TestFlagsMatchComponents(t *testing.T) {
 	tried := false
 	for _, variable := range []string{"KUBEADM_BUNDLE", "KUBEADM_BUNDLE_OLDER"} {
 		bundle := os.Getenv(variable)
@@ -44,12 +44,12 @@ func compareFlags(t *testing.T, program, component string) {
 		t.Fatalf("the help of %s %s has %d flags only", component, v, len(help))
 	}
 	for _, flag := range help {
-		if fault := checkName(component, v, flag); fault != nil && flag != "help" && accepts(program, flag) {
+		if fault := checkArgName(component, v, flag); fault != nil && flag != "help" && acceptsFlag(program, flag) {
 			t.Errorf("%s %s has a flag that is not known: %s", component, v, fault.Text)
 		}
 	}
-	for _, flag := range flagsOf(component, v) {
-		if !slices.Contains(help, flag) && !accepts(program, flag) { // hidden, or not there
+	for _, flag := range listFlags(component, v) {
+		if !slices.Contains(help, flag) && !acceptsFlag(program, flag) { // hidden, or not there
 			t.Errorf("%s %s does not know --%s", component, v, flag)
 		}
 	}
@@ -58,8 +58,8 @@ func compareFlags(t *testing.T, program, component string) {
 	}
 }
 
-// accepts reports whether the program knows a flag; some show flags in their help that they have lost.
-func accepts(program, flag string) bool {
+// acceptsFlag reports whether the program knows a flag; some show flags in their help that they have lost.
+func acceptsFlag(program, flag string) bool {
 	said, _ := exec.Command(program, "--"+flag+"=1", "--help").CombinedOutput()
 	return !strings.Contains(string(said), "unknown flag: --"+flag) && !strings.Contains(string(said), "not defined: -"+flag)
 }

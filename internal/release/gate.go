@@ -11,7 +11,7 @@ import (
 // RootlessControlPlane runs each static Pod as a user of its own.
 const RootlessControlPlane = "RootlessControlPlane"
 
-// Gate is a switch for a feature that not everybody gets.
+// Gate is a feature gate of kubeadm.
 type Gate struct {
 	Name    string
 	Default bool
@@ -22,8 +22,7 @@ func KnownGates() []Gate {
 	return []Gate{{Name: RootlessControlPlane, Default: false}}
 }
 
-// removedGates maps gates that configurations of old may still name to the
-// release that dropped them.
+// removedGates maps feature gates of older releases to the release that removed them.
 func removedGates() map[string]string {
 	return map[string]string{
 		"ControlPlaneKubeletLocalMode":     "1.36",
@@ -44,7 +43,7 @@ func ParseGates(text string) (map[string]bool, error) {
 		}
 		name, value, found := strings.Cut(pair, "=")
 		if !found {
-			return nil, fmt.Errorf("feature gate %q lacks a value: write %s=true or %s=false", pair, pair, pair)
+			return nil, fmt.Errorf("feature gate %q has no value: set %s=true or %s=false", pair, pair, pair)
 		}
 		name = strings.TrimSpace(name)
 		on, err := strconv.ParseBool(strings.TrimSpace(value))
@@ -61,16 +60,20 @@ func ParseGates(text string) (map[string]bool, error) {
 
 // UnknownGates returns, sorted by name, one error per gate that cannot be set.
 func UnknownGates(gates map[string]bool) []error {
+	var names []string
+	for _, g := range KnownGates() {
+		names = append(names, g.Name)
+	}
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(gates)) {
-		if _, known := gate(name); known {
+		if slices.Contains(names, name) {
 			continue
 		}
 		if in, removed := removedGates()[name]; removed {
-			errs = append(errs, fmt.Errorf("feature gate %s was removed in %s: delete it from the configuration", name, in))
+			errs = append(errs, fmt.Errorf("feature gate %s was removed in %s: remove it from the configuration", name, in))
 			continue
 		}
-		errs = append(errs, fmt.Errorf("unknown feature gate %q: there is %s", name, gateNames()))
+		errs = append(errs, fmt.Errorf("unknown feature gate %q: the feature gates are %s", name, strings.Join(names, ", ")))
 	}
 	return errs
 }
@@ -80,23 +83,5 @@ func Enabled(gates map[string]bool, name string) bool {
 	if on, set := gates[name]; set {
 		return on
 	}
-	g, _ := gate(name)
-	return g.Default
-}
-
-func gate(name string) (Gate, bool) {
-	for _, g := range KnownGates() {
-		if g.Name == name {
-			return g, true
-		}
-	}
-	return Gate{}, false
-}
-
-func gateNames() string {
-	var names []string
-	for _, g := range KnownGates() {
-		names = append(names, g.Name)
-	}
-	return strings.Join(names, ", ")
+	return slices.Contains(KnownGates(), Gate{Name: name, Default: true})
 }

@@ -15,7 +15,7 @@ func TestFeatureGates(t *testing.T) {
 		{text: "", want: map[string]bool{}},
 		{text: "RootlessControlPlane=true", want: map[string]bool{RootlessControlPlane: true}},
 		{text: " RootlessControlPlane = f , ", want: map[string]bool{RootlessControlPlane: false}},
-		{text: "RootlessControlPlane", errs: []string{"RootlessControlPlane", "lacks a value"}},
+		{text: "RootlessControlPlane", errs: []string{"RootlessControlPlane", "has no value"}},
 		{text: "RootlessControlPlane=yes", errs: []string{"RootlessControlPlane", "yes"}},
 		{text: "NodeLocalCRISocket=true", errs: []string{"NodeLocalCRISocket", "removed", "1.37"}},
 		{text: "Rootles=true", errs: []string{"Rootles", "RootlessControlPlane"}},
@@ -30,7 +30,7 @@ func TestFeatureGates(t *testing.T) {
 	}
 }
 
-func TestGateIsOnAsSetElseByDefault(t *testing.T) {
+func TestFeatureGateEnabled(t *testing.T) {
 	if Enabled(nil, RootlessControlPlane) {
 		t.Error("an alpha gate is on by default")
 	}

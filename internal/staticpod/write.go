@@ -1,4 +1,4 @@
-// Package staticpod puts a component of the control plane where the kubelet runs it from.
+// Package staticpod writes the static Pod manifests of control-plane components.
 package staticpod
 
 import (
@@ -12,8 +12,9 @@ import (
 	"kubeadm/internal/state"
 )
 
-// Write writes the manifest of a component, patched by the user. In a rootless control plane it first makes the
-// component's user and gives him his files. Members are those of the etcd cluster that is joined; nil for a new one.
+// Write writes the manifest of a component, with the user's patches applied. In a rootless control
+// plane it first creates the component's user and sets the owner of its files. Members are those of
+// the etcd cluster that is joined; nil for a new cluster.
 func Write(ctx context.Context, e *flow.Env, n *node.Node, component string, members []state.Member) error {
 	if err := e.Do(ctx, manifest.Accounts(n)...); err != nil {
 		return err
@@ -39,8 +40,8 @@ func Write(ctx context.Context, e *flow.Env, n *node.Node, component string, mem
 		change.WriteFile{Path: n.Paths.Manifest(component), Data: data, Mode: 0o600})
 }
 
-// TryPatches is an error if the user's patches of a component do not apply, or leave a Pod that could not work. Call it
-// before the first change of a phase that ends in Write.
+// TryPatches returns an error if the user's patches of a component do not apply, or result in a Pod
+// that cannot work. Call it before the first change of a phase that ends in Write.
 func TryPatches(ctx context.Context, e *flow.Env, n *node.Node, component string) error {
 	host, patches, err := manifestinput.Read(ctx, e.World, n, e.Named("patches").WarnOnce)
 	if err != nil {

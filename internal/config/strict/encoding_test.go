@@ -16,7 +16,7 @@ const (
 	documentB = "apiVersion: x/v1\nkind: B\n"
 )
 
-// asUTF16 is a text in UTF-16 with the byte order mark, if any.
+// asUTF16 encodes text as UTF-16 after a byte order mark, if any.
 func asUTF16(mark, text string, order binary.AppendByteOrder) string {
 	data := []byte(mark)
 	for _, unit := range utf16.Encode([]rune(text)) {
@@ -69,8 +69,8 @@ func TestNoDocumentIsLost(t *testing.T) {
 	}
 }
 
-func TestSplitRefusesWhatWouldBeLost(t *testing.T) {
-	const more = "document 1: there is more behind its end: separate documents by lines of \"---\", and indent fields of one mapping alike"
+func TestSplitTrailingContent(t *testing.T) {
+	const more = "document 1: there is content after its end: separate documents with lines of \"---\", and indent all fields of a mapping equally"
 	for name, c := range map[string]struct{ text, want string }{
 		"two JSON objects":              {`{"apiVersion": "x/v1", "kind": "A"}` + "\n" + `{"apiVersion": "x/v1", "kind": "B"}`, more},
 		"two JSON objects in a line":    {`{"apiVersion": "x/v1", "kind": "A"} {"apiVersion": "x/v1", "kind": "B"}`, more},
@@ -78,15 +78,15 @@ func TestSplitRefusesWhatWouldBeLost(t *testing.T) {
 		"a bracket too much":            {`{"apiVersion": "x/v1", "kind": "A"}}`, more},
 		"behind an anchor":              {"&a {apiVersion: x/v1, kind: A}\n{}\n", more},
 		"a first line that is indented": {"  apiVersion: x/v1\n  kind: A\nfield: 1\n", more},
-		"UTF-16 without a mark":         {asUTF16("", documentA, binary.LittleEndian), "it is text in UTF-16 without a byte order mark: save it as UTF-8"},
-		"UTF-16 of the other order":     {asUTF16("", documentA, binary.BigEndian), "it is text in UTF-16 without a byte order mark: save it as UTF-8"},
-		"UTF-16 that ends early":        {asUTF16("\xff\xfe", documentA, binary.LittleEndian) + "a", "it is text in UTF-16 that ends within a character: save it as UTF-8"},
-		"half a pair in UTF-16":         {asUTF16("\xff\xfe", documentA, binary.LittleEndian) + "\x00\xd8a\x00", "line 3: half a character of UTF-16: save it as UTF-8"},
-		"half a pair at the end":        {asUTF16("\xff\xfe", documentA, binary.LittleEndian) + "\x00\xd8", "line 3: half a character of UTF-16: save it as UTF-8"},
-		"NUL in UTF-16":                 {asUTF16("\xff\xfe", documentA+"\x00", binary.LittleEndian), "line 3: a NUL character: save it as UTF-8"},
-		"UTF-32":                        {"\xff\xfe\x00\x00a\x00\x00\x00", "it is text in UTF-32: save it as UTF-8"},
-		"NUL":                           {documentA + "field: a\x00b\n", "line 3: a NUL byte: the file must be text in UTF-8"},
-		"NUL behind the end":            {documentA + "...\n\x00", "line 4: a NUL byte: the file must be text in UTF-8"},
+		"UTF-16 without a mark":         {asUTF16("", documentA, binary.LittleEndian), "it is UTF-16 text without a byte order mark: save it as UTF-8"},
+		"UTF-16 of the other order":     {asUTF16("", documentA, binary.BigEndian), "it is UTF-16 text without a byte order mark: save it as UTF-8"},
+		"UTF-16 that ends early":        {asUTF16("\xff\xfe", documentA, binary.LittleEndian) + "a", "it is UTF-16 text that ends within a character: save it as UTF-8"},
+		"half a pair in UTF-16":         {asUTF16("\xff\xfe", documentA, binary.LittleEndian) + "\x00\xd8a\x00", "line 3: incomplete UTF-16 character: save it as UTF-8"},
+		"half a pair at the end":        {asUTF16("\xff\xfe", documentA, binary.LittleEndian) + "\x00\xd8", "line 3: incomplete UTF-16 character: save it as UTF-8"},
+		"NUL in UTF-16":                 {asUTF16("\xff\xfe", documentA+"\x00", binary.LittleEndian), "line 3: NUL character: save it as UTF-8"},
+		"UTF-32":                        {"\xff\xfe\x00\x00a\x00\x00\x00", "it is UTF-32 text: save it as UTF-8"},
+		"NUL":                           {documentA + "field: a\x00b\n", "line 3: NUL byte: the file must be UTF-8 text"},
+		"NUL behind the end":            {documentA + "...\n\x00", "line 4: NUL byte: the file must be UTF-8 text"},
 		"a kind with an escape":         {"apiVersion: x/v1\nkind: \"\\e[31mA\"\n", `document 1: kind is "\x1b[31mA": it must be the name of a kind, such as ClusterConfiguration`},
 		"a version with a newline":      {"apiVersion: \"x/v1\\n\"\nkind: A\n", `document 1: apiVersion is "x/v1": it must be group/version, such as kubeadm.k8s.io/v1beta4`},
 	} {
@@ -99,8 +99,8 @@ func TestSplitRefusesWhatWouldBeLost(t *testing.T) {
 	}
 }
 
-// TestReadingIsBounded gives inputs that are made to use up time or memory.
-func TestReadingIsBounded(t *testing.T) {
+// TestResourceLimits has inputs that would take much time or memory.
+func TestResourceLimits(t *testing.T) {
 	many := func(n int, line func(i int) string) string {
 		var b strings.Builder
 		for i := range n {
@@ -113,7 +113,7 @@ func TestReadingIsBounded(t *testing.T) {
 		want  string // part of the error, or of what does not fit
 		least int    // misfits that are named
 	}{
-		"100 MB":                {text: strings.Repeat("# x\n", 25<<20), want: "a configuration has at most 3145728"},
+		"100 MB":                {text: strings.Repeat("# x\n", 25<<20), want: "at most 3145728"},
 		"nested lists":          {text: strings.Repeat("[", 1<<20), want: "exceeded max depth"},
 		"nested mappings":       {text: strings.Repeat("{a: ", 1<<18), want: "exceeded max depth"},
 		"nested blocks":         {text: many(1500, func(i int) string { return strings.Repeat(" ", i) + "a:\n" }) + "\t", want: "tab"},
@@ -124,7 +124,7 @@ func TestReadingIsBounded(t *testing.T) {
 		"unknown in a list":     {text: head + "seeds:\n" + strings.Repeat("- color: red\n", 30_000), want: "29980 more fields", least: 21},
 		"wrong values":          {text: head + "seeds:\n" + strings.Repeat("- colour: 1\n", 30_000), want: "29980 more values", least: 21},
 		"separators":            {text: strings.Repeat("---\n", 200_000)},
-		"comments as documents": {text: strings.Repeat("--- #\n", 150_000), want: "it has 150000 documents: a configuration has at most 100"},
+		"comments as documents": {text: strings.Repeat("--- #\n", 150_000), want: "it has 150000 documents: at most 100"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			begin := time.Now()

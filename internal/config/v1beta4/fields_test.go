@@ -14,7 +14,7 @@ import (
 
 // The golden file lists every field of the API as kubeadm v1.37.1 of the Kubernetes
 // project has it: its path, its type and whether it is left out when empty.
-func TestFieldsAreThoseOfTheAPI(t *testing.T) {
+func TestFieldsMatchUpstream(t *testing.T) {
 	want, err := os.ReadFile("testdata/fields.golden")
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +65,7 @@ func field(path, suffix string, t reflect.Type) []string {
 	return []string{path + " " + star + name + suffix}
 }
 
-func TestDefaultLeavesGivenValues(t *testing.T) {
+func TestDefaultKeepsSetValues(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		into interface{ Default() }

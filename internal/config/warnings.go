@@ -6,15 +6,14 @@ import (
 	"slices"
 	"strings"
 
-	"kubeadm/internal/config/v1beta4"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/release"
 )
 
-// adviseNode warns of what works on some machines or with some network add-ons, but was hardly
-// meant. The address may be empty.
-func adviseNode(in *initial, address string) (warnings []string) {
+// warnAboutNode warns of settings that work on some machines or with some network add-ons, but are
+// probably not intended. The address may be empty.
+func warnAboutNode(in *initDocuments, address string) (warnings []string) {
 	warn := func(format string, args ...any) {
 		warnings = append(warnings, fmt.Sprintf(format, args...))
 	}
@@ -22,34 +21,36 @@ func adviseNode(in *initial, address string) (warnings []string) {
 	driver := in.kubelet.Config.CgroupDriver
 	if driver != "" && driver != cgroupDriver && driver != "cgroupfs" {
 		warn("%s cgroupDriver %q is neither systemd nor cgroupfs: "+
-			"where the container runtime does not report its driver, the kubelet uses cgroupfs",
+			"if the container runtime does not report its driver, the kubelet uses cgroupfs",
 			kindKubelet, driver)
 	}
-	for _, d := range []struct{ field, dir string }{
-		{"certificatesDir", c.CertificatesDir}, {"etcd.local.dataDir", dataDir(c)},
-	} {
+	dirs := []struct{ field, dir string }{{"certificatesDir", c.CertificatesDir}}
+	if c.Etcd.Local != nil {
+		dirs = append(dirs, struct{ field, dir string }{"etcd.local.dataDir", c.Etcd.Local.DataDir})
+	}
+	for _, d := range dirs {
 		if node.OfSystem(d.dir) {
 			warn("%s %q is a directory of the operating system, which \"kubeadm reset\" does not empty: "+
-				"choose a directory of its own", d.field, d.dir)
+				"use another directory", d.field, d.dir)
 		}
 	}
-	services, pods := prefixes(c.Networking.ServiceSubnet), prefixes(c.Networking.PodSubnet)
+	services, pods := parseCheckedSubnets(c.Networking.ServiceSubnet), parseCheckedSubnets(c.Networking.PodSubnet)
 	if ip, err := netip.ParseAddr(address); err == nil {
 		inside := func(s netip.Prefix) bool { return s.Contains(ip) }
 		if i := slices.IndexFunc(services, inside); i >= 0 {
 			warn("advertise address %s is inside serviceSubnet %s: "+
-				"a Service may get the same address, and the API server is then out of reach", ip, services[i])
+				"a Service may get the same address, which makes the API server unreachable", ip, services[i])
 		}
 		if i := slices.IndexFunc(pods, inside); i >= 0 {
 			warn("advertise address %s is inside podSubnet %s: "+
-				"most network add-ons then route what is meant for this machine to Pods", ip, pods[i])
+				"most network add-ons then route traffic for this machine to Pods", ip, pods[i])
 		}
 	}
-	return append(warnings, adviseFamilies(services, pods)...)
+	return append(warnings, warnAboutIPFamilies(services, pods)...)
 }
 
-// adviseFamilies warns of Services and Pods whose IP families do not go together.
-func adviseFamilies(services, pods []netip.Prefix) []string {
+// warnAboutIPFamilies warns of service and Pod subnets whose IP families do not match.
+func warnAboutIPFamilies(services, pods []netip.Prefix) []string {
 	if len(services) == 0 || len(pods) == 0 {
 		return nil
 	}
@@ -60,23 +61,16 @@ func adviseFamilies(services, pods []netip.Prefix) []string {
 			"no Pod can reach a Service", pods[0], services[0])}
 	case len(services) == 2 && len(pods) == 1:
 		return []string{"serviceSubnet has two IP families, podSubnet has one: " +
-			"Services of the other family have no Pods behind them"}
+			"Services of the other family have no endpoints"}
 	case differ:
 		return []string{fmt.Sprintf("serviceSubnet begins with %s and podSubnet with %s: "+
-			"begin both with the IP family of the advertise address", services[0], pods[0])}
+			"list the IP family of the advertise address first in both", services[0], pods[0])}
 	}
 	return nil
 }
 
-func dataDir(c *v1beta4.ClusterConfiguration) string {
-	if c.Etcd.Local == nil {
-		return ""
-	}
-	return c.Etcd.Local.DataDir
-}
-
-// prefixes reads subnets that have been checked.
-func prefixes(subnets string) (list []netip.Prefix) {
+// parseCheckedSubnets parses subnets that have been checked.
+func parseCheckedSubnets(subnets string) (list []netip.Prefix) {
 	for part := range strings.SplitSeq(subnets, ",") {
 		if s, err := netip.ParsePrefix(part); err == nil {
 			list = append(list, s)
@@ -85,8 +79,8 @@ func prefixes(subnets string) (list []netip.Prefix) {
 	return list
 }
 
-// obstacles are the sentences of what would keep the components of this node from running.
-func obstacles(n *node.Node) []string {
+// findComponentProblems lists the settings that would keep the components of this node from running.
+func findComponentProblems(n *node.Node) []string {
 	list, err := manifest.Obstacles(n, manifest.Host{})
 	if err != nil {
 		return []string{err.Error()}
@@ -95,10 +89,10 @@ func obstacles(n *node.Node) []string {
 	if err == nil {
 		list = append(list, manifest.KubeletObstacles(n.KubeletArgs, target.Version())...)
 	}
-	return sentences(list)
+	return problemTexts(list)
 }
 
-func sentences(list []manifest.Obstacle) (all []string) {
+func problemTexts(list []manifest.Obstacle) (all []string) {
 	for _, o := range list {
 		all = append(all, o.String())
 	}

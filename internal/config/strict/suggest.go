@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// describe says what a decoded JSON value is.
-func describe(value any) string {
+// describeValue names the type of a decoded JSON value.
+func describeValue(value any) string {
 	switch value.(type) {
 	case nil:
 		return "null"
@@ -19,36 +19,36 @@ func describe(value any) string {
 	case []any:
 		return "a list"
 	case string:
-		return "text"
+		return "a string"
 	case bool:
 		return "true or false"
 	}
 	return "a number"
 }
 
-// wanted says what a scalar type takes.
-func wanted(t reflect.Type) string {
+// describeScalarType describes the values of a scalar type.
+func describeScalarType(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.String:
-		return "text"
+		return "a string"
 	case reflect.Bool:
 		return "true or false"
 	case reflect.Float32, reflect.Float64:
 		return "a number"
 	case reflect.Int32:
-		return "a whole number of at most 2147483647"
+		return "an integer of at most 2147483647"
 	}
-	return "a whole number"
+	return "an integer"
 }
 
-// ofWhat says what the entries of a list are.
-func ofWhat(t reflect.Type) string {
+// describeEntryType describes the entries of a list.
+func describeEntryType(t reflect.Type) string {
 	switch {
 	case t.Kind() == reflect.String:
-		return " of text"
-	case t.Kind() == reflect.Struct && !readsItself(t):
+		return " of strings"
+	case t.Kind() == reflect.Struct && !isUnmarshaler(t):
 		names := slices.Sorted(maps.Keys(fieldsOf(t)))
-		if len(names) > 12 { // more than a reader would look through
+		if len(names) > 12 { // too many to be of use
 			return " of mappings"
 		}
 		return " of mappings with " + strings.Join(names, ", ")
@@ -56,20 +56,18 @@ func ofWhat(t reflect.Type) string {
 	return ""
 }
 
-// advice says what was probably meant by an unknown field of the struct at the path, or which fields
-// there are.
-func (w *walker) advice(path, name string, t reflect.Type) string {
-	if moved, ok := w.hints.Moved[listIndex.ReplaceAllString(below(path, name), "[]")]; ok {
+// suggestField suggests a field for an unknown field of the struct at the path, or lists the fields.
+func (w *walker) suggestField(path, name string, t reflect.Type) string {
+	if moved, ok := w.hints.Moved[listIndex.ReplaceAllString(joinPath(path, name), "[]")]; ok {
 		return ": " + moved
 	}
-	known := fieldsOf(t)
-	names := slices.Sorted(maps.Keys(known))
-	if elsewhere := find(name, w.root, 5); elsewhere != "" {
-		return fmt.Sprintf(": did you mean %s?", elsewhere)
+	names := slices.Sorted(maps.Keys(fieldsOf(t)))
+	if found := findField(name, w.root, 5); found != "" {
+		return fmt.Sprintf(": did you mean %s?", found)
 	}
 	if w.hints.Newer != nil {
-		if there := find(name, reflect.TypeOf(w.hints.Newer).Elem(), 5); there != "" {
-			return fmt.Sprintf(": %s has it, as %s", w.hints.NewerVersion, there)
+		if found := findField(name, reflect.TypeOf(w.hints.Newer).Elem(), 5); found != "" {
+			return fmt.Sprintf(": %s has it as %s", w.hints.NewerVersion, found)
 		}
 	}
 	if near := Nearest(name, names); near != "" {
@@ -77,8 +75,8 @@ func (w *walker) advice(path, name string, t reflect.Type) string {
 	}
 	for _, o := range w.hints.Others {
 		other := reflect.TypeOf(o).Elem()
-		if there := find(name, other, 5); other != w.root && there != "" {
-			return fmt.Sprintf(": did you mean %s of %s?", there, other.Name())
+		if found := findField(name, other, 5); other != w.root && found != "" {
+			return fmt.Sprintf(": did you mean %s of %s?", found, other.Name())
 		}
 	}
 	names = slices.DeleteFunc(names, func(n string) bool { return n == "apiVersion" || n == "kind" }) // seldom misspelled
@@ -87,17 +85,17 @@ func (w *walker) advice(path, name string, t reflect.Type) string {
 		return ""
 	}
 	w.listed[t] = true
-	return ": there are " + strings.Join(names, ", ")
+	return ": the fields are " + strings.Join(names, ", ")
 }
 
 var listIndex = regexp.MustCompile(`\[[0-9]+\]`)
 
-// find looks in nested structs for a field of exactly that name and returns its path.
-func find(name string, t reflect.Type, depth int) string {
+// findField searches nested structs for a field of exactly that name and returns its path.
+func findField(name string, t reflect.Type, depth int) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if t.Kind() != reflect.Struct || readsItself(t) || depth == 0 {
+	if t.Kind() != reflect.Struct || isUnmarshaler(t) || depth == 0 {
 		return ""
 	}
 	fields := fieldsOf(t)
@@ -109,19 +107,19 @@ func find(name string, t reflect.Type, depth int) string {
 		if field.Kind() == reflect.Slice {
 			outer, field = outer+"[]", field.Elem()
 		}
-		if inner := find(name, field, depth-1); inner != "" {
-			return below(outer, inner)
+		if inner := findField(name, field, depth-1); inner != "" {
+			return joinPath(outer, inner)
 		}
 	}
 	return ""
 }
 
-// Nearest is the candidate that differs least from the name, if few letters are
-// wrong, or the first that the name begins; else it is empty. Case does not count.
+// Nearest is the candidate that is most similar to the name, if it differs in few letters, or else
+// the first that has the name as a prefix, or else empty. Case does not matter.
 func Nearest(name string, candidates []string) string {
 	best, least := "", (len(name)+2)/3+1
 	for _, c := range candidates {
-		if d := distance(strings.ToLower(name), strings.ToLower(c), least); d < least {
+		if d := editDistance(strings.ToLower(name), strings.ToLower(c), least); d < least {
 			best, least = c, d
 		}
 	}
@@ -135,9 +133,8 @@ func Nearest(name string, candidates []string) string {
 	return ""
 }
 
-// distance is how many letters must be put in, taken out or changed to get from a
-// to b (Levenshtein), or limit if it is not less than that.
-func distance(a, b string, limit int) int {
+// editDistance is the Levenshtein distance between a and b, or limit if it is not less than that.
+func editDistance(a, b string, limit int) int {
 	if gap := len(a) - len(b); gap >= limit || -gap >= limit {
 		return limit
 	}

@@ -6,9 +6,9 @@ import (
 	"kubeadm/internal/pki"
 )
 
-// JoinCommand is the command that joins a machine to the cluster that admin leads to: as a
+// JoinCommand is the command that joins a machine to the cluster of the kubeconfig admin: as a
 // worker, or as a control plane, with the key of the uploaded certificates if there is one.
-// Tools read it: one option to a line, each line but the last ending in a backslash, and a
+// Tools parse it: one option to a line, each line but the last ending in a backslash, and a
 // blank after every pin.
 func JoinCommand(admin *pki.Kubeconfig, token string, controlPlane bool, certificateKey string) (string, error) {
 	endpoint, err := admin.Endpoint()

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Warnings of Init and of "config validate" (validate), one for each text; none for an empty want.
-func TestWhatMayWorkIsWarnedOf(t *testing.T) {
+// Init and "config validate" give the same warnings; an empty want means none.
+func TestNodeWarnings(t *testing.T) {
 	const init = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\nlocalAPIEndpoint: {advertiseAddress: 10.1.2.3}\n---\n"
 	const kubelet, proxy = "\n---\napiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n", "\n---\napiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n"
 	for text, want := range map[string]string{
@@ -15,7 +15,7 @@ func TestWhatMayWorkIsWarnedOf(t *testing.T) {
 		"networking: {serviceSubnet: 10.1.0.0/16}":                                                     "advertise address 10.1.2.3 is inside serviceSubnet 10.1.0.0/16",
 		"networking: {podSubnet: 'fd00:1::/56'}":                                                       "podSubnet fd00:1::/56 and serviceSubnet 10.96.0.0/12 are of different IP families",
 		"networking: {serviceSubnet: '10.96.0.0/16,fd00::/112', podSubnet: 10.2.0.0/16}":               "serviceSubnet has two IP families, podSubnet has one",
-		"networking: {serviceSubnet: '10.96.0.0/16,fd00::/112', podSubnet: 'fd00:1::/56,10.2.0.0/16'}": "begin both with the IP family",
+		"networking: {serviceSubnet: '10.96.0.0/16,fd00::/112', podSubnet: 'fd00:1::/56,10.2.0.0/16'}": "list the IP family of the advertise address first",
 		"networking: {serviceSubnet: '10.96.0.0/16,fd00::/112', podSubnet: '10.2.0.0/16,fd00:1::/56'}": "",
 		"networking: {serviceSubnet: 10.96.0.0/16, podSubnet: '10.2.0.0/16,fd00:1::/56'}":              "",
 		"certificatesDir: /etc/ssl":                                                                    `certificatesDir "/etc/ssl" is a directory of the operating system`,
@@ -26,12 +26,12 @@ func TestWhatMayWorkIsWarnedOf(t *testing.T) {
 		"clusterName: a\ncertificateValidityPeriod: 1h":                                                "",
 	} {
 		file := fileOf(init + clusterHead + strings.TrimPrefix(text, "{}") + "\n")
-		_, run, err := Init(file, NewInitFlags(), aMachine(t))
+		_, run, err := Init(file, NewInitFlags(), testFacts(t))
 		if err != nil {
 			t.Errorf("%s\nis refused: %v", text, err)
 		}
 		file.Running = true
-		_, validated, err := Migrate(file, aMachine(t))
+		_, validated, err := Migrate(file, testFacts(t))
 		if err != nil {
 			t.Errorf("%s\nis refused: %v", text, err)
 		}
@@ -44,19 +44,19 @@ func TestWhatMayWorkIsWarnedOf(t *testing.T) {
 	}
 }
 
-func TestComponentsThatCannotRunAreRefusedOnlyWhereTheyAreStarted(t *testing.T) {
+func TestStaticPodChecksAreForInitOnly(t *testing.T) {
 	for _, text := range []string{
 		"apiServer: {extraVolumes: [{name: a, mountPath: /a}]}", "scheduler: {extraEnvs: [{name: 'A=B'}]}",
 		"etcd: {local: {dataDir: /}}", "certificatesDir: /proc",
 	} {
 		file := fileOf(clusterHead + text + "\n")
-		if _, _, err := Init(file, NewInitFlags(), aMachine(t)); err == nil {
-			t.Errorf("%s\nis taken by init", text)
+		if _, _, err := Init(file, NewInitFlags(), testFacts(t)); err == nil {
+			t.Errorf("%s\nis accepted by init", text)
 		}
 		for name, read := range map[string]func() error{
-			"images list":  func() error { _, _, err := Cluster(file, NewInitFlags(), aMachine(t)); return err },
-			"images pull":  func() error { _, _, err := Images(file, NewInitFlags(), aMachine(t)); return err },
-			"certificates": func() error { _, _, err := Certificates(file, aMachine(t)); return err },
+			"images list":  func() error { _, _, err := Cluster(file, NewInitFlags(), testFacts(t)); return err },
+			"images pull":  func() error { _, _, err := Images(file, NewInitFlags(), testFacts(t)); return err },
+			"certificates": func() error { _, _, err := Certificates(file, testFacts(t)); return err },
 		} {
 			if err := read(); err != nil {
 				t.Errorf("%s\nis refused by %s: %v", text, name, err)
