@@ -111,11 +111,11 @@ func CheckServiceAccountKeys(ctx context.Context, r state.Reader, n *node.Node) 
 	if public == nil {
 		return nil
 	}
-	fits, err := pki.HoldsPublicHalf(public, key)
+	matches, err := pki.ContainsPublicKeyOf(public, key)
 	switch {
 	case err != nil:
 		return problem.New("using the existing "+pubFile, err, "move it away to have it generated from "+keyFile)
-	case !fits:
+	case !matches:
 		return problem.New("", fmt.Errorf("%s does not contain the public key of %s: service account tokens would be rejected", pubFile, keyFile),
 			"put back the files that belong together; or move "+pubFile+" away to have it generated from "+keyFile)
 	}
