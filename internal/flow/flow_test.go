@@ -161,7 +161,7 @@ func TestWhatIsTrueIsPassedOver(t *testing.T) {
 	if err := e.Do(t.Context(), dir, dir); err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{`did : make directory "/etc/kubernetes"`, `alreadyso : make directory "/etc/kubernetes"`}; !slices.Equal(l.lines, want) {
+	if want := []string{`did : create directory "/etc/kubernetes"`, `alreadyso : create directory "/etc/kubernetes"`}; !slices.Equal(l.lines, want) {
 		t.Errorf("said %q, want %q", l.lines, want)
 	}
 }
