@@ -107,7 +107,7 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 func (w *World) pullable(ctx context.Context, c change.Change) error {
 	p, ok := c.(change.PullImage)
 	if ok && slices.Contains(w.Slow, p.Ref) {
-		world.Tell(ctx, "attempt 1 of 5 failed, the next follows: i/o timeout")
+		world.Tell(ctx, "attempt 1 of 5 failed, retrying: i/o timeout")
 	}
 	if registry, _, _ := strings.Cut(p.Ref, "/"); ok && slices.Contains(w.Unreachable, registry) {
 		w.Attempts = append(w.Attempts, p.Ref)

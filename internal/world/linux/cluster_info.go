@@ -42,11 +42,11 @@ func (m Machine) ClusterInfo(ctx context.Context, server string, ca []byte) (map
 		CheckRedirect: returnRedirect,
 	}
 	var answer state.Response
-	health := func(ctx context.Context) string {
-		report, _ := httpGet(ctx, client, base.JoinPath("/readyz").String())
-		return string(report.Body)
+	readHealth := func(ctx context.Context) string {
+		health, _ := httpGet(ctx, client, base.JoinPath("/readyz").String())
+		return string(health.Body)
 	}
-	err = world.Ask(ctx, health, func(ctx context.Context) (err error) {
+	err = world.CallWithEtcdCheck(ctx, readHealth, func(ctx context.Context) (err error) {
 		answer, err = httpGet(ctx, client, base.JoinPath(clusterInfoPath).String())
 		return err
 	})
