@@ -17,7 +17,7 @@ import (
 func TestRealMembers(t *testing.T) {
 	e := plane.StartEtcd(t)
 	peer := e.PeerURL(t)
-	worldtest.Members(t, etcd.New(os.ReadFile), e.Via, worldtest.Joining{PeerURL: peer, Start: func() { e.Join(t, peer) }})
+	worldtest.Members(t, etcd.New(os.ReadFile), e.Via, worldtest.JoiningMember{PeerURL: peer, Start: func() { e.Join(t, peer) }})
 
 	t.Run("a failed endpoint is skipped", func(t *testing.T) {
 		via := e.Via
@@ -59,7 +59,7 @@ func TestRealMemberRemoval(t *testing.T) {
 	}
 	kills[1]()
 	k.RefusalTimeout = 12 * time.Second // more than twice the time after which etcd counts a member as connected
-	worldtest.Losses(t, k, e.Via, peers[1])
+	worldtest.MemberRemovals(t, k, e.Via, peers[1])
 }
 
 func TestRealQuorumLoss(t *testing.T) {
@@ -74,7 +74,7 @@ func TestRealQuorumLoss(t *testing.T) {
 		t.Fatal(err)
 	}
 	kill()
-	worldtest.Lost(t, k, e.Via)
+	worldtest.QuorumLoss(t, k, e.Via)
 }
 
 func wantProblem(t *testing.T, via state.Etcd, text, hint string) {

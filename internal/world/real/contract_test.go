@@ -33,7 +33,7 @@ func TestOwners(t *testing.T) {
 		t.Skip("giving files away needs root")
 	}
 	worldtest.Owners(t, real.New(), newTempDir(t))
-	worldtest.Trees(t, real.New(), newTempDir(t))
+	worldtest.DirectoryOwners(t, real.New(), newTempDir(t))
 }
 
 func TestLinks(t *testing.T) {
@@ -44,15 +44,15 @@ func TestLinks(t *testing.T) {
 	}
 	worldtest.Links(t, real.New(), newTempDir(t), link)
 	if os.Getuid() == 0 {
-		worldtest.LinkedTrees(t, real.New(), newTempDir(t), link)
+		worldtest.LinkedDirectoryOwners(t, real.New(), newTempDir(t), link)
 	}
 }
 
-func TestWaits(t *testing.T) { worldtest.Waits(t, real.New()) }
+func TestWaits(t *testing.T) { worldtest.Await(t, real.New()) }
 
 func TestClock(t *testing.T) { worldtest.Clock(t, real.New()) }
 
-func TestDoors(t *testing.T) { worldtest.Doors(t, real.New()) }
+func TestDoors(t *testing.T) { worldtest.UnknownChanges(t, real.New()) }
 
 func TestHost(t *testing.T) { worldtest.Host(t, real.New()) }
 
@@ -74,7 +74,7 @@ func TestNetwork(t *testing.T) {
 	// Other programs use 127.0.0.1 only.
 	free := listen(t, fmt.Sprintf("127.77.%d.%d:0", os.Getpid()>>8&255, os.Getpid()&255))
 	free.Close()
-	worldtest.Network(t, real.New(), worldtest.Ports{Name: "localhost", Taken: taken.Addr().String(), Free: free.Addr().String()})
+	worldtest.Network(t, real.New(), worldtest.NetworkConfig{Name: "localhost", Taken: taken.Addr().String(), Free: free.Addr().String()})
 }
 
 // TestEveryChangeHasItsPart carries out each kind of change with an unusable target: the error must be that of its part.

@@ -73,7 +73,7 @@ func start(t *testing.T, unit string) error {
 func TestServicesOnNode(t *testing.T) {
 	requireTestNode(t)
 	addUnit(t, "kubeadm-contract", "ExecStart=/bin/sleep infinity")
-	worldtest.Services(t, real.New(), worldtest.Service{Unit: "kubeadm-contract", File: filepath.Join(newTempDir(t), "config")})
+	worldtest.Services(t, real.New(), worldtest.ServiceConfig{Unit: "kubeadm-contract", File: filepath.Join(newTempDir(t), "config")})
 }
 
 func TestServiceBetweenRestartsIsNotActive(t *testing.T) {
@@ -150,7 +150,7 @@ func TestImagesOnNode(t *testing.T) {
 			pause = name
 		}
 	}
-	worldtest.Images(t, real.New(), worldtest.Runtime{
+	worldtest.Images(t, real.New(), worldtest.RuntimeConfig{
 		Socket: "unix:///var/run/containerd/containerd.sock", Present: pause, Absent: "registry.invalid/none:1"})
 }
 
