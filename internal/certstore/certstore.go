@@ -1,5 +1,5 @@
-// Package certstore reads and checks the existing certificates, keys and kubeconfig files of this machine before
-// anything relies on them. It only reads.
+// Package certstore reads and checks the existing certificates, keys and kubeconfig files of this
+// machine before anything relies on them. It only reads.
 package certstore
 
 import (
@@ -32,8 +32,9 @@ func ReadCA(ctx context.Context, r state.Reader, n *node.Node, p pki.Profile) (p
 	return CheckCA(n.Paths, p, found, r.Now())
 }
 
-// CheckCA parses a CA. Its certificate must be a CA certificate that is valid at that time, and its key, if there is
-// one, must belong to it. Preflight and every phase that signs or verifies with a CA use this.
+// CheckCA parses a CA. Its certificate must be a CA certificate that is valid at that time, and
+// its key, if there is one, must belong to it. Preflight and every phase that signs or verifies
+// with a CA use this.
 func CheckCA(paths node.Paths, p pki.Profile, found pki.Stored, at time.Time) (pki.CA, error) {
 	ca, err := parseCA(paths, p, found)
 	if err != nil {
@@ -51,7 +52,8 @@ func CheckCA(paths node.Paths, p pki.Profile, found pki.Stored, at time.Time) (p
 	return ca, problem.New("the certificate authority "+paths.Cert(p.Base), err, hints...)
 }
 
-// parseCA parses a CA and checks that its key, if there is one, belongs to it. It does not look at the validity period.
+// parseCA parses a CA and checks that its key, if there is one, belongs to it. It does not look at
+// the validity period.
 func parseCA(paths node.Paths, p pki.Profile, found pki.Stored) (pki.CA, error) {
 	cert, key := paths.Cert(p.Base), paths.Key(p.Base)
 	ca, err := found.CA()
@@ -81,9 +83,9 @@ func HasExternalTokenSigner(n *node.Node) bool {
 	return endpoint != ""
 }
 
-// CheckServiceAccountKeys returns an error if the existing sa.key and sa.pub are damaged or do not belong together.
-// sa.pub without sa.key is an error too, unless an external program signs tokens: a new pair would replace it, and
-// tokens signed by the old key would be rejected.
+// CheckServiceAccountKeys returns an error if the existing sa.key and sa.pub are damaged or do not
+// belong together. sa.pub without sa.key is an error too, unless an external program signs tokens:
+// a new pair would replace it, and tokens signed by the old key would be rejected.
 func CheckServiceAccountKeys(ctx context.Context, r state.Reader, n *node.Node) error {
 	keyFile, pubFile := n.Paths.Certificate(pki.ServiceAccountKey), n.Paths.Certificate(pki.ServiceAccountPublicKey)
 	private, err := state.ReadOptional(ctx, r, keyFile)
@@ -141,7 +143,8 @@ func ReadPair(ctx context.Context, r state.Reader, p node.Paths, base string) (s
 	return s, err
 }
 
-// CheckDiscoveredCA returns an error if the CA is not one of those in the kubeconfig that discovery returned.
+// CheckDiscoveredCA returns an error if the CA is not one of those in the kubeconfig that
+// discovery returned.
 func CheckDiscoveredCA(n *node.Node, ca *x509.Certificate) error {
 	config, err := pki.ParseKubeconfig(n.Bootstrap)
 	if err != nil {

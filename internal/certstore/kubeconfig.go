@@ -21,9 +21,9 @@ type KubeconfigFile struct {
 	CAs    []*x509.Certificate // of the cluster; the file must trust one, and one must have signed its client certificate
 }
 
-// Check parses the file. It returns an error if the file cannot be used for the cluster: it trusts another CA, its client
-// certificate has expired, was signed by another CA or lacks its key, or it has no credentials at all. A different
-// server is a warning only.
+// Check parses the file. It returns an error if the file cannot be used for the cluster: it trusts
+// another CA, its client certificate has expired, was signed by another CA or lacks its key, or it
+// has no credentials at all. A different server is a warning only.
 func (f KubeconfigFile) Check(ctx context.Context, r state.Reader) (config *pki.Kubeconfig, warnings []string, err error) {
 	read := func(name string) ([]byte, error) {
 		data, err := r.ReadFile(ctx, name)
@@ -60,7 +60,8 @@ func (f KubeconfigFile) Check(ctx context.Context, r state.Reader) (config *pki.
 	return config, warnings, problem.New("using the existing "+f.Path, err, hints...)
 }
 
-// isOutsideValidity reports whether the embedded client certificate has expired or is not valid yet.
+// isOutsideValidity reports whether the embedded client certificate has expired or is not valid
+// yet.
 func (f KubeconfigFile) isOutsideValidity(r state.Reader) bool {
 	config, err := pki.ParseKubeconfig(f.Data)
 	if err != nil {

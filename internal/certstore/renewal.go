@@ -11,7 +11,8 @@ import (
 	"kubeadm/internal/state"
 )
 
-// ReadRenewable reads a certificate that can be renewed. It returns nil without an error if the file does not exist.
+// ReadRenewable reads a certificate that can be renewed. It returns nil without an error if the
+// file does not exist.
 func ReadRenewable(ctx context.Context, r state.Reader, p node.Paths, c pki.Renewable) (*x509.Certificate, error) {
 	path := RenewablePath(p, c)
 	data, err := state.ReadOptional(ctx, r, path)
@@ -26,8 +27,9 @@ func ReadRenewable(ctx context.Context, r state.Reader, p node.Paths, c pki.Rene
 	return cert, nil
 }
 
-// CheckRenewableKey returns an error if the key file does not belong to the certificate file: a renewal may be killed
-// after it has written one of the two. A kubeconfig contains both, so it is always consistent.
+// CheckRenewableKey returns an error if the key file does not belong to the certificate file: a
+// renewal may be killed after it has written one of the two. A kubeconfig contains both, so it is
+// always consistent.
 func CheckRenewableKey(ctx context.Context, r state.Reader, p node.Paths, c pki.Renewable) error {
 	if c.File != "" {
 		return nil

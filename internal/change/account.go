@@ -12,8 +12,8 @@ import (
 	"kubeadm/internal/state"
 )
 
-// SetAccounts creates or removes system users without a login shell, each with a group of the same name, and
-// more groups. New users and groups get the lowest free IDs.
+// SetAccounts creates or removes system users without a login shell, each with a group of the same
+// name, and more groups. New users and groups get the lowest free IDs.
 type SetAccounts struct {
 	Dir    string // of the files passwd, group and login.defs: /etc
 	Users  []string
@@ -48,8 +48,8 @@ func (c SetAccounts) PasswdFile() string { return path.Join(c.Dir, "passwd") }
 // GroupFile is the path of group(5).
 func (c SetAccounts) GroupFile() string { return path.Join(c.Dir, "group") }
 
-// Done reports whether all of them exist, or none with Absent. A user or group that exists with other settings is an
-// error.
+// Done reports whether all of them exist, or none with Absent. A user or group that exists with
+// other settings is an error.
 func (c SetAccounts) Done(ctx context.Context, r state.Reader) (bool, error) {
 	old, err := ReadAccounts(ctx, r, c.Dir)
 	if err != nil {
@@ -59,7 +59,8 @@ func (c SetAccounts) Done(ctx context.Context, r state.Reader) (bool, error) {
 	return err == nil && bytes.Equal(old.Passwd, after.Passwd) && bytes.Equal(old.Group, after.Group), err
 }
 
-// Inverse removes those that do not exist yet. A removal is ErrOneWay, as the old IDs may be taken later.
+// Inverse removes those that do not exist yet. A removal is ErrOneWay, as the old IDs may be taken
+// later.
 func (c SetAccounts) Inverse(ctx context.Context, r state.Reader) (Change, error) {
 	if c.Absent {
 		return nil, ErrOneWay

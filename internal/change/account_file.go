@@ -42,7 +42,8 @@ func (f Accounts) GroupID(name string) (gid int, ok bool) {
 	return gid, err == nil
 }
 
-// addUser adds a user whose group exists. If the user exists, it must have the settings of a new one.
+// addUser adds a user whose group exists. If the user exists, it must have the settings of a new
+// one.
 func (f *Accounts) addUser(name string) error {
 	group, _ := f.GroupID(name)
 	fields := findLine(f.Passwd, name)

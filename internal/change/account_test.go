@@ -7,7 +7,8 @@ import (
 	"kubeadm/internal/change"
 )
 
-// An existing account with other settings is an error that names the difference. Nothing is changed.
+// An existing account with other settings is an error that names the difference. Nothing is
+// changed.
 func TestAccountConflicts(t *testing.T) {
 	c := change.SetAccounts{Users: []string{"kube"}, Groups: []change.Group{{Name: "all", Members: []string{"kube", "etcd"}}}}
 	const group = "kube:x:100:\nall:x:101:etcd,kube\n"

@@ -120,9 +120,9 @@ func (c MakeDir) Inverse(context.Context, state.Reader) (Change, error) {
 // ErrOfSystem is the error of a change that would remove the contents of a system directory.
 var ErrOfSystem = errors.New("a directory of the operating system")
 
-// Remove removes a file or a directory, or the contents of a directory. It never removes a symbolic
-// link's target, never enters a mount, and never empties a directory of the operating system
-// (node.OfSystem), even through a symbolic link.
+// Remove removes a file or a directory, or the contents of a directory. It never removes a
+// symbolic link's target, never enters a mount, and never empties a directory of the operating
+// system (node.OfSystem), even through a symbolic link.
 type Remove struct {
 	Path      string
 	Contents  bool // keep the directory and remove its contents; the path may be a symbolic link

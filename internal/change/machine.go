@@ -62,10 +62,11 @@ func (c PullImage) Inverse(context.Context, state.Reader) (Change, error) { retu
 // PullError is the error of a failed image pull.
 type PullError struct {
 	Ref string // of the image
-	// Cause is one line. It names the image only if the registry's answer is about that image, so that several pulls
-	// that fail for the same reason have the same Cause.
+	// Cause is one line. It names the image only if the registry's answer is about that image, so
+	// that several pulls that fail for the same reason have the same Cause.
 	Cause string
-	// Unreachable is set if the registry cannot be reached, so that pulls of its other images fail too.
+	// Unreachable is set if the registry cannot be reached, so that pulls of its other images fail
+	// too.
 	Unreachable bool
 	Err         error
 }
@@ -78,7 +79,8 @@ func (e *PullError) Unwrap() error { return e.Err }
 // RemoveContainers removes the Pod sandboxes of Kubernetes with their containers.
 type RemoveContainers struct {
 	Socket string
-	// Component limits the change to the static Pod of that control plane component; empty: all Pods.
+	// Component limits the change to the static Pod of that control plane component; empty: all
+	// Pods.
 	Component string
 }
 

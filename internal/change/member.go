@@ -9,10 +9,12 @@ import (
 	"kubeadm/internal/state"
 )
 
-// ErrNotItsTurn means that etcd accepts no learner now: it has one already, or some voting members are unhealthy.
+// ErrNotItsTurn means that etcd accepts no learner now: it has one already, or some voting members
+// are unhealthy.
 var ErrNotItsTurn = errors.New("etcd accepts no new member now")
 
-// ErrQuorum means that etcd refuses to remove a member, as too few of the remaining ones are started and healthy.
+// ErrQuorum means that etcd refuses to remove a member, as too few of the remaining ones are
+// started and healthy.
 var ErrQuorum = errors.New("too few of the remaining etcd members are healthy for a quorum")
 
 // ErrBehind means that a learner cannot be promoted yet.
@@ -49,8 +51,8 @@ func (c SetMember) String() string {
 	return fmt.Sprintf("promote etcd member %s to a voter", c.PeerURL)
 }
 
-// Done reports whether the member is in that state. If etcd does not answer, as during a leader election, it is
-// false without an error: carrying out the change retries.
+// Done reports whether the member is in that state. If etcd does not answer, as during a leader
+// election, it is false without an error: carrying out the change retries.
 func (c SetMember) Done(ctx context.Context, r state.Reader) (bool, error) {
 	current, err := c.currentState(ctx, r)
 	return err == nil && (current == c.State || c.State == Learner && current == Voter), nil
@@ -59,8 +61,8 @@ func (c SetMember) Done(ctx context.Context, r state.Reader) (bool, error) {
 // Breakable marks the change: each of its attempts reads the member list first.
 func (c SetMember) Breakable() {}
 
-// Inverse removes a member that does not exist yet. All else is ErrOneWay: etcd does not demote a voter,
-// and a removed member loses its data.
+// Inverse removes a member that does not exist yet. All else is ErrOneWay: etcd does not demote a
+// voter, and a removed member loses its data.
 func (c SetMember) Inverse(ctx context.Context, r state.Reader) (Change, error) {
 	current, err := c.currentState(ctx, r)
 	if err != nil || current != Absent {

@@ -119,7 +119,8 @@ func TestMergeResultHasAllFields(t *testing.T) {
 	}
 }
 
-// randomObject has few different fields and values, so that two random objects are often equal in part.
+// randomObject has few different fields and values, so that two random objects are often equal in
+// part.
 func randomObject(r *rand.Rand, depth int) map[string]any {
 	m := map[string]any{}
 	for _, field := range []string{"a", "b", "data", "labels"} {

@@ -140,8 +140,9 @@ func (c LabelNode) String() string {
 	return fmt.Sprintf("label and taint Node %s: %v %v", c.Name, slices.Sorted(maps.Keys(c.Labels)), taints)
 }
 
-// Done reports whether the Node has all of them. If the Node cannot be read, as when a load balancer has no healthy
-// backend, it is false without an error: carrying out the change retries and reports the error.
+// Done reports whether the Node has all of them. If the Node cannot be read, as when a load
+// balancer has no healthy backend, it is false without an error: carrying out the change retries
+// and reports the error.
 func (c LabelNode) Done(ctx context.Context, r state.Reader) (bool, error) {
 	u, err := r.Object(ctx, c.Ref())
 	if err != nil {
@@ -200,7 +201,8 @@ func restoreObject(ctx context.Context, r state.Reader, ref state.Ref) (Change, 
 	return ApplyObject{Object: now, As: ref.As, Exact: true}, nil
 }
 
-// renderYAML returns the object as YAML without the values of a Secret; empty if it cannot be encoded.
+// renderYAML returns the object as YAML without the values of a Secret; empty if it cannot be
+// encoded.
 func renderYAML(u *unstructured.Unstructured) string {
 	show := u.DeepCopy()
 	if u.GetKind() == "Secret" {

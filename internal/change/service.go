@@ -28,7 +28,8 @@ func (c SetService) String() string {
 	return fmt.Sprintf("stop service %q", c.Name)
 }
 
-// Done reports whether the unit is in that state and was started after the last change of the files it reads.
+// Done reports whether the unit is in that state and was started after the last change of the
+// files it reads.
 func (c SetService) Done(ctx context.Context, r state.Reader) (bool, error) {
 	s, err := r.Service(ctx, c.Name)
 	if err != nil || s.Active != c.Active || !c.Active {

@@ -2,9 +2,9 @@ package change
 
 import "reflect"
 
-// isSubset reports whether existing has all values of want. Maps of existing may have more keys, unless they are
-// atomic; lists must have the same length. Empty values in want match anything, since the API server
-// omits or defaults them.
+// isSubset reports whether existing has all values of want. Maps of existing may have more keys,
+// unless they are atomic; lists must have the same length. Empty values in want match anything,
+// since the API server omits or defaults them.
 func isSubset(want, existing any) bool { return isFieldSubset("", want, existing) }
 
 func isFieldSubset(field string, want, existing any) bool {
@@ -51,8 +51,8 @@ func isMapSubset(field string, want map[string]any, existing any) bool {
 	return true
 }
 
-// isAtomicMap reports whether the map in that field is compared and replaced as a whole. In all other maps the API
-// server may add fields, or other programs labels and annotations.
+// isAtomicMap reports whether the map in that field is compared and replaced as a whole. In all
+// other maps the API server may add fields, or other programs labels and annotations.
 func isAtomicMap(field string) bool {
 	switch field {
 	case "data", "binaryData", "selector", "matchLabels", "nodeSelector":
@@ -61,8 +61,8 @@ func isAtomicMap(field string) bool {
 	return false
 }
 
-// toFloat converts any number: decoders return 10 as an integer or as a floating point number, depending on the
-// source.
+// toFloat converts any number: decoders return 10 as an integer or as a floating point number,
+// depending on the source.
 func toFloat(v any) (float64, bool) {
 	switch r := reflect.ValueOf(v); {
 	case r.CanInt():

@@ -20,8 +20,8 @@ import (
 	"kubeadm/internal/state"
 )
 
-// FindEndpoints returns the client URLs of the etcd members that run on control planes. It reads them from an
-// annotation of their Pods.
+// FindEndpoints returns the client URLs of the etcd members that run on control planes. It reads
+// them from an annotation of their Pods.
 func FindEndpoints(ctx context.Context, r state.Reader, as state.Identity) ([]string, error) {
 	pods, err := r.List(ctx, state.Query{
 		GVK: corev1.SchemeGroupVersion.WithKind("Pod"), Namespace: "kube-system",
@@ -68,7 +68,8 @@ const (
 	checkTimeout = 10 * time.Second
 )
 
-// CheckHealthQuickly is CheckHealth with a short timeout: a member that does not answer within it counts as unhealthy.
+// CheckHealthQuickly is CheckHealth with a short timeout: a member that does not answer within it
+// counts as unhealthy.
 func CheckHealthQuickly(ctx context.Context, r state.Reader, via state.Etcd) (Health, error) {
 	return checkHealth(ctx, r, via, quickTimeout)
 }
@@ -162,8 +163,8 @@ func (h Health) Down() []state.Member {
 	})
 }
 
-// Quorum returns an error if fewer voting members are healthy than a quorum needs. Members whose IDs are in removed
-// do not count.
+// Quorum returns an error if fewer voting members are healthy than a quorum needs. Members whose
+// IDs are in removed do not count.
 func (h Health) Quorum(removed ...uint64) error {
 	var voters, healthy int
 	var causes []error
@@ -188,8 +189,9 @@ func (h Health) Quorum(removed ...uint64) error {
 	return nil
 }
 
-// QuorumAnswers reports whether enough voting members for a quorum answer, healthy or not. While etcd elects a
-// leader, its members answer that there is no leader; after the loss of the quorum, too many do not answer at all.
+// QuorumAnswers reports whether enough voting members for a quorum answer, healthy or not. While
+// etcd elects a leader, its members answer that there is no leader; after the loss of the quorum,
+// too many do not answer at all.
 func (h Health) QuorumAnswers() bool {
 	var voters, answering int
 	for _, m := range h.Members {
@@ -205,8 +207,9 @@ func (h Health) QuorumAnswers() bool {
 	return answering > voters/2
 }
 
-// CaughtUp returns an error while the applied index of a member is below nine tenths of the highest one. etcd
-// promotes a learner by the same measure (isLearnerReady in server/etcdserver/server.go).
+// CaughtUp returns an error while the applied index of a member is below nine tenths of the
+// highest one. etcd promotes a learner by the same measure (isLearnerReady in
+// server/etcdserver/server.go).
 func (h Health) CaughtUp(id uint64) error {
 	var highest uint64
 	for _, s := range h.Said {
@@ -218,7 +221,8 @@ func (h Health) CaughtUp(id uint64) error {
 	return nil
 }
 
-// MemberName returns the name of a member, or its hexadecimal ID if it has not started and so has no name.
+// MemberName returns the name of a member, or its hexadecimal ID if it has not started and so has
+// no name.
 func MemberName(m state.Member) string {
 	if m.Name == "" {
 		return formatMemberID(m)

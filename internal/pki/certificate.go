@@ -22,7 +22,8 @@ type Validity struct {
 	NotBefore, NotAfter time.Time
 }
 
-// clockSkew is how far NotBefore lies in the past when a certificate is generated: other machines' clocks may be behind.
+// clockSkew is how far NotBefore lies in the past when a certificate is generated: other machines'
+// clocks may be behind.
 const clockSkew = 5 * time.Minute
 
 // Lasting returns the validity of a certificate generated now that expires after d.
@@ -182,7 +183,8 @@ func createCertificate(random io.Reader, template *x509.Certificate, signer CA, 
 	return x509.ParseCertificate(der)
 }
 
-// newSerialNumber returns a random number from 1 to 2^63-2: RFC 5280, 4.1.2.2 demands a positive one.
+// newSerialNumber returns a random number from 1 to 2^63-2: RFC 5280, 4.1.2.2 demands a positive
+// one.
 func newSerialNumber(random io.Reader) (*big.Int, error) {
 	n, err := rand.Int(random, big.NewInt(math.MaxInt64-1))
 	if err != nil {

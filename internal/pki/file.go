@@ -18,9 +18,9 @@ type File struct {
 	PublicKeys   []crypto.PublicKey // from blocks of type PUBLIC KEY
 }
 
-// ParseFile parses every PEM block of a file. Blocks of other types than certificates and keys are skipped, such as
-// the EC PARAMETERS that openssl writes before a key. An unreadable certificate or key is an error at any position:
-// a component may use another block than the first.
+// ParseFile parses every PEM block of a file. Blocks of other types than certificates and keys are
+// skipped, such as the EC PARAMETERS that openssl writes before a key. An unreadable certificate
+// or key is an error at any position: a component may use another block than the first.
 func ParseFile(data []byte) (File, error) {
 	var f File
 	count := 0
@@ -63,8 +63,8 @@ func (f *File) addBlock(block *pem.Block) error {
 	return nil
 }
 
-// allPublicKeys returns the public keys that kube-apiserver reads from a file of --service-account-key-file: those of
-// public keys, certificates and private keys.
+// allPublicKeys returns the public keys that kube-apiserver reads from a file of
+// --service-account-key-file: those of public keys, certificates and private keys.
 func (f File) allPublicKeys() []crypto.PublicKey {
 	all := slices.Clone(f.PublicKeys)
 	for _, c := range f.Certificates {
@@ -76,15 +76,16 @@ func (f File) allPublicKeys() []crypto.PublicKey {
 	return all
 }
 
-// HasPublicKeyOf reports whether the file, read as sa.pub by kube-apiserver, contains the public key of a private key.
+// HasPublicKeyOf reports whether the file, read as sa.pub by kube-apiserver, contains the public
+// key of a private key.
 func (f File) HasPublicKeyOf(key crypto.Signer) bool {
 	return slices.ContainsFunc(f.allPublicKeys(), func(p crypto.PublicKey) bool {
 		return equalKeys(p, key.Public())
 	})
 }
 
-// ContainsPublicKeyOf is HasPublicKeyOf for the content of a file. It returns an error for a damaged block before the
-// public key, and for a file without any public key.
+// ContainsPublicKeyOf is HasPublicKeyOf for the content of a file. It returns an error for a
+// damaged block before the public key, and for a file without any public key.
 func ContainsPublicKeyOf(data []byte, key crypto.Signer) (bool, error) {
 	var f File
 	for block := range pemBlocks(data) {
@@ -101,11 +102,13 @@ func ContainsPublicKeyOf(data []byte, key crypto.Signer) (bool, error) {
 	return false, nil
 }
 
-// HoldsPrivateKey reports whether the text contains a private key of any type, at any position, even a damaged one.
+// HoldsPrivateKey reports whether the text contains a private key of any type, at any position,
+// even a damaged one.
 func HoldsPrivateKey(data []byte) bool { return bytes.Contains(data, []byte(pemPrivateKey+"-----")) }
 
-// WithoutPrivateKeys returns data unchanged unless it contains a private key. If it does, it returns only the
-// certificates. Use it before a CA bundle is published or written to a file that others can read.
+// WithoutPrivateKeys returns data unchanged unless it contains a private key. If it does, it
+// returns only the certificates. Use it before a CA bundle is published or written to a file that
+// others can read.
 func WithoutPrivateKeys(data []byte) ([]byte, error) {
 	if !HoldsPrivateKey(data) {
 		return data, nil

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// FuzzCertificateKey checks that a valid key survives parsing and printing and decrypts only what it encrypted, and that
-// the error for an invalid key does not repeat it.
+// FuzzCertificateKey checks that a valid key survives parsing and printing and decrypts only what
+// it encrypted, and that the error for an invalid key does not repeat it.
 func FuzzCertificateKey(f *testing.F) {
 	key := strings.Repeat("0f", certificateKeySize)
 	f.Add(key, []byte("plain"), []byte("neither encrypted nor of the right length"))
@@ -67,7 +67,8 @@ func FuzzPin(f *testing.F) {
 	})
 }
 
-// FuzzKubeconfig checks that a kubeconfig survives parsing and encoding, and that no method panics.
+// FuzzKubeconfig checks that a kubeconfig survives parsing and encoding, and that no method
+// panics.
 func FuzzKubeconfig(f *testing.F) {
 	access := Access{Server: "https://10.0.0.1:6443", Cluster: "c", User: "u"}
 	for _, k := range []*Kubeconfig{access.WithToken("t"), access.WithCertificate([]byte("cert"), []byte("key")), {}} {

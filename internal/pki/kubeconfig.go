@@ -139,7 +139,8 @@ func (k *Kubeconfig) Trusted() ([]*x509.Certificate, error) {
 	return certs, nil
 }
 
-// Redirect sets the server URL of every cluster, and removes the TLS server name and proxy of the old one.
+// Redirect sets the server URL of every cluster, and removes the TLS server name and proxy of the
+// old one.
 func (k *Kubeconfig) Redirect(server string) {
 	for _, cluster := range k.Clusters {
 		cluster.Server, cluster.TLSServerName, cluster.ProxyURL = server, "", ""

@@ -13,8 +13,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// CheckComplete returns an error if the current context, its cluster, the cluster's server or the context's user is
-// missing. A kubeconfig without a user, or with a user without credentials, is complete.
+// CheckComplete returns an error if the current context, its cluster, the cluster's server or the
+// context's user is missing. A kubeconfig without a user, or with a user without credentials, is
+// complete.
 func (k *Kubeconfig) CheckComplete() error {
 	if len(k.Clusters) == 0 && len(k.AuthInfos) == 0 && len(k.Contexts) == 0 {
 		return errors.New("the kubeconfig is empty: it has no clusters, users and contexts")
@@ -47,7 +48,8 @@ func (k *Kubeconfig) CheckComplete() error {
 	return nil
 }
 
-// ResolvePaths makes relative paths of files in the kubeconfig absolute. dir is the directory of the kubeconfig.
+// ResolvePaths makes relative paths of files in the kubeconfig absolute. dir is the directory of
+// the kubeconfig.
 func (k *Kubeconfig) ResolvePaths(dir string) {
 	resolve := func(name *string) {
 		if *name != "" && !path.IsAbs(*name) {
@@ -83,8 +85,9 @@ func (k *Kubeconfig) contextNames() string {
 	return strings.Join(names, ", ")
 }
 
-// ClientPair returns the client certificate of the current user with its intermediates, embedded or from a file; nil if
-// there is none. It returns an error if the key is missing or does not belong to the certificate.
+// ClientPair returns the client certificate of the current user with its intermediates, embedded
+// or from a file; nil if there is none. It returns an error if the key is missing or does not
+// belong to the certificate.
 func (k *Kubeconfig) ClientPair(read ReadFile) ([]*x509.Certificate, error) {
 	user, err := k.CurrentUser()
 	if err != nil {
@@ -115,7 +118,8 @@ func (k *Kubeconfig) ClientPair(read ReadFile) ([]*x509.Certificate, error) {
 	return certs, nil
 }
 
-// readCredential returns the embedded data of a field, or else the content of its file, and the source for messages.
+// readCredential returns the embedded data of a field, or else the content of its file, and the
+// source for messages.
 func readCredential(read ReadFile, field, file string, data []byte) ([]byte, string, error) {
 	if len(data) > 0 {
 		return data, field + "-data", nil
@@ -130,8 +134,8 @@ func readCredential(read ReadFile, field, file string, data []byte) ([]byte, str
 	return data, file, nil
 }
 
-// CheckClient returns an error if the client certificate of the current user has expired or was signed by none of the
-// CAs. Other credentials are not checked.
+// CheckClient returns an error if the client certificate of the current user has expired or was
+// signed by none of the CAs. Other credentials are not checked.
 func (k *Kubeconfig) CheckClient(cas []*x509.Certificate, at time.Time, read ReadFile) error {
 	certs, err := k.ClientPair(read)
 	if err != nil || certs == nil {

@@ -56,8 +56,8 @@ func embedFile(read ReadFile, path *string, data *[]byte) error {
 	return nil
 }
 
-// missingFileError is the error of a file that a kubeconfig refers to and that does not exist, such as the client
-// certificate of a kubelet before its TLS bootstrap. It is fs.ErrNotExist.
+// missingFileError is the error of a file that a kubeconfig refers to and that does not exist,
+// such as the client certificate of a kubelet before its TLS bootstrap. It is fs.ErrNotExist.
 type missingFileError struct{ path string }
 
 func (e missingFileError) Error() string {

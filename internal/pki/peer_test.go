@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// peer is upstream's kubeadm, which works in a directory of its own with the same names and addresses as
-// the tests.
+// peer is upstream's kubeadm, which works in a directory of its own with the same names and
+// addresses as the tests.
 type peer struct {
 	program, dir string
 }

@@ -49,8 +49,8 @@ func ParsePins(texts []string) ([]Pin, error) {
 // String returns the form that ParsePin reads, in lower case.
 func (p Pin) String() string { return pinAlgorithm + ":" + hex.EncodeToString(p[:]) }
 
-// MatchPins returns the certificates that have one of the pins, at least one. An empty list of pins
-// matches no certificate: the caller decides whether pins are optional.
+// MatchPins returns the certificates that have one of the pins, at least one. An empty list of
+// pins matches no certificate: the caller decides whether pins are optional.
 func MatchPins(certs []*x509.Certificate, pins []Pin) ([]*x509.Certificate, error) {
 	var matching []*x509.Certificate
 	var have []string

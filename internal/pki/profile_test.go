@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// inventory lists names and files of the certificates. Other programs read these files, so a change here is a change
-// of the interface.
+// inventory lists names and files of the certificates. Other programs read these files, so a
+// change here is a change of the interface.
 const inventory = `
 ca ca.crt self CN=kubernetes
 apiserver apiserver.crt ca CN=kube-apiserver server

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Renewable is a certificate that "certs renew" renews: a pair of files, or embedded in a kubeconfig.
+// Renewable is a certificate that "certs renew" renews: a pair of files, or embedded in a
+// kubeconfig.
 type Renewable struct {
 	Name   string // as in "certs renew <name>"
 	For    string // its purpose, for messages
@@ -15,8 +16,8 @@ type Renewable struct {
 	File   string // name of the kubeconfig; empty for a pair of files
 }
 
-// Renewables lists the renewable certificates by name. CAs are not included, nor is the kubelet's kubeconfig: the
-// kubelet rotates its client certificate itself.
+// Renewables lists the renewable certificates by name. CAs are not included, nor is the kubelet's
+// kubeconfig: the kubelet rotates its client certificate itself.
 func Renewables() []Renewable {
 	var all []Renewable
 	for _, p := range Profiles() {

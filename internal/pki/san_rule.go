@@ -84,7 +84,8 @@ func (s Site) check() error {
 	return nil
 }
 
-// apiServerServiceIP returns the cluster IP of the Service "kubernetes": the first address of the first subnet.
+// apiServerServiceIP returns the cluster IP of the Service "kubernetes": the first address of the
+// first subnet.
 func apiServerServiceIP(subnets string) (netip.Addr, error) {
 	text, _, _ := strings.Cut(subnets, ",")
 	subnet, err := netip.ParsePrefix(strings.TrimSpace(text))

@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// ParseShared parses the files that control planes share, by their names in the Secret kubeadm-certs. Each file must
-// contain what its name says, each key must belong to its certificate, and sa.pub to sa.key. Empty files are left out.
+// ParseShared parses the files that control planes share, by their names in the Secret
+// kubeadm-certs. Each file must contain what its name says, each key must belong to its
+// certificate, and sa.pub to sa.key. Empty files are left out.
 func ParseShared(files map[string][]byte) (map[string]File, error) {
 	parsed := map[string]File{}
 	var errs []error

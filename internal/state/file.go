@@ -37,8 +37,8 @@ func Exists(ctx context.Context, r Reader, name string) (bool, error) {
 	return err == nil, ExplainMisplaced(ctx, r, name, err)
 }
 
-// ExplainMisplaced returns a clearer error than err, which came from reading the file name, if that path is a directory
-// or if a directory above it is a file. Otherwise it returns err.
+// ExplainMisplaced returns a clearer error than err, which came from reading the file name, if
+// that path is a directory or if a directory above it is a file. Otherwise it returns err.
 func ExplainMisplaced(ctx context.Context, r Reader, name string, err error) error {
 	if err == nil {
 		return nil
@@ -49,8 +49,8 @@ func ExplainMisplaced(ctx context.Context, r Reader, name string, err error) err
 	return ExplainBlockedDir(ctx, r, path.Dir(name), err)
 }
 
-// ExplainBlockedDir returns a clearer error than err if the directory, or one above it, is a file. Otherwise it returns
-// err.
+// ExplainBlockedDir returns a clearer error than err if the directory, or one above it, is a file.
+// Otherwise it returns err.
 func ExplainBlockedDir(ctx context.Context, r Reader, dir string, err error) error {
 	for ; dir != "/" && dir != "."; dir = path.Dir(dir) {
 		if info, statErr := r.Stat(ctx, dir); statErr == nil && !info.Mode.IsDir() {

@@ -10,7 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Identity is the kubeconfig with which requests to the API server are authenticated, and optionally another address.
+// Identity is the kubeconfig with which requests to the API server are authenticated, and
+// optionally another address.
 type Identity struct {
 	Kubeconfig string // path of a kubeconfig, read at each use
 	Config     []byte // content of a kubeconfig, used if Kubeconfig is empty; secret

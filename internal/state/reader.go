@@ -108,9 +108,9 @@ type Network interface {
 	// Fetch sends one GET request. TLS is verified against the host's trust store, unless the
 	// Request says otherwise. A redirect from https to http is ErrRedirected.
 	Fetch(ctx context.Context, req Request) (Response, error)
-	// ClusterInfo reads the public ConfigMap kube-public/cluster-info without credentials. With a nil
-	// ca the connection is not verified: the caller must check the signature before it uses any of it, as token
-	// discovery demands. Any redirect is ErrRedirected.
+	// ClusterInfo reads the public ConfigMap kube-public/cluster-info without credentials. With a
+	// nil ca the connection is not verified: the caller must check the signature before it uses
+	// any of it, as token discovery demands. Any redirect is ErrRedirected.
 	ClusterInfo(ctx context.Context, server string, ca []byte) (map[string]string, error)
 }
 
@@ -159,8 +159,8 @@ func (e *PortError) Error() string {
 // Unwrap returns the operating system's error.
 func (e *PortError) Unwrap() error { return e.Err }
 
-// Images are the container runtimes of this machine with their images and containers. socket is a URL as in
-// Local.CRISocket.
+// Images are the container runtimes of this machine with their images and containers. socket is a
+// URL as in Local.CRISocket.
 type Images interface {
 	// Runtimes lists the sockets of known container runtimes that accept a connection.
 	Runtimes(ctx context.Context) ([]string, error)
@@ -168,7 +168,8 @@ type Images interface {
 	Runtime(ctx context.Context, socket string) (Runtime, error)
 	Image(ctx context.Context, socket, ref string) (present bool, err error)
 	Sandboxes(ctx context.Context, socket string) ([]Sandbox, error)
-	// Containers lists all containers, exited ones too and oldest first, with their last log lines.
+	// Containers lists all containers, exited ones too and oldest first, with their last log
+	// lines.
 	Containers(ctx context.Context, socket string) ([]Container, error)
 }
 
@@ -206,10 +207,11 @@ type Container struct {
 type Members interface {
 	// Members lists the members in etcd's own order. Any endpoint may answer.
 	Members(ctx context.Context, via Etcd) ([]Member, error)
-	// MemberStatus reads the status of one member at its own client URLs. The credentials are those of via.
+	// MemberStatus reads the status of one member at its own client URLs. The credentials are
+	// those of via.
 	MemberStatus(ctx context.Context, via Etcd, m Member) (MemberStatus, error)
-	// Agree sends requests that etcd answers by raft consensus, one after the other, until the context ends.
-	// They change nothing in etcd's data.
+	// Agree sends requests that etcd answers by raft consensus, one after the other, until the
+	// context ends. They change nothing in etcd's data.
 	Agree(ctx context.Context, via Etcd) error
 }
 
@@ -217,8 +219,8 @@ type Members interface {
 type Etcd struct {
 	Endpoints                 []string
 	CAFile, CertFile, KeyFile string
-	// Stale makes the list of members a serializable read: one endpoint answers from its own data, which may be
-	// stale. It works without a quorum.
+	// Stale makes the list of members a serializable read: one endpoint answers from its own data,
+	// which may be stale. It works without a quorum.
 	Stale bool
 }
 
@@ -239,7 +241,8 @@ type MemberStatus struct {
 
 // Objects are the API server's objects; each call names the identity to use.
 type Objects interface {
-	// Object reads one object. The error for one that does not exist satisfies apierrors.IsNotFound.
+	// Object reads one object. The error for one that does not exist satisfies
+	// apierrors.IsNotFound.
 	Object(ctx context.Context, ref Ref) (*unstructured.Unstructured, error)
 	// List reads the objects of a kind and namespace that match a label and a field selector.
 	List(ctx context.Context, q Query) ([]unstructured.Unstructured, error)
@@ -249,9 +252,9 @@ type Objects interface {
 
 // History records what an earlier run of the same command did.
 type History interface {
-	// Made reports whether an earlier run of this same command created the target and did not
-	// undo it; a file must still have the content that was written. It stays true after that run has finished, so
-	// that a re-run on a finished machine finds nothing to do.
+	// Made reports whether an earlier run of this same command created the target and did not undo
+	// it; a file must still have the content that was written. It stays true after that run has
+	// finished, so that a re-run on a finished machine finds nothing to do.
 	Made(target string) bool
 }
 

@@ -8,8 +8,8 @@ import (
 	"kubeadm/internal/state"
 )
 
-// The pause between two checks is a tenth of the time waited so far, within these limits: short waits end at once, and
-// long ones need few checks.
+// The pause between two checks is a tenth of the time waited so far, within these limits: short
+// waits end at once, and long ones need few checks.
 const (
 	minPause = 10 * time.Millisecond
 	maxPause = 250 * time.Millisecond

@@ -8,8 +8,8 @@ import (
 // progressKey is the context key of the function that receives progress messages.
 type progressKey struct{}
 
-// Listen returns a context in which changes report their progress. report may be called by several goroutines
-// at any time before Do returns.
+// Listen returns a context in which changes report their progress. report may be called by several
+// goroutines at any time before Do returns.
 func Listen(ctx context.Context, report func(text string)) context.Context {
 	return context.WithValue(ctx, progressKey{}, report)
 }

@@ -15,10 +15,11 @@ import (
 // World is everything outside the process.
 type World interface {
 	state.Reader
-	// Do carries out one change, without a check whether it is needed. A change that takes long may report progress.
+	// Do carries out one change, without a check whether it is needed. A change that takes long
+	// may report progress.
 	Do(ctx context.Context, c change.Change) error
-	// Await returns nil once the condition holds. It returns the last error of the check when the timeout is
-	// over, the context ends, or the error is permanent.
+	// Await returns nil once the condition holds. It returns the last error of the check when the
+	// timeout is over, the context ends, or the error is permanent.
 	Await(ctx context.Context, c Condition) error
 }
 

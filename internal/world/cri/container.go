@@ -108,8 +108,8 @@ func (r Runtimes) newContainer(s *runtimeapi.ContainerStatus) state.Container {
 	}
 }
 
-// Limits of a log. The lines of the file have prefixes, and the cause of a crash may be followed by a long list of flags
-// or a stack trace.
+// Limits of a log. The lines of the file have prefixes, and the cause of a crash may be followed
+// by a long list of flags or a stack trace.
 const (
 	logRead = 32 << 10 // bytes read from the file
 	logKept = 8 << 10  // bytes returned
@@ -137,8 +137,8 @@ func (r Runtimes) readLog(path string) string {
 	return string(text)
 }
 
-// stripLogPrefixes removes the prefix that the runtime writes before each line: time, stream and a tag, "P"
-// for a part of a line and "F" for its end.
+// stripLogPrefixes removes the prefix that the runtime writes before each line: time, stream and a
+// tag, "P" for a part of a line and "F" for its end.
 func stripLogPrefixes(raw []byte) []byte {
 	var text []byte
 	for line := range bytes.Lines(raw) {

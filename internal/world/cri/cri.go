@@ -21,8 +21,8 @@ import (
 	"kubeadm/internal/world"
 )
 
-// Timeouts of one call. A runtime usually answers at once, unless the machine is busy; stopping a Pod includes
-// removing its network.
+// Timeouts of one call. A runtime usually answers at once, unless the machine is busy; stopping a
+// Pod includes removing its network.
 const (
 	connectLimit = 10 * time.Second
 	firstLimit   = 5 * time.Second // of the first connection of a command, when there may be no runtime
@@ -33,7 +33,8 @@ const (
 // progressDelay is how long a runtime may take to answer before a progress message.
 const progressDelay = time.Second
 
-// maxMessage limits the size of a response: a list of all containers of a full machine has some megabytes.
+// maxMessage limits the size of a response: a list of all containers of a full machine has some
+// megabytes.
 const maxMessage = 16 << 20
 
 // Runtimes are the container runtimes of this machine, each identified by the URL of its socket.
@@ -129,8 +130,8 @@ func serviceName(socket string) string {
 	return "containerd"
 }
 
-// unwrapGRPCError returns an error with the message of a gRPC error only, which keeps its code. The message is escaped,
-// as it may include text of a registry.
+// unwrapGRPCError returns an error with the message of a gRPC error only, which keeps its code.
+// The message is escaped, as it may include text of a registry.
 func unwrapGRPCError(err error) error {
 	if s, ok := status.FromError(err); ok && s.Code() != codes.OK {
 		return &grpcError{s}

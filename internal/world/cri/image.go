@@ -83,8 +83,8 @@ func newPullError(ref string, err error) error {
 	return e
 }
 
-// isUnreachable reports whether the error means that no connection to the registry was possible. The CRI has no code
-// for that, but container runtimes pass on the errors of Go's libraries.
+// isUnreachable reports whether the error means that no connection to the registry was possible.
+// The CRI has no code for that, but container runtimes pass on the errors of Go's libraries.
 func isUnreachable(message string) bool {
 	return containsAny(message, "dial tcp", "no such host", "x509: ", "gave HTTP response to HTTPS client")
 }

@@ -46,7 +46,8 @@ func TestContainersOnNode(t *testing.T) {
 	}
 }
 
-// runPod starts a Pod in the host's network with a container that prints the version of pause and exits.
+// runPod starts a Pod in the host's network with a container that prints the version of pause and
+// exits.
 func runPod(t *testing.T, c *client, name string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -14,7 +14,8 @@ import (
 	"kubeadm/internal/state"
 )
 
-// maxParallelRemovals limits how many Pods are stopped at the same time: each one runs the CNI plugins.
+// maxParallelRemovals limits how many Pods are stopped at the same time: each one runs the CNI
+// plugins.
 const maxParallelRemovals = 4
 
 // removePause is the first pause between attempts to remove a Pod.

@@ -9,8 +9,9 @@ import (
 
 const maxAttempts = 5
 
-// retry calls try until it succeeds, the context ends, the error is final, or it has failed five times. The pause
-// between the attempts doubles. It reports the progress of failed and of slow attempts.
+// retry calls try until it succeeds, the context ends, the error is final, or it has failed five
+// times. The pause between the attempts doubles. It reports the progress of failed and of slow
+// attempts.
 func retry(ctx context.Context, pause time.Duration, try func() error, isFinal func(error) bool) error {
 	for n := 1; ; n++ {
 		err := runWithProgress(ctx, n, try)

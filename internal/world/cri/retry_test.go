@@ -14,7 +14,8 @@ import (
 	"kubeadm/internal/world"
 )
 
-// retryWithProgress returns the progress messages of retry. Each attempt takes some time and returns what try returns.
+// retryWithProgress returns the progress messages of retry. Each attempt takes some time and
+// returns what try returns.
 func retryWithProgress(ctx context.Context, each time.Duration, try func(n int) error) (told []string, err error) {
 	n := 0
 	ctx = world.Listen(ctx, func(text string) { told = append(told, text) })

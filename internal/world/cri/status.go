@@ -45,8 +45,8 @@ func filterAccepting(ctx context.Context, sockets []string) []string {
 	return found
 }
 
-// acceptsConnections reports whether a program listens on the socket. The kernel accepts the connection, so this does not
-// block even if the program does not respond.
+// acceptsConnections reports whether a program listens on the socket. The kernel accepts the
+// connection, so this does not block even if the program does not respond.
 func acceptsConnections(ctx context.Context, socket string) bool {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", strings.TrimPrefix(socket, "unix://"))
@@ -83,7 +83,8 @@ func (r Runtimes) Runtime(ctx context.Context, socket string) (state.Runtime, er
 	return found, nil
 }
 
-// cgroupDriver returns the cgroup driver of the runtime; empty if the runtime does not support RuntimeConfig.
+// cgroupDriver returns the cgroup driver of the runtime; empty if the runtime does not support
+// RuntimeConfig.
 func (c *client) cgroupDriver(ctx context.Context) (string, error) {
 	config, err := c.RuntimeConfig(ctx, &runtimeapi.RuntimeConfigRequest{})
 	if status.Code(err) == codes.Unimplemented {
@@ -98,8 +99,8 @@ func (c *client) cgroupDriver(ctx context.Context) (string, error) {
 	return strings.ToLower(config.Linux.CgroupDriver.String()), nil
 }
 
-// runtimeReadiness reads the condition RuntimeReady. The condition NetworkReady is ignored, as it depends on the network
-// add-on.
+// runtimeReadiness reads the condition RuntimeReady. The condition NetworkReady is ignored, as it
+// depends on the network add-on.
 func runtimeReadiness(s *runtimeapi.RuntimeStatus) (ok bool, reason string) {
 	for _, c := range s.GetConditions() {
 		if c.Type == runtimeapi.RuntimeReady {
@@ -112,7 +113,8 @@ func runtimeReadiness(s *runtimeapi.RuntimeStatus) (ok bool, reason string) {
 	return false, "its status has no condition " + runtimeapi.RuntimeReady
 }
 
-// parseSandboxImage returns the image of Pod sandboxes from the verbose status; empty if it is not there.
+// parseSandboxImage returns the image of Pod sandboxes from the verbose status; empty if it is not
+// there.
 func parseSandboxImage(info map[string]string) string {
 	var config struct {
 		SandboxImage string `json:"sandboxImage"`

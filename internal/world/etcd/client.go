@@ -73,9 +73,10 @@ func (k *Cluster) loadClientCertificate(via state.Etcd) (tls.Certificate, error)
 	return pair, nil
 }
 
-// certificateHints returns hints about problems of the certificates. Problems of the server's certificate are found in
-// the text of the error, as gRPC passes on nothing else of a failed handshake. The client certificate is verified
-// here: a server that rejects it closes the connection, and its reason is often lost.
+// certificateHints returns hints about problems of the certificates. Problems of the server's
+// certificate are found in the text of the error, as gRPC passes on nothing else of a failed
+// handshake. The client certificate is verified here: a server that rejects it closes the
+// connection, and its reason is often lost.
 func certificateHints(via state.Etcd, config *tls.Config, err error) []string {
 	var hints []string
 	text := err.Error()

@@ -24,11 +24,12 @@ import (
 const (
 	defaultTimeout = 2 * time.Minute
 	callTimeout    = 2 * time.Second // of all calls of one attempt at one endpoint
-	// etcd counts a member as connected after five seconds. A change that it refuses for twice that time, because of
-	// the quorum, it will not accept later.
+	// etcd counts a member as connected after five seconds. A change that it refuses for twice
+	// that time, because of the quorum, it will not accept later.
 	defaultRefusalTimeout = 10 * time.Second
-	// Agree pauses twice as long as the previous request took, within these limits: etcd spends at most a third of
-	// its time on the requests, and they are few on a slow disk, where each costs a write.
+	// Agree pauses twice as long as the previous request took, within these limits: etcd spends at
+	// most a third of its time on the requests, and they are few on a slow disk, where each costs
+	// a write.
 	minPause = 4 * time.Millisecond
 	maxPause = time.Second
 )
@@ -38,8 +39,8 @@ type Cluster struct {
 	// Timeout limits one change with all its attempts if the context has no deadline; zero
 	// means two minutes.
 	Timeout time.Duration
-	// RefusalTimeout limits how long a change that etcd refuses, because of its quorum or another learner, is retried;
-	// zero means ten seconds.
+	// RefusalTimeout limits how long a change that etcd refuses, because of its quorum or another
+	// learner, is retried; zero means ten seconds.
 	RefusalTimeout time.Duration
 
 	readFile func(path string) ([]byte, error)
@@ -72,13 +73,14 @@ func (k *Cluster) Members(ctx context.Context, via state.Etcd) ([]state.Member, 
 	return all, nil
 }
 
-// newMemberClient returns the Cluster API at the only endpoint of c. The Cluster in c itself waits for the
-// connection until the deadline and does not return the reason if there is none.
+// newMemberClient returns the Cluster API at the only endpoint of c. The Cluster in c itself waits
+// for the connection until the deadline and does not return the reason if there is none.
 func newMemberClient(c *clientv3.Client) clientv3.Cluster {
 	return clientv3.NewClusterFromClusterClient(etcdserverpb.NewClusterClient(c.ActiveConnection()), nil)
 }
 
-// MemberStatus reads the status of one member. It tries each of its client URLs once, until one answers.
+// MemberStatus reads the status of one member. It tries each of its client URLs once, until one
+// answers.
 func (k *Cluster) MemberStatus(ctx context.Context, via state.Etcd, m state.Member) (s state.MemberStatus, err error) {
 	via.Endpoints = m.ClientURLs
 	if len(via.Endpoints) == 0 {
@@ -101,8 +103,8 @@ func (k *Cluster) MemberStatus(ctx context.Context, via state.Etcd, m state.Memb
 	return s, nil
 }
 
-// Agree sends requests for the list of alarms, one after the other, until the context ends. Each of them is
-// a raft proposal.
+// Agree sends requests for the list of alarms, one after the other, until the context ends. Each
+// of them is a raft proposal.
 func (k *Cluster) Agree(ctx context.Context, via state.Etcd) error {
 	for {
 		err := k.tryEndpoints(ctx, via, func(ctx context.Context, c *clientv3.Client) error {
@@ -118,8 +120,9 @@ func (k *Cluster) Agree(ctx context.Context, via state.Etcd) error {
 	}
 }
 
-// repeatRequest sends requests until the context ends or one fails. It returns an error only if the first one fails.
-// After each response it pauses for twice as long as the request took, at least 4 ms and at most a second.
+// repeatRequest sends requests until the context ends or one fails. It returns an error only if
+// the first one fails. After each response it pauses for twice as long as the request took, at
+// least 4 ms and at most a second.
 func repeatRequest(ctx context.Context, send func() error) error {
 	for count := 0; ; count++ {
 		started := time.Now()
@@ -137,9 +140,9 @@ func repeatRequest(ctx context.Context, send func() error) error {
 	}
 }
 
-// Do carries out a SetMember and retries it until the Timeout: a cluster that has just changed may refuse the next
-// change for a moment. If etcd refuses the change for longer than the RefusalTimeout, the error wraps one of those in
-// change/member.go.
+// Do carries out a SetMember and retries it until the Timeout: a cluster that has just changed may
+// refuse the next change for a moment. If etcd refuses the change for longer than the
+// RefusalTimeout, the error wraps one of those in change/member.go.
 //
 // It removes any member, even the last one, but etcd refuses a removal that would lose the quorum.
 func (k *Cluster) Do(ctx context.Context, c change.Change) error {
@@ -168,8 +171,8 @@ func (k *Cluster) Do(ctx context.Context, c change.Change) error {
 	return err
 }
 
-// isRefusedTooLong reports whether etcd has refused the change for longer than the RefusalTimeout. since is the time of
-// the first refusal in a row.
+// isRefusedTooLong reports whether etcd has refused the change for longer than the RefusalTimeout.
+// since is the time of the first refusal in a row.
 func (k *Cluster) isRefusedTooLong(err error, since *time.Time) bool {
 	if !errors.Is(err, change.ErrQuorum) && !errors.Is(err, change.ErrNotItsTurn) && !errors.Is(err, change.ErrBehind) {
 		*since = time.Time{}

@@ -88,8 +88,8 @@ func wantProblem(t *testing.T, via state.Etcd, text, hint string) {
 	}
 }
 
-// listMembersUntil lists the members until the error has that hint, or, if it is empty, until there is no error: on a busy
-// machine one request may time out earlier.
+// listMembersUntil lists the members until the error has that hint, or, if it is empty, until
+// there is no error: on a busy machine one request may time out earlier.
 func listMembersUntil(t *testing.T, via state.Etcd, hint string) (all []state.Member, err error) {
 	t.Helper()
 	for begun := time.Now(); time.Since(begun) < time.Minute; {

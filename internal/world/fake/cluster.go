@@ -60,9 +60,9 @@ func identityOf(c change.Change) (as state.Identity, ok bool) {
 	return as, false
 }
 
-// checkAccess returns an error unless the API server accepts the identity. As in a new cluster, the user of
-// admin.conf has no permissions until the cluster-admin ClusterRoleBinding exists; that of super-admin.conf does
-// not need it.
+// checkAccess returns an error unless the API server accepts the identity. As in a new cluster,
+// the user of admin.conf has no permissions until the cluster-admin ClusterRoleBinding exists;
+// that of super-admin.conf does not need it.
 func (w *World) checkAccess(ctx context.Context, as state.Identity) error {
 	if w.Elsewhere && !w.isOwnAPIServer(as.Server+":") {
 		return nil
@@ -87,8 +87,9 @@ func (w *World) isOwnAPIServer(text string) bool {
 	return strings.Contains(text, "https://"+w.Interfaces[0].IP+":")
 }
 
-// isRunning reports whether the kubelet runs, and with it a component's static Pod; "" means the kubelet only. A
-// kubelet needs its configuration and a kubeconfig, a component its files, and an API server etcd.
+// isRunning reports whether the kubelet runs, and with it a component's static Pod; "" means the
+// kubelet only. A kubelet needs its configuration and a kubeconfig, a component its files, and an
+// API server etcd.
 func (w *World) isRunning(ctx context.Context, component string) bool {
 	s, _ := w.Service(ctx, "kubelet")
 	if !s.Active || !w.hasFile("/var/lib/kubelet/config.yaml") || !w.hasFile("/etc/kubernetes/kubelet.conf") && !w.hasFile("/etc/kubernetes/bootstrap-kubelet.conf") {

@@ -103,7 +103,8 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 	return nil
 }
 
-// checkPullable returns an error for images that cannot be pulled, and reports the progress of slow ones.
+// checkPullable returns an error for images that cannot be pulled, and reports the progress of
+// slow ones.
 func (w *World) checkPullable(ctx context.Context, c change.Change) error {
 	p, ok := c.(change.PullImage)
 	if ok && slices.Contains(w.Slow, p.Ref) {

@@ -21,7 +21,8 @@ var (
 	memberURL  = regexp.MustCompile(`--advertise-client-urls=(\S+)`)
 )
 
-// Members lists the etcd members. The member of this machine has a name once the kubelet has started its static Pod.
+// Members lists the etcd members. The member of this machine has a name once the kubelet has
+// started its static Pod.
 func (w *World) Members(ctx context.Context, via state.Etcd) ([]state.Member, error) {
 	all, err := w.World.Members(ctx, via)
 	own := w.ownMember(ctx)
@@ -45,7 +46,8 @@ func (w *World) ownMember(ctx context.Context) state.Member {
 	return state.Member{Name: value(memberName), PeerURLs: []string{value(memberPeer)}, ClientURLs: []string{value(memberURL)}}
 }
 
-// startMember creates the data directory of this machine's etcd member if it was added and the kubelet runs it.
+// startMember creates the data directory of this machine's etcd member if it was added and the
+// kubelet runs it.
 func (w *World) startMember(ctx context.Context) error {
 	if w.hasFile(etcdData) || !w.isRunning(ctx, "etcd") {
 		return nil
@@ -70,7 +72,8 @@ func (w *World) restartMember(ctx context.Context) {
 	}
 }
 
-// checkPromotable returns an error for the promotion of a member that has not started, as etcd does.
+// checkPromotable returns an error for the promotion of a member that has not started, as etcd
+// does.
 func (w *World) checkPromotable(ctx context.Context, c change.Change) error {
 	set, ok := c.(change.SetMember)
 	if !ok || set.State != change.Voter {

@@ -109,8 +109,8 @@ func (k *Cluster) newClient(data []byte, as state.Identity) (*client, error) {
 	return &client{objects: objects, http: transport, outage: &outage, server: strings.TrimSuffix(server.String(), "/")}, err
 }
 
-// newRESTConfig checks the kubeconfig before client-go parses it, whose errors suggest environment variables that
-// kubeadm does not read.
+// newRESTConfig checks the kubeconfig before client-go parses it, whose errors suggest environment
+// variables that kubeadm does not read.
 func (k *Cluster) newRESTConfig(data []byte, as state.Identity) (*rest.Config, error) {
 	config, err := pki.ParseKubeconfig(data)
 	if err != nil {
@@ -135,8 +135,8 @@ func (k *Cluster) newRESTConfig(data []byte, as state.Identity) (*rest.Config, e
 	return clientcmd.NewDefaultClientConfig(api.Config(*config), overrides).ClientConfig()
 }
 
-// checkCertificates checks that the CA is readable, and that the client certificate has its key and is valid by this
-// machine's clock. Only the server can check which CA signed it.
+// checkCertificates checks that the CA is readable, and that the client certificate has its key
+// and is valid by this machine's clock. Only the server can check which CA signed it.
 func (k *Cluster) checkCertificates(config *pki.Kubeconfig, cluster *api.Cluster) error {
 	if file := cluster.CertificateAuthority; file != "" && len(cluster.CertificateAuthorityData) == 0 {
 		if _, err := k.readFile(file); errors.Is(err, fs.ErrNotExist) {
@@ -163,8 +163,8 @@ func (k *Cluster) checkCertificates(config *pki.Kubeconfig, cluster *api.Cluster
 	return nil
 }
 
-// trackingTransport removes Retry-After headers, as client-go would wait for seconds without a message. It records the
-// time of failed requests, including those that client-go retries itself.
+// trackingTransport removes Retry-After headers, as client-go would wait for seconds without a
+// message. It records the time of failed requests, including those that client-go retries itself.
 type trackingTransport struct {
 	next   http.RoundTripper
 	outage *atomic.Int64

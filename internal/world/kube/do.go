@@ -17,11 +17,12 @@ import (
 	"kubeadm/internal/world"
 )
 
-// Do carries out a change of an object. It retries transient errors until the Timeout:
-// no connection, an overloaded server, a conflict with another writer, a namespace or Node that does not exist yet.
+// Do carries out a change of an object. It retries transient errors until the Timeout: no
+// connection, an overloaded server, a conflict with another writer, a namespace or Node that does
+// not exist yet.
 //
-// An update merges the change into the existing object and sends the resourceVersion that was read: labels and
-// annotations of other programs are kept.
+// An update merges the change into the existing object and sends the resourceVersion that was
+// read: labels and annotations of other programs are kept.
 func (k *Cluster) Do(ctx context.Context, c change.Change) error {
 	switch c := c.(type) {
 	case change.ApplyObject:
@@ -54,7 +55,8 @@ func (k *Cluster) createOrUpdate(ctx context.Context, w objectWrite) error {
 	ref := state.RefOf(w.object, w.as)
 	return k.changeObject(ctx, ref, "applying ", func(ctx context.Context, r dynamic.ResourceInterface) error {
 		_, err := r.Create(ctx, fresh, metav1.CreateOptions{})
-		// For an existing Service with the same cluster IP the error is Invalid, not AlreadyExists.
+		// For an existing Service with the same cluster IP the error is Invalid, not
+		// AlreadyExists.
 		if !apierrors.IsAlreadyExists(err) && !apierrors.IsInvalid(err) {
 			return err
 		}

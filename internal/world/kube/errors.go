@@ -62,8 +62,8 @@ func certificateHint(as state.Identity, server string, err error) string {
 	return fmt.Sprintf("the certificate of %s cannot be verified with the CA in %s", server, describeIdentity(as))
 }
 
-// shortenError shortens errors of Go's HTTP client, which repeat the URL, and escapes the text of a server. The result
-// wraps the error.
+// shortenError shortens errors of Go's HTTP client, which repeat the URL, and escapes the text of
+// a server. The result wraps the error.
 func shortenError(err error) error {
 	var request *url.Error
 	switch {

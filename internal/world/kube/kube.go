@@ -37,8 +37,9 @@ func New(readFile func(path string) ([]byte, error)) *Cluster {
 	return &Cluster{readFile: readFile, clients: map[string]*client{}}
 }
 
-// Object reads one object. The error for one that does not exist satisfies apierrors.IsNotFound. It retries within the
-// Timeout while the server is overloaded, and other transient errors as long as the context allows (world.RetryLimit).
+// Object reads one object. The error for one that does not exist satisfies apierrors.IsNotFound.
+// It retries within the Timeout while the server is overloaded, and other transient errors as long
+// as the context allows (world.RetryLimit).
 func (k *Cluster) Object(ctx context.Context, ref state.Ref) (*unstructured.Unstructured, error) {
 	var found *unstructured.Unstructured
 	err := k.retry(ctx, request{as: ref.As, op: "reading " + ref.String(), isRetryable: isServerBusy, isRead: true, do: func(ctx context.Context, c *client) error {

@@ -66,18 +66,19 @@ func (k *Cluster) retry(ctx context.Context, a request) error {
 	return err
 }
 
-// startupPeriod is how long after an outage an API server may reject valid users: it serves before it has read the RBAC
-// objects.
+// startupPeriod is how long after an outage an API server may reject valid users: it serves before
+// it has read the RBAC objects.
 const startupPeriod = 15 * time.Second
 
-// isDeniedAfterStart reports whether the API server rejected the user and has probably just started.
+// isDeniedAfterStart reports whether the API server rejected the user and has probably just
+// started.
 func (c *client) isDeniedAfterStart(err error) bool {
 	denied := apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
 	return denied && time.Since(time.Unix(0, c.outage.Load())) < startupPeriod
 }
 
-// isServerBusy reports whether the server was reached and could not answer now. An API server whose etcd has no leader
-// answers 500 without a reason, a proxy in front of it 502 or 504.
+// isServerBusy reports whether the server was reached and could not answer now. An API server
+// whose etcd has no leader answers 500 without a reason, a proxy in front of it 502 or 504.
 func isServerBusy(err error) bool {
 	var answer apierrors.APIStatus
 	if errors.As(err, &answer) {
@@ -87,8 +88,8 @@ func isServerBusy(err error) bool {
 	return utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) || utilnet.IsHTTP2ConnectionLost(err)
 }
 
-// isTransientReadError reports whether a read may succeed later: the server was not reached or could not answer, and the
-// reason is not permanent.
+// isTransientReadError reports whether a read may succeed later: the server was not reached or
+// could not answer, and the reason is not permanent.
 func isTransientReadError(err error) bool {
 	var request *url.Error
 	var answer apierrors.APIStatus
@@ -101,8 +102,8 @@ func isTransientReadError(err error) bool {
 	return !errors.As(err, &answer) && errors.As(err, &request)
 }
 
-// isPermanentConnectionError reports whether a certificate was rejected, the server does not use TLS, or its name does not
-// exist.
+// isPermanentConnectionError reports whether a certificate was rejected, the server does not use
+// TLS, or its name does not exist.
 func isPermanentConnectionError(err error) bool {
 	var untrusted *tls.CertificateVerificationError
 	var alert *net.OpError // TLS alerts of the server have no exported type over TCP
@@ -113,8 +114,8 @@ func isPermanentConnectionError(err error) bool {
 		errors.As(err, &name) && name.IsNotFound || strings.Contains(err.Error(), "server gave HTTP response to HTTPS client")
 }
 
-// isTransientWriteError reports whether a write may succeed later. NotFound may mean a namespace that the API server is
-// about to create.
+// isTransientWriteError reports whether a write may succeed later. NotFound may mean a namespace
+// that the API server is about to create.
 func isTransientWriteError(err error) bool {
 	var untrusted *tls.CertificateVerificationError
 	if world.Hopeless(err) || errors.As(err, &untrusted) {

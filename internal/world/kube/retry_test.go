@@ -19,7 +19,8 @@ import (
 	"kubeadm/internal/world/kube"
 )
 
-// startFlakyProxy returns an address where the first connections are broken and later ones reach the server.
+// startFlakyProxy returns an address where the first connections are broken and later ones reach
+// the server.
 func startFlakyProxy(t *testing.T, server *httptest.Server, times int32, spoil func(net.Conn)) (address string, connections *atomic.Int32) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

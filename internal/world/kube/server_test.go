@@ -30,7 +30,8 @@ var object = &corev1.ConfigMap{
 	Data:       map[string]string{"a": "1"},
 }
 
-// scripted is an API server with prepared responses, one after the other. The last one is repeated.
+// scripted is an API server with prepared responses, one after the other. The last one is
+// repeated.
 type scripted struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -88,7 +89,8 @@ func (s *scripted) kubeconfig(t *testing.T, edit ...func(*pki.Access)) []byte {
 	return data
 }
 
-// bound is long enough for a few requests on a busy machine, even if each of them obeys Retry-After.
+// bound is long enough for a few requests on a busy machine, even if each of them obeys
+// Retry-After.
 const bound = time.Minute
 
 // cluster returns a Cluster that reads admin.conf from data.

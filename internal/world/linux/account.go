@@ -16,8 +16,8 @@ import (
 // accountsLockTimeout is how long another program may hold the lock of the account files.
 const accountsLockTimeout = 15 * time.Second
 
-// setAccounts replaces the account files under the lock that useradd(8) uses too. It writes the groups first: a
-// user whose group does not exist looks like a damaged account.
+// setAccounts replaces the account files under the lock that useradd(8) uses too. It writes the
+// groups first: a user whose group does not exist looks like a damaged account.
 func setAccounts(ctx context.Context, c change.SetAccounts) error {
 	unlock, err := lockAccounts(ctx, filepath.Join(c.Dir, ".pwd.lock"))
 	if err != nil {

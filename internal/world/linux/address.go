@@ -17,8 +17,8 @@ import (
 	"kubeadm/internal/state"
 )
 
-// Addresses lists the global unicast addresses of all interfaces that are up: those of the interface
-// with the default route first (IPv4 before IPv6), those of the loopback interface last.
+// Addresses lists the global unicast addresses of all interfaces that are up: those of the
+// interface with the default route first (IPv4 before IPv6), those of the loopback interface last.
 func (m Machine) Addresses(context.Context) ([]state.Address, error) {
 	routes, err := listDefaultRoutes()
 	if err != nil {
@@ -62,7 +62,8 @@ func addressRank(a state.Address, routes []string) int {
 	return len(routes)
 }
 
-// listDefaultRoutes returns the interfaces with a default route, IPv4 before IPv6 and then by metric.
+// listDefaultRoutes returns the interfaces with a default route, IPv4 before IPv6 and then by
+// metric.
 func listDefaultRoutes() ([]string, error) {
 	var all []defaultRoute
 	for file, parse := range map[string]func(fields []string) (defaultRoute, bool){
@@ -104,8 +105,8 @@ func parseRoutes(table string, parse func(fields []string) (defaultRoute, bool))
 	return all
 }
 
-// parseRouteIPv4 parses a line of /proc/net/route: interface, destination, gateway, flags, reference
-// count, uses, metric, mask; all but the metric in base 16.
+// parseRouteIPv4 parses a line of /proc/net/route: interface, destination, gateway, flags,
+// reference count, uses, metric, mask; all but the metric in base 16.
 func parseRouteIPv4(f []string) (defaultRoute, bool) {
 	if len(f) < 8 || f[1] != "00000000" || f[7] != "00000000" {
 		return defaultRoute{}, false
@@ -114,8 +115,9 @@ func parseRouteIPv4(f []string) (defaultRoute, bool) {
 	return defaultRoute{4, f[0], metric}, err == nil && isUsableRoute(f[3])
 }
 
-// parseRouteIPv6 parses a line of /proc/net/ipv6_route: destination, its prefix length, source, its prefix
-// length, next hop, metric, reference count, uses, flags, interface; numbers in base 16.
+// parseRouteIPv6 parses a line of /proc/net/ipv6_route: destination, its prefix length, source,
+// its prefix length, next hop, metric, reference count, uses, flags, interface; numbers in base
+// 16.
 func parseRouteIPv6(f []string) (defaultRoute, bool) {
 	if len(f) < 10 || strings.Trim(f[0]+f[1], "0") != "" {
 		return defaultRoute{}, false

@@ -19,10 +19,10 @@ import (
 
 const clusterInfoPath = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
 
-// ClusterInfo reads the data of the public ConfigMap kube-public/cluster-info, without credentials.
-// With a nil ca it is the first step of token discovery: the server is not verified, and the caller must check
-// the signature of the data with the bootstrap token. Errors of the API server work with apierrors.IsNotFound and
-// the like.
+// ClusterInfo reads the data of the public ConfigMap kube-public/cluster-info, without
+// credentials. With a nil ca it is the first step of token discovery: the server is not verified,
+// and the caller must check the signature of the data with the bootstrap token. Errors of the API
+// server work with apierrors.IsNotFound and the like.
 func (m Machine) ClusterInfo(ctx context.Context, server string, ca []byte) (map[string]string, error) {
 	base, err := url.Parse(server)
 	if err != nil {

@@ -38,8 +38,9 @@ func (m Machine) Mounts(_ context.Context, dir string) ([]string, error) {
 	return points, nil
 }
 
-// unmountBelow unmounts everything below a directory, newest mounts first, and repeats this until a pass unmounts
-// nothing: a mount may have been moved below a newer one, which is busy in the first pass.
+// unmountBelow unmounts everything below a directory, newest mounts first, and repeats this until
+// a pass unmounts nothing: a mount may have been moved below a newer one, which is busy in the
+// first pass.
 func unmountBelow(ctx context.Context, c change.Unmount) error {
 	flags, err := parseUnmountFlags(c.Flags)
 	if err != nil {
@@ -112,7 +113,8 @@ func parseUnmountFlags(names []string) (int, error) {
 	return flags, nil
 }
 
-// findMountPoint returns the mount point of the file system that a path is on, or would be created on.
+// findMountPoint returns the mount point of the file system that a path is on, or would be created
+// on.
 func findMountPoint(path string) string {
 	for ; path != "/" && path != "."; path = filepath.Dir(path) {
 		info, err := os.Stat(path)

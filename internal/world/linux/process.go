@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Random returns a stream of cryptographic randomness. Streams are independent of each other and safe
-// for concurrent use.
+// Random returns a stream of cryptographic randomness. Streams are independent of each other and
+// safe for concurrent use.
 func Random(string) io.Reader { return rand.Reader }
 
 // Chroot changes the root directory and the working directory of this process to dir.

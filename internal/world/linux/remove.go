@@ -85,8 +85,9 @@ func removeContents(path string) error {
 	return mountTree{mount}.empty(d, real)
 }
 
-// checkNotSystemDir returns an error for a directory of the operating system, also if it was opened through a
-// symbolic link or a bind mount. named is the path in the configuration, for the error.
+// checkNotSystemDir returns an error for a directory of the operating system, also if it was
+// opened through a symbolic link or a bind mount. named is the path in the configuration, for the
+// error.
 func checkNotSystemDir(d *os.File, real, named string) error {
 	if node.OfSystem(real) {
 		return newSystemDirError(named, real)

@@ -289,8 +289,8 @@ func fstat(f *os.File) (*unix.Stat_t, error) {
 	return &st, nil
 }
 
-// isTrustedOwner reports whether a file or link may be used in the directory. In a sticky directory
-// that others may write to, it must belong to this user or to the directory's owner.
+// isTrustedOwner reports whether a file or link may be used in the directory. In a sticky
+// directory that others may write to, it must belong to this user or to the directory's owner.
 func isTrustedOwner(dir, file *unix.Stat_t) bool {
 	shared := dir.Mode&unix.S_ISVTX != 0 && dir.Mode&0o022 != 0
 	return !shared || file.Uid == dir.Uid || int(file.Uid) == os.Geteuid()
@@ -299,7 +299,8 @@ func isTrustedOwner(dir, file *unix.Stat_t) bool {
 // syncDir writes the names in a directory to the disk.
 func syncDir(d *os.File) error {
 	err := d.Sync()
-	// Some file systems cannot sync a directory, and a directory opened with O_PATH cannot be synced.
+	// Some file systems cannot sync a directory, and a directory opened with O_PATH cannot be
+	// synced.
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EBADF) {
 		return nil
 	}

@@ -91,7 +91,8 @@ func setService(ctx context.Context, c change.SetService) error {
 	return in.stop(ctx, c.Name)
 }
 
-// readModTime returns the modification time of a file without following a symbolic link; zero if it does not exist.
+// readModTime returns the modification time of a file without following a symbolic link; zero if
+// it does not exist.
 func readModTime(path ...string) (time.Time, error) {
 	info, err := os.Lstat(filepath.Join(path...))
 	if errors.Is(err, fs.ErrNotExist) {

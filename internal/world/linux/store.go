@@ -26,8 +26,8 @@ type Store struct {
 // ErrLocked means that another run holds the lock.
 var ErrLocked = errors.New("another kubeadm is running on this machine")
 
-// NewStore opens the journal in dir and acquires its lock. The directory is created by the first write.
-// If another run holds the lock, the error is ErrLocked with the ID of its process.
+// NewStore opens the journal in dir and acquires its lock. The directory is created by the first
+// write. If another run holds the lock, the error is ErrLocked with the ID of its process.
 func NewStore(dir string) (*Store, error) {
 	f, err := acquireLock(lockFile)
 	switch {
@@ -41,8 +41,8 @@ func NewStore(dir string) (*Store, error) {
 	return &Store{dir: dir, lock: f}, nil
 }
 
-// acquireLock opens and locks the file. The previous holder may remove the file meanwhile; a lock on a
-// removed file excludes no other run, so the file is opened and locked again.
+// acquireLock opens and locks the file. The previous holder may remove the file meanwhile; a lock
+// on a removed file excludes no other run, so the file is opened and locked again.
 func acquireLock(path string) (*os.File, error) {
 	for {
 		f, err := openLockFile(path)
@@ -91,7 +91,8 @@ func isSameFile(f *os.File, path string) bool {
 	return err == nil && os.SameFile(open, current)
 }
 
-// flockWithRetry retries for a second: a process that was killed holds its lock until the kernel has closed its files.
+// flockWithRetry retries for a second: a process that was killed holds its lock until the kernel
+// has closed its files.
 func flockWithRetry(f *os.File) error {
 	const attempts, pause = 20, 50 * time.Millisecond
 	for attempt := 1; ; attempt++ {
@@ -103,8 +104,8 @@ func flockWithRetry(f *os.File) error {
 	}
 }
 
-// lockFile is in a tmpfs and not in the journal's directory: nothing may be written to the disk before the
-// first change.
+// lockFile is in a tmpfs and not in the journal's directory: nothing may be written to the disk
+// before the first change.
 const lockFile = "/run/kubeadm.lock"
 
 // openLockFile creates a missing directory too, as in a root file system that was never booted.

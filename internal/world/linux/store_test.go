@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// The lock file is removed, and the lock still excludes other runs, including one that opened the file before its
-// removal.
+// The lock file is removed, and the lock still excludes other runs, including one that opened the
+// file before its removal.
 func TestLockFileIsRemovedOnRelease(t *testing.T) {
 	path := filepath.Join(newTempDir(t), "run", "kubeadm.lock")
 	first, err := acquireLock(path)

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Limits of reading a FIFO or a terminal. The writer may be a program that asks for a password first.
+// Limits of reading a FIFO or a terminal. The writer may be a program that asks for a password
+// first.
 const (
 	writerLimit = 5 * time.Second // until a program opens the FIFO for writing
 	quietLimit  = 2 * time.Minute // without a byte

@@ -53,7 +53,8 @@ func (systemd) stop(ctx context.Context, name string) error {
 	return runJob(ctx, name, conn.StopUnitContext)
 }
 
-// log returns the output of the service without systemd's own messages; see systemd.journal-fields(7).
+// log returns the output of the service without systemd's own messages; see
+// systemd.journal-fields(7).
 func (systemd) log(ctx context.Context, name string) (string, error) {
 	const lines, limit = "20", 2048
 	text, err := exec.CommandContext(ctx, "journalctl", "--quiet", "--no-pager", "--output=cat", "--lines="+lines,

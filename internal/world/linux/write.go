@@ -77,9 +77,9 @@ func (p *resolvedPath) write(ctx context.Context, c change.WriteFile) error {
 	return err
 }
 
-// inheritsAccess reports whether a file keeps owner, mode and access control list of the one that it
-// replaces. A secret does so only in a directory that no user but this one and root may write to.
-// A secret in a file that the user named for output never does.
+// inheritsAccess reports whether a file keeps owner, mode and access control list of the one that
+// it replaces. A secret does so only in a directory that no user but this one and root may write
+// to. A secret in a file that the user named for output never does.
 func (p *resolvedPath) inheritsAccess(c change.WriteFile) bool {
 	if !c.Secret || c.Output {
 		return !c.Secret
@@ -139,8 +139,8 @@ func (p *resolvedPath) writeContents(f *os.File, c change.WriteFile, old *entry)
 	return f.Sync()
 }
 
-// needsInPlaceWrite reports whether the error of a rename means that the file can only be written in
-// place: it is a mount point, as in containers, or its directory is not writable. See
+// needsInPlaceWrite reports whether the error of a rename means that the file can only be written
+// in place: it is a mount point, as in containers, or its directory is not writable. See
 // docs/decisions/0029-in-place.md.
 func needsInPlaceWrite(err error) bool {
 	return slices.ContainsFunc([]error{unix.EBUSY, unix.EACCES, unix.EPERM, unix.EROFS},

@@ -13,9 +13,9 @@ const (
 	aclXattr     = "system.posix_acl_access"
 )
 
-// copyAccessAttributes copies the access control list and the SELinux label of the replaced file to the
-// new one; old may be nil. If the policy does not allow setting the label, the policy's default
-// label stays.
+// copyAccessAttributes copies the access control list and the SELinux label of the replaced file
+// to the new one; old may be nil. If the policy does not allow setting the label, the policy's
+// default label stays.
 func copyAccessAttributes(f *os.File, old *entry) error {
 	if old == nil {
 		return nil
@@ -33,7 +33,8 @@ func copyAccessAttributes(f *os.File, old *entry) error {
 	return nil
 }
 
-// readXattr returns nil if the file or the attribute does not exist, or if the file system has no attributes.
+// readXattr returns nil if the file or the attribute does not exist, or if the file system has no
+// attributes.
 func readXattr(path, name string) ([]byte, error) {
 	value := make([]byte, 64<<10) // the maximum
 	n, err := unix.Getxattr(path, name, value)

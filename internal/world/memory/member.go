@@ -10,8 +10,8 @@ import (
 	"kubeadm/internal/state"
 )
 
-// Members lists the etcd members, if one of the endpoints answers, and if there is a quorum or the read is
-// serializable.
+// Members lists the etcd members, if one of the endpoints answers, and if there is a quorum or the
+// read is serializable.
 func (w *World) Members(_ context.Context, via state.Etcd) ([]state.Member, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -37,7 +37,8 @@ func (w *World) checkReachable(via state.Etcd) error {
 	return nil
 }
 
-// hasQuorumWithout reports whether there is a quorum after the removal of the member with that ID; 0 for none.
+// hasQuorumWithout reports whether there is a quorum after the removal of the member with that ID;
+// 0 for none.
 func (w *World) hasQuorumWithout(removed uint64) bool {
 	voters, answering := 0, 0
 	for _, m := range w.MemberList {

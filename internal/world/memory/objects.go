@@ -37,9 +37,9 @@ func (w *World) Object(_ context.Context, ref state.Ref) (*unstructured.Unstruct
 	return o.DeepCopy(), nil
 }
 
-// List reads the objects of a kind and namespace that match the selectors, sorted by name.
-// It supports the field selectors metadata.name, type of Secrets, spec.nodeName of Pods and spec.signerName of
-// CertificateSigningRequests.
+// List reads the objects of a kind and namespace that match the selectors, sorted by name. It
+// supports the field selectors metadata.name, type of Secrets, spec.nodeName of Pods and
+// spec.signerName of CertificateSigningRequests.
 func (w *World) List(_ context.Context, q state.Query) ([]unstructured.Unstructured, error) {
 	byLabel, err := labels.Parse(q.LabelSelector)
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 	"kubeadm/internal/state"
 )
 
-// World holds the state of a machine and a cluster. The maps may be read and filled while no change is carried out.
+// World holds the state of a machine and a cluster. The maps may be read and filled while no
+// change is carried out.
 type World struct {
 	mu           sync.Mutex
 	lastMemberID uint64 // highest ID of an etcd member so far

@@ -77,7 +77,8 @@ func TestNetwork(t *testing.T) {
 	worldtest.Network(t, real.New(), worldtest.NetworkConfig{Name: "localhost", Taken: taken.Addr().String(), Free: free.Addr().String()})
 }
 
-// TestEveryChangeHasItsPart carries out each kind of change with an unusable target: the error must be that of its part.
+// TestEveryChangeHasItsPart carries out each kind of change with an unusable target: the error
+// must be that of its part.
 func TestEveryChangeHasItsPart(t *testing.T) {
 	nobody := state.Identity{Kubeconfig: filepath.Join(newTempDir(t), "absent.conf")}
 	file := filepath.Join(newTempDir(t), "file")

@@ -16,7 +16,8 @@ import (
 	"kubeadm/internal/world/worldtest"
 )
 
-// requireTestNode skips a test unless it runs on a machine for tests, with systemd and containerd, that it may change.
+// requireTestNode skips a test unless it runs on a machine for tests, with systemd and containerd,
+// that it may change.
 func requireTestNode(t *testing.T) {
 	t.Helper()
 	if os.Getenv("KUBEADM_TEST_NODE") != "1" {

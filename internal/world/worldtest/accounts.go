@@ -37,7 +37,8 @@ func Accounts(t *testing.T, w world.World, root string) {
 	f.wantContent(t, path.Join(root, "group"), group)
 }
 
-// Owners checks changing the owner of files, which needs root; root is an empty directory of the world.
+// Owners checks changing the owner of files, which needs root; root is an empty directory of the
+// world.
 func Owners(t *testing.T, w world.World, root string) {
 	f := fileSuite{w, root}
 	name := f.writeText(t, "key", "owners", "key")

@@ -71,7 +71,8 @@ func Links(t *testing.T, w world.World, root string, link func(to, at string)) {
 	})
 }
 
-// LinkedDirectoryOwners checks a recursive change of the owner through a symbolic link, which needs root; see Links.
+// LinkedDirectoryOwners checks a recursive change of the owner through a symbolic link, which
+// needs root; see Links.
 func LinkedDirectoryOwners(t *testing.T, w world.World, root string, link func(to, at string)) {
 	f := fileSuite{w, root}
 	deep := f.writeText(t, "x", "elsewhere", "member", "file")

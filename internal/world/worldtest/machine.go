@@ -49,7 +49,8 @@ func listMounts(t *testing.T, w world.World, dir string) []string {
 	return all
 }
 
-// Programs checks finding programs: present is one that exists, kubelet the version of the kubelet.
+// Programs checks finding programs: present is one that exists, kubelet the version of the
+// kubelet.
 func Programs(t *testing.T, w world.World, present, kubelet string) {
 	at, err := w.Program(newContext(t), present)
 	if err != nil || !path.IsAbs(at) || path.Base(at) != present {

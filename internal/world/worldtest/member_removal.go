@@ -8,8 +8,9 @@ import (
 	"kubeadm/internal/state"
 )
 
-// MemberRemovals checks the removal of members. via reaches the first of three voters, which remains as the only member
-// at the end; down is the peer URL of one of the others, which has just been killed.
+// MemberRemovals checks the removal of members. via reaches the first of three voters, which
+// remains as the only member at the end; down is the peer URL of one of the others, which has just
+// been killed.
 func MemberRemovals(t *testing.T, w Etcd, via state.Etcd, down string) {
 	e := etcdSuite{t, w, via, down}
 	var up string

@@ -103,7 +103,8 @@ func (e etcdSuite) status(m state.Member) state.MemberStatus {
 	})
 }
 
-// retryUntilAnswer retries a request: etcd does not answer during a leader election, and a busy machine may be too slow.
+// retryUntilAnswer retries a request: etcd does not answer during a leader election, and a busy
+// machine may be too slow.
 func retryUntilAnswer[T any](t *testing.T, of string, request func(context.Context) (T, error)) (got T) {
 	t.Helper()
 	err := world.Poll(t.Context(), nil, world.Condition{Name: "an answer of " + of, Timeout: time.Minute,
@@ -166,5 +167,6 @@ type membersOnly struct {
 
 type members = state.Members
 
-// otherReads is embedded one level deeper than the methods that are used, so these take precedence.
+// otherReads is embedded one level deeper than the methods that are used, so these take
+// precedence.
 type otherReads struct{ state.Reader }

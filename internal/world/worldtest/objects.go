@@ -21,8 +21,8 @@ type API interface {
 	Do(ctx context.Context, c change.Change) error
 }
 
-// Objects checks reading and changing objects, with an identity that is authorized for everything. It
-// deletes its objects.
+// Objects checks reading and changing objects, with an identity that is authorized for everything.
+// It deletes its objects.
 func Objects(t *testing.T, w API, as state.Identity) {
 	for name, test := range map[string]func(*objectSuite){
 		"apply":          testApply,

@@ -1,5 +1,6 @@
 // Package worldtest has test suites for implementations of world.World, one for each subject. The
-// simulated and the real world pass the same suites, so that tests with the simulated one are meaningful.
+// simulated and the real world pass the same suites, so that tests with the simulated one are
+// meaningful.
 package worldtest
 
 import (

@@ -17,7 +17,8 @@ import (
 	"kubeadm/internal/pki"
 )
 
-// BundleDir returns $KUBEADM_BUNDLE, the directory of the built components. If it is unset, the test is skipped.
+// BundleDir returns $KUBEADM_BUNDLE, the directory of the built components. If it is unset, the
+// test is skipped.
 func BundleDir(t *testing.T) string {
 	t.Helper()
 	dir := os.Getenv("KUBEADM_BUNDLE")
@@ -75,8 +76,8 @@ func writeFile(dir, name string, data []byte) {
 	}
 }
 
-// startProgram runs a program of the bundle until the test ends or kill is called. A failed test logs the end of its
-// output.
+// startProgram runs a program of the bundle until the test ends or kill is called. A failed test
+// logs the end of its output.
 func startProgram(t *testing.T, dir, program string, args ...string) (kill func()) {
 	t.Helper()
 	out, err := os.Create(filepath.Join(dir, fmt.Sprintf("%s-%d.log", program, time.Now().UnixNano())))
