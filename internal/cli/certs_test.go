@@ -139,7 +139,7 @@ func TestACertificateThatCannotBeRenewedIsNamed(t *testing.T) {
 		"no kubeconfig":      {"/etc/kubernetes/scheduler.conf", "{", "scheduler.conf", "reading /etc/kubernetes/scheduler.conf: parsing a kubeconfig"},
 		"a token inside":     {"/etc/kubernetes/scheduler.conf", withToken, "scheduler.conf", "embeds no client certificate"},
 		"a damaged CA":       {"/etc/kubernetes/pki/ca.crt", "x", "apiserver", "/etc/kubernetes/pki/ca.crt: no certificate in PEM form"},
-		"a damaged CA's key": {"/etc/kubernetes/pki/ca.key", "x", "apiserver", "/etc/kubernetes/pki/ca.key holds no private key"},
+		"a damaged CA's key": {"/etc/kubernetes/pki/ca.key", "x", "apiserver", "/etc/kubernetes/pki/ca.key contains no usable private key"},
 		"another CA's key":   {"/etc/kubernetes/pki/ca.key", anotherKey(t), "apiserver", "/etc/kubernetes/pki/ca.key is not the key of /etc/kubernetes/pki/ca.crt"},
 	} {
 		t.Run(name, func(t *testing.T) {

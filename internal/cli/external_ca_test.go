@@ -34,7 +34,7 @@ func TestWhatIsSuppliedMustBeGood(t *testing.T) {
 		"no certificate":              {"pki/apiserver.crt", "x", "pki/apiserver.crt: no certificate in PEM form"},
 		"no authority":                {"pki/ca.crt", foreign("pki/apiserver.crt"), "pki/ca.crt: it is not a certificate authority"},
 		"a damaged authority":         {"pki/ca.crt", "x", "pki/ca.crt: no certificate in PEM form"},
-		"a damaged authority's key":   {"pki/front-proxy-ca.key", "x", "pki/front-proxy-ca.key holds no private key"},
+		"a damaged authority's key":   {"pki/front-proxy-ca.key", "x", "pki/front-proxy-ca.key contains no usable private key"},
 		"a kubeconfig of another CA":  {"admin.conf", foreign("admin.conf"), "admin.conf: kubeconfig trusts CA \"kubernetes\""},
 		"no kubeconfig":               {"scheduler.conf", "{", "scheduler.conf: parsing a kubeconfig"},
 		"nobody's kubeconfig":         {"kubelet.conf", "", "kubelet.conf: user \"system:node:cp1\" of the kubeconfig has a client key without its certificate"},

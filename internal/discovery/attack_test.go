@@ -117,7 +117,7 @@ func TestNoOtherEndpointIsFollowed(t *testing.T) {
 				http.Redirect(w, r, to+r.URL.Path, http.StatusTemporaryRedirect)
 			}
 			attacker := (&server{answers: map[string]http.HandlerFunc{infoPath: leads}}).begin(t, authority(t, "mallory"), nil)
-			newMachine().refused(t, c.flags(attacker), "redirects (307 Temporary Redirect)")
+			newMachine().refused(t, c.flags(attacker), "redirect (307 Temporary Redirect)")
 			attacker.toldNothing(t)
 		})
 	}

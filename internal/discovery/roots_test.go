@@ -73,7 +73,7 @@ func testRemoteFile(t *testing.T, trusted pki.CA) {
 	for address, words := range map[string][]string{
 		web.URL + "/gone":        {web.URL + "/gone", "404 Not Found"},
 		web.URL + "/nothing":     {"204 No Content"},
-		web.URL + "/away":        {"redirected from https to " + plain.URL, "nobody vouches"},
+		web.URL + "/away":        {"redirected from https to " + plain.URL, "could not be verified"},
 		selfSigned.URL + "/file": {selfSigned.URL + "/file", "failed to verify certificate", "update-ca-certificates"},
 	} {
 		flags := fileFlags()

@@ -2,14 +2,15 @@ package etcdcluster
 
 import (
 	"errors"
-	"kubeadm/internal/state"
 	"slices"
 	"strings"
 	"testing"
+
+	"kubeadm/internal/state"
 )
 
-// roll is of three voters, of which some are down, and a learner that nobody has heard of.
-func roll(down ...uint64) Health {
+// newHealth has three voting members, some of which are down, and a learner that has not started.
+func newHealth(down ...uint64) Health {
 	r := Health{Said: map[uint64]state.MemberStatus{}, Silent: map[uint64]error{}}
 	for id, name := range []string{"a", "b", "c"} {
 		m := state.Member{ID: uint64(id + 1), Name: name, PeerURLs: []string{"https://" + name + ":2380"}, ClientURLs: []string{"https://" + name + ":2379"}}
@@ -24,9 +25,9 @@ func roll(down ...uint64) Health {
 	return r
 }
 
-func TestAQuorumIsCountedOfTheVotersThatStay(t *testing.T) {
+func TestQuorumAfterRemoval(t *testing.T) {
 	for _, c := range []struct {
-		down, without []uint64
+		down, removed []uint64
 		quorum        bool
 	}{
 		{nil, nil, true},
@@ -37,14 +38,14 @@ func TestAQuorumIsCountedOfTheVotersThatStay(t *testing.T) {
 		{[]uint64{1, 2}, []uint64{1, 2}, true},
 		{nil, []uint64{1, 2, 3}, false},
 	} {
-		if err := roll(c.down...).Quorum(c.without...); (err == nil) != c.quorum || err != nil && strings.Contains(err.Error(), "%!") {
-			t.Errorf("down %v, without %v: %v", c.down, c.without, err)
+		if err := newHealth(c.down...).Quorum(c.removed...); (err == nil) != c.quorum || err != nil && strings.Contains(err.Error(), "%!") {
+			t.Errorf("down %v, removed %v: %v", c.down, c.removed, err)
 		}
 	}
 }
 
-func TestMembersAreCalledByNameAddressAndID(t *testing.T) {
-	r := roll(2)
+func TestFindMember(t *testing.T) {
+	r := newHealth(2)
 	if m := r.Called("b"); m == nil || m.ID != 2 {
 		t.Errorf("by name: %+v", m)
 	}
@@ -52,7 +53,7 @@ func TestMembersAreCalledByNameAddressAndID(t *testing.T) {
 		t.Errorf("by ID: %+v", m)
 	}
 	if m := r.Called(""); m != nil {
-		t.Errorf("by nothing: %+v", m)
+		t.Errorf("by an empty name: %+v", m)
 	}
 	if m := r.At("https://c:2380"); m == nil || m.ID != 3 {
 		t.Errorf("by address: %+v", m)

@@ -161,7 +161,7 @@ func TestWhatIsTrueIsPassedOver(t *testing.T) {
 	if err := e.Do(t.Context(), dir, dir); err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{`did : make directory "/etc/kubernetes"`, `alreadyso : make directory "/etc/kubernetes"`}; !slices.Equal(l.lines, want) {
+	if want := []string{`did : create directory "/etc/kubernetes"`, `alreadyso : create directory "/etc/kubernetes"`}; !slices.Equal(l.lines, want) {
 		t.Errorf("said %q, want %q", l.lines, want)
 	}
 }
@@ -194,7 +194,7 @@ func TestAChangeTellsHowItGetsOn(t *testing.T) {
 	if err := e.Do(t.Context(), change.PullImage{Ref: "a", Always: true}, change.PullImage{Ref: "b", Always: true}); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{`underway : pull image "a": attempt 1 of 5 failed, the next follows: i/o timeout`, `did : pull image "a"`, `did : pull image "b"`}
+	want := []string{`underway : pull image "a": attempt 1 of 5 failed, retrying: i/o timeout`, `did : pull image "a"`, `did : pull image "b"`}
 	if !slices.Equal(l.lines, want) {
 		t.Errorf("said %q, want %q", l.lines, want)
 	}

@@ -59,7 +59,7 @@ func extensionWord(e pkix.Extension) string {
 	return word
 }
 
-func TestCAHasTheProperties(t *testing.T) {
+func TestNewCA(t *testing.T) {
 	ca := newCA(t, "kubernetes", day)
 	want := facts{
 		Subject:  "CN=kubernetes",
@@ -73,7 +73,7 @@ func TestCAHasTheProperties(t *testing.T) {
 	}
 }
 
-func TestLeafHasTheProperties(t *testing.T) {
+func TestIssueLeaf(t *testing.T) {
 	ca := newCA(t, "kubernetes", day)
 	sans, _ := ParseSANs([]string{"b", "a", "10.0.0.2", "a", "10.0.0.1", "10.0.0.2", "*.x"})
 	long := Validity{NotBefore: now.Add(-time.Hour), NotAfter: now.Add(1000 * time.Hour)}
@@ -94,7 +94,7 @@ func TestLeafHasTheProperties(t *testing.T) {
 	}
 }
 
-func TestSignatureFollowsTheSignersKey(t *testing.T) {
+func TestSignatureAlgorithmIsThatOfTheSigner(t *testing.T) {
 	for a, want := range map[Algorithm]x509.SignatureAlgorithm{
 		RSA2048: x509.SHA256WithRSA, ECDSAP256: x509.ECDSAWithSHA256, ECDSAP384: x509.ECDSAWithSHA384,
 	} {
@@ -108,23 +108,23 @@ func TestSignatureFollowsTheSignersKey(t *testing.T) {
 	}
 }
 
-func TestSerialsArePositiveAndFitIn63Bits(t *testing.T) {
+func TestSerialNumbersArePositive63BitIntegers(t *testing.T) {
 	limit := new(big.Int).Lsh(big.NewInt(1), 63)
 	for range 200 {
-		n, err := newSerial(rand.Reader)
+		n, err := newSerialNumber(rand.Reader)
 		wantError(t, err)
 		if n.Sign() <= 0 || n.Cmp(limit) >= 0 {
 			t.Fatalf("serial %s", n)
 		}
 	}
-	if n, err := newSerial(zeros{}); err != nil || n.Int64() != 1 {
+	if n, err := newSerialNumber(zeros{}); err != nil || n.Int64() != 1 {
 		t.Errorf("the smallest serial is %s, %v", n, err)
 	}
 	_, err := NewCA(iotest.ErrReader(io.ErrUnexpectedEOF), newKey(t), Spec{CommonName: "ca", Validity: day})
 	wantError(t, err, "serial")
 }
 
-func TestNoCertificateWithoutItsNeeds(t *testing.T) {
+func TestIssueRejectsIncompleteSpecs(t *testing.T) {
 	ca := newCA(t, "ca", day)
 	other := newCA(t, "other", day)
 	client := newLeaf(t, ca, clientOf("client"))
@@ -152,7 +152,7 @@ func TestNoCertificateWithoutItsNeeds(t *testing.T) {
 	wantError(t, err, "common name")
 }
 
-func TestRenewalKeepsWhoAndWhatFor(t *testing.T) {
+func TestRenewalKeepsSubjectSANsAndUsages(t *testing.T) {
 	ca := newCA(t, "ca", day)
 	sans, _ := ParseSANs([]string{"b", "a", "10.0.0.9", "10.0.0.1"})
 	old := newLeaf(t, ca, Spec{CommonName: "cp1", Organization: []string{"x", "y"}, SANs: sans,
@@ -166,7 +166,7 @@ func TestRenewalKeepsWhoAndWhatFor(t *testing.T) {
 	}
 }
 
-func TestRequestAsksForSubjectAndNames(t *testing.T) {
+func TestRequestHasSubjectAndSANs(t *testing.T) {
 	key := newKey(t)
 	sans, _ := ParseSANs([]string{"cp1", "10.0.0.1"})
 	data, err := Spec{CommonName: "cp1", Organization: []string{"o"}, SANs: sans,
@@ -185,7 +185,7 @@ func TestRequestAsksForSubjectAndNames(t *testing.T) {
 	}
 }
 
-func TestBundlesKeepTheirOrder(t *testing.T) {
+func TestParseCertificatesKeepsOrder(t *testing.T) {
 	a, b := newCA(t, "a", day), newCA(t, "b", day)
 	bundle := append(EncodeCertificates(a.Certificate, b.Certificate), keyPEM(t, a.Key)...)
 	certs, err := ParseCertificates(bundle)

@@ -7,7 +7,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-func TestTheUnnamedClusterIsDiscoveredFirst(t *testing.T) {
+func TestDiscoveryClusterPrefersEmptyName(t *testing.T) {
 	k := access().WithToken("x")
 	got, err := k.DiscoveryCluster()
 	wantError(t, err)
@@ -27,7 +27,7 @@ func TestTheUnnamedClusterIsDiscoveredFirst(t *testing.T) {
 	wantError(t, err, "current context")
 }
 
-func TestClusterInfoLeadsToABootstrapKubeconfig(t *testing.T) {
+func TestBootstrapKubeconfigFromClusterInfo(t *testing.T) {
 	ca := newCA(t, "kubernetes", day).Certificate
 	a := access()
 	a.Server, a.CA = "https://lb:6443", EncodeCertificates(ca)
@@ -62,7 +62,7 @@ func TestClusterInfoLeadsToABootstrapKubeconfig(t *testing.T) {
 	}
 }
 
-func TestDiscoveryNeedsACertificate(t *testing.T) {
+func TestBootstrapNeedsCA(t *testing.T) {
 	_, err := Bootstrap(&api.Cluster{Server: "https://x", CertificateAuthorityData: []byte("none")}, "t")
 	wantError(t, err, "discovered CA")
 	a := access()
@@ -71,13 +71,13 @@ func TestDiscoveryNeedsACertificate(t *testing.T) {
 	wantError(t, err, "CA certificate")
 }
 
-func TestRenamingNeedsACurrentContext(t *testing.T) {
+func TestRenameClusterNeedsCurrentContext(t *testing.T) {
 	k := access().WithToken("x")
 	k.CurrentContext = "gone"
 	wantError(t, k.RenameCluster("prod"), "gone")
 }
 
-func TestRenamingLeavesOthersOut(t *testing.T) {
+func TestRenameClusterRemovesOthers(t *testing.T) {
 	k := access().WithToken("x")
 	k.Clusters["other"], k.AuthInfos["other"] = &api.Cluster{Server: "https://other"}, &api.AuthInfo{Token: "secret of another cluster"}
 	k.Contexts["other"] = &api.Context{Cluster: "other", AuthInfo: "other"}
@@ -90,7 +90,7 @@ func TestRenamingLeavesOthersOut(t *testing.T) {
 	}
 }
 
-func TestTheWayToTheClusterIsKept(t *testing.T) {
+func TestBootstrapKeepsProxyAndTLSServerName(t *testing.T) {
 	a := access()
 	a.CA = EncodeCertificates(newCA(t, "kubernetes", day).Certificate)
 	to := a.WithToken("").Clusters["kubernetes"]
@@ -106,9 +106,9 @@ func TestTheWayToTheClusterIsKept(t *testing.T) {
 	}
 	bootstrap.Redirect("https://10.0.0.5:6443")
 	if got, err := bootstrap.CurrentCluster(); err != nil || got.TLSServerName != "" || got.ProxyURL != "" {
-		t.Errorf("the way to another server is that to the first: %+v, %v", got, err)
+		t.Errorf("Redirect keeps settings of the old server: %+v, %v", got, err)
 	}
 	if Anonymous(to).HasCredentials() {
-		t.Error("nobody has credentials")
+		t.Error("the anonymous kubeconfig has credentials")
 	}
 }

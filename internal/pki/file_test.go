@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestBundlesLoseTheirPrivateKeysOnly(t *testing.T) {
+func TestWithoutPrivateKeys(t *testing.T) {
 	key, err := NewKey(rand.Reader, ECDSAP256)
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +39,7 @@ func TestBundlesLoseTheirPrivateKeysOnly(t *testing.T) {
 		}
 	}
 	if _, err := WithoutPrivateKeys(text); err == nil {
-		t.Error("a key alone is taken for a bundle")
+		t.Error("a private key alone is accepted as a bundle")
 	}
 	k := Access{Server: "https://192.0.2.1:6443", Cluster: "c", User: "u", CA: append(bytes.Clone(cert), text...)}.WithToken("t")
 	info, err := k.ClusterInfo()

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The tests live at one moment, and their certificates hold for a day.
+// The time of all tests, and the validity of their certificates.
 var (
 	now = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 	day = Validity{NotBefore: now.Add(-5 * time.Minute), NotAfter: now.Add(24 * time.Hour)}

@@ -34,7 +34,7 @@ func access() Access {
 	return Access{Server: "https://10.0.0.4:6443", Cluster: "kubernetes", User: "kubernetes-admin", CA: []byte("CA")}
 }
 
-func TestKubeconfigFilesLookAlways(t *testing.T) {
+func TestKubeconfigGoldenFiles(t *testing.T) {
 	admin := access().WithCertificate([]byte("CERT"), []byte("KEY"))
 	golden(t, admin, "admin.conf")
 	golden(t, access().WithToken("abc"), "token.conf")
@@ -48,7 +48,7 @@ func TestKubeconfigFilesLookAlways(t *testing.T) {
 	golden(t, admin, "rotating.conf")
 }
 
-func TestBrokenKubeconfigsAreRefused(t *testing.T) {
+func TestBrokenKubeconfigsAreRejected(t *testing.T) {
 	for name, text := range map[string]string{
 		"not YAML": ":\n\t-", "of another kind": "apiVersion: v1\nkind: Pod\n", "of another version": "apiVersion: v9\nkind: Config\n",
 	} {
@@ -78,13 +78,13 @@ func TestBrokenKubeconfigsAreRefused(t *testing.T) {
 			wantError(t, c.config.FollowRotation("x"), c.errs...)
 			wantError(t, c.config.Renew(nil, nil, nil), c.errs...)
 			if c.config.HasCredentials() {
-				t.Error("credentials out of nowhere")
+				t.Error("the kubeconfig has credentials")
 			}
 		})
 	}
 }
 
-func TestAFileMayStayIfItTrustsTheCA(t *testing.T) {
+func TestCheckReuse(t *testing.T) {
 	ca, other := newCA(t, "ca", day).Certificate, newCA(t, "other", day).Certificate
 	expected := parse(t, EncodeCertificates(other, ca))
 	const server = "https://10.0.0.4:6443"
@@ -128,7 +128,7 @@ func TestAFileMayStayIfItTrustsTheCA(t *testing.T) {
 	}
 }
 
-func TestRenewalReplacesCredentialsAlone(t *testing.T) {
+func TestRenewReplacesCredentialsOnly(t *testing.T) {
 	ca := newCA(t, "ca", day)
 	old := newLeaf(t, ca, clientOf("kubernetes-admin"))
 	a := access()
@@ -149,7 +149,7 @@ func TestRenewalReplacesCredentialsAlone(t *testing.T) {
 	}
 }
 
-func TestRenewalNeedsEmbeddedCredentials(t *testing.T) {
+func TestRenewNeedsEmbeddedCredentials(t *testing.T) {
 	wantError(t, access().WithToken("x").Renew(nil, nil, nil), "client certificate")
 	wantError(t, access().WithCertificate([]byte("x"), nil).Renew(nil, nil, nil), "client-certificate-data")
 	a := access()
@@ -157,7 +157,7 @@ func TestRenewalNeedsEmbeddedCredentials(t *testing.T) {
 	wantError(t, a.WithCertificate([]byte("x"), nil).Renew(nil, nil, nil), "CA certificate")
 }
 
-func TestEmbeddingReadsWhatIsReferredTo(t *testing.T) {
+func TestEmbedReadsFiles(t *testing.T) {
 	k := access().WithCertificate(nil, []byte("KEY"))
 	cluster, user := k.Clusters["kubernetes"], k.AuthInfos["kubernetes-admin"]
 	cluster.CertificateAuthorityData, cluster.CertificateAuthority = nil, "/ca"
@@ -184,29 +184,29 @@ func TestEmbeddingReadsWhatIsReferredTo(t *testing.T) {
 	wantError(t, k.Embed(from), "/gone")
 }
 
-func TestCredentialsOfEveryKindCount(t *testing.T) {
+func TestHasCredentials(t *testing.T) {
 	for name, user := range map[string]api.AuthInfo{
 		"certificate": {ClientCertificate: "c", ClientKeyData: []byte("k")},
 		"token":       {Token: "t"}, "token file": {TokenFile: "t"},
 		"password": {Username: "u", Password: "p"},
 		"program":  {Exec: &api.ExecConfig{}}, "provider": {AuthProvider: &api.AuthProviderConfig{}},
 	} {
-		if !access().as(&user).HasCredentials() {
+		if !access().withUser(&user).HasCredentials() {
 			t.Errorf("%s does not count", name)
 		}
 	}
 	for name, user := range map[string]api.AuthInfo{
 		"nobody": {}, "certificate without key": {ClientCertificate: "c"}, "user without password": {Username: "u"},
 	} {
-		if access().as(&user).HasCredentials() {
+		if access().withUser(&user).HasCredentials() {
 			t.Errorf("%s counts", name)
 		}
 	}
 }
 
-// The kubelet writes its kubeconfig before it has the certificate that the file refers to: callers
-// tell that from a damaged file.
-func TestEmbeddingTellsAMissingFileApart(t *testing.T) {
+// The kubelet writes its kubeconfig before its client certificate exists. Callers distinguish that
+// from a damaged file.
+func TestEmbedMissingFileIsErrNotExist(t *testing.T) {
 	k := access().WithCertificate(nil, nil)
 	k.AuthInfos["kubernetes-admin"].ClientCertificate = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 	err := k.Embed(func(string) ([]byte, error) { return nil, fs.ErrNotExist })

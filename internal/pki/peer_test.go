@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// peer is upstream's kubeadm working in a directory of its own, on one site
-// that it and we are told the same of.
+// peer is upstream's kubeadm, which works in a directory of its own with the same names and
+// addresses as the tests.
 type peer struct {
 	program, dir string
 }
@@ -84,7 +84,7 @@ func (p peer) stored(t *testing.T, profile Profile) Stored {
 	return Stored{p.read(t, "pki", profile.CertificateFile()), p.read(t, "pki", profile.KeyFile())}
 }
 
-func TestCertificatesAreThoseOfThePeer(t *testing.T) {
+func TestPeerCertificates(t *testing.T) {
 	p := newPeer(t)
 	p.run(t, "init", "phase", "certs", "all")
 	p.run(t, "init", "phase", "kubeconfig", "all", "--kubeconfig-dir", p.path("conf"))
@@ -101,7 +101,7 @@ func TestCertificatesAreThoseOfThePeer(t *testing.T) {
 		cert := parse(t, theirs.Certificate)[0]
 		spec, _, err := profile.Spec(peerSite(), Validity{cert.NotBefore, cert.NotAfter})
 		wantError(t, err)
-		ours := made(t, spec, cas[profile.Issuer])
+		ours := newCertificate(t, spec, cas[profile.Issuer])
 		if diff := cmp.Diff(factsOf(cert), factsOf(ours.cert)); diff != "" {
 			t.Errorf("%s: %s", profile.Name, diff)
 		}
@@ -112,15 +112,15 @@ func TestCertificatesAreThoseOfThePeer(t *testing.T) {
 	again, err := EncodePublicKey(public)
 	wantError(t, err)
 	if string(again) != string(p.read(t, "pki", ServiceAccountPublicKey)) {
-		t.Error("sa.pub is encoded otherwise")
+		t.Error("the encoding of sa.pub differs")
 	}
 	for _, profile := range KubeconfigProfiles() {
 		samePeerKubeconfig(t, p.read(t, "conf", profile.File), profile, cas[ClusterCA])
 	}
 }
 
-// made is a self-signed certificate where there is no issuer.
-func made(t *testing.T, s Spec, by CA) leaf {
+// newCertificate is self-signed without an issuer.
+func newCertificate(t *testing.T, s Spec, by CA) leaf {
 	t.Helper()
 	if by.Certificate != nil {
 		return newLeaf(t, by, s)
@@ -144,8 +144,8 @@ func samePEMKinds(t *testing.T, theirs, ours []byte) {
 	}
 }
 
-// samePeerKubeconfig rebuilds the peer's file around the peer's own secrets:
-// every byte must be the same then.
+// samePeerKubeconfig builds the peer's file again with the peer's own secrets. Every byte
+// must be the same.
 func samePeerKubeconfig(t *testing.T, data []byte, profile KubeconfigProfile, ca CA) {
 	t.Helper()
 	k, err := ParseKubeconfig(data)
@@ -170,7 +170,7 @@ func samePeerKubeconfig(t *testing.T, data []byte, profile KubeconfigProfile, ca
 	}
 }
 
-func TestRequestsAreThoseOfThePeer(t *testing.T) {
+func TestPeerRequests(t *testing.T) {
 	p := newPeer(t)
 	p.run(t, "certs", "generate-csr", "--kubeconfig-dir", p.path("conf"))
 	for _, profile := range Profiles() {
@@ -183,7 +183,7 @@ func TestRequestsAreThoseOfThePeer(t *testing.T) {
 		wantError(t, err)
 		ours, err := spec.Request(rand.Reader, key)
 		wantError(t, err)
-		if diff := cmp.Diff(requested(t, p.read(t, "pki", profile.RequestFile())), requested(t, ours)); diff != "" {
+		if diff := cmp.Diff(signedPart(t, p.read(t, "pki", profile.RequestFile())), signedPart(t, ours)); diff != "" {
 			t.Errorf("%s: %s", profile.Name, diff)
 		}
 	}
@@ -209,8 +209,8 @@ func endpointOf(t *testing.T, k *Kubeconfig) string {
 	return endpoint
 }
 
-// requested is all that the requester has signed, which ends before the signature.
-func requested(t *testing.T, data []byte) []byte {
+// signedPart returns the part of a request that its signature covers.
+func signedPart(t *testing.T, data []byte) []byte {
 	t.Helper()
 	block, _ := pem.Decode(data)
 	csr, err := x509.ParseCertificateRequest(block.Bytes)
@@ -218,14 +218,14 @@ func requested(t *testing.T, data []byte) []byte {
 	return csr.RawTBSCertificateRequest
 }
 
-func TestThePeerKeepsOurFiles(t *testing.T) {
+func TestPeerKeepsOurFiles(t *testing.T) {
 	p := newPeer(t)
 	validity := Validity{NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
 	cas := map[string]CA{}
 	for _, profile := range Profiles() {
 		spec, _, err := profile.Spec(peerSite(), validity)
 		wantError(t, err)
-		l := made(t, spec, cas[profile.Issuer])
+		l := newCertificate(t, spec, cas[profile.Issuer])
 		if profile.IsCA() {
 			cas[profile.Name] = CA{l.cert, l.key}
 		}

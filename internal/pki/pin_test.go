@@ -31,13 +31,13 @@ func parse(t *testing.T, data []byte) []*x509.Certificate {
 	return certs
 }
 
-func TestPinIsWhatOpenSSLComputes(t *testing.T) {
+func TestPinMatchesOpenSSL(t *testing.T) {
 	if got := PinOf(parse(t, []byte(knownCA))[0]).String(); got != knownPin {
 		t.Errorf("got %s, want %s", got, knownPin)
 	}
 }
 
-func TestPinsAreReadInEitherCase(t *testing.T) {
+func TestParsePinIgnoresCase(t *testing.T) {
 	for _, text := range []string{knownPin, strings.ToUpper(knownPin), "Sha256:" + strings.ToUpper(knownPin[7:])} {
 		pin, err := ParsePin(text)
 		wantError(t, err)
@@ -47,7 +47,7 @@ func TestPinsAreReadInEitherCase(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoPinIsRefused(t *testing.T) {
+func TestParsePinRejectsOtherText(t *testing.T) {
 	digits := knownPin[7:]
 	for _, text := range []string{
 		"", digits, "sha1:" + digits, "sha256:" + digits[1:], "sha256:" + digits + "00",
@@ -61,7 +61,7 @@ func TestWhatIsNoPinIsRefused(t *testing.T) {
 	}
 }
 
-func TestOneMatchingPinIsEnough(t *testing.T) {
+func TestMatchPins(t *testing.T) {
 	a, b := newCA(t, "a", day).Certificate, newCA(t, "b", day).Certificate
 	bundle := []*x509.Certificate{a, b}
 	for _, c := range []struct{ pins, want []*x509.Certificate }{
@@ -81,6 +81,6 @@ func TestOneMatchingPinIsEnough(t *testing.T) {
 	}
 	for _, pins := range [][]Pin{{{}}, nil} {
 		_, err := MatchPins(bundle, pins)
-		wantError(t, err, "none", PinOf(a).String(), PinOf(b).String())
+		wantError(t, err, "no CA certificate", PinOf(a).String(), PinOf(b).String())
 	}
 }

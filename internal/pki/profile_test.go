@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// inventory is the public face of a control plane's certificates; others read
-// these names and places, so a change here is a change of the interface.
+// inventory lists names and files of the certificates. Other programs read these files, so a
+// change here is a change of the interface.
 const inventory = `
 ca ca.crt self CN=kubernetes
 apiserver apiserver.crt ca CN=kube-apiserver server
@@ -25,7 +25,7 @@ etcd-healthcheck-client etcd/healthcheck-client.crt etcd-ca CN=kube-etcd-healthc
 apiserver-etcd-client apiserver-etcd-client.crt etcd-ca CN=kube-apiserver-etcd-client client
 `
 
-func TestInventoryOfCertificates(t *testing.T) {
+func TestProfiles(t *testing.T) {
 	var got strings.Builder
 	for _, p := range Profiles() {
 		spec, ignored, err := p.Spec(testSite(), day)
@@ -52,7 +52,7 @@ func usageWords(s Spec) string {
 	return words
 }
 
-func TestEveryIssuerComesBeforeWhatItSigns(t *testing.T) {
+func TestIssuersComeFirst(t *testing.T) {
 	seen := map[string]bool{}
 	for _, p := range Profiles() {
 		if !p.IsCA() && !seen[p.Issuer] {
@@ -60,7 +60,7 @@ func TestEveryIssuerComesBeforeWhatItSigns(t *testing.T) {
 		}
 		seen[p.Name] = true
 		if found, ok := ProfileOf(p.Name); !ok || found.Base != p.Base {
-			t.Errorf("%s is not found by its name", p.Name)
+			t.Errorf("ProfileOf does not find %s", p.Name)
 		}
 	}
 	if _, ok := ProfileOf("sa"); ok {
@@ -68,7 +68,7 @@ func TestEveryIssuerComesBeforeWhatItSigns(t *testing.T) {
 	}
 }
 
-func TestWhatBelongsToLocalEtcd(t *testing.T) {
+func TestLocalEtcdOnly(t *testing.T) {
 	var names []string
 	for _, p := range Profiles() {
 		if p.LocalEtcdOnly() {
@@ -81,7 +81,7 @@ func TestWhatBelongsToLocalEtcd(t *testing.T) {
 	}
 }
 
-func TestSharedFilesAreTheCAsAndTheServiceAccountPair(t *testing.T) {
+func TestSharedFiles(t *testing.T) {
 	want := []string{ServiceAccountKey, ServiceAccountPublicKey}
 	for _, p := range Profiles() {
 		if p.IsCA() {
@@ -99,7 +99,7 @@ func TestSharedFilesAreTheCAsAndTheServiceAccountPair(t *testing.T) {
 	}
 }
 
-func TestInventoryOfKubeconfigs(t *testing.T) {
+func TestKubeconfigProfiles(t *testing.T) {
 	const want = `
 admin.conf kubernetes-admin [kubeadm:cluster-admins] local=false join=true
 super-admin.conf kubernetes-super-admin [system:masters] local=false join=false

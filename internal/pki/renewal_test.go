@@ -9,12 +9,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestRenewablesAreListedByName(t *testing.T) {
+func TestRenewables(t *testing.T) {
 	var names []string
 	for _, r := range Renewables() {
 		names = append(names, r.Name)
 		if (r.Base == "") == (r.File == "") || r.For == "" || r.LocalEtcdOnly() != (r.Issuer == EtcdCA) {
-			t.Errorf("%+v is neither one kind nor the other", r)
+			t.Errorf("%+v is neither a pair of files nor a kubeconfig", r)
 		}
 	}
 	want := []string{"admin.conf", "apiserver", "apiserver-etcd-client", "apiserver-kubelet-client", "controller-manager.conf",
@@ -24,7 +24,7 @@ func TestRenewablesAreListedByName(t *testing.T) {
 	}
 }
 
-func TestTheFirstCertificateIsRenewed(t *testing.T) {
+func TestRenewableReturnsFirstCertificate(t *testing.T) {
 	ca := newCA(t, "ca", day)
 	l := newLeaf(t, ca, clientOf("client"))
 	chain := EncodeCertificates(l.cert, ca.Certificate)
@@ -42,17 +42,17 @@ func TestTheFirstCertificateIsRenewed(t *testing.T) {
 	}
 }
 
-func TestKindsOfKeysAreTold(t *testing.T) {
+func TestAlgorithmOf(t *testing.T) {
 	for _, want := range Algorithms() {
 		key, err := NewKey(rand.Reader, want)
 		wantError(t, err)
 		if got, known := AlgorithmOf(key.Public()); got != want || !known {
-			t.Errorf("a %s key goes for %q", want, got)
+			t.Errorf("a %s key has algorithm %q", want, got)
 		}
 	}
 	other, err := ecdsa.GenerateKey(elliptic.P521(), rand.Reader)
 	wantError(t, err)
 	if got, known := AlgorithmOf(other.Public()); known {
-		t.Errorf("a key that no cluster may have goes for %q", got)
+		t.Errorf("an unsupported key has algorithm %q", got)
 	}
 }

@@ -10,15 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// SANs are a certificate's subject alternative names: DNS names sorted, IP
-// addresses in the order given, neither with repetitions.
+// SANs are a certificate's subject alternative names without duplicates: sorted DNS names, and
+// IP addresses in the given order.
 type SANs struct {
 	DNSNames []string
 	IPs      []net.IP
 }
 
-// ParseSANs sorts names into IP addresses and DNS names (RFC 1123 subdomains,
-// a leading "*." allowed). What is neither comes back in ignored.
+// ParseSANs splits names into IP addresses and DNS names (RFC 1123 subdomains,
+// a leading "*." allowed). All others are returned in ignored.
 func ParseSANs(names []string) (sans SANs, ignored []string) {
 	var dns []string
 	var ips []net.IP
@@ -53,8 +53,8 @@ func newSANs(dns []string, ips []net.IP) SANs {
 	return s
 }
 
-// NotCovered lists which of the names cert is not good for, by the rules of
-// host name verification: a wildcard in cert counts.
+// NotCovered returns the names for which cert is not valid by the rules of
+// host name verification. A wildcard in cert counts.
 func (s SANs) NotCovered(cert *x509.Certificate) []string {
 	var missing []string
 	for _, name := range s.names() {

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestSANsOfASite(t *testing.T) {
+func TestSANRules(t *testing.T) {
 	for name, c := range map[string]struct {
 		rule    SANRule
 		alter   func(*Site)
@@ -59,7 +59,7 @@ func TestSANsOfASite(t *testing.T) {
 	}
 }
 
-func TestASiteThatCannotBeCertifiedIsRefused(t *testing.T) {
+func TestSANRulesRejectInvalidNodes(t *testing.T) {
 	for name, c := range map[string]struct {
 		alter func(*Site)
 		errs  []string
@@ -80,7 +80,7 @@ func TestASiteThatCannotBeCertifiedIsRefused(t *testing.T) {
 	}
 }
 
-func TestCoverageFollowsHostNameVerification(t *testing.T) {
+func TestSANsFollowHostNameVerification(t *testing.T) {
 	sans, _ := ParseSANs([]string{"cp1", "*.example.com", "10.0.0.1", "fd00::1"})
 	spec := clientOf("x")
 	spec.SANs = sans

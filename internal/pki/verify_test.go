@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestChainsAreVerifiedAtTheGivenTime(t *testing.T) {
+func TestVerifyChainAtTime(t *testing.T) {
 	ca, other := newCA(t, "ca", day), newCA(t, "other", day)
 	cert := newLeaf(t, ca, clientOf("client")).cert
 	wantError(t, VerifyChain(parse(t, EncodeCertificates(cert)), ca.Certificate, now))
@@ -17,7 +17,7 @@ func TestChainsAreVerifiedAtTheGivenTime(t *testing.T) {
 	wantError(t, VerifyChain(nil, ca.Certificate, now), "certificate")
 }
 
-func TestIntermediatesInTheFileCount(t *testing.T) {
+func TestVerifyChainWithIntermediates(t *testing.T) {
 	root := newCA(t, "root", day)
 	middle := newIntermediate(t, root)
 	cert := newLeaf(t, middle, clientOf("client")).cert
@@ -35,12 +35,12 @@ func newIntermediate(t *testing.T, root CA) CA {
 	template, err := Spec{CommonName: "middle", Validity: day}.template(rand.Reader)
 	wantError(t, err)
 	template.IsCA, template.KeyUsage = true, x509.KeyUsageCertSign
-	cert, err := create(rand.Reader, template, root, key.Public())
+	cert, err := createCertificate(rand.Reader, template, root, key.Public())
 	wantError(t, err)
 	return CA{Certificate: cert, Key: key}
 }
 
-func TestPeriodIsJudgedAtTheGivenTime(t *testing.T) {
+func TestCheckPeriod(t *testing.T) {
 	cert := newCA(t, "ca", day).Certificate
 	wantError(t, CheckPeriod(cert, now))
 	wantError(t, CheckPeriod(cert, day.NotAfter))
@@ -48,7 +48,7 @@ func TestPeriodIsJudgedAtTheGivenTime(t *testing.T) {
 	wantError(t, CheckPeriod(cert, day.NotBefore.Add(-time.Second)), `"ca"`, "is not valid yet", "from 2026-03-04T05:01:07Z to", "clock shows 2026-03-04T05:01:06Z")
 }
 
-func TestAStoredCA(t *testing.T) {
+func TestStoredCA(t *testing.T) {
 	ca := newCA(t, "ca", day)
 	crt, key := EncodeCertificates(ca.Certificate), keyPEM(t, ca.Key)
 	bad := []byte("damaged")
@@ -75,7 +75,7 @@ func TestAStoredCA(t *testing.T) {
 	}
 }
 
-func TestAStoredLeaf(t *testing.T) {
+func TestStoredLeaf(t *testing.T) {
 	ca, other := newCA(t, "ca", day), newCA(t, "other", day)
 	good := newLeaf(t, ca, clientOf("client")).stored(t)
 	foreign := newLeaf(t, other, clientOf("client")).stored(t)
@@ -102,14 +102,14 @@ func TestAStoredLeaf(t *testing.T) {
 	}
 }
 
-func TestAPairMustFit(t *testing.T) {
+func TestStoredPairMustMatch(t *testing.T) {
 	ca := newCA(t, "ca", day)
 	one, two := newLeaf(t, ca, clientOf("client")).stored(t), newLeaf(t, ca, clientOf("client")).stored(t)
 	_, err := Stored{one.Certificate, two.Key}.Pair(ca.Certificate, now)
 	wantError(t, err, "that of another certificate")
 }
 
-func TestCertificatesHoldTogetherOnceTheLastHasBegun(t *testing.T) {
+func TestLatestNotBefore(t *testing.T) {
 	late := Validity{NotBefore: now.Add(time.Hour), NotAfter: now.Add(2 * time.Hour)}
 	ca := newCA(t, "ca", late)
 	l := newLeaf(t, ca, clientOf("client"))

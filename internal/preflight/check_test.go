@@ -223,7 +223,7 @@ func accountCases() map[string]initCase {
 	return map[string]initCase{
 		"users to be made": {func(_ *machine, n *node.Node) { rootless(n) }, ""},
 		"a person of a user's name": {func(m *machine, n *node.Node) { rootless(n); m.files["/etc/passwd"] = person },
-			`[ERROR RootlessAccounts]: user kubeadm-ks is there, but cannot be used: its number 1000 is none of a system user, 100 to 999; rename or remove it, and one is made that can be: userdel kubeadm-ks`},
+			`[ERROR RootlessAccounts]: user kubeadm-ks exists, but cannot be used: its UID 1000 is not that of a system user, 100 to 999; rename or remove it to have it created: userdel kubeadm-ks`},
 		"a person where root runs all": {func(m *machine, _ *node.Node) { m.files["/etc/passwd"] = person }, ""},
 	}
 }

@@ -72,7 +72,7 @@ func TestS144_WhoTakesTheQuorumAlongIsWarned(t *testing.T) {
 	// It may have been the leader.
 	quorum(t, s.cp)
 	quorum(t, n)
-	means := "1 are well, and 2 must be: asking etcd member " + down.Name()
+	means := "1 of 2 voting etcd members are healthy, and a quorum needs 2: asking etcd member " + down.Name()
 	refused(t, n, []string{means, "nothing was changed"}, ours, "reset")
 	result, err := n.Run(t.Context(), ours, "reset", "--force")
 	if err != nil {

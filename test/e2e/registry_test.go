@@ -212,7 +212,7 @@ func testSilence(t *testing.T, s *shelf, n *nodes.Node, pause string, pull []str
 		t.Error("the registry is not asked")
 	}
 	await(t, "the command to tell of the silence", patience, func() error {
-		if told := read(t, n, errors); !strings.Contains(told, fmt.Sprintf("[config] pull image %q: still at it after ", pause)) {
+		if told := read(t, n, errors); !strings.Contains(told, fmt.Sprintf("[config] pull image %q: still running after ", pause)) {
 			return fmt.Errorf("it says %q", told)
 		}
 		return nil

@@ -154,7 +154,7 @@ func TestAMemberLeavesByWayOfTheOthers(t *testing.T) {
 		"it is down itself":        {both, []state.Member{member(1), member(2), member(3)}, []uint64{1}, "[https://192.0.2.2:2379 https://192.0.2.3:2379]", "by way of cp2, cp3", 0},
 		"another is down":          {alone, []state.Member{member(1), member(2), member(3), member(4)}, []uint64{3}, "[https://192.0.2.2:2379 https://192.0.2.4:2379 https://192.0.2.3:2379]", "by way of", 0},
 		"it has no vote yet":       {both, []state.Member{learner(1), member(2)}, []uint64{1}, "[https://192.0.2.2:2379]", "by way of cp2", 0},
-		"it costs the quorum":      {alone, []state.Member{member(1), member(2), member(3)}, []uint64{3}, "[https://192.0.2.2:2379 https://192.0.2.3:2379]", "of 2 voting etcd members 1 are well, and 2 must be: asking etcd member cp3", 4},
+		"it costs the quorum":      {alone, []state.Member{member(1), member(2), member(3)}, []uint64{3}, "[https://192.0.2.2:2379 https://192.0.2.3:2379]", "1 of 2 voting etcd members are healthy, and a quorum needs 2: asking etcd member cp3", 4},
 		"there is no quorum":       {alone, []state.Member{member(1), member(2)}, []uint64{2}, "[https://192.0.2.2:2379]", "remove it on another control plane: etcdctl member remove 1", 4},
 		"nobody answers":           {both, []state.Member{member(1), member(2)}, []uint64{1, 2}, "", "looking for the other members", 2},
 		"it is the last":           {alone, []state.Member{member(1)}, nil, "", "the cluster with them", 0},

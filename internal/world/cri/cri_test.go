@@ -24,7 +24,7 @@ import (
 	"kubeadm/internal/world"
 )
 
-// server is a container runtime on a socket of its own. Functions that are nil answer that all is well.
+// server is a container runtime on its own socket. Without its functions it succeeds always.
 type server struct {
 	runtimeapi.UnimplementedRuntimeServiceServer
 	runtimeapi.UnimplementedImageServiceServer
@@ -41,7 +41,7 @@ type server struct {
 	held       []string
 }
 
-// start serves until the end of the test and returns the socket's URL.
+// start starts the server until the end of the test and returns the URL of the socket.
 func start(t *testing.T, s *server) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "cri.sock")
@@ -141,7 +141,7 @@ func (s *server) ContainerStatus(_ context.Context, r *runtimeapi.ContainerStatu
 	return nil, status.Error(codes.NotFound, "no such container")
 }
 
-func TestConditionOfARuntime(t *testing.T) {
+func TestRuntimeStatus(t *testing.T) {
 	well := []*runtimeapi.RuntimeCondition{{Type: "NetworkReady"}, {Type: "RuntimeReady", Status: true}}
 	driver := func(d runtimeapi.CgroupDriver) *runtimeapi.RuntimeConfigResponse {
 		return &runtimeapi.RuntimeConfigResponse{Linux: &runtimeapi.LinuxRuntimeConfiguration{CgroupDriver: d}}
@@ -150,7 +150,7 @@ func TestConditionOfARuntime(t *testing.T) {
 		server *server
 		want   state.Runtime
 	}{
-		"well": {
+		"ready": {
 			&server{condition: well, driver: driver(runtimeapi.CgroupDriver_SYSTEMD), info: map[string]string{"config": `{"sandboxImage":"pause:1"}`}},
 			state.Runtime{Ready: true, CgroupDriver: "systemd", ReportsDriver: true, SandboxImage: "pause:1"},
 		},
@@ -158,12 +158,12 @@ func TestConditionOfARuntime(t *testing.T) {
 			&server{condition: well, driver: driver(runtimeapi.CgroupDriver_CGROUPFS), info: map[string]string{"config": `{}`}},
 			state.Runtime{Ready: true, CgroupDriver: "cgroupfs", ReportsDriver: true},
 		},
-		"too old to tell": {
+		"no RuntimeConfig": {
 			&server{condition: well, info: map[string]string{"config": "not JSON"}},
 			state.Runtime{Ready: true},
 		},
-		"tells nothing of Linux": {&server{condition: well, driver: &runtimeapi.RuntimeConfigResponse{}}, state.Runtime{Ready: true}},
-		"fails to tell its driver": {
+		"RuntimeConfig without Linux": {&server{condition: well, driver: &runtimeapi.RuntimeConfigResponse{}}, state.Runtime{Ready: true}},
+		"RuntimeConfig fails": {
 			&server{condition: well, driverErr: status.Error(codes.Internal, "no such cgroup")},
 			state.Runtime{Ready: true, DriverFault: "no such cgroup"},
 		},
@@ -171,7 +171,7 @@ func TestConditionOfARuntime(t *testing.T) {
 			&server{condition: []*runtimeapi.RuntimeCondition{{Type: "RuntimeReady", Reason: "Broken", Message: "no disk"}}},
 			state.Runtime{Reason: "Broken: no disk"},
 		},
-		"silent": {&server{}, state.Runtime{Reason: "it does not tell whether it is ready"}},
+		"no conditions": {&server{}, state.Runtime{Reason: "its status has no condition RuntimeReady"}},
 	} {
 		c.want.Name, c.want.Version = "containerd", "v2.4.2"
 		got, err := Runtimes{}.Runtime(t.Context(), start(t, c.server))
@@ -181,7 +181,7 @@ func TestConditionOfARuntime(t *testing.T) {
 	}
 }
 
-func TestARuntimeThatDoesNotAnswer(t *testing.T) {
+func TestRuntimeDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	mute := filepath.Join(t.TempDir(), "mute.sock")
 	l, err := net.Listen("unix", mute)
@@ -217,18 +217,18 @@ func TestARuntimeThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-func TestRuntimesAreThoseThatAccept(t *testing.T) {
+func TestRuntimesAcceptingConnections(t *testing.T) {
 	a, b := start(t, &server{}), start(t, &server{})
-	got := accepting(t.Context(), []string{b, "unix:///nonexistent/crio.sock", a})
+	got := filterAccepting(t.Context(), []string{b, "unix:///nonexistent/crio.sock", a})
 	if !slices.Equal(got, []string{b, a}) {
-		t.Errorf("got %q, want the two that answer, in the order given", got)
+		t.Errorf("got %q, want the two that accept, in the given order", got)
 	}
-	if got := accepting(t.Context(), known()[:0]); len(got) != 0 {
+	if got := filterAccepting(t.Context(), knownSockets()[:0]); len(got) != 0 {
 		t.Errorf("got %q of none", got)
 	}
 }
 
-func TestRemovingContainers(t *testing.T) {
+func TestRemoveContainers(t *testing.T) {
 	t.Parallel()
 	var now, most atomic.Int64
 	var stumbled sync.Map
@@ -240,7 +240,7 @@ func TestRemovingContainers(t *testing.T) {
 			}
 		}
 		defer now.Add(-1)
-		// The first one has company once the next is there.
+		// The first one waits for the next.
 		for begun := time.Now(); most.Load() < 2 && time.Since(begun) < time.Minute; {
 			time.Sleep(time.Millisecond)
 		}
@@ -261,12 +261,12 @@ func TestRemovingContainers(t *testing.T) {
 	if left, err := (Runtimes{}).Sandboxes(t.Context(), socket); err != nil || len(left) != 0 {
 		t.Errorf("left: %v, %v", left, err)
 	}
-	if n := most.Load(); n < 2 || n > atOnce {
-		t.Errorf("%d Pods were stopped at the same time, want 2 to %d", n, atOnce)
+	if n := most.Load(); n < 2 || n > maxParallelRemovals {
+		t.Errorf("%d Pods were stopped at the same time, want 2 to %d", n, maxParallelRemovals)
 	}
 }
 
-func TestAPodThatStaysDoesNotKeepTheOthers(t *testing.T) {
+func TestRemoveContainersContinuesAfterError(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64
 	s := &server{stop: func(string) error {
@@ -279,7 +279,7 @@ func TestAPodThatStaysDoesNotKeepTheOthers(t *testing.T) {
 	socket := start(t, s)
 	err := Runtimes{}.Do(t.Context(), change.RemoveContainers{Socket: socket})
 	if err == nil || !strings.Contains(err.Error(), "stopping Pod kube-system/etcd-cp1: stuck") || calls.Load() != 5 {
-		t.Errorf("after %d tries: %v", calls.Load(), err)
+		t.Errorf("after %d attempts: %v", calls.Load(), err)
 	}
 	left, err := Runtimes{}.Sandboxes(t.Context(), socket)
 	if want := []state.Sandbox{{ID: "1", Name: "etcd-cp1", Namespace: "kube-system"}}; err != nil || !slices.Equal(left, want) {
@@ -287,7 +287,7 @@ func TestAPodThatStaysDoesNotKeepTheOthers(t *testing.T) {
 	}
 }
 
-// staticPod is the sandbox of a Pod of the control plane, as the kubelet makes it from a manifest on disk.
+// staticPod returns the sandbox of a static Pod of the control plane.
 func staticPod(id, name, component, source string) *runtimeapi.PodSandbox {
 	return &runtimeapi.PodSandbox{
 		Id: id, Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "kube-system"},
@@ -296,7 +296,7 @@ func staticPod(id, name, component, source string) *runtimeapi.PodSandbox {
 	}
 }
 
-func TestOnlyTheStaticPodOfTheComponentIsRemoved(t *testing.T) {
+func TestRemoveContainersOfComponent(t *testing.T) {
 	t.Parallel()
 	foreign := staticPod("5", "etcd-cp1", "etcd", "file")
 	foreign.Metadata.Namespace = "default"
@@ -322,7 +322,7 @@ func TestOnlyTheStaticPodOfTheComponentIsRemoved(t *testing.T) {
 	}
 }
 
-func TestContainersTellWhatTheyWrote(t *testing.T) {
+func TestContainersHaveLogs(t *testing.T) {
 	labels := map[string]string{"io.kubernetes.pod.name": "etcd-cp1", "io.kubernetes.pod.namespace": "kube-system"}
 	s := &server{sandboxes: []*runtimeapi.PodSandbox{
 		staticPod("pod of 1", "etcd-cp1", "etcd", "file"), staticPod("pod of 2", "etcd-cp1", "etcd", "api"),
@@ -353,26 +353,26 @@ func TestLogs(t *testing.T) {
 		return "2026-09-01T12:00:00.000000001Z stdout " + tag + " " + text + "\n"
 	}
 	for name, c := range map[string]struct{ raw, want string }{
-		"nothing":          {"", ""},
-		"a word":           {line("F", "hello  world"), "hello  world\n"},
-		"parts of a line":  {line("P", "one ") + line("P", "two ") + line("F", "three"), "one two three\n"},
-		"an empty line":    {line("F", "a") + line("F", "") + line("F", "b"), "a\n\nb\n"},
-		"cut off":          {"the end of a line" + strings.Repeat("!", logRead-18-194*len(line("F", "x"))) + "\n" + strings.Repeat(line("F", "x"), 194), strings.Repeat("x\n", 194)},
-		"more than enough": {strings.Repeat(line("F", strings.Repeat("y", 99)), 120), strings.Repeat(strings.Repeat("y", 99)+"\n", 81)},
-		"one long line":    {line("F", strings.Repeat("z", 3*logKept)), strings.Repeat("z", logKept-1) + "\n"},
+		"empty":           {"", ""},
+		"a line":          {line("F", "hello  world"), "hello  world\n"},
+		"parts of a line": {line("P", "one ") + line("P", "two ") + line("F", "three"), "one two three\n"},
+		"an empty line":   {line("F", "a") + line("F", "") + line("F", "b"), "a\n\nb\n"},
+		"cut off":         {"the end of a line" + strings.Repeat("!", logRead-18-194*len(line("F", "x"))) + "\n" + strings.Repeat(line("F", "x"), 194), strings.Repeat("x\n", 194)},
+		"too long":        {strings.Repeat(line("F", strings.Repeat("y", 99)), 120), strings.Repeat(strings.Repeat("y", 99)+"\n", 81)},
+		"one long line":   {line("F", strings.Repeat("z", 3*logKept)), strings.Repeat("z", logKept-1) + "\n"},
 	} {
 		r := Runtimes{Tail: func(string, int64) ([]byte, error) { return []byte(c.raw), nil }}
-		if got := r.log("/log"); got != c.want {
+		if got := r.readLog("/log"); got != c.want {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
 	}
-	if got := (Runtimes{}).log("/log"); got != "" {
-		t.Errorf("got %q without a way to read", got)
+	if got := (Runtimes{}).readLog("/log"); got != "" {
+		t.Errorf("got %q without Tail", got)
 	}
 }
 
-// mute accepts connections and never answers.
-func mute(t *testing.T) string {
+// startMuteServer accepts connections and never answers.
+func startMuteServer(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "cri.sock")
 	l, err := net.Listen("unix", path)
@@ -383,12 +383,12 @@ func mute(t *testing.T) string {
 	return "unix://" + path
 }
 
-func TestSocketThatNeverAnswers(t *testing.T) {
+func TestSocketNeverAnswers(t *testing.T) {
 	t.Parallel()
-	socket := mute(t)
+	socket := startMuteServer(t)
 	begin := time.Now()
-	if found := accepting(t.Context(), []string{socket}); len(found) != 1 || time.Since(begin) > firstLimit/2 {
-		t.Errorf("after %s it finds %q", time.Since(begin), found)
+	if found := filterAccepting(t.Context(), []string{socket}); len(found) != 1 || time.Since(begin) > firstLimit/2 {
+		t.Errorf("after %s: %q", time.Since(begin), found)
 	}
 	var mu sync.Mutex
 	var told []string
@@ -399,7 +399,7 @@ func TestSocketThatNeverAnswers(t *testing.T) {
 	})
 	_, err := Runtimes{}.Runtime(ctx, socket)
 	if took := time.Since(begin); took > 2*firstLimit {
-		t.Errorf("the first look took %s", took)
+		t.Errorf("the first check took %s", took)
 	}
 	if err == nil || !strings.Contains(err.Error(), socket) || !strings.Contains(err.Error(), "no answer within 5s") {
 		t.Errorf("got %v", err)
@@ -407,6 +407,6 @@ func TestSocketThatNeverAnswers(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	if len(told) != 1 || !strings.Contains(told[0], socket) {
-		t.Errorf("told %q", told)
+		t.Errorf("progress %q", told)
 	}
 }

@@ -17,8 +17,8 @@ import (
 
 const containerd = "unix:///var/run/containerd/containerd.sock"
 
-// TestAContainerOfANode runs containers under a real containerd and removes them.
-func TestAContainerOfANode(t *testing.T) {
+// TestContainersOnNode runs containers in a real containerd and removes them.
+func TestContainersOnNode(t *testing.T) {
 	if os.Getenv("KUBEADM_TEST_NODE") != "1" {
 		t.Skip("it removes all Pods of the machine: KUBEADM_TEST_NODE=1 says that it may")
 	}
@@ -31,9 +31,9 @@ func TestAContainerOfANode(t *testing.T) {
 		runPod(t, c, name)
 	}
 	r := Runtimes{Tail: func(path string, _ int64) ([]byte, error) { return os.ReadFile(path) }}
-	one := waitForEnd(t, r)
+	one := waitForExit(t, r)
 	if one.Pod != "one" || one.Namespace != "contract" || one.Name != "pause" || one.ExitCode != 0 || one.Log == "" {
-		t.Errorf("got %+v, want the end of a container that said its version", one)
+		t.Errorf("got %+v, want an exited container that printed its version", one)
 	}
 	if err := r.Do(t.Context(), change.RemoveContainers{Socket: containerd}); err != nil {
 		t.Error(err)
@@ -42,11 +42,12 @@ func TestAContainerOfANode(t *testing.T) {
 		t.Errorf("left: %v, %v", left, err)
 	}
 	if err := r.Do(t.Context(), change.PullImage{Socket: containerd, Ref: "127.0.0.1:1/none:1"}); err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") {
-		t.Errorf("pulling from a registry that is not there: %v", err)
+		t.Errorf("pulling from a registry that does not exist: %v", err)
 	}
 }
 
-// runPod starts a Pod in the host's network with a container that tells the version of pause and ends.
+// runPod starts a Pod in the host's network with a container that prints the version of pause and
+// exits.
 func runPod(t *testing.T, c *client, name string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -85,8 +86,8 @@ func runPod(t *testing.T, c *client, name string) {
 	}
 }
 
-// waitForEnd returns the oldest container once it has ended.
-func waitForEnd(t *testing.T, r Runtimes) state.Container {
+// waitForExit returns the oldest container once it has exited.
+func waitForExit(t *testing.T, r Runtimes) state.Container {
 	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		all, err := r.Containers(t.Context(), containerd)
@@ -97,7 +98,7 @@ func waitForEnd(t *testing.T, r Runtimes) state.Container {
 			return all[0]
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("it has not ended: %+v", all[0])
+			t.Fatalf("it has not exited: %+v", all[0])
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 const peer = "https://192.0.2.11:2380"
 
-func TestUnusableEtcdSaysWhyAtOnce(t *testing.T) {
+func TestUnusableEtcdFailsAtOnce(t *testing.T) {
 	files := map[string]string{"/ca.crt": "no PEM", "/client.crt": "no PEM", "/client.key": "no PEM"}
 	k := etcd.New(func(path string) ([]byte, error) {
 		if text, ok := files[path]; ok {
@@ -46,19 +46,19 @@ func TestUnusableEtcdSaysWhyAtOnce(t *testing.T) {
 	}
 }
 
-func TestUnreachableEtcdEndsAtTheBound(t *testing.T) {
+func TestUnreachableEtcdEndsAtTimeout(t *testing.T) {
 	k := etcd.New(nil)
 	via := state.Etcd{Endpoints: []string{"http://127.0.0.1:1", "http://127.0.0.1:2"}}
 	_, err := k.Members(t.Context(), via)
 	wantError(t, err, "at http://127.0.0.1:1: ", "127.0.0.1:2: connect: connection refused")
-	// A machine that is busy may not get as far as the refusal within a short bound.
-	for k.Bound = 200 * time.Millisecond; k.Bound < time.Minute; k.Bound *= 4 {
+	// A busy machine may not reach the refused connection within a short timeout.
+	for k.Timeout = 200 * time.Millisecond; k.Timeout < time.Minute; k.Timeout *= 4 {
 		err = k.Do(t.Context(), change.SetMember{PeerURL: peer, State: change.Absent, Via: via})
 		if strings.Contains(err.Error(), "connection refused") {
 			break
 		}
 	}
-	wantError(t, err, fmt.Sprintf("waited %s for etcd: at http://127.0.0.1:1: ", k.Bound), "connection refused")
+	wantError(t, err, fmt.Sprintf("waited %s for etcd: at http://127.0.0.1:1: ", k.Timeout), "connection refused")
 	wantError(t, k.Do(t.Context(), change.PullImage{}), "change.PullImage")
 }
 
@@ -66,7 +66,7 @@ func wantError(t *testing.T, err error, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
 		if err == nil || !strings.Contains(err.Error(), text) {
-			t.Errorf("error %v does not say %q", err, text)
+			t.Errorf("error %v does not contain %q", err, text)
 		}
 	}
 }

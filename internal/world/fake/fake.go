@@ -1,5 +1,5 @@
-// Package fake is the world of tests: a machine and a cluster in memory, with a kubelet
-// that does in no time what a real one does by itself. It passes the same contract suite as the real worlds.
+// Package fake is a simulated machine and cluster for tests, in memory. Its kubelet acts at once.
+// It passes the same contract suites as the real world.
 package fake
 
 import (
@@ -22,7 +22,7 @@ import (
 	"kubeadm/internal/world/simkubelet"
 )
 
-// World is a machine as tests want it to be. Fields may be changed before a run.
+// World is a simulated machine. Tests may change its fields before a run.
 type World struct {
 	*memory.World
 	Info         state.HostInfo
@@ -30,23 +30,23 @@ type World struct {
 	Names        map[string][]string // host names that resolve
 	Paths        map[string]string   // programs in PATH
 	Kubelet      string              // version; empty if there is no kubelet
-	Taken        map[string]string   // listening ports, "host:port" or ":port", and who holds them
+	Taken        map[string]string   // ports in use, "host:port" or ":port", and their owners
 	CRI          state.Runtime
 	Sockets      []string // container runtimes that answer
-	Unpullable   []string // images that no registry has
+	Unpullable   []string // images that do not exist in any registry
 	Unreachable  []string // registries that cannot be reached
-	Attempts     []string // images asked for at such registries
-	Slow         []string // images whose registry lets the first attempt fail
-	Findings     []error  // of Verify
+	Attempts     []string // images that were pulled from unreachable registries
+	Slow         []string // images whose first pull fails
+	Findings     []error  // errors of Verify
 	Discovery    map[string]string
-	Elsewhere    bool // the cluster's API server runs on another machine and admits everybody
-	APIServerLag int  // how many looks it takes until a started API server answers
+	Elsewhere    bool // the cluster's API server runs on another machine and accepts every identity
+	APIServerLag int  // how many calls of Livez fail after the start of the API server
 	NodeName     string
 
-	looks *atomic.Int64
+	livezCalls *atomic.Int64
 }
 
-// New is a fresh machine on which init and join would succeed.
+// New returns a machine on which init and join succeed.
 func New() *World {
 	w := &World{
 		World:      memory.New(),
@@ -59,7 +59,7 @@ func New() *World {
 		CRI:        state.Runtime{Name: "containerd", Version: "2.4.2", Ready: true, CgroupDriver: "systemd", ReportsDriver: true},
 		Sockets:    []string{"unix:///var/run/containerd/containerd.sock"},
 		NodeName:   "cp1",
-		looks:      &atomic.Int64{},
+		livezCalls: &atomic.Int64{},
 	}
 	for _, p := range []string{"cp", "mount", "losetup", "systemctl"} {
 		w.Paths[p] = "/usr/bin/" + p
@@ -76,14 +76,14 @@ func New() *World {
 	return w
 }
 
-// Do carries out the change; a started kubelet then does its part.
+// Do carries out the change, and simulates the reaction of the kubelet and of etcd.
 func (w *World) Do(ctx context.Context, c change.Change) error {
-	if as, ok := writer(c); ok {
-		if err := w.admits(ctx, as); err != nil {
+	if as, ok := identityOf(c); ok {
+		if err := w.checkAccess(ctx, as); err != nil {
 			return err
 		}
 	}
-	if err := cmp.Or(w.promotable(ctx, c), w.pullable(ctx, c)); err != nil {
+	if err := cmp.Or(w.checkPromotable(ctx, c), w.checkPullable(ctx, c)); err != nil {
 		return err
 	}
 	if err := w.World.Do(ctx, c); err != nil {
@@ -93,7 +93,7 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 		return err
 	}
 	if r, ok := c.(change.RemoveContainers); ok && r.Component == "etcd" {
-		w.startAnew(ctx)
+		w.restartMember(ctx)
 	}
 	if s, ok := c.(change.SetService); ok && s.Name == "kubelet" && s.Active {
 		return w.kubelet(ctx)
@@ -101,11 +101,12 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 	return nil
 }
 
-// pullable refuses images that no registry has, and tells of those that do not come at once.
-func (w *World) pullable(ctx context.Context, c change.Change) error {
+// checkPullable returns an error for images that cannot be pulled, and reports the progress of
+// slow ones.
+func (w *World) checkPullable(ctx context.Context, c change.Change) error {
 	p, ok := c.(change.PullImage)
 	if ok && slices.Contains(w.Slow, p.Ref) {
-		world.Tell(ctx, "attempt 1 of 5 failed, the next follows: i/o timeout")
+		world.Tell(ctx, "attempt 1 of 5 failed, retrying: i/o timeout")
 	}
 	if registry, _, _ := strings.Cut(p.Ref, "/"); ok && slices.Contains(w.Unreachable, registry) {
 		w.Attempts = append(w.Attempts, p.Ref)
@@ -120,7 +121,7 @@ func (w *World) pullable(ctx context.Context, c change.Change) error {
 // kubelet simulates one that is started, if there is an API server.
 func (w *World) kubelet(ctx context.Context) error {
 	const dir = "/etc/kubernetes"
-	if !w.Elsewhere && !w.runs(ctx, "kube-apiserver") {
+	if !w.Elsewhere && !w.isRunning(ctx, "kube-apiserver") {
 		return nil
 	}
 	k := simkubelet.Kubelet{
@@ -129,7 +130,7 @@ func (w *World) kubelet(ctx context.Context) error {
 	}
 	boot, err := w.ReadFile(ctx, k.BootstrapConfig)
 	// That of a control plane asks the API server beside it and no other.
-	if err == nil && w.isOwn(string(boot)) && !w.runs(ctx, "kube-apiserver") {
+	if err == nil && w.isOwnAPIServer(string(boot)) && !w.isRunning(ctx, "kube-apiserver") {
 		return nil
 	}
 	for _, file := range k.Files(ctx, w) {
@@ -137,13 +138,13 @@ func (w *World) kubelet(ctx context.Context) error {
 			return err
 		}
 	}
-	if !w.has(k.Kubeconfig) {
+	if !w.hasFile(k.Kubeconfig) {
 		return nil
 	}
 	return w.World.Do(ctx, change.ApplyObject{Object: k.NodeObject(), Keep: true})
 }
 
-// Await looks until the condition holds; each look lets time pass, none takes any.
+// Await checks the condition up to a hundred times. The simulated clock advances with each check.
 func (w *World) Await(ctx context.Context, c world.Condition) error {
 	var last error
 	for range 100 {
@@ -161,7 +162,7 @@ func (w *World) Await(ctx context.Context, c world.Condition) error {
 	return fmt.Errorf("waited %s for %s: %w", c.Timeout, c.Name, last)
 }
 
-// Program finds an executable among Paths, and the kubelet where there is one.
+// Program finds an executable in Paths, or the kubelet if Kubelet is set.
 func (w *World) Program(_ context.Context, name string) (string, error) {
 	if p, ok := w.Paths[name]; ok {
 		return p, nil
@@ -189,7 +190,7 @@ func (w *World) Verify(context.Context, string) (warnings, errs []error) { retur
 // Addresses are Interfaces.
 func (w *World) Addresses(context.Context) ([]state.Address, error) { return w.Interfaces, nil }
 
-// Lookup finds a name among Names.
+// Lookup finds a host name in Names.
 func (w *World) Lookup(_ context.Context, host string) ([]string, error) {
 	if found, ok := w.Names[host]; ok {
 		return found, nil
@@ -197,7 +198,7 @@ func (w *World) Lookup(_ context.Context, host string) ([]string, error) {
 	return nil, fmt.Errorf("lookup %s: no such host", host)
 }
 
-// CanListen says no to ports in Taken.
+// CanListen returns an error for ports in use.
 func (w *World) CanListen(_ context.Context, address string) error {
 	if owner, ok := w.Taken[address]; ok {
 		return &state.PortError{Address: address, Owner: owner, Err: errors.New("address already in use")}
@@ -205,14 +206,14 @@ func (w *World) CanListen(_ context.Context, address string) error {
 	return nil
 }
 
-// Proxy says that there is none.
+// Proxy returns no proxy.
 func (w *World) Proxy(context.Context, string) (string, error) { return "", nil }
 
-// Fetch answers on the health endpoints of what runs.
+// Fetch answers at the health endpoints of running components.
 func (w *World) Fetch(ctx context.Context, req state.Request) (state.Response, error) {
 	ok := state.Response{Status: 200, Body: []byte("ok")}
 	for port, component := range map[string]string{":10257/": "kube-controller-manager", ":10259/": "kube-scheduler", ":2381/": "etcd", ":10248/": ""} {
-		if strings.Contains(req.URL, port) && w.runs(ctx, component) {
+		if strings.Contains(req.URL, port) && w.isRunning(ctx, component) {
 			return ok, nil
 		}
 	}
@@ -238,16 +239,16 @@ func (w *World) Runtime(_ context.Context, socket string) (state.Runtime, error)
 	return w.CRI, nil
 }
 
-// Containers says that there are none.
+// Containers returns none.
 func (w *World) Containers(context.Context, string) ([]state.Container, error) { return nil, nil }
 
-// Made says no: a bare machine remembers nothing.
+// Made returns false: there is no journal.
 func (w *World) Made(string) bool { return false }
 
-// Clone is a second world in the same state and at the same time.
+// Clone returns a copy of the world.
 func (w *World) Clone() *World {
 	c := *w
-	c.World, c.looks = memory.New(), &atomic.Int64{}
+	c.World, c.livezCalls = memory.New(), &atomic.Int64{}
 	c.Clock = memory.Ticking(w.Now())
 	c.Files, c.Services, c.ImageList = maps.Clone(w.Files), maps.Clone(w.Services), maps.Clone(w.ImageList)
 	c.MountList, c.Pods, c.MemberList = slices.Clone(w.MountList), slices.Clone(w.Pods), slices.Clone(w.MemberList)
@@ -258,7 +259,7 @@ func (w *World) Clone() *World {
 	return &c
 }
 
-// Snapshot is the whole state as text, without times.
+// Snapshot returns the whole state as text, without times.
 func (w *World) Snapshot() string {
 	var b strings.Builder
 	for _, p := range slices.Sorted(maps.Keys(w.Files)) {

@@ -21,12 +21,12 @@ import (
 
 const collection = "/api/v1/namespaces/kube-system/configmaps"
 
-func TestWritesAreTriedAgainWhileThatMayHelp(t *testing.T) {
+func TestWritesRetryTransientErrors(t *testing.T) {
 	for name, first := range map[string]answer{
 		"overloaded":        refusal(429, metav1.StatusReasonTooManyRequests),
 		"starting":          refusal(503, metav1.StatusReasonServiceUnavailable),
 		"broken":            refusal(500, metav1.StatusReasonInternalError),
-		"proxy in the way":  {502, "bad gateway"},
+		"proxy":             {502, "bad gateway"},
 		"namespace missing": refusal(404, metav1.StatusReasonNotFound),
 		"conflict":          refusal(409, metav1.StatusReasonConflict),
 	} {
@@ -41,7 +41,7 @@ func TestWritesAreTriedAgainWhileThatMayHelp(t *testing.T) {
 				t.Errorf("asked %q", s.asked)
 			}
 			if took := time.Since(start); took >= bound {
-				t.Errorf("it took %s, so it slept when the server told it to", took)
+				t.Errorf("it took %s, so it obeyed Retry-After", took)
 			}
 			if s.agent != "kubeadm/v1.37.1" {
 				t.Errorf("user agent is %q", s.agent)
@@ -50,7 +50,7 @@ func TestWritesAreTriedAgainWhileThatMayHelp(t *testing.T) {
 	}
 }
 
-func TestRefusedWritesEndAtOnce(t *testing.T) {
+func TestWritesDoNotRetryRejections(t *testing.T) {
 	for name, c := range map[string]struct {
 		refusal answer
 		hint    string
@@ -71,7 +71,7 @@ func TestRefusedWritesEndAtOnce(t *testing.T) {
 	}
 }
 
-func TestInvalidWriteOfAnAbsentObjectSaysWhy(t *testing.T) {
+func TestInvalidCreateReturnsError(t *testing.T) {
 	s := serve(t, refusal(422, metav1.StatusReasonInvalid), refusal(404, metav1.StatusReasonNotFound))
 	data := s.kubeconfig(t)
 	err := cluster(&data).Do(t.Context(), apply())
@@ -80,7 +80,7 @@ func TestInvalidWriteOfAnAbsentObjectSaysWhy(t *testing.T) {
 	}
 }
 
-func TestConflictingUpdateReadsAgain(t *testing.T) {
+func TestConflictReadsAgain(t *testing.T) {
 	exists, old := refusal(409, metav1.StatusReasonAlreadyExists), object.DeepCopy()
 	old.Data = map[string]string{"a": "0"}
 	s := serve(t, exists, answer{200, old}, refusal(409, metav1.StatusReasonConflict), exists, answer{200, old}, answer{200, object})
@@ -94,21 +94,21 @@ func TestConflictingUpdateReadsAgain(t *testing.T) {
 	}
 }
 
-func TestWritesEndAtTheBound(t *testing.T) {
+func TestWritesEndAtTimeout(t *testing.T) {
 	s := serve(t, refusal(503, metav1.StatusReasonServiceUnavailable))
 	data := s.kubeconfig(t)
 	k := cluster(&data)
-	// A machine that is busy may not get as far as an answer within a short bound.
+	// A busy machine may not get an answer within a short timeout.
 	var err error
-	for k.Bound = time.Second; k.Bound < bound; k.Bound *= 4 {
+	for k.Timeout = time.Second; k.Timeout < bound; k.Timeout *= 4 {
 		if err = k.Do(t.Context(), apply()); strings.Contains(err.Error(), "the server says") {
 			break
 		}
 	}
-	wantError(t, err, "waited "+k.Bound.String()+" for the API server: applying ConfigMap kube-system/c at "+s.URL, "")
+	wantError(t, err, "waited "+k.Timeout.String()+" for the API server: applying ConfigMap kube-system/c at "+s.URL, "")
 }
 
-func TestNodeIsLabelledOnceItsKubeletHasRegisteredIt(t *testing.T) {
+func TestLabelWaitsForKubeletRegistration(t *testing.T) {
 	bare := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: "n"}}
 	known := bare.DeepCopy()
 	known.Labels = map[string]string{corev1.LabelHostname: "n"}
@@ -121,7 +121,7 @@ func TestNodeIsLabelledOnceItsKubeletHasRegisteredIt(t *testing.T) {
 	}
 }
 
-func TestReadsAskAnOverloadedServerAgainAndADeadOneOnce(t *testing.T) {
+func TestReadsRetryBusyServerOnly(t *testing.T) {
 	s := serve(t, refusal(503, metav1.StatusReasonServiceUnavailable), answer{200, object})
 	data := s.kubeconfig(t)
 	k := cluster(&data)
@@ -169,11 +169,11 @@ func TestIdentities(t *testing.T) {
 	}
 	data = other.kubeconfig(t)
 	if _, err := k.Object(t.Context(), state.RefOf(object, apply().As)); err != nil || len(other.asked) != 1 || len(s.asked) != 3 {
-		t.Errorf("a rewritten kubeconfig should be read again: %v, %q, %q", err, s.asked, other.asked)
+		t.Errorf("a changed kubeconfig should be read again: %v, %q, %q", err, s.asked, other.asked)
 	}
 }
 
-func TestUnusableIdentitiesSayWhy(t *testing.T) {
+func TestUnusableKubeconfigs(t *testing.T) {
 	s := serve(t, answer{200, object})
 	foreign := pki.EncodeCertificates(foreignCA(t))
 	skipping := strings.Replace(string(s.kubeconfig(t, func(a *pki.Access) { a.CA = nil })), "server:", "insecure-skip-tls-verify: true\n    server:", 1)
@@ -189,9 +189,9 @@ func TestUnusableIdentitiesSayWhy(t *testing.T) {
 		"not verifying": {[]byte(skipping), "insecure-skip-tls-verify", "--kubeconfig"},
 		"no current context": {edited(t, s, func(k *pki.Kubeconfig) { k.CurrentContext = "" }),
 			`kubeconfig has no current context: set current-context to one of its contexts, "u@c"`, "--kubeconfig"},
-		"dangling context": {edited(t, s, func(k *pki.Kubeconfig) { k.CurrentContext = "gone" }), `has no context "gone"`, "--kubeconfig"},
-		"dangling user":    {edited(t, s, func(k *pki.Kubeconfig) { delete(k.AuthInfos, "u") }), `names user "u", which it does not define`, "--kubeconfig"},
-		"no server":        {edited(t, s, func(k *pki.Kubeconfig) { k.Clusters["c"].Server = "" }), `cluster "c" of the kubeconfig has no server`, "--kubeconfig"},
+		"undefined context": {edited(t, s, func(k *pki.Kubeconfig) { k.CurrentContext = "gone" }), `has no context "gone"`, "--kubeconfig"},
+		"undefined user":    {edited(t, s, func(k *pki.Kubeconfig) { delete(k.AuthInfos, "u") }), `names user "u", which it does not define`, "--kubeconfig"},
+		"no server":         {edited(t, s, func(k *pki.Kubeconfig) { k.Clusters["c"].Server = "" }), `cluster "c" of the kubeconfig has no server`, "--kubeconfig"},
 		"CA in a file that does not exist": {edited(t, s, func(k *pki.Kubeconfig) {
 			k.Clusters["c"].CertificateAuthorityData, k.Clusters["c"].CertificateAuthority = nil, "sub/ca.crt"
 		}), "its certificate-authority is the file /etc/kubernetes/sub/ca.crt, which does not exist", "--kubeconfig"},
@@ -216,7 +216,7 @@ func TestUnusableIdentitiesSayWhy(t *testing.T) {
 	}
 }
 
-func TestClientGoAdvisesNoEnvironmentVariables(t *testing.T) {
+func TestErrorsDoNotSuggestEnvironmentVariables(t *testing.T) {
 	for _, text := range []string{"", "{}", "apiVersion: v1\nkind: Config\n", "apiVersion: v1\nkind: Config\ncurrent-context: x\n"} {
 		data := []byte(text)
 		if err := cluster(&data).Do(t.Context(), apply()); err == nil || strings.Contains(err.Error(), "KUBERNETES_MASTER") {
@@ -225,14 +225,14 @@ func TestClientGoAdvisesNoEnvironmentVariables(t *testing.T) {
 	}
 }
 
-func TestUnverifiedServerOnlyWhereTheIdentityAllowsIt(t *testing.T) {
+func TestInsecureServerNeedsPermission(t *testing.T) {
 	s := serve(t, answer{200, object})
 	data := edited(t, s, func(k *pki.Kubeconfig) {
 		k.Clusters["c"].CertificateAuthorityData, k.Clusters["c"].InsecureSkipTLSVerify = nil, true
 	})
 	k, as := cluster(&data), state.Identity{Kubeconfig: admin}
 	if _, err := k.Object(t.Context(), state.RefOf(object, as)); err == nil || len(s.asked) != 0 {
-		t.Errorf("got %v after %q: the server is not verified, and the identity does not allow that", err, s.asked)
+		t.Errorf("got %v after %q: the server was not verified without permission", err, s.asked)
 	}
 	as.Unverified = true
 	if _, err := k.Object(t.Context(), state.RefOf(object, as)); err != nil {
@@ -240,7 +240,7 @@ func TestUnverifiedServerOnlyWhereTheIdentityAllowsIt(t *testing.T) {
 	}
 }
 
-func TestExpiredCertificateBesideATokenIsLeftToTheServer(t *testing.T) {
+func TestExpiredCertificateWithToken(t *testing.T) {
 	s := serve(t, answer{200, object})
 	data := edited(t, s, func(k *pki.Kubeconfig) {
 		k.AuthInfos["u"] = expired(t)
@@ -251,7 +251,7 @@ func TestExpiredCertificateBesideATokenIsLeftToTheServer(t *testing.T) {
 	}
 }
 
-// edited is the kubeconfig of the server after a change.
+// edited returns a changed kubeconfig of the server.
 func edited(t *testing.T, s *scripted, edit func(*pki.Kubeconfig)) []byte {
 	t.Helper()
 	config, err := pki.ParseKubeconfig(s.kubeconfig(t))
@@ -266,7 +266,7 @@ func edited(t *testing.T, s *scripted, edit func(*pki.Kubeconfig)) []byte {
 	return data
 }
 
-// expired is a user whose client certificate was valid yesterday.
+// expired returns a user whose client certificate has expired.
 func expired(t *testing.T) *api.AuthInfo {
 	t.Helper()
 	key, err := pki.NewKey(rand.Reader, pki.ECDSAP256)
@@ -290,9 +290,9 @@ func TestUnknownKindsAndChanges(t *testing.T) {
 	data := s.kubeconfig(t)
 	k := cluster(&data)
 	_, err := k.List(t.Context(), state.Query{GVK: schema.GroupVersionKind{Group: "g", Version: "v1", Kind: "K"}, As: apply().As})
-	wantError(t, err, `kind "K" in group "g"`, "")
+	wantError(t, err, `kind "K" of group "g"`, "")
 	_, err = k.Object(t.Context(), state.Ref{GVK: state.NodeKind, Namespace: "n", Name: "x", As: apply().As})
-	wantError(t, err, "a Node lives in no namespace", "")
+	wantError(t, err, "a Node is not namespaced", "")
 	wantError(t, k.Do(t.Context(), change.PullImage{}), "change.PullImage", "")
 	if len(s.asked) != 0 {
 		t.Errorf("asked %q", s.asked)
@@ -302,7 +302,7 @@ func TestUnknownKindsAndChanges(t *testing.T) {
 func wantError(t *testing.T, err error, text, hint string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), text) {
-		t.Errorf("error %v\ndoes not say %q", err, text)
+		t.Errorf("error %v\ndoes not contain %q", err, text)
 	}
 	if hints := strings.Join(problem.Hints(err), "\n"); !strings.Contains(hints, hint) || hint == "" && hints != "" {
 		t.Errorf("hints of %v\nare %q, not %q", err, hints, hint)

@@ -54,12 +54,12 @@ func objectsOfACluster(t *testing.T, k *kube.Cluster, a *plane.APIServer) {
 			t.Error(err)
 		}
 		if version(t, k, c) != first {
-			t.Errorf("to %s a second time wrote it again", c)
+			t.Errorf("a second %s wrote the object again", c)
 		}
 	}
 }
 
-// clusterObjects are all that init writes.
+// clusterObjects returns all objects that init writes.
 func clusterObjects(t *testing.T, a *plane.APIServer) []state.Object {
 	t.Helper()
 	n := intent("v1.37.1")
@@ -114,7 +114,7 @@ func addonsOfTwoVersions(t *testing.T, k *kube.Cluster, a *plane.APIServer) {
 	}
 	err = k.Do(t.Context(), change.ApplyObject{Object: dns.Service, As: a.Admin})
 	if !apierrors.IsInvalid(err) {
-		t.Errorf("a Service cannot move to another address: %v", err)
+		t.Errorf("a Service cannot change its cluster IP: %v", err)
 	}
 }
 
@@ -164,7 +164,7 @@ func wantDone(t *testing.T, k *kube.Cluster, c change.ApplyObject, want bool) {
 	}
 }
 
-// objectsOnly is a Reader of which only the objects may be asked for.
+// objectsOnly is a Reader of objects only.
 type objectsOnly struct {
 	objects
 	rest

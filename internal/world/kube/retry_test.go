@@ -19,8 +19,9 @@ import (
 	"kubeadm/internal/world/kube"
 )
 
-// spoiled is an address at which the first connections are spoiled, and later ones led to the server.
-func spoiled(t *testing.T, server *httptest.Server, times int32, spoil func(net.Conn)) (address string, connections *atomic.Int32) {
+// startFlakyProxy returns an address where the first connections are broken and later ones reach
+// the server.
+func startFlakyProxy(t *testing.T, server *httptest.Server, times int32, spoil func(net.Conn)) (address string, connections *atomic.Int32) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -50,8 +51,8 @@ func spoiled(t *testing.T, server *httptest.Server, times int32, spoil func(net.
 	return l.Addr().String(), connections
 }
 
-// A read that decides a change outlives a load balancer with a dead backend and an API server that restarts.
-func TestReadsOutliveBrokenConnections(t *testing.T) {
+// Reads survive a load balancer with a failed backend and an API server that restarts.
+func TestReadsRetryBrokenConnections(t *testing.T) {
 	reset := func(c net.Conn) { _ = c.(*net.TCPConn).SetLinger(0); c.Close() }
 	for name, spoil := range map[string]func(net.Conn){
 		"reset":        reset,
@@ -61,7 +62,7 @@ func TestReadsOutliveBrokenConnections(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := serve(t, answer{200, object})
-			address, connections := spoiled(t, s.Server, 3, spoil)
+			address, connections := startFlakyProxy(t, s.Server, 3, spoil)
 			data := s.kubeconfig(t, func(a *pki.Access) { a.Server = "https://" + address })
 			ctx := world.Retry(t.Context(), bound)
 			if o, err := cluster(&data).Object(ctx, state.RefOf(object, apply().As)); err != nil || o.GetName() != "c" {
@@ -71,7 +72,7 @@ func TestReadsOutliveBrokenConnections(t *testing.T) {
 	}
 }
 
-func TestReadsWaitForAnAPIServerThatStarts(t *testing.T) {
+func TestReadsWaitForStartingAPIServer(t *testing.T) {
 	t.Parallel()
 	s := serve(t, answer{200, object})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -95,14 +96,14 @@ func TestReadsWaitForAnAPIServerThatStarts(t *testing.T) {
 	})
 	k := cluster(&data)
 	if _, err := k.Object(t.Context(), state.RefOf(object, apply().As)); err == nil || !strings.Contains(err.Error(), "connection refused") {
-		t.Errorf("a read that decides nothing: %v", err)
+		t.Errorf("a read without a retry limit: %v", err)
 	}
 	if _, err := k.Object(world.Retry(t.Context(), bound), state.RefOf(object, apply().As)); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestReadsAskAnAPIServerWithoutALeaderAgain(t *testing.T) {
+func TestReadsRetryWithoutEtcdLeader(t *testing.T) {
 	for name, first := range map[string]answer{
 		"etcd without a leader": {500, metav1.Status{Status: metav1.StatusFailure, Code: 500, Message: "etcdserver: leader changed"}},
 		"etcd timed out":        {500, metav1.Status{Status: metav1.StatusFailure, Code: 500, Message: "etcdserver: request timed out"}},
@@ -122,8 +123,8 @@ func TestReadsAskAnAPIServerWithoutALeaderAgain(t *testing.T) {
 	}
 }
 
-// An API server that has just started answers before it knows the rights of users.
-func TestAnAPIServerThatStartsRefusesForAMoment(t *testing.T) {
+// An API server that has just started serves before it has read the RBAC objects.
+func TestStartingAPIServerRejectsUsers(t *testing.T) {
 	for name, do := range map[string]func(ctx context.Context, k *kube.Cluster) error{
 		"a read": func(ctx context.Context, k *kube.Cluster) error {
 			_, err := k.Object(world.Retry(ctx, bound), state.RefOf(object, apply().As))
@@ -135,7 +136,7 @@ func TestAnAPIServerThatStartsRefusesForAMoment(t *testing.T) {
 			t.Parallel()
 			forbidden := refusal(403, metav1.StatusReasonForbidden)
 			s := serve(t, forbidden, refusal(401, metav1.StatusReasonUnauthorized), forbidden, answer{201, object})
-			address, _ := spoiled(t, s.Server, 1, func(c net.Conn) { c.Close() })
+			address, _ := startFlakyProxy(t, s.Server, 1, func(c net.Conn) { c.Close() })
 			data := s.kubeconfig(t, func(a *pki.Access) { a.Server = "https://" + address })
 			if err := do(t.Context(), cluster(&data)); err != nil {
 				t.Error(err)
@@ -144,8 +145,8 @@ func TestAnAPIServerThatStartsRefusesForAMoment(t *testing.T) {
 	}
 }
 
-// What stays as it is ends a read at once.
-func TestReadsDoNotRetryWhatStays(t *testing.T) {
+// Permanent errors are not retried.
+func TestReadsDoNotRetryPermanentErrors(t *testing.T) {
 	plain := httptest.NewServer(nil)
 	t.Cleanup(plain.Close)
 	s := serve(t, answer{200, object})
@@ -176,7 +177,7 @@ func TestReadsDoNotRetryWhatStays(t *testing.T) {
 	}
 }
 
-func TestRetriesEndAtTheirLimitAndWithTheContext(t *testing.T) {
+func TestRetriesEndAtLimitAndWithContext(t *testing.T) {
 	t.Parallel()
 	s := serve(t, answer{200, object})
 	data := s.kubeconfig(t)

@@ -30,7 +30,8 @@ var object = &corev1.ConfigMap{
 	Data:       map[string]string{"a": "1"},
 }
 
-// scripted is an API server that gives prepared answers, one after the other, the last one forever.
+// scripted is an API server with prepared responses, one after the other. The last one is
+// repeated.
 type scripted struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -73,7 +74,7 @@ func serve(t *testing.T, answers ...answer) *scripted {
 	return s
 }
 
-// kubeconfig reaches the server with a token.
+// kubeconfig returns a kubeconfig for the server with a token.
 func (s *scripted) kubeconfig(t *testing.T, edit ...func(*pki.Access)) []byte {
 	t.Helper()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
@@ -88,10 +89,11 @@ func (s *scripted) kubeconfig(t *testing.T, edit ...func(*pki.Access)) []byte {
 	return data
 }
 
-// bound is long enough for a few requests on a machine that is busy, even if each took as long as the server tells to wait.
+// bound is long enough for a few requests on a busy machine, even if each of them obeys
+// Retry-After.
 const bound = time.Minute
 
-// cluster reads admin.conf from data.
+// cluster returns a Cluster that reads admin.conf from data.
 func cluster(data *[]byte) *kube.Cluster {
 	k := kube.New(func(path string) ([]byte, error) {
 		if path != admin || *data == nil {
@@ -99,7 +101,7 @@ func cluster(data *[]byte) *kube.Cluster {
 		}
 		return *data, nil
 	})
-	k.Bound = bound
+	k.Timeout = bound
 	k.UserAgent = "kubeadm/v1.37.1"
 	return k
 }

@@ -18,8 +18,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// serve starts a server with a certificate of its own on loopback.
-func serve(t *testing.T, h http.HandlerFunc) (url string, ca []byte) {
+// startTLSServer starts a server with a certificate of its own on loopback.
+func startTLSServer(t *testing.T, h http.HandlerFunc) (url string, ca []byte) {
 	t.Helper()
 	s := httptest.NewUnstartedServer(h)
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -28,8 +28,8 @@ func serve(t *testing.T, h http.HandlerFunc) (url string, ca []byte) {
 	return s.URL, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
 }
 
-func TestFetchVerifiesUnlessOnThisMachine(t *testing.T) {
-	url, ca := serve(t, func(w http.ResponseWriter, r *http.Request) {
+func TestFetchVerifiesServers(t *testing.T) {
+	url, ca := startTLSServer(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "" {
 			t.Error("it sent credentials")
 		}
@@ -56,10 +56,10 @@ func TestFetchVerifiesUnlessOnThisMachine(t *testing.T) {
 	}
 }
 
-func TestFetchIsBoundedAndDoesNotWander(t *testing.T) {
+func TestFetchLimitsSizeAndRedirects(t *testing.T) {
 	plain := httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()
-	url, ca := serve(t, func(w http.ResponseWriter, r *http.Request) {
+	url, ca := startTLSServer(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/long":
 			_, _ = w.Write(make([]byte, bodyLimit+1))
@@ -77,7 +77,7 @@ func TestFetchIsBoundedAndDoesNotWander(t *testing.T) {
 			t.Errorf("%s: got %v, want %q in it", path, err, says)
 		}
 		if strings.Contains(err.Error(), "password") || strings.Contains(err.Error(), "signature") {
-			t.Errorf("a secret of the address is told: %v", err)
+			t.Errorf("the error shows a secret of the URL: %v", err)
 		}
 	}
 	for _, path := range []string{"/full", "/on"} {
@@ -88,13 +88,13 @@ func TestFetchIsBoundedAndDoesNotWander(t *testing.T) {
 	}
 	got, err := Machine{}.Fetch(t.Context(), state.Request{URL: url + "/away", Loopback: true})
 	if err != nil || got.Status != http.StatusFound {
-		t.Errorf("a health check that is sent away: got %d and %v, want it as it is", got.Status, err)
+		t.Errorf("a redirected health check: got %d and %v, want the redirect", got.Status, err)
 	}
 }
 
 func TestClusterInfo(t *testing.T) {
-	url, ca := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		switch strings.TrimSuffix(r.URL.Path, clusterInfo) {
+	url, ca := startTLSServer(t, func(w http.ResponseWriter, r *http.Request) {
+		switch strings.TrimSuffix(r.URL.Path, clusterInfoPath) {
 		case "":
 			_, _ = io.WriteString(w, `{"kind":"ConfigMap","apiVersion":"v1","data":{"kubeconfig":"text","jws-kubeconfig-abcdef":"signature"}}`)
 		case "/absent":
@@ -108,10 +108,10 @@ func TestClusterInfo(t *testing.T) {
 		case "/other":
 			_, _ = io.WriteString(w, `{"kind":"Pod"}`)
 		case "/away":
-			http.Redirect(w, r, clusterInfo, http.StatusFound)
+			http.Redirect(w, r, clusterInfoPath, http.StatusFound)
 		}
 	})
-	wrong := foreignCA(t)
+	wrong := newOtherCA(t)
 	for _, ca := range [][]byte{ca, nil} {
 		got, err := Machine{}.ClusterInfo(t.Context(), url, ca)
 		if err != nil || got["kubeconfig"] != "text" || got["jws-kubeconfig-abcdef"] != "signature" {
@@ -144,8 +144,8 @@ func TestClusterInfo(t *testing.T) {
 	}
 }
 
-// foreignCA is a CA that signed nothing.
-func foreignCA(t *testing.T) []byte {
+// newOtherCA is not the CA of the server.
+func newOtherCA(t *testing.T) []byte {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {

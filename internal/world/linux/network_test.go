@@ -27,28 +27,28 @@ down0	00000000	010200C0	0002	0	0	0	00000000	0	0	0
 00000000000000000000000000000000 00 00000000000000000000000000000000 00 00000000000000000000000000000000 ffffffff 00000001 00000000 00200200       lo
 20010db8000000000000000000000000 40 00000000000000000000000000000000 00 00000000000000000000000000000000 00000100 00000001 00000000 00000001     eth0
 `
-	got := append(parseRoutes(table4, route4), parseRoutes(table6, route6)...)
-	want := []route{{4, "wlan0", 600}, {4, "eth0", 100}, {6, "eth1", 100}}
+	got := append(parseRoutes(table4, parseRouteIPv4), parseRoutes(table6, parseRouteIPv6)...)
+	want := []defaultRoute{{4, "wlan0", 600}, {4, "eth0", 100}, {6, "eth1", 100}}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
-func TestRankOfAddresses(t *testing.T) {
+func TestAddressRank(t *testing.T) {
 	routes := []string{"eth0", "eth1"}
 	ranks := []int{
-		rank(state.Address{Interface: "eth0", DefaultRoute: true}, routes),
-		rank(state.Address{Interface: "eth1", DefaultRoute: true}, routes),
-		rank(state.Address{Interface: "eth2"}, routes),
-		rank(state.Address{Interface: "lo", Loopback: true}, routes),
+		addressRank(state.Address{Interface: "eth0", DefaultRoute: true}, routes),
+		addressRank(state.Address{Interface: "eth1", DefaultRoute: true}, routes),
+		addressRank(state.Address{Interface: "eth2"}, routes),
+		addressRank(state.Address{Interface: "lo", Loopback: true}, routes),
 	}
 	if !slices.IsSorted(ranks) || len(slices.Compact(ranks)) != 4 {
-		t.Errorf("got %v, want them to rise", ranks)
+		t.Errorf("got %v, want an ascending order", ranks)
 	}
 }
 
-func TestSocketsOfTheKernel(t *testing.T) {
-	// As the kernel prints it: words in the byte order of this machine.
+func TestParseSocket(t *testing.T) {
+	// The kernel prints words in the byte order of this machine.
 	words := func(ip ...byte) string {
 		var b strings.Builder
 		for w := range slices.Chunk(ip, 4) {
@@ -69,12 +69,12 @@ func TestSocketsOfTheKernel(t *testing.T) {
 			t.Errorf("%s: got %v, %v; want %s", address, got, ok, want)
 		}
 		if _, ok := parseSocket(strings.Fields(strings.Replace(line, " 0A ", " 01 ", 1))); ok {
-			t.Errorf("%s: a connection counts as a listener", address)
+			t.Errorf("%s: a connection is parsed as a listener", address)
 		}
 	}
 }
 
-func TestTheOwnerOfAPortIsNamed(t *testing.T) {
+func TestPortOwner(t *testing.T) {
 	for _, at := range []string{"127.0.0.1:0", "[::1]:0", "0.0.0.0:0", ":0"} {
 		l, err := net.Listen("tcp", at)
 		if err != nil {
@@ -94,7 +94,7 @@ func TestTheOwnerOfAPortIsNamed(t *testing.T) {
 	}
 }
 
-func TestAnAddressOfAnotherMachineCannotBeListenedAt(t *testing.T) {
+func TestListenOnForeignAddress(t *testing.T) {
 	err := Machine{}.CanListen(t.Context(), "192.0.2.77:6443")
 	var taken *state.PortError
 	if err == nil || errors.As(err, &taken) || !strings.Contains(err.Error(), "no interface of this machine") {
@@ -102,7 +102,7 @@ func TestAnAddressOfAnotherMachineCannotBeListenedAt(t *testing.T) {
 	}
 }
 
-// TestProxyOf runs itself again in other environments, since net/http reads them once.
+// TestProxyOf runs itself again with other environment variables, since net/http reads them once.
 func TestProxyOf(t *testing.T) {
 	if host, ok := os.LookupEnv("TEST_PROXY_OF"); ok {
 		proxy, err := Machine{}.Proxy(t.Context(), host)

@@ -13,7 +13,7 @@ import (
 	"kubeadm/internal/state"
 )
 
-func TestStatesOfSystemdUnits(t *testing.T) {
+func TestSystemdUnitStates(t *testing.T) {
 	start := time.UnixMicro(1_700_000_000_123_456)
 	since := uint64(start.UnixMicro())
 	for name, c := range map[string]struct {
@@ -43,11 +43,11 @@ func TestUnitNames(t *testing.T) {
 	}
 }
 
-func TestWithoutAnInitSystem(t *testing.T) {
+func TestNoInitSystem(t *testing.T) {
 	if _, err := os.Stat("/run/systemd/system"); err == nil {
 		t.Skip("systemd runs here")
 	}
-	t.Setenv("PATH", folder(t))
+	t.Setenv("PATH", newTempDir(t))
 	if _, err := (Machine{}).Service(t.Context(), "kubelet"); !errors.Is(err, state.ErrNoInitSystem) {
 		t.Errorf("got %v", err)
 	}
@@ -58,7 +58,7 @@ func TestWithoutAnInitSystem(t *testing.T) {
 	}
 }
 
-// rcService behaves as the program of OpenRC does for one service, "kubelet".
+// rcService is a script that simulates rc-service for one service, "kubelet".
 const rcService = `#!/bin/sh
 if [ "$1" = --exists ]; then [ "$2" = kubelet ]; exit; fi
 [ "$1" = kubelet ] || { echo " * rc-service: service '$1' does not exist" >&2; exit 1; }
@@ -70,9 +70,9 @@ esac
 `
 
 func TestOpenRC(t *testing.T) {
-	bin, stateDir := folder(t), folder(t)
+	bin, stateDir := newTempDir(t), newTempDir(t)
 	for name, script := range map[string]string{"rc-service": rcService, "rc-update": "#!/bin/sh\n[ \"$*\" = 'show default' ] && printf '       kubelet | default\\n  local | default\\n'\n"} {
-		if err := os.Chmod(put(t, script, bin, name), 0o755); err != nil {
+		if err := os.Chmod(writeTestFile(t, script, bin, name), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -98,10 +98,10 @@ func TestOpenRC(t *testing.T) {
 		t.Error(err)
 	}
 	is("kubelet", state.Service{Exists: true, Enabled: true})
-	put(t, "", filepath.Join(stateDir, "broken"))
+	writeTestFile(t, "", filepath.Join(stateDir, "broken"))
 	err := o.restart(t.Context(), "kubelet")
 	if err == nil || !strings.Contains(err.Error(), "cannot run it") || len(problem.Hints(err)) == 0 {
-		t.Errorf("got %v, want what it said and a hint", err)
+		t.Errorf("got %v, want its output and a hint", err)
 	}
 	if err := os.Remove(filepath.Join(bin, "rc-update")); err != nil {
 		t.Fatal(err)

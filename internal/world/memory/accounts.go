@@ -23,10 +23,10 @@ func (w *World) setAccounts(c change.SetAccounts) error {
 func (w *World) setOwner(c change.SetOwner) error {
 	name := w.resolve(c.Path, true)
 	if _, ok := w.Files[name]; !ok {
-		return notExist("chown", name)
+		return newNotExistError("chown", name)
 	}
 	for p, f := range w.Files {
-		if p != name && (!c.Below || !below(p, name)) {
+		if p != name && (!c.Below || !isBelow(p, name)) {
 			continue
 		}
 		if f.UID, f.GID = c.UID, c.GID; c.Mode != 0 && !c.Below {

@@ -16,8 +16,9 @@ import (
 	"kubeadm/internal/world/worldtest"
 )
 
-// onNode skips a test anywhere but on a machine made for tests, with systemd and containerd, that may be altered at will.
-func onNode(t *testing.T) {
+// requireTestNode skips a test unless it runs on a machine for tests, with systemd and containerd,
+// that it may change.
+func requireTestNode(t *testing.T) {
 	t.Helper()
 	if os.Getenv("KUBEADM_TEST_NODE") != "1" {
 		t.Skip("it alters the machine: KUBEADM_TEST_NODE=1 says that it may")
@@ -35,7 +36,7 @@ func run(t *testing.T, name string, args ...string) string {
 
 const units = "/run/systemd/system"
 
-// addUnit makes a unit that is enabled; systemd is not told.
+// addUnit writes an enabled unit without a reload of systemd.
 func addUnit(t *testing.T, name, service string) {
 	t.Helper()
 	file, wanted := filepath.Join(units, name+".service"), filepath.Join(units, "multi-user.target.wants", name+".service")
@@ -70,21 +71,21 @@ func start(t *testing.T, unit string) error {
 	return real.New().Do(t.Context(), change.SetService{Name: unit, Active: true})
 }
 
-func TestServicesOfANode(t *testing.T) {
-	onNode(t)
+func TestServicesOnNode(t *testing.T) {
+	requireTestNode(t)
 	addUnit(t, "kubeadm-contract", "ExecStart=/bin/sleep infinity")
-	worldtest.Services(t, real.New(), worldtest.Service{Unit: "kubeadm-contract", File: filepath.Join(folder(t), "config")})
+	worldtest.Services(t, real.New(), worldtest.ServiceConfig{Unit: "kubeadm-contract", File: filepath.Join(newTempDir(t), "config")})
 }
 
-func TestAServiceBetweenAttemptsHasNotStarted(t *testing.T) {
-	onNode(t)
+func TestServiceBetweenRestartsIsNotActive(t *testing.T) {
+	requireTestNode(t)
 	addUnit(t, "kubeadm-loop", "ExecStart=/bin/false\nRestart=always\nRestartSec=300")
 	if err := start(t, "kubeadm-loop"); err != nil {
 		t.Fatal(err)
 	}
 	for begun := time.Now(); run(t, "systemctl", "show", "-P", "SubState", "kubeadm-loop") != "auto-restart"; time.Sleep(10 * time.Millisecond) {
 		if time.Since(begun) > time.Minute {
-			t.Fatal("systemd takes a service that failed for one that runs")
+			t.Fatal("systemd reports a failed service as running")
 		}
 	}
 	got, err := real.New().Service(t.Context(), "kubeadm-loop")
@@ -93,8 +94,8 @@ func TestAServiceBetweenAttemptsHasNotStarted(t *testing.T) {
 	}
 }
 
-func TestAStartSeesChangedUnitFiles(t *testing.T) {
-	onNode(t)
+func TestStartReloadsUnitFiles(t *testing.T) {
+	requireTestNode(t)
 	addUnit(t, "kubeadm-changed", "Type=exec\nExecStart=/bin/sleep 1001") // which has started when its program runs
 	runs := func(want string) {
 		t.Helper()
@@ -118,8 +119,8 @@ func TestAStartSeesChangedUnitFiles(t *testing.T) {
 	runs("/bin/sleep 1002")
 }
 
-func TestAServiceThatCannotStartIsExplained(t *testing.T) {
-	onNode(t)
+func TestServiceThatCannotStartHasHints(t *testing.T) {
+	requireTestNode(t)
 	addUnit(t, "kubeadm-broken", "Type=oneshot\nExecStart=/bin/false")
 	for unit, says := range map[string]string{"kubeadm-broken": `"failed"`, "kubeadm-no-such-unit": "not found"} {
 		err := start(t, unit)
@@ -129,9 +130,9 @@ func TestAServiceThatCannotStartIsExplained(t *testing.T) {
 	}
 }
 
-func TestMountsOfANode(t *testing.T) {
-	onNode(t)
-	dir := filepath.Join(folder(t), "kubelet")
+func TestMountsOnNode(t *testing.T) {
+	requireTestNode(t)
+	dir := filepath.Join(newTempDir(t), "kubelet")
 	for _, name := range []string{"pods/a/volume", "pods/b/volume"} {
 		at := filepath.Join(dir, name)
 		if err := os.MkdirAll(at, 0o755); err != nil {
@@ -142,20 +143,20 @@ func TestMountsOfANode(t *testing.T) {
 	worldtest.Mounts(t, real.New(), dir)
 }
 
-func TestImagesOfANode(t *testing.T) {
-	onNode(t)
+func TestImagesOnNode(t *testing.T) {
+	requireTestNode(t)
 	var pause string
 	for name := range strings.FieldsSeq(run(t, "ctr", "--namespace", "k8s.io", "images", "ls", "-q")) {
 		if strings.Contains(name, "/pause:") {
 			pause = name
 		}
 	}
-	worldtest.Images(t, real.New(), worldtest.Runtime{
+	worldtest.Images(t, real.New(), worldtest.RuntimeConfig{
 		Socket: "unix:///var/run/containerd/containerd.sock", Present: pause, Absent: "registry.invalid/none:1"})
 }
 
-func TestHostOfANode(t *testing.T) {
-	onNode(t)
+func TestHostOnNode(t *testing.T) {
+	requireTestNode(t)
 	worldtest.Host(t, real.New())
 	worldtest.Programs(t, real.New(), "systemctl", strings.TrimPrefix(run(t, "kubelet", "--version"), "Kubernetes "))
 }

@@ -33,10 +33,10 @@ func TestFakeMembers(t *testing.T) {
 			}
 		}
 	}
-	worldtest.Members(t, w, state.Etcd{}, worldtest.Joining{PeerURL: peer, Start: start})
+	worldtest.Members(t, w, state.Etcd{}, worldtest.JoiningMember{PeerURL: peer, Start: start})
 }
 
-func TestFakeMembersThatLeave(t *testing.T) {
+func TestFakeMemberRemovals(t *testing.T) {
 	w := fake.New()
 	for id := range uint64(3) {
 		host := fmt.Sprintf("https://192.0.2.%d", 10+id)
@@ -47,7 +47,7 @@ func TestFakeMembersThatLeave(t *testing.T) {
 	via := state.Etcd{Endpoints: w.MemberList[0].ClientURLs}
 	w.Silent = []uint64{3}
 	all := slices.Clone(w.MemberList)
-	worldtest.Losses(t, w, via, "https://192.0.2.12:2380")
+	worldtest.MemberRemovals(t, w, via, "https://192.0.2.12:2380")
 	w.MemberList, w.Silent = all, []uint64{2, 3}
-	worldtest.Lost(t, w, via)
+	worldtest.QuorumLoss(t, w, via)
 }

@@ -12,7 +12,7 @@ import (
 	"kubeadm/internal/world/kube"
 )
 
-// APIServer is a kube-apiserver process with an etcd of its own.
+// APIServer is a kube-apiserver process with its own etcd.
 type APIServer struct {
 	Server string // its URL
 	Admin  state.Identity
@@ -22,17 +22,17 @@ type APIServer struct {
 	ca  pki.CA
 }
 
-// StartAPIServer starts etcd and an API server and returns once it is alive.
+// StartAPIServer starts etcd and an API server and waits until it is healthy.
 func StartAPIServer(t *testing.T) *APIServer {
 	t.Helper()
 	e := StartEtcd(t)
 	a := &APIServer{dir: e.dir, ca: e.cas[pki.ClusterCA]}
 	a.CA = pki.EncodeCertificates(a.ca.Certificate)
 	in := func(file string) string { return filepath.Join(e.dir, file) }
-	serving := address(t)
+	serving := freeAddress(t)
 	a.Server = "https://" + serving
-	start(t, e.dir, "kube-apiserver",
-		"--bind-address="+host(), "--advertise-address="+host(), "--secure-port="+serving[len(host()+":"):],
+	startProgram(t, e.dir, "kube-apiserver",
+		"--bind-address="+loopbackAddress(), "--advertise-address="+loopbackAddress(), "--secure-port="+serving[len(loopbackAddress()+":"):],
 		"--endpoint-reconciler-type=none",
 		"--etcd-servers="+e.Via.Endpoints[0], "--etcd-cafile="+in("etcd/ca.crt"),
 		"--etcd-certfile="+in("apiserver-etcd-client.crt"), "--etcd-keyfile="+in("apiserver-etcd-client.key"),
@@ -41,13 +41,13 @@ func StartAPIServer(t *testing.T) *APIServer {
 		"--service-account-signing-key-file="+in("ca.key"), "--service-cluster-ip-range=10.96.0.0/12",
 		"--authorization-mode=Node,RBAC", "--allow-privileged=true", "--enable-bootstrap-token-auth=true")
 	a.Admin = a.Identity(t, "admin", "system:masters")
-	await(t, "kube-apiserver", func(ctx context.Context) error {
+	waitFor(t, "kube-apiserver", func(ctx context.Context) error {
 		return kube.New(os.ReadFile).Livez(ctx, a.Admin)
 	})
 	return a
 }
 
-// Identity is that of a user with a client certificate, as a kubeconfig file of its own.
+// Identity writes a kubeconfig with a client certificate for a user.
 func (a *APIServer) Identity(t *testing.T, user string, groups ...string) state.Identity {
 	t.Helper()
 	key, err := pki.NewKey(rand.Reader, pki.ECDSAP256)
@@ -58,7 +58,7 @@ func (a *APIServer) Identity(t *testing.T, user string, groups ...string) state.
 	if err != nil {
 		t.Fatal(err)
 	}
-	cert, err := a.ca.Issue(rand.Reader, pki.ClientSpec(user, groups, validity()), key.Public())
+	cert, err := a.ca.Issue(rand.Reader, pki.ClientSpec(user, groups, newValidity()), key.Public())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,6 +67,6 @@ func (a *APIServer) Identity(t *testing.T, user string, groups ...string) state.
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(a.dir, user+".conf", data)
+	writeFile(a.dir, user+".conf", data)
 	return state.Identity{Kubeconfig: filepath.Join(a.dir, user+".conf")}
 }

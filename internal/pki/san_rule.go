@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Site is all that certificates say about this node and its cluster.
+// Site holds the names and addresses of this node and its cluster that certificates contain.
 type Site struct {
 	NodeName         string
 	AdvertiseAddress string // IP address of this node's API server and etcd member
-	ServiceSubnet    string // one CIDR, or two separated by a comma, of which the first counts
+	ServiceSubnet    string // one CIDR, or two separated by a comma; only the first is used
 	ControlPlaneHost string // host part of the control plane endpoint, empty without one
 	DNSDomain        string
 	APIServerSANs    []string // extra names, each an IP address or a DNS name
@@ -18,10 +18,10 @@ type Site struct {
 	EtcdPeerSANs     []string
 }
 
-// SANRule says which names of a Site a certificate carries.
+// SANRule says which names are the SANs of a certificate.
 type SANRule int
 
-// The rules.
+// The rules for the certificates of a control plane.
 const (
 	NoSANs SANRule = iota
 	APIServerSANs
@@ -30,7 +30,7 @@ const (
 )
 
 // SANs applies the rule. Extra names that are neither IP address nor DNS name
-// are left out and returned in ignored, for a warning.
+// are returned in ignored instead, for a warning.
 func (s Site) SANs(rule SANRule) (sans SANs, ignored []string, err error) {
 	var names []string
 	switch rule {
@@ -49,17 +49,17 @@ func (s Site) SANs(rule SANRule) (sans SANs, ignored []string, err error) {
 }
 
 func (s Site) apiServerNames() ([]string, error) {
-	service, err := firstAddress(s.ServiceSubnet)
+	service, err := apiServerServiceIP(s.ServiceSubnet)
 	if err != nil {
 		return nil, err
 	}
-	own, err := s.ownNames()
-	if err != nil {
+	if err := s.check(); err != nil {
 		return nil, err
 	}
-	names := append(own,
-		"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc."+s.DNSDomain,
-		service.String(), s.AdvertiseAddress)
+	names := []string{
+		s.NodeName, "kubernetes", "kubernetes.default", "kubernetes.default.svc",
+		"kubernetes.default.svc." + s.DNSDomain, service.String(), s.AdvertiseAddress,
+	}
 	if s.ControlPlaneHost != "" {
 		names = append(names, s.ControlPlaneHost)
 	}
@@ -67,35 +67,34 @@ func (s Site) apiServerNames() ([]string, error) {
 }
 
 func (s Site) etcdNames(extra []string) ([]string, error) {
-	own, err := s.ownNames()
-	if err != nil {
+	if err := s.check(); err != nil {
 		return nil, err
 	}
-	names := append(own, "localhost", s.AdvertiseAddress, "127.0.0.1", "::1")
-	return append(names, extra...), nil
+	return append([]string{s.NodeName, "localhost", s.AdvertiseAddress, "127.0.0.1", "::1"}, extra...), nil
 }
 
-// ownNames is the node's name, after a look at what every rule needs.
-func (s Site) ownNames() ([]string, error) {
+// check checks the fields that every rule uses.
+func (s Site) check() error {
 	if !isDNSName(s.NodeName) {
-		return nil, fmt.Errorf("node name %q cannot stand in a certificate: it must be a lower-case DNS name", s.NodeName)
+		return fmt.Errorf("node name %q cannot be used in a certificate: it must be a lower-case DNS name", s.NodeName)
 	}
 	if _, err := netip.ParseAddr(s.AdvertiseAddress); err != nil {
-		return nil, fmt.Errorf("advertise address %q cannot stand in a certificate: it must be an IP address", s.AdvertiseAddress)
+		return fmt.Errorf("advertise address %q cannot be used in a certificate: it must be an IP address", s.AdvertiseAddress)
 	}
-	return []string{s.NodeName}, nil
+	return nil
 }
 
-// firstAddress is the address of the Service "kubernetes": number 1 of the first subnet.
-func firstAddress(subnets string) (netip.Addr, error) {
+// apiServerServiceIP returns the cluster IP of the Service "kubernetes": the first address of the
+// first subnet.
+func apiServerServiceIP(subnets string) (netip.Addr, error) {
 	text, _, _ := strings.Cut(subnets, ",")
 	subnet, err := netip.ParsePrefix(strings.TrimSpace(text))
 	if err != nil {
-		return netip.Addr{}, fmt.Errorf("service subnet %q is not an address range such as 10.96.0.0/12", text)
+		return netip.Addr{}, fmt.Errorf("service subnet %q is not a CIDR such as 10.96.0.0/12", text)
 	}
 	first := subnet.Masked().Addr().Next()
 	if !subnet.Contains(first) {
-		return netip.Addr{}, fmt.Errorf("service subnet %s is too small: it holds no address number 1", subnet)
+		return netip.Addr{}, fmt.Errorf("service subnet %s is too small: it has no address for the kubernetes Service", subnet)
 	}
 	return first, nil
 }

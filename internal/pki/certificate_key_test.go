@@ -11,24 +11,24 @@ import (
 	"testing/iotest"
 )
 
-func TestOnlyTheRightKeyOpensASeal(t *testing.T) {
+func TestDecryptNeedsSameKey(t *testing.T) {
 	key, err := NewCertificateKey(rand.Reader)
 	wantError(t, err)
 	plain := []byte("a private key")
-	sealed, err := key.Seal(rand.Reader, plain)
+	encrypted, err := key.Seal(rand.Reader, plain)
 	wantError(t, err)
-	if len(sealed) != 12+len(plain)+16 || bytes.Contains(sealed, plain) {
-		t.Errorf("sealed data of %d bytes", len(sealed))
+	if len(encrypted) != 12+len(plain)+16 || bytes.Contains(encrypted, plain) {
+		t.Errorf("encrypted data of %d bytes", len(encrypted))
 	}
 	again, err := ParseCertificateKey(strings.ToUpper(key.Hex()))
 	wantError(t, err)
-	opened, err := again.Open(sealed)
+	decrypted, err := again.Open(encrypted)
 	wantError(t, err)
-	if !bytes.Equal(opened, plain) {
-		t.Errorf("opened %q", opened)
+	if !bytes.Equal(decrypted, plain) {
+		t.Errorf("decrypted %q", decrypted)
 	}
-	for i := range sealed {
-		altered := bytes.Clone(sealed)
+	for i := range encrypted {
+		altered := bytes.Clone(encrypted)
 		altered[i] ^= 1
 		if _, err := key.Open(altered); err == nil {
 			t.Fatalf("byte %d was altered without notice", i)
@@ -36,9 +36,9 @@ func TestOnlyTheRightKeyOpensASeal(t *testing.T) {
 	}
 	other, err := NewCertificateKey(rand.Reader)
 	wantError(t, err)
-	_, err = other.Open(sealed)
+	_, err = other.Open(encrypted)
 	wantError(t, err, "certificate key")
-	_, err = key.Open(sealed[:20])
+	_, err = key.Open(encrypted[:20])
 	wantError(t, err, "20 bytes")
 }
 
@@ -50,7 +50,7 @@ func TestNoncesDiffer(t *testing.T) {
 	b, err := key.Seal(rand.Reader, []byte("x"))
 	wantError(t, err)
 	if bytes.Equal(a[:12], b[:12]) {
-		t.Error("two seals under one nonce")
+		t.Error("two results with one nonce")
 	}
 	_, err = key.Seal(iotest.ErrReader(io.ErrUnexpectedEOF), nil)
 	wantError(t, err, "nonce")
@@ -59,18 +59,18 @@ func TestNoncesDiffer(t *testing.T) {
 }
 
 // Test case 14 of "The Galois/Counter Mode of Operation" by McGrew and Viega.
-func TestSealIsStandardGCM(t *testing.T) {
+func TestEncryptionIsStandardGCM(t *testing.T) {
 	key, err := ParseCertificateKey(strings.Repeat("0", 64))
 	wantError(t, err)
-	sealed, err := key.Seal(zeros{}, make([]byte, 16))
+	encrypted, err := key.Seal(zeros{}, make([]byte, 16))
 	wantError(t, err)
 	want := strings.Repeat("0", 24) + "cea7403d4d606b6e074ec5d3baf39d18" + "d0d1c8a799996bf0265b98b5d48ab919"
-	if got := hex.EncodeToString(sealed); got != want {
+	if got := hex.EncodeToString(encrypted); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
-func TestBadCertificateKeysAreRefusedWithoutRepeatingThem(t *testing.T) {
+func TestParseCertificateKeyDoesNotRepeatKey(t *testing.T) {
 	for _, text := range []string{"", "abc", "zz", strings.Repeat("ab", 16), strings.Repeat("ab", 33)} {
 		_, err := ParseCertificateKey(text)
 		wantError(t, err, "certificate key")
@@ -80,7 +80,7 @@ func TestBadCertificateKeysAreRefusedWithoutRepeatingThem(t *testing.T) {
 	}
 }
 
-func TestPrintingDoesNotShowTheKey(t *testing.T) {
+func TestFormatDoesNotShowCertificateKey(t *testing.T) {
 	key, err := NewCertificateKey(rand.Reader)
 	wantError(t, err)
 	holder := struct {
@@ -95,15 +95,15 @@ func TestPrintingDoesNotShowTheKey(t *testing.T) {
 	}
 }
 
-func TestSealedNamesHaveNoSlash(t *testing.T) {
+func TestUploadedNamesHaveNoSlash(t *testing.T) {
 	for path, want := range map[string]string{"ca.crt": "ca.crt", "etcd/ca.key": "etcd-ca.key"} {
 		if got := SealedName(path); got != want {
-			t.Errorf("%s travels as %s, want %s", path, got, want)
+			t.Errorf("%s is uploaded as %s, want %s", path, got, want)
 		}
 	}
 }
 
-func TestCertificateKeyOfTheWrongLengthSaysHowManyDigits(t *testing.T) {
+func TestParseCertificateKeyReportsLength(t *testing.T) {
 	for text, want := range map[string]string{
 		strings.Repeat("a", 63):       "must have 64 hex digits, not 63",
 		strings.Repeat("a", 65):       "must have 64 hex digits, not 65",
@@ -116,7 +116,7 @@ func TestCertificateKeyOfTheWrongLengthSaysHowManyDigits(t *testing.T) {
 			t.Errorf("%q: got %v, want %q", text, err, want)
 		}
 		if err != nil && len(text) > 2 && strings.Contains(err.Error(), text) {
-			t.Errorf("the key is repeated: %v", err)
+			t.Errorf("the error repeats the key: %v", err)
 		}
 	}
 }

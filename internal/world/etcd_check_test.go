@@ -9,7 +9,7 @@ import (
 	"kubeadm/internal/world"
 )
 
-func TestAServerWithoutEtcdIsNamed(t *testing.T) {
+func TestAPIServerWithoutEtcd(t *testing.T) {
 	unanswered := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 	for name, c := range map[string]struct {
 		report   string
@@ -23,7 +23,7 @@ func TestAServerWithoutEtcdIsNamed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := world.Ask(t.Context(), func(context.Context) string { return c.report }, c.question)
+			err := world.CallWithEtcdCheck(t.Context(), func(context.Context) string { return c.report }, c.question)
 			if errors.Is(err, world.ErrWithoutEtcd) != c.without || c.without && len(problem.Hints(err)) == 0 {
 				t.Errorf("%v, %q", err, problem.Hints(err))
 			}
@@ -31,10 +31,10 @@ func TestAServerWithoutEtcdIsNamed(t *testing.T) {
 	}
 }
 
-func TestASlowServerIsWaitedFor(t *testing.T) {
+func TestSlowAPIServer(t *testing.T) {
 	t.Parallel()
 	asked := make(chan struct{})
-	err := world.Ask(t.Context(), func(context.Context) string { close(asked); return "[-]poststarthook/rbac/bootstrap-roles failed\n" },
+	err := world.CallWithEtcdCheck(t.Context(), func(context.Context) string { close(asked); return "[-]poststarthook/rbac/bootstrap-roles failed\n" },
 		func(ctx context.Context) error { <-asked; return ctx.Err() })
 	if err != nil {
 		t.Error(err)

@@ -17,12 +17,12 @@ import (
 	"kubeadm/internal/world"
 )
 
-const clusterInfo = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
+const clusterInfoPath = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
 
-// ClusterInfo reads the data of the public ConfigMap kube-public/cluster-info. With a nil ca it
-// is the first step of token discovery: a machine that knows no CA yet reads over a connection that
-// anybody may have answered, sends no credentials, and believes the answer only after its
-// signature was checked by the token. An error the API server gave keeps its reason, for apierrors.IsNotFound and the like.
+// ClusterInfo reads the data of the public ConfigMap kube-public/cluster-info, without
+// credentials. With a nil ca it is the first step of token discovery: the server is not verified,
+// and the caller must check the signature of the data with the bootstrap token. Errors of the API
+// server work with apierrors.IsNotFound and the like.
 func (m Machine) ClusterInfo(ctx context.Context, server string, ca []byte) (map[string]string, error) {
 	base, err := url.Parse(server)
 	if err != nil {
@@ -33,32 +33,32 @@ func (m Machine) ClusterInfo(ctx context.Context, server string, ca []byte) (map
 	}
 	config := &tls.Config{InsecureSkipVerify: true}
 	if ca != nil {
-		if config, err = tlsConfig(state.Request{CA: ca}); err != nil {
+		if config, err = newTLSConfig(state.Request{CA: ca}); err != nil {
 			return nil, err
 		}
 	}
 	client := &http.Client{
 		Transport:     &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment, TLSClientConfig: config},
-		CheckRedirect: stay,
+		CheckRedirect: returnRedirect,
 	}
 	var answer state.Response
-	health := func(ctx context.Context) string {
-		report, _ := get(ctx, client, base.JoinPath("/readyz").String())
-		return string(report.Body)
+	readHealth := func(ctx context.Context) string {
+		health, _ := httpGet(ctx, client, base.JoinPath("/readyz").String())
+		return string(health.Body)
 	}
-	err = world.Ask(ctx, health, func(ctx context.Context) (err error) {
-		answer, err = get(ctx, client, base.JoinPath(clusterInfo).String())
+	err = world.CallWithEtcdCheck(ctx, readHealth, func(ctx context.Context) (err error) {
+		answer, err = httpGet(ctx, client, base.JoinPath(clusterInfoPath).String())
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return clusterInfoData(answer)
+	return parseClusterInfo(answer)
 }
 
-func clusterInfoData(answer state.Response) (map[string]string, error) {
+func parseClusterInfo(answer state.Response) (map[string]string, error) {
 	if answer.Status/100 == 3 {
-		return nil, fmt.Errorf("asking for cluster-info: the server redirects (%d %s), which no API server does: %w",
+		return nil, fmt.Errorf("asking for cluster-info: the server answers with a redirect (%d %s), as no API server does: %w",
 			answer.Status, http.StatusText(answer.Status), state.ErrRedirected)
 	}
 	if answer.Status != http.StatusOK {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"kubeadm/internal/state"
 	"net"
 	"strings"
 	"sync"
@@ -12,10 +11,12 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"kubeadm/internal/state"
 )
 
-// known are the sockets on which the usual runtimes listen, in the order in which they are tried.
-func known() []string {
+// knownSockets returns the default sockets of common runtimes, in the order of preference.
+func knownSockets() []string {
 	return []string{
 		"unix:///var/run/containerd/containerd.sock",
 		"unix:///var/run/crio/crio.sock",
@@ -25,14 +26,14 @@ func known() []string {
 
 // Runtimes lists the sockets of known container runtimes that accept a connection.
 func (r Runtimes) Runtimes(ctx context.Context) ([]string, error) {
-	return accepting(ctx, known()), nil
+	return filterAccepting(ctx, knownSockets()), nil
 }
 
-func accepting(ctx context.Context, sockets []string) []string {
+func filterAccepting(ctx context.Context, sockets []string) []string {
 	ok := make([]bool, len(sockets))
 	var wg sync.WaitGroup
 	for i, s := range sockets {
-		wg.Go(func() { ok[i] = accepts(ctx, s) })
+		wg.Go(func() { ok[i] = acceptsConnections(ctx, s) })
 	}
 	wg.Wait()
 	var found []string
@@ -44,8 +45,9 @@ func accepting(ctx context.Context, sockets []string) []string {
 	return found
 }
 
-// accepts reports whether something listens on the socket. The kernel answers that at once, also where what listens never does.
-func accepts(ctx context.Context, socket string) bool {
+// acceptsConnections reports whether a program listens on the socket. The kernel accepts the
+// connection, so this does not block even if the program does not respond.
+func acceptsConnections(ctx context.Context, socket string) bool {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", strings.TrimPrefix(socket, "unix://"))
 	if err != nil {
@@ -55,25 +57,25 @@ func accepts(ctx context.Context, socket string) bool {
 	return true
 }
 
-// Runtime asks the runtime for its condition; an error means that it does not answer.
+// Runtime returns the status of the runtime; an error means that it does not answer.
 func (r Runtimes) Runtime(ctx context.Context, socket string) (state.Runtime, error) {
 	c, err := connect(ctx, socket, firstLimit)
 	if err != nil {
 		return state.Runtime{}, err
 	}
 	defer c.close()
-	ctx, cancel := calling(ctx)
+	ctx, cancel := withCallTimeout(ctx)
 	defer cancel()
 	// A runtime without an image service cannot run Pods.
 	if _, err := c.ImageFsInfo(ctx, &runtimeapi.ImageFsInfoRequest{}); err != nil {
-		return state.Runtime{}, silent(socket, err)
+		return state.Runtime{}, newNoAnswerError(socket, err)
 	}
 	s, err := c.Status(ctx, &runtimeapi.StatusRequest{Verbose: true})
 	if err != nil {
-		return state.Runtime{}, silent(socket, err)
+		return state.Runtime{}, newNoAnswerError(socket, err)
 	}
-	found := state.Runtime{Name: c.version.RuntimeName, Version: c.version.RuntimeVersion, SandboxImage: sandboxImage(s.Info)}
-	found.Ready, found.Reason = ready(s.Status)
+	found := state.Runtime{Name: c.version.RuntimeName, Version: c.version.RuntimeVersion, SandboxImage: parseSandboxImage(s.Info)}
+	found.Ready, found.Reason = runtimeReadiness(s.Status)
 	if found.CgroupDriver, err = c.cgroupDriver(ctx); err != nil {
 		found.DriverFault = err.Error()
 	}
@@ -81,14 +83,15 @@ func (r Runtimes) Runtime(ctx context.Context, socket string) (state.Runtime, er
 	return found, nil
 }
 
-// cgroupDriver is empty for a runtime that cannot tell, as those older than the call RuntimeConfig.
+// cgroupDriver returns the cgroup driver of the runtime; empty if the runtime does not support
+// RuntimeConfig.
 func (c *client) cgroupDriver(ctx context.Context) (string, error) {
 	config, err := c.RuntimeConfig(ctx, &runtimeapi.RuntimeConfigRequest{})
 	if status.Code(err) == codes.Unimplemented {
 		return "", nil
 	}
 	if err != nil {
-		return "", plain(err)
+		return "", unwrapGRPCError(err)
 	}
 	if config.Linux == nil {
 		return "", nil
@@ -96,8 +99,9 @@ func (c *client) cgroupDriver(ctx context.Context) (string, error) {
 	return strings.ToLower(config.Linux.CgroupDriver.String()), nil
 }
 
-// ready reads the one condition that must hold; the network becomes ready only after a network add-on was installed.
-func ready(s *runtimeapi.RuntimeStatus) (ok bool, reason string) {
+// runtimeReadiness reads the condition RuntimeReady. The condition NetworkReady is ignored, as it
+// depends on the network add-on.
+func runtimeReadiness(s *runtimeapi.RuntimeStatus) (ok bool, reason string) {
 	for _, c := range s.GetConditions() {
 		if c.Type == runtimeapi.RuntimeReady {
 			if c.Status {
@@ -106,11 +110,12 @@ func ready(s *runtimeapi.RuntimeStatus) (ok bool, reason string) {
 			return false, fmt.Sprintf("%s: %s", c.Reason, c.Message)
 		}
 	}
-	return false, "it does not tell whether it is ready"
+	return false, "its status has no condition " + runtimeapi.RuntimeReady
 }
 
-// sandboxImage is the image of Pod sandboxes, where the runtime's verbose status tells it.
-func sandboxImage(info map[string]string) string {
+// parseSandboxImage returns the image of Pod sandboxes from the verbose status; empty if it is not
+// there.
+func parseSandboxImage(info map[string]string) string {
 	var config struct {
 		SandboxImage string `json:"sandboxImage"`
 	}

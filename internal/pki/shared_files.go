@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// ParseShared parses the files that control planes share, by the names under which they travel. It is an error
-// unless each of them holds what its name promises, each key is that of the certificate beside it, and sa.pub
-// that of sa.key. Empty files are left out.
+// ParseShared parses the files that control planes share, by their names in the Secret
+// kubeadm-certs. Each file must contain what its name says, each key must belong to its
+// certificate, and sa.pub to sa.key. Empty files are left out.
 func ParseShared(files map[string][]byte) (map[string]File, error) {
 	parsed := map[string]File{}
 	var errs []error
@@ -18,7 +18,7 @@ func ParseShared(files map[string][]byte) (map[string]File, error) {
 		if len(files[name]) == 0 {
 			continue
 		}
-		f, err := parseNamed(name, files[name])
+		f, err := parseSharedFile(name, files[name])
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 			continue
@@ -40,14 +40,14 @@ func ParseShared(files map[string][]byte) (map[string]File, error) {
 	}
 	private, hasPrivate := parsed[ServiceAccountKey]
 	public, hasPublic := parsed[ServiceAccountPublicKey]
-	if hasPrivate && hasPublic && !public.Verifies(private.Keys[0]) {
+	if hasPrivate && hasPublic && !public.HasPublicKeyOf(private.Keys[0]) {
 		errs = append(errs, fmt.Errorf("%s is not the public key of %s", ServiceAccountPublicKey, ServiceAccountKey))
 	}
 	return parsed, errors.Join(errs...)
 }
 
-// parseNamed reads a file, which must hold what its name promises.
-func parseNamed(name string, data []byte) (File, error) {
+// parseSharedFile parses one file, which must contain what its name says.
+func parseSharedFile(name string, data []byte) (File, error) {
 	f, err := ParseFile(data)
 	switch {
 	case err != nil:
@@ -59,7 +59,7 @@ func parseNamed(name string, data []byte) (File, error) {
 	case len(f.Certificates)+len(f.Keys)+len(f.PublicKeys) == 0:
 		return f, errors.New("it holds no key")
 	case strings.HasSuffix(name, ".key") && name != SealedExternalEtcdKey:
-		_, err = ParseKey(data) // kubeadm and the components sign with it
+		_, err = ParseKey(data) // kubeadm and the components sign with it, so Ed25519 is not enough
 	}
 	return f, err
 }

@@ -2,17 +2,17 @@ package change
 
 import (
 	"fmt"
-	"kubeadm/internal/state"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"kubeadm/internal/state"
 )
 
-// Onto is the object to write where existing is there already: existing, saying all that
-// Object says. What Object leaves unset stays, so that fields the server filled in and
-// that cannot change survive, and with them labels and annotations of others. A list that
-// says something else is replaced whole, and so are data, selectors and node selectors.
-// Exact takes nothing over but what only the server writes. Neither argument nor Object is altered.
+// Onto merges Object into a copy of the existing object. Fields that Object leaves unset keep
+// their values, such as defaulted and immutable fields, and other programs' labels and
+// annotations. Lists, data and selectors are replaced as a whole. With Exact nothing but the
+// fields that only the API server writes is kept.
 func (c ApplyObject) Onto(existing *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if c.Keep {
 		return existing.DeepCopy(), nil
@@ -22,36 +22,36 @@ func (c ApplyObject) Onto(existing *unstructured.Unstructured) (*unstructured.Un
 		return nil, err
 	}
 	if c.Exact {
-		adoptServerFields(want.Object, existing.Object)
+		copyServerFields(want.Object, existing.Object)
 		return want, nil
 	}
 	after := existing.DeepCopy()
-	merge(after.Object, want.Object)
+	mergeFields(after.Object, want.Object)
 	return after, nil
 }
 
-func merge(into, want map[string]any) {
+func mergeFields(into, want map[string]any) {
 	for k, w := range want {
-		if saysUnder(k, w, into[k]) {
+		if isFieldSubset(k, w, into[k]) {
 			continue
 		}
 		fields, isMap := w.(map[string]any)
-		have, both := into[k].(map[string]any)
-		if isMap && both && !dictionary(k) {
-			merge(have, fields)
+		existing, both := into[k].(map[string]any)
+		if isMap && both && !isAtomicMap(k) {
+			mergeFields(existing, fields)
 			continue
 		}
 		into[k] = runtime.DeepCopyJSONValue(w)
 	}
 }
 
-// ToUnstructured is the object as plain maps of its own, without what only the server
+// ToUnstructured returns a copy of the object without the fields that only the API server
 // writes: the status, and metadata such as uid and resourceVersion.
 func ToUnstructured(o state.Object) (*unstructured.Unstructured, error) {
 	if u, ok := o.(*unstructured.Unstructured); ok {
-		own := u.DeepCopy()
-		dropServerFields(own.Object)
-		return own, nil
+		c := u.DeepCopy()
+		dropServerFields(c.Object)
+		return c, nil
 	}
 	m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
@@ -61,7 +61,7 @@ func ToUnstructured(o state.Object) (*unstructured.Unstructured, error) {
 	return &unstructured.Unstructured{Object: m}, nil
 }
 
-// serverFields are those of metadata that only the server writes.
+// serverFields returns the fields of metadata that only the API server writes.
 func serverFields() []string {
 	return []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
 		"deletionGracePeriodSeconds", "managedFields", "selfLink"}
@@ -74,10 +74,10 @@ func dropServerFields(o map[string]any) {
 	unstructured.RemoveNestedField(o, "status")
 }
 
-func adoptServerFields(into, from map[string]any) {
-	have, _, _ := unstructured.NestedMap(from, "metadata")
+func copyServerFields(into, from map[string]any) {
+	metadata, _, _ := unstructured.NestedMap(from, "metadata")
 	for _, field := range serverFields() {
-		if v, ok := have[field]; ok {
+		if v, ok := metadata[field]; ok {
 			_ = unstructured.SetNestedField(into, v, "metadata", field)
 		}
 	}

@@ -12,26 +12,29 @@ import (
 	"kubeadm/internal/world"
 )
 
-// step looks where the member stands and makes the one call that is missing. Since each
-// attempt looks first, a call whose answer was lost does no harm.
-func step(ctx context.Context, c clientv3.Cluster, set change.SetMember) error {
-	now, err := find(ctx, c, set.PeerURL)
+// applyOnce reads the state of the member and sends the one request that is needed. Since each
+// attempt reads the state first, a request whose response was lost does no harm.
+func applyOnce(ctx context.Context, c clientv3.Cluster, set change.SetMember) error {
+	member, err := findMember(ctx, c, set.PeerURL)
 	if err != nil {
 		return err
 	}
 	switch set.State {
 	case change.Absent:
-		return remove(ctx, c, now)
+		return removeMember(ctx, c, member)
 	case change.Learner:
-		return announce(ctx, c, now, set.PeerURL)
+		if member != nil {
+			return nil
+		}
+		return addLearner(ctx, c, set.PeerURL)
 	case change.Voter:
-		return promote(ctx, c, now, set.PeerURL)
+		return promoteLearner(ctx, c, member, set.PeerURL)
 	}
-	return world.GiveUp(fmt.Errorf("an etcd member cannot be %q", set.State))
+	return world.GiveUp(fmt.Errorf("unknown state %q of an etcd member", set.State))
 }
 
-// find returns the member whose first peer URL it is, or nil.
-func find(ctx context.Context, c clientv3.Cluster, peerURL string) (*clientv3.Member, error) {
+// findMember returns the member with that first peer URL, or nil.
+func findMember(ctx context.Context, c clientv3.Cluster, peerURL string) (*clientv3.Member, error) {
 	answer, err := c.MemberList(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("listing members: %w", err)
@@ -44,11 +47,11 @@ func find(ctx context.Context, c clientv3.Cluster, peerURL string) (*clientv3.Me
 	return nil, nil
 }
 
-func remove(ctx context.Context, c clientv3.Cluster, now *clientv3.Member) error {
-	if now == nil {
+func removeMember(ctx context.Context, c clientv3.Cluster, member *clientv3.Member) error {
+	if member == nil {
 		return nil
 	}
-	_, err := c.MemberRemove(ctx, now.ID)
+	_, err := c.MemberRemove(ctx, member.ID)
 	switch {
 	case errors.Is(err, rpctypes.ErrMemberNotFound):
 		return nil
@@ -58,14 +61,11 @@ func remove(ctx context.Context, c clientv3.Cluster, now *clientv3.Member) error
 	return err
 }
 
-func announce(ctx context.Context, c clientv3.Cluster, now *clientv3.Member, peerURL string) error {
-	if now != nil {
-		return nil
-	}
+func addLearner(ctx context.Context, c clientv3.Cluster, peerURL string) error {
 	_, err := c.MemberAddAsLearner(ctx, []string{peerURL})
 	switch {
 	case errors.Is(err, rpctypes.ErrMemberBadURLs):
-		return world.GiveUp(fmt.Errorf("etcd takes no member at %q: %w", peerURL, err))
+		return world.GiveUp(fmt.Errorf("etcd accepts no member at %q: %w", peerURL, err))
 	case errors.Is(err, rpctypes.ErrTooManyLearners):
 		return world.GiveUp(fmt.Errorf("%w: %w", change.ErrNotItsTurn, err))
 	case errors.Is(err, rpctypes.ErrUnhealthy):
@@ -74,16 +74,16 @@ func announce(ctx context.Context, c clientv3.Cluster, now *clientv3.Member, pee
 	return err
 }
 
-func promote(ctx context.Context, c clientv3.Cluster, now *clientv3.Member, peerURL string) error {
+func promoteLearner(ctx context.Context, c clientv3.Cluster, member *clientv3.Member, peerURL string) error {
 	switch {
-	case now == nil:
+	case member == nil:
 		return world.GiveUp(fmt.Errorf("etcd has no member at %s to promote: it must be added as a learner first", peerURL))
-	case !now.IsLearner:
+	case !member.IsLearner:
 		return nil
-	case now.Name == "":
+	case member.Name == "":
 		return errors.New("the new member has not started")
 	}
-	_, err := c.MemberPromote(ctx, now.ID)
+	_, err := c.MemberPromote(ctx, member.ID)
 	switch {
 	case errors.Is(err, rpctypes.ErrMemberNotLearner):
 		return nil

@@ -12,8 +12,8 @@ import (
 	"kubeadm/internal/change"
 )
 
-// What an administrator or a security policy says of a file outlasts a renewal of what is in it.
-func TestAWriteKeepsWhoMayDoWhat(t *testing.T) {
+// Access control list and SELinux label of a file survive a write.
+func TestWriteKeepsAccessAttributes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "admin.conf")
 	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
 		t.Fatal(err)
@@ -22,8 +22,8 @@ func TestAWriteKeepsWhoMayDoWhat(t *testing.T) {
 		return append([]byte{tag, 0, allowed, 0}, append(id, 0xff, 0xff, 0xff, 0xff)[:4]...)
 	}
 	want := map[string][]byte{
-		seLabel: []byte("system_u:object_r:passwd_file_t:s0"),
-		accessList: bytes.Join([][]byte{{2, 0, 0, 0}, // version 2: owner, user 1000, group, mask, others
+		selinuxXattr: []byte("system_u:object_r:passwd_file_t:s0"),
+		aclXattr: bytes.Join([][]byte{{2, 0, 0, 0}, // version 2: owner, user 1000, group, mask, others
 			entry(1, 6), entry(2, 4, 0xe8, 3, 0, 0), entry(4, 0), entry(16, 4), entry(32, 0)}, nil),
 	}
 	for name, value := range want {
@@ -38,7 +38,7 @@ func TestAWriteKeepsWhoMayDoWhat(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, value := range want {
-			if got, err := attribute(path, name); err != nil || !bytes.Equal(got, value) {
+			if got, err := readXattr(path, name); err != nil || !bytes.Equal(got, value) {
 				t.Errorf("after a write of %q %s is %q, %v", text, name, got, err)
 			}
 		}

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestPublicHalfIsFoundAmongSeveralKeys(t *testing.T) {
+func TestContainsPublicKeyOf(t *testing.T) {
 	key, err := NewKey(rand.Reader, ECDSAP256)
 	if err != nil {
 		t.Fatal(err)
@@ -35,13 +35,13 @@ func TestPublicHalfIsFoundAmongSeveralKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	pkcs1 := encodePEM("RSA PUBLIC KEY", x509.MarshalPKCS1PublicKey(rsaKey.Public().(*rsa.PublicKey)))
-	if held, err := HoldsPublicHalf(pkcs1, rsaKey); held || err == nil {
-		t.Error("PKCS#1 is taken, which kube-apiserver does not read")
+	if contains, err := ContainsPublicKeyOf(pkcs1, rsaKey); contains || err == nil {
+		t.Error("PKCS#1 is accepted, which kube-apiserver does not read")
 	}
 	for name, c := range map[string]struct {
-		data  []byte
-		held  bool
-		fault string
+		data     []byte
+		contains bool
+		fault    string
 	}{
 		"alone":                      {own, true, ""},
 		"after another":              {slices.Concat(foreign, own), true, ""},
@@ -52,9 +52,9 @@ func TestPublicHalfIsFoundAmongSeveralKeys(t *testing.T) {
 		"a block of another kind":    {encodePEM("CERTIFICATE REQUEST", []byte("x")), false, "no public key in PEM form found"},
 		"a certificate that is none": {encodePEM(pemCertificate, []byte("x")), false, `block "CERTIFICATE"`},
 	} {
-		held, err := HoldsPublicHalf(c.data, key)
-		if held != c.held || (err == nil) != (c.fault == "") || err != nil && !strings.Contains(err.Error(), c.fault) {
-			t.Errorf("%s: got %t, %v; want %t, %q", name, held, err, c.held, c.fault)
+		contains, err := ContainsPublicKeyOf(c.data, key)
+		if contains != c.contains || (err == nil) != (c.fault == "") || err != nil && !strings.Contains(err.Error(), c.fault) {
+			t.Errorf("%s: got %t, %v; want %t, %q", name, contains, err, c.contains, c.fault)
 		}
 	}
 }

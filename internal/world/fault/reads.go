@@ -10,18 +10,18 @@ import (
 	"kubeadm/internal/world"
 )
 
-// Reads is a world in which one read fails, or that one and all that follow.
+// Reads is a world in which one read fails, or that one and all later ones.
 type Reads struct {
 	world.World
 	At    int   // the read that fails, counted from 0
 	Later bool  // all later reads fail as well
-	Err   error // what they fail with
+	Err   error // the error of failed reads
 
 	mu sync.Mutex
 	n  int
 }
 
-// Count is how many reads were asked for so far.
+// Count returns the number of reads.
 func (w *Reads) Count() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -32,24 +32,24 @@ func (w *Reads) Count() int {
 func (w *Reads) Fail() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	hit := w.n == w.At || w.Later && w.n > w.At
+	fails := w.n == w.At || w.Later && w.n > w.At
 	w.n++
-	if hit {
+	if fails {
 		return w.Err
 	}
 	return nil
 }
 
-// read is the answer of look, unless this read fails.
-func read[T any](w *Reads, look func() (T, error)) (T, error) {
+// readUnlessFailing returns the result of read, unless this read fails.
+func readUnlessFailing[T any](w *Reads, read func() (T, error)) (T, error) {
 	if err := w.Fail(); err != nil {
 		var none T
 		return none, err
 	}
-	return look()
+	return read()
 }
 
-// Await checks the condition against this world, so that reads of a wait may fail as well.
+// Await passes this world to the check of the condition, so that its reads may fail as well.
 func (w *Reads) Await(ctx context.Context, c world.Condition) error {
 	check := c.Check
 	c.Check = func(ctx context.Context, _ state.Reader) error { return check(ctx, w) }
@@ -58,50 +58,50 @@ func (w *Reads) Await(ctx context.Context, c world.Condition) error {
 
 // ReadFile is a read.
 func (w *Reads) ReadFile(ctx context.Context, path string) ([]byte, error) {
-	return read(w, func() ([]byte, error) { return w.World.ReadFile(ctx, path) })
+	return readUnlessFailing(w, func() ([]byte, error) { return w.World.ReadFile(ctx, path) })
 }
 
 // Stat is a read.
 func (w *Reads) Stat(ctx context.Context, path string) (state.FileInfo, error) {
-	return read(w, func() (state.FileInfo, error) { return w.World.Stat(ctx, path) })
+	return readUnlessFailing(w, func() (state.FileInfo, error) { return w.World.Stat(ctx, path) })
 }
 
 // ReadDir is a read.
 func (w *Reads) ReadDir(ctx context.Context, path string) ([]state.FileInfo, error) {
-	return read(w, func() ([]state.FileInfo, error) { return w.World.ReadDir(ctx, path) })
+	return readUnlessFailing(w, func() ([]state.FileInfo, error) { return w.World.ReadDir(ctx, path) })
 }
 
 // Service is a read.
 func (w *Reads) Service(ctx context.Context, name string) (state.Service, error) {
-	return read(w, func() (state.Service, error) { return w.World.Service(ctx, name) })
+	return readUnlessFailing(w, func() (state.Service, error) { return w.World.Service(ctx, name) })
 }
 
 // ServiceLog is a read.
 func (w *Reads) ServiceLog(ctx context.Context, name string) (string, error) {
-	return read(w, func() (string, error) { return w.World.ServiceLog(ctx, name) })
+	return readUnlessFailing(w, func() (string, error) { return w.World.ServiceLog(ctx, name) })
 }
 
 // Mounts is a read.
 func (w *Reads) Mounts(ctx context.Context, dir string) ([]string, error) {
-	return read(w, func() ([]string, error) { return w.World.Mounts(ctx, dir) })
+	return readUnlessFailing(w, func() ([]string, error) { return w.World.Mounts(ctx, dir) })
 }
 
 // Program is a read.
 func (w *Reads) Program(ctx context.Context, name string) (string, error) {
-	return read(w, func() (string, error) { return w.World.Program(ctx, name) })
+	return readUnlessFailing(w, func() (string, error) { return w.World.Program(ctx, name) })
 }
 
 // KubeletVersion is a read.
 func (w *Reads) KubeletVersion(ctx context.Context) (string, error) {
-	return read(w, func() (string, error) { return w.World.KubeletVersion(ctx) })
+	return readUnlessFailing(w, func() (string, error) { return w.World.KubeletVersion(ctx) })
 }
 
 // Host is a read.
 func (w *Reads) Host(ctx context.Context) (state.HostInfo, error) {
-	return read(w, func() (state.HostInfo, error) { return w.World.Host(ctx) })
+	return readUnlessFailing(w, func() (state.HostInfo, error) { return w.World.Host(ctx) })
 }
 
-// Verify is a read; when it fails, the error is one of those that forbid a kubelet.
+// Verify is a read. If it fails, the error is in errs.
 func (w *Reads) Verify(ctx context.Context, version string) (warnings, errs []error) {
 	if err := w.Fail(); err != nil {
 		return nil, []error{err}
@@ -111,82 +111,82 @@ func (w *Reads) Verify(ctx context.Context, version string) (warnings, errs []er
 
 // Addresses is a read.
 func (w *Reads) Addresses(ctx context.Context) ([]state.Address, error) {
-	return read(w, func() ([]state.Address, error) { return w.World.Addresses(ctx) })
+	return readUnlessFailing(w, func() ([]state.Address, error) { return w.World.Addresses(ctx) })
 }
 
 // Lookup is a read.
 func (w *Reads) Lookup(ctx context.Context, host string) ([]string, error) {
-	return read(w, func() ([]string, error) { return w.World.Lookup(ctx, host) })
+	return readUnlessFailing(w, func() ([]string, error) { return w.World.Lookup(ctx, host) })
 }
 
 // CanListen is a read.
 func (w *Reads) CanListen(ctx context.Context, address string) error {
-	_, err := read(w, func() (any, error) { return nil, w.World.CanListen(ctx, address) })
+	_, err := readUnlessFailing(w, func() (any, error) { return nil, w.World.CanListen(ctx, address) })
 	return err
 }
 
 // Proxy is a read.
 func (w *Reads) Proxy(ctx context.Context, host string) (string, error) {
-	return read(w, func() (string, error) { return w.World.Proxy(ctx, host) })
+	return readUnlessFailing(w, func() (string, error) { return w.World.Proxy(ctx, host) })
 }
 
 // Fetch is a read.
 func (w *Reads) Fetch(ctx context.Context, req state.Request) (state.Response, error) {
-	return read(w, func() (state.Response, error) { return w.World.Fetch(ctx, req) })
+	return readUnlessFailing(w, func() (state.Response, error) { return w.World.Fetch(ctx, req) })
 }
 
 // ClusterInfo is a read.
 func (w *Reads) ClusterInfo(ctx context.Context, server string, ca []byte) (map[string]string, error) {
-	return read(w, func() (map[string]string, error) { return w.World.ClusterInfo(ctx, server, ca) })
+	return readUnlessFailing(w, func() (map[string]string, error) { return w.World.ClusterInfo(ctx, server, ca) })
 }
 
 // Runtimes is a read.
 func (w *Reads) Runtimes(ctx context.Context) ([]string, error) {
-	return read(w, func() ([]string, error) { return w.World.Runtimes(ctx) })
+	return readUnlessFailing(w, func() ([]string, error) { return w.World.Runtimes(ctx) })
 }
 
 // Runtime is a read.
 func (w *Reads) Runtime(ctx context.Context, socket string) (state.Runtime, error) {
-	return read(w, func() (state.Runtime, error) { return w.World.Runtime(ctx, socket) })
+	return readUnlessFailing(w, func() (state.Runtime, error) { return w.World.Runtime(ctx, socket) })
 }
 
 // Image is a read.
 func (w *Reads) Image(ctx context.Context, socket, ref string) (bool, error) {
-	return read(w, func() (bool, error) { return w.World.Image(ctx, socket, ref) })
+	return readUnlessFailing(w, func() (bool, error) { return w.World.Image(ctx, socket, ref) })
 }
 
 // Sandboxes is a read.
 func (w *Reads) Sandboxes(ctx context.Context, socket string) ([]state.Sandbox, error) {
-	return read(w, func() ([]state.Sandbox, error) { return w.World.Sandboxes(ctx, socket) })
+	return readUnlessFailing(w, func() ([]state.Sandbox, error) { return w.World.Sandboxes(ctx, socket) })
 }
 
 // Containers is a read.
 func (w *Reads) Containers(ctx context.Context, socket string) ([]state.Container, error) {
-	return read(w, func() ([]state.Container, error) { return w.World.Containers(ctx, socket) })
+	return readUnlessFailing(w, func() ([]state.Container, error) { return w.World.Containers(ctx, socket) })
 }
 
 // Members is a read.
 func (w *Reads) Members(ctx context.Context, via state.Etcd) ([]state.Member, error) {
-	return read(w, func() ([]state.Member, error) { return w.World.Members(ctx, via) })
+	return readUnlessFailing(w, func() ([]state.Member, error) { return w.World.Members(ctx, via) })
 }
 
 // MemberStatus is a read.
 func (w *Reads) MemberStatus(ctx context.Context, via state.Etcd, m state.Member) (state.MemberStatus, error) {
-	return read(w, func() (state.MemberStatus, error) { return w.World.MemberStatus(ctx, via, m) })
+	return readUnlessFailing(w, func() (state.MemberStatus, error) { return w.World.MemberStatus(ctx, via, m) })
 }
 
 // Object is a read.
 func (w *Reads) Object(ctx context.Context, ref state.Ref) (*unstructured.Unstructured, error) {
-	return read(w, func() (*unstructured.Unstructured, error) { return w.World.Object(ctx, ref) })
+	return readUnlessFailing(w, func() (*unstructured.Unstructured, error) { return w.World.Object(ctx, ref) })
 }
 
 // List is a read.
 func (w *Reads) List(ctx context.Context, q state.Query) ([]unstructured.Unstructured, error) {
-	return read(w, func() ([]unstructured.Unstructured, error) { return w.World.List(ctx, q) })
+	return readUnlessFailing(w, func() ([]unstructured.Unstructured, error) { return w.World.List(ctx, q) })
 }
 
 // Livez is a read.
 func (w *Reads) Livez(ctx context.Context, as state.Identity) error {
-	_, err := read(w, func() (any, error) { return nil, w.World.Livez(ctx, as) })
+	_, err := readUnlessFailing(w, func() (any, error) { return nil, w.World.Livez(ctx, as) })
 	return err
 }
