@@ -2,6 +2,8 @@ package discovery
 
 import (
 	"context"
+	"crypto/x509"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,6 +30,9 @@ func byFile(ctx context.Context, e *flow.Env, j node.Join) (found, error) {
 	if j.TLSToken == "" && !d.names {
 		return found{}, d.speechless(e.Local)
 	}
+	if j.TLSToken == "" || d.isAdminConf(e.Local) {
+		d.warnIfClientCertificateIsForeign(e)
+	}
 	if len(j.CACertHashes) > 0 {
 		err = d.verifyPinned(ctx, e, j.CACertHashes)
 	} else {
@@ -48,7 +53,7 @@ func (d *document) found(l node.Local) (found, error) {
 	}
 	own := visitor{as: as, name: "the credentials in " + d.source,
 		remedy: "give a token besides, which takes their place: --tls-bootstrap-token; on a control plane, `kubeadm token create` makes one"}
-	ownAdmin := d.names && d.source == l.Paths.Kubeconfig("admin.conf")
+	ownAdmin := d.isAdminConf(l)
 	if ownAdmin {
 		own.remedy = "move " + d.source + " away and join by token; if it is left over from another cluster, clean up with `kubeadm reset`"
 	}
@@ -65,6 +70,29 @@ func (d *document) found(l node.Local) (found, error) {
 	}
 	v, err := bearer(bootstrap, l)
 	return found{bootstrap, v}, err
+}
+
+// isAdminConf reports whether the file is this machine's admin.conf, with its credentials.
+func (d *document) isAdminConf(l node.Local) bool {
+	return d.names && d.source == l.Paths.Kubeconfig("admin.conf")
+}
+
+// warnIfClientCertificateIsForeign warns about a client certificate that is not signed by a CA in the file. It
+// is no error: the file has the CA of the API server's serving certificate, and --client-ca-file may be another.
+func (d *document) warnIfClientCertificateIsForeign(e *flow.Env) {
+	user, err := d.config.CurrentUser()
+	if err != nil || user.Token != "" || user.TokenFile != "" || user.Exec != nil || user.AuthProvider != nil {
+		return // the API server may know the user by these
+	}
+	cas, err := pki.ParseCertificates(d.cluster.CertificateAuthorityData)
+	if err != nil {
+		return // no CA in the file to compare with
+	}
+	var foreign x509.UnknownAuthorityError
+	if err := d.config.CheckClient(cas, e.World.Now(), nil); errors.As(err, &foreign) {
+		e.Warn("the client certificate in %s is not signed by a CA that this file trusts, so the API server may not accept it: %v",
+			d.source, untrusted.Error(err))
+	}
 }
 
 // speechless says that the document lacks what only a token could make up for.

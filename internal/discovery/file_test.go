@@ -148,6 +148,33 @@ func TestATokenTakesThePlaceOfCredentials(t *testing.T) {
 	}
 }
 
+// The client CA of an API server may be another one than that of its serving certificate.
+func TestWarningAboutForeignClientCertificate(t *testing.T) {
+	const warning = "the client certificate in " + discoveryFile + " is not signed by a CA that this file trusts"
+	serving, client := authority(t, "serving"), authority(t, "client")
+	c := cluster{&server{tokens: []string{token}, users: []string{"kubernetes-admin"}, objects: stored(t)}, serving}
+	c.begin(t, serving, client.Certificate)
+	c.info = signed(t, leadingTo(t, c.URL, pem(serving)), token)
+	cert, key := cluster{c.server, client}.admin(t)
+	k := c.access().WithCertificate(cert, key)
+	join := func(k *pki.Kubeconfig, tlsToken string) attempt {
+		m, flags := newMachine(), fileFlags()
+		flags.TLSBootstrapToken = tlsToken
+		m.has(t, discoveryFile, k)
+		return m.joined(t, flags)
+	}
+	if a := join(k, ""); !strings.Contains(a.said, warning) || !strings.Contains(a.said, `CA "serving"`) {
+		t.Errorf("no warning about a client certificate of another CA:\n%s", a.said)
+	}
+	if a := join(k, token); strings.Contains(a.said, warning) {
+		t.Errorf("a warning about a client certificate that a token replaces:\n%s", a.said)
+	}
+	k.Clusters["c"].CertificateAuthorityData = append(pem(serving), pem(client)...)
+	if a := join(k, ""); strings.Contains(a.said, warning) {
+		t.Errorf("a warning about a client certificate whose CA is in the file:\n%s", a.said)
+	}
+}
+
 func TestWhatTheClusterTellsOfItself(t *testing.T) {
 	const lb = "https://192.0.2.99:6443"
 	for name, s := range map[string]struct {
