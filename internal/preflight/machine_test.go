@@ -21,7 +21,7 @@ type machine struct {
 	state.Reader
 	host             state.HostInfo
 	hostErr          error
-	files            map[string]string // by path; a folder is there when a file below it is
+	files            map[string]string // by path; a directory exists when a file below it does
 	broken           map[string]error  // by path
 	programs         []string
 	kubelet          string
