@@ -29,7 +29,7 @@ func (a *answering) Stat(_ context.Context, path string) (state.FileInfo, error)
 }
 
 // The kubelet ends an API server whose manifest has changed, or whose etcd's, some moments later. Until then it answers.
-func TestAnAPIServerThatIsToEndIsNotWhatIsWaitedFor(t *testing.T) {
+func TestOutdatedAPIServer(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	at := func(name string, since time.Duration, running bool) state.Container {
 		return state.Container{Name: name, Component: name, Created: now.Add(since), Running: running}
@@ -62,7 +62,7 @@ func TestAnAPIServerThatIsToEndIsNotWhatIsWaitedFor(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.waits) || a.asked > 0 {
 				t.Fatalf("asked %d times; got %v, want %q", a.asked, err, c.waits)
 			}
-			a.now = a.now.Add(endedWithin) // a clock that was set back must not keep anybody waiting for ever
+			a.now = a.now.Add(restartTimeout) // a clock that was set back must not make the wait time out
 			if err := wait.Check(t.Context(), a); err != nil || a.asked != 1 {
 				t.Errorf("later: asked %d times; got %v", a.asked, err)
 			}
@@ -71,7 +71,7 @@ func TestAnAPIServerThatIsToEndIsNotWhatIsWaitedFor(t *testing.T) {
 }
 
 // A component without a manifest, as etcd that runs elsewhere, is nothing to wait for.
-func TestNoManifestIsNotNewer(t *testing.T) {
+func TestComponentWithoutManifestIsNotOutdated(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	a := &answering{runtime: runtime{now: now, containers: []state.Container{{Name: "etcd", Component: "etcd", Running: true}}}}
 	if err := APIServer(&node.Node{}, state.Identity{}).Check(t.Context(), a); err != nil {

@@ -22,13 +22,13 @@ var Phase = flow.Phase{
 	Parallel: true,
 	Phases: []flow.Phase{
 		{
-			Name: "coredns", Short: "Deploy CoreDNS", Run: coreDNS,
+			Name: "coredns", Short: "Deploy CoreDNS", Run: deployCoreDNS,
 			Flags: []flag.Name{flag.Config, flag.DryRun, flag.FeatureGates, flag.ImageRepository, flag.Kubeconfig,
 				flag.KubernetesVersion, flag.PrintManifest, flag.ServiceCIDR, flag.ServiceDNSDomain},
 			When: func(n *node.Node) (bool, string) { return !n.Cluster.DNS.Disabled, "the cluster does without CoreDNS" },
 		},
 		{
-			Name: "kube-proxy", Short: "Deploy kube-proxy", Run: kubeProxy,
+			Name: "kube-proxy", Short: "Deploy kube-proxy", Run: deployKubeProxy,
 			Flags: []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.Config, flag.ControlPlaneEndpoint, flag.DryRun,
 				flag.ImageRepository, flag.Kubeconfig, flag.KubernetesVersion, flag.PodNetworkCIDR, flag.PrintManifest},
 			When: func(n *node.Node) (bool, string) {
@@ -38,7 +38,7 @@ var Phase = flow.Phase{
 	},
 }
 
-func kubeProxy(ctx context.Context, e *flow.Env) error {
+func deployKubeProxy(ctx context.Context, e *flow.Env) error {
 	n, as, err := e.Cluster(ctx)
 	if err != nil {
 		return err

@@ -33,18 +33,18 @@ var Phase = flow.Phase{
 		if err != nil {
 			return err
 		}
-		info, err := clusterInfo(ctx, e, n)
+		info, err := newClusterInfo(ctx, e, n)
 		if err != nil {
 			return err
 		}
 		sayTokens(e, n)
 		e.Say("giving tokens the right to get nodes their certificates, and nodes the right to renew them")
 		e.Say("telling everybody where the cluster is in ConfigMap %q of namespace %q", "cluster-info", "kube-public")
-		return e.DoAll(ctx, append(change.ApplyAll(as, objects(e, n)...), signpost(info, as))...)
+		return e.DoAll(ctx, append(change.ApplyAll(as, newObjects(e, n)...), writeClusterInfo(info, as))...)
 	},
 }
 
-func clusterInfo(ctx context.Context, e *flow.Env, n *node.Node) (*corev1.ConfigMap, error) {
+func newClusterInfo(ctx context.Context, e *flow.Env, n *node.Node) (*corev1.ConfigMap, error) {
 	data, err := e.World.ReadFile(ctx, n.Paths.Kubeconfig("admin.conf"))
 	if err != nil {
 		return nil, err
@@ -57,12 +57,12 @@ func clusterInfo(ctx context.Context, e *flow.Env, n *node.Node) (*corev1.Config
 	if err != nil {
 		return nil, err
 	}
-	return info, sign(info, n.Tokens)
+	return info, signClusterInfo(info, n.Tokens)
 }
 
-// sign vouches for cluster-info with each token that may, as the cluster's own signer will some seconds
+// signClusterInfo vouches for cluster-info with each token that may, as the cluster's own signer will some seconds
 // later: machines need not wait for that. HS256 makes the same signature of the same text.
-func sign(info *corev1.ConfigMap, tokens []node.BootstrapToken) error {
+func signClusterInfo(info *corev1.ConfigMap, tokens []node.BootstrapToken) error {
 	for _, t := range tokens {
 		if !slices.Contains(t.Usages, bootstrapapi.KnownTokenUsages[0]) {
 			continue
@@ -76,20 +76,20 @@ func sign(info *corev1.ConfigMap, tokens []node.BootstrapToken) error {
 	return nil
 }
 
-// signpost writes cluster-info. The signatures beside an unchanged kubeconfig stay, so that
+// writeClusterInfo writes cluster-info. The signatures beside an unchanged kubeconfig stay, so that
 // machines may go on joining; those of another one go with it.
-func signpost(info *corev1.ConfigMap, as state.Identity) change.Change {
+func writeClusterInfo(info *corev1.ConfigMap, as state.Identity) change.Change {
 	return change.MutateObject{Object: info, As: as, Mutate: func(u *unstructured.Unstructured) error {
 		now, _, err := unstructured.NestedString(u.Object, "data", bootstrapapi.KubeConfigKey)
 		if err == nil && now == info.Data[bootstrapapi.KubeConfigKey] {
-			return vouch(u, info.Data)
+			return addSignatures(u, info.Data)
 		}
 		return unstructured.SetNestedStringMap(u.Object, info.Data, "data")
 	}}
 }
 
-// vouch adds the signatures that are missing.
-func vouch(u *unstructured.Unstructured, data map[string]string) error {
+// addSignatures adds the signatures that are missing.
+func addSignatures(u *unstructured.Unstructured, data map[string]string) error {
 	for key, value := range data {
 		if err := unstructured.SetNestedField(u.Object, value, "data", key); err != nil {
 			return err
@@ -98,7 +98,7 @@ func vouch(u *unstructured.Unstructured, data map[string]string) error {
 	return nil
 }
 
-func objects(e *flow.Env, n *node.Node) []state.Object {
+func newObjects(e *flow.Env, n *node.Node) []state.Object {
 	var all []state.Object
 	for _, t := range n.Tokens {
 		all = append(all, manifest.Token(t, e.World.Now()))

@@ -24,10 +24,10 @@ var Phase = flow.Phase{
 	Long:  "Make the certificates and keys that the control plane's components show and trust, and keep those that are there.",
 	Run: func(ctx context.Context, e *flow.Env) error {
 		e.Say("using the certificate folder %q", e.Local.Paths.Certificates)
-		return existing(ctx, e)
+		return checkExisting(ctx, e)
 	},
 	Phases: []flow.Phase{{Parallel: true, Phases: []flow.Phase{
-		tree(pki.ClusterCA), tree(pki.FrontProxyCA), tree(pki.EtcdCA), serviceAccount,
+		newCAPhase(pki.ClusterCA), newCAPhase(pki.FrontProxyCA), newCAPhase(pki.EtcdCA), serviceAccountPhase,
 	}}},
 }
 
@@ -45,11 +45,11 @@ var Join = flow.Phase{
 		}
 		return err
 	},
-	Phases: []flow.Phase{own()},
+	Phases: []flow.Phase{newJoinPhase()},
 }
 
-// existing looks at the authorities and keys that are here before the first file is written.
-func existing(ctx context.Context, e *flow.Env) error {
+// checkExisting looks at the authorities and keys that are here before the first file is written.
+func checkExisting(ctx context.Context, e *flow.Env) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err
@@ -69,14 +69,14 @@ func existing(ctx context.Context, e *flow.Env) error {
 	return errors.Join(errs...)
 }
 
-// own are the certificates that each control plane has for itself, made side by side.
-func own() flow.Phase {
+// newJoinPhase are the certificates that each control plane has for itself, made side by side.
+func newJoinPhase() flow.Phase {
 	all := flow.Phase{Parallel: true}
 	for _, p := range pki.Profiles() {
 		if p.IsCA() {
 			continue
 		}
-		part := phaseOf(p, leaf)
+		part := newPhase(p, createCertificate)
 		part.Name = ""
 		all.Phases = append(all.Phases, part)
 	}
@@ -85,36 +85,36 @@ func own() flow.Phase {
 
 // The flags of each phase below certs; the API server's certificate depends on more.
 var (
-	plain  = []flag.Name{flag.CertDir, flag.Config, flag.DryRun, flag.KubernetesVersion}
-	withID = []flag.Name{flag.APIServerAdvertise, flag.APIServerCertSANs, flag.CertDir, flag.Config,
+	certFlags          = []flag.Name{flag.CertDir, flag.Config, flag.DryRun, flag.KubernetesVersion}
+	apiServerCertFlags = []flag.Name{flag.APIServerAdvertise, flag.APIServerCertSANs, flag.CertDir, flag.Config,
 		flag.ControlPlaneEndpoint, flag.DryRun, flag.KubernetesVersion, flag.ServiceCIDR, flag.ServiceDNSDomain}
 )
 
-// tree is a CA followed by everything it signs.
-func tree(ca string) flow.Phase {
+// newCAPhase is a CA followed by everything it signs.
+func newCAPhase(ca string) flow.Phase {
 	var group flow.Phase
 	leaves := flow.Phase{Parallel: true}
 	for _, p := range pki.Profiles() {
 		switch {
 		case p.Name == ca:
-			group.Phases = append(group.Phases, phaseOf(p, authority))
+			group.Phases = append(group.Phases, newPhase(p, createCA))
 		case p.Issuer == ca:
-			leaves.Phases = append(leaves.Phases, phaseOf(p, leaf))
+			leaves.Phases = append(leaves.Phases, newPhase(p, createCertificate))
 		}
 	}
 	group.Phases = append(group.Phases, leaves)
 	return group
 }
 
-func phaseOf(p pki.Profile, run func(context.Context, *flow.Env, pki.Profile) error) flow.Phase {
+func newPhase(p pki.Profile, run func(context.Context, *flow.Env, pki.Profile) error) flow.Phase {
 	phase := flow.Phase{
 		Name:  p.Name,
 		Short: "Make the certificate for " + p.For,
-		Flags: plain,
+		Flags: certFlags,
 		Run:   func(ctx context.Context, e *flow.Env) error { return run(ctx, e, p) },
 	}
 	if p.SANs == pki.APIServerSANs {
-		phase.Flags = withID
+		phase.Flags = apiServerCertFlags
 	}
 	if p.LocalEtcdOnly() {
 		phase.When = node.LocalEtcd
@@ -122,8 +122,8 @@ func phaseOf(p pki.Profile, run func(context.Context, *flow.Env, pki.Profile) er
 	return phase
 }
 
-// authority keeps the CA that is there, or makes one.
-func authority(ctx context.Context, e *flow.Env, p pki.Profile) error {
+// createCA keeps the CA that is there, or makes one.
+func createCA(ctx context.Context, e *flow.Env, p pki.Profile) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err
@@ -133,9 +133,9 @@ func authority(ctx context.Context, e *flow.Env, p pki.Profile) error {
 		return err
 	}
 	if found.Certificate != nil {
-		return keepAuthority(ctx, e, n, p)
+		return keepCA(ctx, e, n, p)
 	}
-	key, err := keyFor(e, n.Paths, p, found)
+	key, err := newKey(e, n.Paths, p, found)
 	if err != nil {
 		return err
 	}
@@ -148,16 +148,16 @@ func authority(ctx context.Context, e *flow.Env, p pki.Profile) error {
 		return err
 	}
 	e.Say("generating the %q certificate and key", p.Base)
-	return write(ctx, e, p, ca.Certificate, key)
+	return writeCertificate(ctx, e, p, ca.Certificate, key)
 }
 
-// leaf keeps the certificate that is there, or makes one signed by its CA.
-func leaf(ctx context.Context, e *flow.Env, p pki.Profile) error {
+// createCertificate keeps the certificate that is there, or makes one signed by its CA.
+func createCertificate(ctx context.Context, e *flow.Env, p pki.Profile) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err
 	}
-	ca, err := issuer(ctx, e, n, p)
+	ca, err := readIssuer(ctx, e, n, p)
 	if err != nil {
 		return err
 	}
@@ -166,13 +166,13 @@ func leaf(ctx context.Context, e *flow.Env, p pki.Profile) error {
 		return err
 	}
 	if found.Certificate != nil {
-		return keepLeaf(ctx, e, p, found, ca)
+		return keepCertificate(ctx, e, p, found, ca)
 	}
 	if !ca.CanIssue() {
 		return problem.New("", fmt.Errorf("%s does not exist and the key of its CA is not on this machine", n.Paths.Cert(p.Base)),
 			"have the keeper of the CA sign it, then put "+p.CertificateFile()+" and "+p.KeyFile()+" into "+n.Paths.Certificates)
 	}
-	key, err := keyFor(e, n.Paths, p, found)
+	key, err := newKey(e, n.Paths, p, found)
 	if err != nil {
 		return err
 	}
@@ -191,17 +191,17 @@ func leaf(ctx context.Context, e *flow.Env, p pki.Profile) error {
 	if p.SANs != pki.NoSANs {
 		e.Say("the %s certificate is good for %s", p.Base, spec.SANs)
 	}
-	return write(ctx, e, p, cert, key)
+	return writeCertificate(ctx, e, p, cert, key)
 }
 
-// issuer is the CA that signs the certificate.
-func issuer(ctx context.Context, e *flow.Env, n *node.Node, p pki.Profile) (pki.CA, error) {
+// readIssuer is the CA that signs the certificate.
+func readIssuer(ctx context.Context, e *flow.Env, n *node.Node, p pki.Profile) (pki.CA, error) {
 	parent, _ := pki.ProfileOf(p.Issuer)
 	return certstore.ReadCA(ctx, e.World, n, parent)
 }
 
-// keyFor makes a key. One without a certificate is used only if an unfinished run of this very command left it.
-func keyFor(e *flow.Env, paths node.Paths, p pki.Profile, found pki.Stored) (crypto.Signer, error) {
+// newKey makes a key. One without a certificate is used only if an unfinished run of this very command left it.
+func newKey(e *flow.Env, paths node.Paths, p pki.Profile, found pki.Stored) (crypto.Signer, error) {
 	if found.Key == nil {
 		return e.Keys()
 	}
@@ -212,8 +212,8 @@ func keyFor(e *flow.Env, paths node.Paths, p pki.Profile, found pki.Stored) (cry
 	return pki.ParseKey(found.Key)
 }
 
-// write keeps the key before the certificate: a certificate without its key would pass for a kept-elsewhere one.
-func write(ctx context.Context, e *flow.Env, p pki.Profile, cert *x509.Certificate, key crypto.Signer) error {
+// writeCertificate keeps the key before the certificate: a certificate without its key would pass for a kept-elsewhere one.
+func writeCertificate(ctx context.Context, e *flow.Env, p pki.Profile, cert *x509.Certificate, key crypto.Signer) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err

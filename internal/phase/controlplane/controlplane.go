@@ -24,10 +24,10 @@ var Phase = flow.Phase{
 		return nil
 	},
 	Phases: []flow.Phase{
-		component("apiserver", release.APIServer, "", flag.APIServerAdvertise, flag.APIServerBindPort, flag.APIServerExtraArgs,
+		newComponentPhase("apiserver", release.APIServer, "", flag.APIServerAdvertise, flag.APIServerBindPort, flag.APIServerExtraArgs,
 			flag.ControlPlaneEndpoint, flag.FeatureGates, flag.ServiceCIDR),
-		component("controller-manager", release.ControllerManager, "wait-control-plane", flag.ControllerManagerArgs, flag.PodNetworkCIDR),
-		component("scheduler", release.Scheduler, "wait-control-plane", flag.SchedulerExtraArgs),
+		newComponentPhase("controller-manager", release.ControllerManager, "wait-control-plane", flag.ControllerManagerArgs, flag.PodNetworkCIDR),
+		newComponentPhase("scheduler", release.Scheduler, "wait-control-plane", flag.SchedulerExtraArgs),
 	},
 }
 
@@ -50,7 +50,7 @@ var Join = flow.Phase{
 			return err
 		}
 		for _, program := range manifest.Components() {
-			if err := late(ctx, e, n, program, "etcd-join"); err != nil {
+			if err := writeOrPostpone(ctx, e, n, program, "etcd-join"); err != nil {
 				return err
 			}
 		}
@@ -58,41 +58,41 @@ var Join = flow.Phase{
 	},
 }
 
-func common() []flag.Name {
+func commonFlags() []flag.Name {
 	return []flag.Name{flag.CertDir, flag.Config, flag.DryRun, flag.ImageRepository, flag.KubernetesVersion, flag.Patches}
 }
 
-// component is the phase that writes one manifest, or leaves that to a later phase, if one is named.
-func component(name, program, later string, flags ...flag.Name) flow.Phase {
+// newComponentPhase is the phase that writes one manifest, or leaves that to a later phase, if one is named.
+func newComponentPhase(name, program, later string, flags ...flag.Name) flow.Phase {
 	return flow.Phase{
 		Name:  name,
 		Short: "Write the " + program + " static Pod",
-		Flags: append(common(), flags...),
+		Flags: append(commonFlags(), flags...),
 		Run: func(ctx context.Context, e *flow.Env) error {
 			n, err := e.Node(ctx)
 			if err != nil {
 				return err
 			}
-			return late(ctx, e, n, program, later)
+			return writeOrPostpone(ctx, e, n, program, later)
 		},
 	}
 }
 
-// late writes the manifest of a component that can do nothing yet: the kubelet is to see it in a later phase. A component
+// writeOrPostpone writes the manifest of a component that can do nothing yet: the kubelet is to see it in a later phase. A component
 // that comes before those it needs looks for them again seconds later (docs/decisions/0022). What an earlier
 // run left is seen already.
-func late(ctx context.Context, e *flow.Env, n *node.Node, program, phase string) error {
+func writeOrPostpone(ctx context.Context, e *flow.Env, n *node.Node, program, phase string) error {
 	there, err := state.Exists(ctx, e.World, n.Paths.Manifest(program))
 	if err != nil {
 		return err
 	}
 	if !there {
-		return e.Postpone(ctx, phase, func(ctx context.Context) error { return write(ctx, e, n, program) })
+		return e.Postpone(ctx, phase, func(ctx context.Context) error { return writeManifest(ctx, e, n, program) })
 	}
-	return write(ctx, e, n, program)
+	return writeManifest(ctx, e, n, program)
 }
 
-func write(ctx context.Context, e *flow.Env, n *node.Node, program string) error {
+func writeManifest(ctx context.Context, e *flow.Env, n *node.Node, program string) error {
 	e.Say("creating the static Pod manifest for %q", program)
 	return staticpod.Write(ctx, e, n, program, nil)
 }

@@ -34,21 +34,21 @@ var Phase = flow.Phase{
 	Short: "Get the shared certificates that another control plane lends",
 	Long:  "Get the certificates and keys that all control planes share from the Secret kubeadm-certs, and open them with the certificate key.",
 	Flags: flag.WithDiscovery(flag.CertificateKey, flag.Config, flag.ControlPlane, flag.DryRun),
-	When:  wanted,
-	Run:   download,
+	When:  hasCertificateKey,
+	Run:   downloadCerts,
 }
 
-func wanted(n *node.Node) (bool, string) {
+func hasCertificateKey(n *node.Node) (bool, string) {
 	if ok, why := node.IsControlPlane(n); !ok {
 		return false, why
 	}
 	return n.CertificateKey != "", "no certificate key was given: the shared certificates are those on this machine"
 }
 
-// mint is the command that lends the certificates once more, under a new key.
-const mint = "on a control plane, lend them anew and get a fresh join command: kubeadm token create --print-join-command --upload-certs"
+// uploadAgainHint is the command that lends the certificates once more, under a new key.
+const uploadAgainHint = "on a control plane, lend them anew and get a fresh join command: kubeadm token create --print-join-command --upload-certs"
 
-func download(ctx context.Context, e *flow.Env) error {
+func downloadCerts(ctx context.Context, e *flow.Env) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err
@@ -58,33 +58,33 @@ func download(ctx context.Context, e *flow.Env) error {
 		return err
 	}
 	places := n.SharedFiles()
-	if complete(ctx, e, places) && fits(ctx, e, n) {
+	if isDownloaded(ctx, e, places) && isOfDiscoveredCluster(ctx, e, n) {
 		e.Say("using the shared certificates that an earlier run has got")
 		return nil
 	}
 	e.Say("getting the shared certificates from Secret %q of namespace %q", manifest.CertsSecret, "kube-system")
-	sealed, err := lent(ctx, e, n)
+	sealed, err := readSecret(ctx, e, n)
 	if err != nil {
 		return err
 	}
-	plain, err := open(key, sealed, places)
+	plain, err := decryptFiles(key, sealed, places)
 	if err != nil {
 		return err
 	}
-	if err := check(n, plain); err != nil {
-		return problem.New("checking the files in Secret "+manifest.CertsSecret+" before any of them is written", err, mint)
+	if err := checkFiles(n, plain); err != nil {
+		return problem.New("checking the files in Secret "+manifest.CertsSecret+" before any of them is written", err, uploadAgainHint)
 	}
-	files := filesOf(plain, places)
-	if err := foreign(ctx, e, files); err != nil {
+	files := newFiles(plain, places)
+	if err := checkNoForeignFiles(ctx, e, files); err != nil {
 		return err
 	}
 	e.Say("writing the shared certificates to %q", n.Paths.Certificates)
 	return e.Do(ctx, files...)
 }
 
-// complete tells whether an earlier run of this same command has got all that there is to get: by now what
+// isDownloaded tells whether an earlier run of this same command has got all that there is to get: by now what
 // was lent may have gone.
-func complete(ctx context.Context, e *flow.Env, places map[string]string) bool {
+func isDownloaded(ctx context.Context, e *flow.Env, places map[string]string) bool {
 	for _, path := range places {
 		if _, err := e.World.Stat(ctx, path); err != nil || !e.World.Made(change.FileTarget(path)) {
 			return false
@@ -93,24 +93,24 @@ func complete(ctx context.Context, e *flow.Env, places map[string]string) bool {
 	return true
 }
 
-// fits tells whether the CA that is here is that of the cluster that was found: the earlier run may have
+// isOfDiscoveredCluster tells whether the CA that is here is that of the cluster that was found: the earlier run may have
 // found another one.
-func fits(ctx context.Context, e *flow.Env, n *node.Node) bool {
+func isOfDiscoveredCluster(ctx context.Context, e *flow.Env, n *node.Node) bool {
 	profile, _ := pki.ProfileOf(pki.ClusterCA)
 	here, err := certstore.ReadCA(ctx, e.World, n, profile)
 	return err == nil && certstore.CheckDiscoveredCA(n, here.Certificate) == nil
 }
 
-// lent reads the Secret as the machine that joins.
-func lent(ctx context.Context, e *flow.Env, n *node.Node) (map[string][]byte, error) {
+// readSecret reads the Secret as the machine that joins.
+func readSecret(ctx context.Context, e *flow.Env, n *node.Node) (map[string][]byte, error) {
 	ref := state.Ref{GVK: corev1.SchemeGroupVersion.WithKind("Secret"), Namespace: "kube-system", Name: manifest.CertsSecret,
 		As: state.Identity{Config: n.Bootstrap}}
 	u, err := discovery.Object(ctx, e, ref)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
-		return nil, problem.New("", fmt.Errorf("no control plane lends its certificates (they are taken back after two hours): %w", err), mint)
+		return nil, problem.New("", fmt.Errorf("no control plane lends its certificates (they are taken back after two hours): %w", err), uploadAgainHint)
 	case apierrors.IsUnauthorized(err):
-		return nil, problem.New("", fmt.Errorf("the API server does not accept the bootstrap token any more: %w", err), mint)
+		return nil, problem.New("", fmt.Errorf("the API server does not accept the bootstrap token any more: %w", err), uploadAgainHint)
 	case err != nil:
 		return nil, fmt.Errorf("reading the lent certificates: %w", err)
 	}
@@ -121,9 +121,9 @@ func lent(ctx context.Context, e *flow.Env, n *node.Node) (map[string][]byte, er
 	return s.Data, nil
 }
 
-// open decrypts all files. Only the key of a CA may be empty, sealed or not, where the control plane that uploaded
+// decryptFiles decrypts all files. Only the key of a CA may be empty, sealed or not, where the control plane that uploaded
 // the files does not have it: it is left out.
-func open(key pki.CertificateKey, sealed map[string][]byte, places map[string]string) (map[string][]byte, error) {
+func decryptFiles(key pki.CertificateKey, sealed map[string][]byte, places map[string]string) (map[string][]byte, error) {
 	all := map[string][]byte{}
 	for _, name := range slices.Sorted(maps.Keys(places)) {
 		data, ok := sealed[name]
@@ -131,21 +131,21 @@ func open(key pki.CertificateKey, sealed map[string][]byte, places map[string]st
 			var err error
 			if data, err = key.Open(data); err != nil {
 				return nil, problem.New("decrypting "+name+" of Secret "+manifest.CertsSecret, err,
-					"compare --certificate-key with what the control plane printed that uploaded the certificates", mint)
+					"compare --certificate-key with what the control plane printed that uploaded the certificates", uploadAgainHint)
 			}
 		}
 		switch {
 		case len(data) > 0:
 			all[name] = data
 		case !ok || !strings.HasSuffix(name, "ca.key"):
-			return nil, problem.New("", fmt.Errorf("the Secret %s lacks %q", manifest.CertsSecret, name), mint)
+			return nil, problem.New("", fmt.Errorf("the Secret %s lacks %q", manifest.CertsSecret, name), uploadAgainHint)
 		}
 	}
 	return all, nil
 }
 
-// check is an error unless the files fit each other, and the cluster's CA is the one that discovery has verified.
-func check(n *node.Node, plain map[string][]byte) error {
+// checkFiles is an error unless the files fit each other, and the cluster's CA is the one that discovery has verified.
+func checkFiles(n *node.Node, plain map[string][]byte) error {
 	parsed, err := pki.ParseShared(plain)
 	if err != nil {
 		return err
@@ -157,8 +157,8 @@ func check(n *node.Node, plain map[string][]byte) error {
 	return nil
 }
 
-// filesOf gives whatever holds a private key to root alone, be it in a file of certificates.
-func filesOf(plain map[string][]byte, places map[string]string) []change.Change {
+// newFiles gives whatever holds a private key to root alone, be it in a file of certificates.
+func newFiles(plain map[string][]byte, places map[string]string) []change.Change {
 	var files []change.Change
 	for _, name := range slices.Sorted(maps.Keys(plain)) {
 		f := change.WriteFile{Path: places[name], Data: plain[name], Mode: 0o644}
@@ -170,8 +170,8 @@ func filesOf(plain map[string][]byte, places map[string]string) []change.Change 
 	return files
 }
 
-// foreign refuses to write over files of somebody else that differ from what is lent.
-func foreign(ctx context.Context, e *flow.Env, files []change.Change) error {
+// checkNoForeignFiles refuses to write over files of somebody else that differ from what is lent.
+func checkNoForeignFiles(ctx context.Context, e *flow.Env, files []change.Change) error {
 	var errs []error
 	for _, c := range files {
 		f := c.(change.WriteFile)

@@ -34,7 +34,7 @@ func TestAMemberIsAnnouncedAlthoughEtcdChoosesALeader(t *testing.T) {
 	n := &node.Node{Local: node.Local{Name: "cp2", Address: "192.0.2.2"}}
 	n.Timeouts.EtcdAPI = time.Minute
 	e := flow.New(flow.Env{World: w, Local: n.Local, Emit: func(flow.Event) {}})
-	if err := announce(t.Context(), e, n, state.Etcd{}); err != nil {
+	if err := addLearner(t.Context(), e, n, state.Etcd{}); err != nil {
 		t.Fatal(err)
 	}
 	if len(w.MemberList) != 2 || !w.MemberList[1].Learner {

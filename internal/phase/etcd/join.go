@@ -29,25 +29,25 @@ var Check = flow.Phase{
 	Hidden: true,
 	When:   joinsEtcd,
 	Run: func(ctx context.Context, e *flow.Env) error {
-		n, via, err := reach(ctx, e)
+		n, via, err := findEtcd(ctx, e)
 		if err != nil {
 			return err
 		}
 		e.Say("checking whether etcd is well enough for one more member")
-		if err := e.Await(ctx, quorum(n, via)); err != nil {
+		if err := e.Await(ctx, newQuorumCondition(n, via)); err != nil {
 			return err
 		}
-		if err := tellAway(ctx, e, n, via); err != nil {
+		if err := warnOfUnreachableVoters(ctx, e, n, via); err != nil {
 			return err
 		}
-		_, err = departed(ctx, e, n, via)
+		_, err = findMembersToReplace(ctx, e, n, via)
 		return err
 	},
 }
 
-// tellAway warns early of voters that are away: etcd may wait for them before it takes one more.
-func tellAway(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) error {
-	roll, err := callRoll(ctx, e, n, via)
+// warnOfUnreachableVoters warns early of voters that are away: etcd may wait for them before it takes one more.
+func warnOfUnreachableVoters(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) error {
+	roll, err := checkMembers(ctx, e, n, via)
 	for _, m := range roll.Down() {
 		e.Warn("etcd member %s at %s is away: %v", etcdcluster.MemberName(m), m.PeerURLs, roll.Silent[m.ID])
 	}
@@ -63,7 +63,7 @@ var Join = flow.Phase{
 	Flags:  []flag.Name{flag.APIServerAdvertise, flag.Config, flag.ControlPlane, flag.DryRun, flag.NodeName, flag.Patches, flag.ReplaceMember},
 	NoArgs: true,
 	When:   joinsEtcd,
-	Run:    join,
+	Run:    joinEtcd,
 }
 
 func joinsEtcd(n *node.Node) (bool, string) {
@@ -73,8 +73,8 @@ func joinsEtcd(n *node.Node) (bool, string) {
 	return node.LocalEtcd(n)
 }
 
-func join(ctx context.Context, e *flow.Env) error {
-	n, via, err := reach(ctx, e)
+func joinEtcd(ctx context.Context, e *flow.Env) error {
+	n, via, err := findEtcd(ctx, e)
 	if err != nil {
 		return err
 	}
@@ -82,52 +82,52 @@ func join(ctx context.Context, e *flow.Env) error {
 		return err
 	}
 	// While one member is being added no other can be: the turn is not taken before the kubelet can use it.
-	err = health.Before(ctx, e, n, append(manifest.Components(), manifest.Etcd), func() error { return e.Await(ctx, health.Kubelet(ctx, e.World, n)) })
+	err = health.WaitCheckingFiles(ctx, e, n, append(manifest.Components(), manifest.Etcd), func() error { return e.Await(ctx, health.Kubelet(ctx, e.World, n)) })
 	if err != nil {
-		return health.KubeletHelp(err)
+		return health.WithKubeletHints(err)
 	}
 	if err := e.Do(ctx, change.MakeDir{Path: n.Cluster.Etcd.DataDir, Mode: 0o700}); err != nil {
 		return err
 	}
-	if err := replace(ctx, e, n, via); err != nil {
+	if err := replaceMembers(ctx, e, n, via); err != nil {
 		return err
 	}
-	if err := announce(ctx, e, n, via); err != nil {
+	if err := addLearner(ctx, e, n, via); err != nil {
 		return err
 	}
-	if err := run(ctx, e, n, via); err != nil {
+	if err := writeManifest(ctx, e, n, via); err != nil {
 		return err
 	}
-	return promote(ctx, e, n, via)
+	return promoteLearner(ctx, e, n, via)
 }
 
-// promote lets the member vote as soon as it has caught up.
-func promote(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) error {
+// promoteLearner lets the member vote as soon as it has caught up.
+func promoteLearner(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) error {
 	begun := e.World.Now()
 	for {
-		if err := caughtUp(ctx, e, n, via); err != nil {
-			return health.ComponentHelp(n, err)
+		if err := waitForLearner(ctx, e, n, via); err != nil {
+			return health.WithComponentHints(n, err)
 		}
 		err := e.Do(ctx, change.SetMember{PeerURL: n.PeerURL(), State: change.Voter, Via: via})
 		if !errors.Is(err, change.ErrBehind) {
 			return err
 		}
 		if e.World.Now().Sub(begun) > n.Timeouts.EtcdAPI {
-			return health.ComponentHelp(n, err)
+			return health.WithComponentHints(n, err)
 		}
 		e.Say("etcd member %s is still behind the others", n.Name)
 	}
 }
 
-// caughtUp waits until the member serves and can be let vote. As long as it does not vote, starting it anew costs the others nothing.
-func caughtUp(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) error {
+// waitForLearner waits until the member serves and can be let vote. As long as it does not vote, starting it anew costs the others nothing.
+func waitForLearner(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) error {
 	wait := func(anew bool) error {
-		return health.Before(ctx, e, n, manifest.Components(), func() error {
-			return agreeing(ctx, e, via, func() error { return e.Await(ctx, health.EtcdMember(n, via, anew)) })
+		return health.WaitCheckingFiles(ctx, e, n, manifest.Components(), func() error {
+			return withProposals(ctx, e, via, func() error { return e.Await(ctx, health.EtcdLearner(n, via, anew)) })
 		})
 	}
 	err := wait(false)
-	if !errors.Is(err, health.ErrUnheard) {
+	if !errors.Is(err, health.ErrLearnerNotPublished) {
 		return err
 	}
 	e.Say("starting etcd member %s anew: it has its data, but would wait for seconds before it serves them", n.Name)
@@ -137,14 +137,14 @@ func caughtUp(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) er
 	return wait(true)
 }
 
-// busyFor is how long a member takes at most from its manifest to its first words.
-const busyFor = 15 * time.Second
+// proposalDuration is how long a member takes at most from its manifest to its first words.
+const proposalDuration = 15 * time.Second
 
-// agreeing keeps the members busy while a new one starts. Its first snapshot is taken when they next agree on something:
+// withProposals keeps the members busy while a new one starts. Its first snapshot is taken when they next agree on something:
 // if that is no sooner than on the new member's own first words, it never learns that they were heard, and
 // waits seven seconds before it repeats them and serves anybody (docs/decisions/0019).
-func agreeing(ctx context.Context, e *flow.Env, via state.Etcd, wait func() error) error {
-	busy, stop := context.WithTimeout(ctx, busyFor)
+func withProposals(ctx context.Context, e *flow.Env, via state.Etcd, wait func() error) error {
+	busy, stop := context.WithTimeout(ctx, proposalDuration)
 	var done sync.WaitGroup
 	done.Go(func() { _ = e.World.Agree(busy, via) }) // whether etcd answers shows in the wait
 	defer done.Wait()
@@ -152,9 +152,9 @@ func agreeing(ctx context.Context, e *flow.Env, via state.Etcd, wait func() erro
 	return wait()
 }
 
-// reach finds a way to the etcd cluster: its Pods tell where it is, and its members where all of them are. Those that
+// findEtcd finds a way to the etcd cluster: its Pods tell where it is, and its members where all of them are. Those that
 // do not answer come last, as each question to them costs seconds.
-func reach(ctx context.Context, e *flow.Env) (*node.Node, state.Etcd, error) {
+func findEtcd(ctx context.Context, e *flow.Env) (*node.Node, state.Etcd, error) {
 	n, as, err := e.Cluster(ctx)
 	if err != nil {
 		return nil, state.Etcd{}, err
@@ -180,24 +180,24 @@ func reach(ctx context.Context, e *flow.Env) (*node.Node, state.Etcd, error) {
 	return n, via, err
 }
 
-// quorum holds while enough voters are well to decide anything.
-func quorum(n *node.Node, via state.Etcd) world.Condition {
+// newQuorumCondition holds while enough voters are well to decide anything.
+func newQuorumCondition(n *node.Node, via state.Etcd) world.Condition {
 	return world.Condition{
 		Name:    "a quorum of etcd's members",
 		Timeout: n.Timeouts.EtcdAPI,
 		Check: func(ctx context.Context, r state.Reader) error {
 			roll, err := etcdcluster.CheckHealth(ctx, r, via)
 			if err != nil {
-				return unasked(errors.Join(lost(ctx, r, via), err))
+				return explainMissingFiles(errors.Join(quorumLossError(ctx, r, via), err))
 			}
 			return roll.Quorum()
 		},
 	}
 }
 
-// lost names the voters that are missing where etcd decides nothing any more, not even who its members are: then
+// quorumLossError names the voters that are missing where etcd decides nothing any more, not even who its members are: then
 // each only knows of itself. It is nil where that is not what is wrong.
-func lost(ctx context.Context, r state.Reader, via state.Etcd) error {
+func quorumLossError(ctx context.Context, r state.Reader, via state.Etcd) error {
 	via.Stale = true
 	roll, err := etcdcluster.CheckHealth(ctx, r, via)
 	if err != nil || roll.Quorum() == nil {
@@ -206,14 +206,14 @@ func lost(ctx context.Context, r state.Reader, via state.Etcd) error {
 	return problem.New("etcd has lost its quorum", roll.Quorum(), "bring back the machines of the members that are away")
 }
 
-// callRoll calls the roll, if need be again and again: while etcd chooses a leader it tells nobody who its members are.
-func callRoll(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) (etcdcluster.Health, error) {
-	return again(ctx, e, n, func(ctx context.Context, r state.Reader) (etcdcluster.Health, error) {
+// checkMembers calls the roll, if need be again and again: while etcd chooses a leader it tells nobody who its members are.
+func checkMembers(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) (etcdcluster.Health, error) {
+	return retryCheck(ctx, e, n, func(ctx context.Context, r state.Reader) (etcdcluster.Health, error) {
 		return etcdcluster.CheckHealth(ctx, r, via)
 	})
 }
 
-func again(ctx context.Context, e *flow.Env, n *node.Node, call func(context.Context, state.Reader) (etcdcluster.Health, error)) (etcdcluster.Health, error) {
+func retryCheck(ctx context.Context, e *flow.Env, n *node.Node, call func(context.Context, state.Reader) (etcdcluster.Health, error)) (etcdcluster.Health, error) {
 	roll, err := call(ctx, e.World)
 	if err == nil {
 		return roll, nil
@@ -223,23 +223,23 @@ func again(ctx context.Context, e *flow.Env, n *node.Node, call func(context.Con
 		Timeout: n.Timeouts.EtcdAPI,
 		Check: func(ctx context.Context, r state.Reader) (err error) {
 			roll, err = call(ctx, r)
-			return unasked(err)
+			return explainMissingFiles(err)
 		},
 	})
 	return roll, err
 }
 
-// unasked gives up where etcd cannot even be asked, as the files are missing that this takes.
-func unasked(err error) error {
+// explainMissingFiles gives up where etcd cannot even be asked, as the files are missing that this takes.
+func explainMissingFiles(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return world.GiveUp(problem.New("", err, "run the control-plane-prepare/certs phase first"))
 	}
 	return err
 }
 
-// run writes the member's manifest. Once a member has started, its data say whom it knows, and not the manifest.
-func run(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) error {
-	roll, err := again(ctx, e, n, func(ctx context.Context, r state.Reader) (etcdcluster.Health, error) {
+// writeManifest writes the member's manifest. Once a member has started, its data say whom it knows, and not the manifest.
+func writeManifest(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) error {
+	roll, err := retryCheck(ctx, e, n, func(ctx context.Context, r state.Reader) (etcdcluster.Health, error) {
 		return etcdcluster.CheckHealthQuickly(ctx, r, via)
 	})
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 )
 
 // minutes are looks at the queue, one a minute; what is away at each says who does not answer.
-func minutes(ctx context.Context, q *queue, w *fake.World, away ...[]uint64) (err error) {
-	turn, now := q.turn(), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+func minutes(ctx context.Context, q *learnerSlot, w *fake.World, away ...[]uint64) (err error) {
+	turn, now := q.isFree(), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	w.Clock = func() time.Time { return now }
 	for _, w.Silent = range away {
 		now = now.Add(time.Minute)
@@ -50,7 +50,7 @@ func TestTheQueueIsLeft(t *testing.T) {
 			}
 			n := &node.Node{Local: node.Local{Name: "cp5", Address: "192.0.2.5"}}
 			n.Timeouts.EtcdAPI = 2 * time.Minute
-			err := minutes(t.Context(), &queue{n: n, refused: c.refused, away: map[uint64]time.Time{}}, w, c.away...)
+			err := minutes(t.Context(), &learnerSlot{n: n, rejected: c.refused, unreachableSince: map[uint64]time.Time{}}, w, c.away...)
 			if (err == nil) != c.open || world.Hopeless(err) != c.givesUp {
 				t.Errorf("%v; gives up: %v", err, world.Hopeless(err))
 			}
@@ -88,7 +88,7 @@ func TestALearnerThatOnlyFollowsMakesNoProgress(t *testing.T) {
 		}
 		n := &node.Node{Local: node.Local{Name: "cp5", Address: "192.0.2.5"}}
 		n.Timeouts.EtcdAPI = 2 * time.Minute
-		turn := (&queue{n: n}).turn()
+		turn := (&learnerSlot{n: n}).isFree()
 		for look := 1; ; look++ {
 			err := turn.Check(t.Context(), b)
 			if world.Hopeless(err) != (look >= looks) {

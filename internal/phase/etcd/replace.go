@@ -17,14 +17,14 @@ import (
 	"kubeadm/internal/world"
 )
 
-// replace removes the members whose place this machine takes: those that departed decides on.
-func replace(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) error {
-	stale, err := departed(ctx, e, n, via)
+// replaceMembers removes the members whose place this machine takes: those that departed decides on.
+func replaceMembers(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) error {
+	stale, err := findMembersToReplace(ctx, e, n, via)
 	if err != nil {
 		return err
 	}
 	for _, m := range stale {
-		if err := away(ctx, e, via, m); err != nil {
+		if err := confirmUnreachable(ctx, e, via, m); err != nil {
 			return err
 		}
 		e.Say("removing etcd member %s at %s, whose place this machine takes", etcdcluster.MemberName(m), m.PeerURLs)
@@ -35,17 +35,17 @@ func replace(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) err
 	return nil
 }
 
-// lookLonger is for how long a member that did not answer is asked again before it is removed.
-const lookLonger = 5 * time.Second
+// confirmationTime is for how long a member that did not answer is asked again before it is removed.
+const confirmationTime = 5 * time.Second
 
-// away wants a voter that is to be removed to be silent for a while: one that is starting again just now is not gone.
-func away(ctx context.Context, e *flow.Env, via state.Etcd, m state.Member) error {
+// confirmUnreachable wants a voter that is to be removed to be silent for a while: one that is starting again just now is not gone.
+func confirmUnreachable(ctx context.Context, e *flow.Env, via state.Etcd, m state.Member) error {
 	if m.Learner {
 		return nil
 	}
 	silent := e.Await(ctx, world.Condition{
 		Name:    fmt.Sprintf("etcd member %s to answer, should it live", etcdcluster.MemberName(m)),
-		Timeout: lookLonger,
+		Timeout: confirmationTime,
 		Outside: true,
 		Check: func(ctx context.Context, r state.Reader) error {
 			_, err := r.MemberStatus(ctx, via, m)
@@ -55,25 +55,25 @@ func away(ctx context.Context, e *flow.Env, via state.Etcd, m state.Member) erro
 	if silent != nil {
 		return context.Cause(ctx)
 	}
-	return answers(etcdcluster.MemberName(m), m)
+	return memberAnswersError(etcdcluster.MemberName(m), m)
 }
 
-// answers is the error of a member that the user wants to be replaced and that lives.
-func answers(name string, m state.Member) error {
+// memberAnswersError is the error of a member that the user wants to be replaced and that lives.
+func memberAnswersError(name string, m state.Member) error {
 	return problem.New("", fmt.Errorf("etcd member %s at %s answers: it is not to be replaced while its machine runs", name, m.PeerURLs),
 		"leave out --replace-member="+name,
 		"or let that machine leave first: kubeadm reset")
 }
 
-// departed are the members to remove before this machine's can be added: what is left of an earlier life of this
+// findMembersToReplace are the members to remove before this machine's can be added: what is left of an earlier life of this
 // machine, and those that the user gives up. A voter is never given up without being asked, nor where
 // that would cost the quorum. All errors tell what to do.
-func departed(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) ([]state.Member, error) {
-	roll, err := callRoll(ctx, e, n, via)
+func findMembersToReplace(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) ([]state.Member, error) {
+	roll, err := checkMembers(ctx, e, n, via)
 	if err != nil {
 		return nil, err
 	}
-	stale, err := former(ctx, e, n, roll)
+	stale, err := findStaleMember(ctx, e, n, roll)
 	if err != nil {
 		return nil, err
 	}
@@ -84,16 +84,16 @@ func departed(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) ([
 		case m == nil:
 			e.Say("etcd has no other member %s: there is nothing to replace", name)
 		case roll.Silent[m.ID] == nil:
-			return nil, answers(name, *m)
+			return nil, memberAnswersError(name, *m)
 		case !slices.ContainsFunc(stale, func(known state.Member) bool { return known.ID == m.ID }):
 			stale = append(stale, *m)
 		}
 	}
-	return stale, affordable(roll, stale)
+	return stale, checkQuorumAfterRemoval(roll, stale)
 }
 
-// affordable refuses to remove members where the rest could not decide anything.
-func affordable(roll etcdcluster.Health, stale []state.Member) error {
+// checkQuorumAfterRemoval refuses to remove members where the rest could not decide anything.
+func checkQuorumAfterRemoval(roll etcdcluster.Health, stale []state.Member) error {
 	var without []uint64
 	for _, m := range stale {
 		without = append(without, m.ID)
@@ -104,10 +104,10 @@ func affordable(roll etcdcluster.Health, stale []state.Member) error {
 	return nil
 }
 
-// former finds what is left in etcd of an earlier life of this machine, by its address and by its name. A learner at
+// findStaleMember finds what is left in etcd of an earlier life of this machine, by its address and by its name. A learner at
 // its address may go at once; the user is asked for the rest. One of its name elsewhere may be that
 // of another machine which joins just now.
-func former(ctx context.Context, e *flow.Env, n *node.Node, roll etcdcluster.Health) ([]state.Member, error) {
+func findStaleMember(ctx context.Context, e *flow.Env, n *node.Node, roll etcdcluster.Health) ([]state.Member, error) {
 	data, err := hasData(ctx, e.World, n)
 	if err != nil {
 		return nil, err
@@ -128,15 +128,15 @@ func former(ctx context.Context, e *flow.Env, n *node.Node, roll etcdcluster.Hea
 	case roll.Silent[m.ID] == nil:
 		return nil, problem.New("", fmt.Errorf("etcd has a member %s at %s already, and it answers: another machine has this %s", etcdcluster.MemberName(*m), m.PeerURLs, of),
 			fmt.Sprintf("choose another %s with --%s", of, choose))
-	case agreed(n, *m), m.Learner && of == "address":
+	case isReplaceRequested(n, *m), m.Learner && of == "address":
 		return []state.Member{*m}, nil
 	}
 	return nil, problem.New("", fmt.Errorf("etcd has a member %s at %s that does not answer: it is of an earlier machine of this %s", etcdcluster.MemberName(*m), m.PeerURLs, of),
-		gone(*m), "if its data are still needed, bring that machine back instead")
+		replaceMemberHint(*m), "if its data are still needed, bring that machine back instead")
 }
 
-// agreed tells whether the user gives the member up.
-func agreed(n *node.Node, m state.Member) bool {
+// isReplaceRequested tells whether the user gives the member up.
+func isReplaceRequested(n *node.Node, m state.Member) bool {
 	alone := etcdcluster.Health{Members: []state.Member{m}}
 	return slices.ContainsFunc(n.Join.ReplaceMembers, func(name string) bool { return alone.Called(name) != nil })
 }

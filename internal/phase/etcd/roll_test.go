@@ -46,7 +46,7 @@ func TestTheRollIsCalledUntilEtcdAnswers(t *testing.T) {
 			e := flow.New(flow.Env{World: d, Emit: func(flow.Event) {}})
 			n := &node.Node{}
 			n.Timeouts.EtcdAPI = time.Minute
-			roll, err := callRoll(t.Context(), e, n, state.Etcd{})
+			roll, err := checkMembers(t.Context(), e, n, state.Etcd{})
 			if c.answers && (err != nil || len(roll.Members) != 1) {
 				t.Errorf("%+v: %v", roll, err)
 			}

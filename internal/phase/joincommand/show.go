@@ -28,11 +28,11 @@ var Phase = flow.Phase{
 		if err != nil {
 			return err
 		}
-		return show(ctx, e, n)
+		return showNextSteps(ctx, e, n)
 	},
 }
 
-func show(ctx context.Context, e *flow.Env, n *node.Node) error {
+func showNextSteps(ctx context.Context, e *flow.Env, n *node.Node) error {
 	data, err := e.World.ReadFile(ctx, n.Paths.Kubeconfig("admin.conf"))
 	if err != nil {
 		return err
@@ -42,14 +42,14 @@ func show(ctx context.Context, e *flow.Env, n *node.Node) error {
 		return err
 	}
 	if len(n.Tokens) == 0 {
-		return execute(e, n, joinCommands{})
+		return printNextSteps(e, n, joinCommands{})
 	}
 	for _, t := range n.Tokens {
-		commands, err := joinCommandsWith(e.Withhold, n, admin, t)
+		commands, err := newJoinCommands(e.Withhold, n, admin, t)
 		if err != nil {
 			return err
 		}
-		if err := execute(e, n, commands); err != nil {
+		if err := printNextSteps(e, n, commands); err != nil {
 			return err
 		}
 	}
@@ -79,24 +79,24 @@ var Again = flow.Phase{
 		if len(shown.Tokens) == 0 {
 			e.Say("the cluster has no such token any more; this creates a new one: kubeadm token create --print-join-command")
 		}
-		if shown.UploadCerts, err = uploaded(ctx, e, n, as); err != nil {
+		if shown.UploadCerts, err = isUploaded(ctx, e, n, as); err != nil {
 			return err
 		}
 		if !shown.UploadCerts {
 			shown.CertificateKey = ""
 		}
-		return show(ctx, e, &shown)
+		return showNextSteps(ctx, e, &shown)
 	},
 }
 
 // hasToken reports whether the cluster has that token, with that secret.
 func hasToken(ctx context.Context, e *flow.Env, t node.BootstrapToken, as state.Identity) (bool, error) {
-	s, err := secretOf(ctx, e, manifest.Token(t, e.World.Now()), as)
+	s, err := readSecret(ctx, e, manifest.Token(t, e.World.Now()), as)
 	return s != nil && string(s.Data[bootstrapapi.BootstrapTokenSecretKey]) == t.Secret, err
 }
 
-// uploaded reports whether the certificates are uploaded, encrypted with the node's certificate key.
-func uploaded(ctx context.Context, e *flow.Env, n *node.Node, as state.Identity) (bool, error) {
+// isUploaded reports whether the certificates are uploaded, encrypted with the node's certificate key.
+func isUploaded(ctx context.Context, e *flow.Env, n *node.Node, as state.Identity) (bool, error) {
 	if !n.UploadCerts {
 		return false, nil
 	}
@@ -104,7 +104,7 @@ func uploaded(ctx context.Context, e *flow.Env, n *node.Node, as state.Identity)
 	if err != nil {
 		return false, err
 	}
-	s, err := secretOf(ctx, e, manifest.Certs(nil, &corev1.Secret{}), as)
+	s, err := readSecret(ctx, e, manifest.Certs(nil, &corev1.Secret{}), as)
 	if err != nil {
 		return false, err
 	}
@@ -129,8 +129,8 @@ func uploaded(ctx context.Context, e *flow.Env, n *node.Node, as state.Identity)
 	return true, nil
 }
 
-// secretOf reads a Secret of the cluster; nil if there is none.
-func secretOf(ctx context.Context, e *flow.Env, named *corev1.Secret, as state.Identity) (*corev1.Secret, error) {
+// readSecret reads a Secret of the cluster; nil if there is none.
+func readSecret(ctx context.Context, e *flow.Env, named *corev1.Secret, as state.Identity) (*corev1.Secret, error) {
 	u, err := e.Object(ctx, state.RefOf(named, as))
 	if apierrors.IsNotFound(err) {
 		return nil, nil
@@ -146,7 +146,7 @@ func secretOf(ctx context.Context, e *flow.Env, named *corev1.Secret, as state.I
 // ControlPlane is empty without an endpoint that control planes share.
 type joinCommands struct{ Worker, ControlPlane string }
 
-func joinCommandsWith(w flow.Withhold, n *node.Node, admin *pki.Kubeconfig, t node.BootstrapToken) (c joinCommands, err error) {
+func newJoinCommands(w flow.Withhold, n *node.Node, admin *pki.Kubeconfig, t node.BootstrapToken) (c joinCommands, err error) {
 	token, key := t.String(), n.CertificateKey
 	if w.Token {
 		token = flow.Withheld
@@ -160,10 +160,10 @@ func joinCommandsWith(w flow.Withhold, n *node.Node, admin *pki.Kubeconfig, t no
 	return c, err
 }
 
-// execute prints the closing text.
-func execute(e *flow.Env, n *node.Node, c joinCommands) error {
+// printNextSteps prints the closing text.
+func printNextSteps(e *flow.Env, n *node.Node, c joinCommands) error {
 	var b strings.Builder
-	err := text.Execute(&b, struct {
+	err := nextSteps.Execute(&b, struct {
 		joinCommands
 		AdminConf string
 		Self      string // the user and group that run the commands, in a shell's syntax
@@ -173,10 +173,10 @@ func execute(e *flow.Env, n *node.Node, c joinCommands) error {
 	return err
 }
 
-// text holds sentences that programs look for (test/parity/phrases): the first one, "control-plane node" two lines
+// nextSteps holds sentences that programs look for (test/parity/phrases): the first one, "control-plane node" two lines
 // above the command that joins one, "Please note" after that command, and the first "kubeadm join" of all
 // that init prints in this very command.
-var text = template.Must(template.New("next steps").Parse(`
+var nextSteps = template.Must(template.New("next steps").Parse(`
 Your Kubernetes control-plane has initialized successfully!
 
 To use the cluster as an ordinary user, copy the administrator's kubeconfig:

@@ -25,7 +25,7 @@ var Phase = flow.Phase{
 		e.Say("using the kubeconfig folder %q", e.Local.Paths.Kubeconfigs)
 		return nil
 	},
-	Phases: []flow.Phase{{Parallel: true, Phases: files()}},
+	Phases: []flow.Phase{{Parallel: true, Phases: newPhases()}},
 }
 
 // Join makes the files of one more control plane. Its kubelet gets its own from the cluster.
@@ -39,36 +39,36 @@ var Join = flow.Phase{
 		e.Say("using the kubeconfig folder %q", e.Local.Paths.Kubeconfigs)
 		return nil
 	},
-	Phases: []flow.Phase{{Parallel: true, Phases: onJoin()}},
+	Phases: []flow.Phase{{Parallel: true, Phases: newJoinPhases()}},
 }
 
-// onJoin are parts of a phase, as no file has a phase of its own.
-func onJoin() []flow.Phase {
+// newJoinPhases are parts of a phase, as no file has a phase of its own.
+func newJoinPhases() []flow.Phase {
 	var all []flow.Phase
 	for _, p := range pki.KubeconfigProfiles() {
 		if p.OnJoin {
-			all = append(all, flow.Phase{Run: func(ctx context.Context, e *flow.Env) error { return file(ctx, e, p) }})
+			all = append(all, flow.Phase{Run: func(ctx context.Context, e *flow.Env) error { return createKubeconfig(ctx, e, p) }})
 		}
 	}
 	return all
 }
 
 // AllFlags are the flags of making all files at once.
-var AllFlags = append(common(), flag.NodeName)
+var AllFlags = append(commonFlags(), flag.NodeName)
 
-func common() []flag.Name {
+func commonFlags() []flag.Name {
 	return []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.CertDir, flag.Config,
 		flag.ControlPlaneEndpoint, flag.DryRun, flag.KubeconfigDir, flag.KubernetesVersion}
 }
 
-func files() []flow.Phase {
+func newPhases() []flow.Phase {
 	var all []flow.Phase
 	for _, p := range pki.KubeconfigProfiles() {
 		phase := flow.Phase{
 			Name:  p.Name,
 			Short: "Make the kubeconfig file for " + p.For,
-			Flags: common(),
-			Run:   func(ctx context.Context, e *flow.Env) error { return file(ctx, e, p) },
+			Flags: commonFlags(),
+			Run:   func(ctx context.Context, e *flow.Env) error { return createKubeconfig(ctx, e, p) },
 		}
 		if p.PerNode {
 			phase.Flags = AllFlags
@@ -80,8 +80,8 @@ func files() []flow.Phase {
 	return all
 }
 
-// file keeps the kubeconfig that is there, or makes one.
-func file(ctx context.Context, e *flow.Env, p pki.KubeconfigProfile) error {
+// createKubeconfig keeps the kubeconfig that is there, or makes one.
+func createKubeconfig(ctx context.Context, e *flow.Env, p pki.KubeconfigProfile) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err
@@ -97,20 +97,20 @@ func file(ctx context.Context, e *flow.Env, p pki.KubeconfigProfile) error {
 		return err
 	}
 	if old != nil {
-		f, owner := certstore.KubeconfigFile{Path: path, Data: old, Server: server(n, p)}, ""
+		f, owner := certstore.KubeconfigFile{Path: path, Data: old, Server: serverURL(n, p)}, ""
 		if p.PerNode {
 			owner = p.UserOn(n.Name)
 		}
 		if p.PerNode && !ca.CanIssue() { // as "certs generate-csr" makes it
 			f.Server = n.Server()
 		}
-		return keep(ctx, e, f, owner)
+		return keepKubeconfig(ctx, e, f, owner)
 	}
 	if !ca.CanIssue() {
 		return problem.New("", fmt.Errorf("%s does not exist and the CA's key is not on this machine", path),
 			"have the keeper of the CA make "+p.File+" and put it into "+n.Paths.Kubeconfigs)
 	}
-	made, err := issue(e, n, p, ca)
+	made, err := newKubeconfig(e, n, p, ca)
 	if err != nil {
 		return err
 	}
@@ -118,15 +118,15 @@ func file(ctx context.Context, e *flow.Env, p pki.KubeconfigProfile) error {
 	return e.Do(ctx, change.WriteFile{Path: path, Data: made, Mode: 0o600, Secret: true})
 }
 
-// server is where the user of the file finds the API server.
-func server(n *node.Node, p pki.KubeconfigProfile) string {
+// serverURL is where the user of the file finds the API server.
+func serverURL(n *node.Node, p pki.KubeconfigProfile) string {
 	if p.Local {
 		return n.LocalServer()
 	}
 	return n.Server()
 }
 
-func issue(e *flow.Env, n *node.Node, p pki.KubeconfigProfile, ca pki.CA) ([]byte, error) {
+func newKubeconfig(e *flow.Env, n *node.Node, p pki.KubeconfigProfile, ca pki.CA) ([]byte, error) {
 	key, err := e.Keys()
 	if err != nil {
 		return nil, err
@@ -140,14 +140,14 @@ func issue(e *flow.Env, n *node.Node, p pki.KubeconfigProfile, ca pki.CA) ([]byt
 	if err != nil {
 		return nil, err
 	}
-	access := pki.Access{Server: server(n, p), Cluster: n.Cluster.Name, User: p.UserOn(n.Name), CA: pki.EncodeCertificates(ca.Certificate)}
+	access := pki.Access{Server: serverURL(n, p), Cluster: n.Cluster.Name, User: p.UserOn(n.Name), CA: pki.EncodeCertificates(ca.Certificate)}
 	return access.WithCertificate(pki.EncodeCertificates(cert), secret).Encode()
 }
 
-// keep checks that the file leads its user into this cluster. owner is whose certificate it is to hold, empty for any.
-func keep(ctx context.Context, e *flow.Env, f certstore.KubeconfigFile, owner string) error {
+// keepKubeconfig checks that the file leads its user into this cluster. owner is whose certificate it is to hold, empty for any.
+func keepKubeconfig(ctx context.Context, e *flow.Env, f certstore.KubeconfigFile, owner string) error {
 	var err error
-	if f.CAs, err = authorities(ctx, e); err != nil {
+	if f.CAs, err = readCAs(ctx, e); err != nil {
 		return err
 	}
 	config, warnings, err := f.Check(ctx, e.World)
@@ -165,8 +165,8 @@ func keep(ctx context.Context, e *flow.Env, f certstore.KubeconfigFile, owner st
 	return nil
 }
 
-// authorities are the cluster's CA and those that stand in its file after it.
-func authorities(ctx context.Context, e *flow.Env) ([]*x509.Certificate, error) {
+// readCAs are the cluster's CA and those that stand in its file after it.
+func readCAs(ctx context.Context, e *flow.Env) ([]*x509.Certificate, error) {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return nil, err

@@ -29,16 +29,16 @@ var WaitBootstrap = flow.Phase{
 		if err != nil {
 			return err
 		}
-		err = health.Patiently(ctx, e, n, func() error {
+		err = health.WaitCheckingFiles(ctx, e, n, nil, func() error {
 			if err := e.Await(ctx, health.Kubelet(ctx, e.World, n)); err != nil {
-				return health.KubeletHelp(err)
+				return health.WithKubeletHints(err)
 			}
-			return ownServer(ctx, e, n)
+			return waitForLocalAPIServer(ctx, e, n)
 		})
 		if err != nil {
 			return err
 		}
-		own, err := approvable(ctx, e, n, bootstrapped(n))
+		own, err := withRequestState(ctx, e, n, newCertificateCondition(n))
 		if err != nil {
 			return err
 		}
@@ -51,15 +51,15 @@ var WaitBootstrap = flow.Phase{
 	},
 }
 
-// ownServer waits for the API server beside the kubelet of a control plane, as that is where it asks for its certificate.
-func ownServer(ctx context.Context, e *flow.Env, n *node.Node) error {
+// waitForLocalAPIServer waits for the API server beside the kubelet of a control plane, as that is where it asks for its certificate.
+func waitForLocalAPIServer(ctx context.Context, e *flow.Env, n *node.Node) error {
 	if n.Role != node.ControlPlane {
 		return nil
 	}
-	before := bootstrapped(n).Check(ctx, e.World) == nil // by an earlier run
+	before := newCertificateCondition(n).Check(ctx, e.World) == nil // by an earlier run
 	as := state.Identity{Kubeconfig: n.Paths.Kubeconfig("admin.conf"), Server: n.LocalServer()}
 	if err := e.Await(ctx, health.APIServer(n, as)); err != nil {
-		return health.ComponentHelp(n, err)
+		return health.WithComponentHints(n, err)
 	}
 	if before {
 		return nil
@@ -73,8 +73,8 @@ func ownServer(ctx context.Context, e *flow.Env, n *node.Node) error {
 	return e.Do(ctx, change.SetService{Name: service}, change.SetService{Name: service, Active: true})
 }
 
-// bootstrapped holds once the kubelet's own kubeconfig is there with all that it refers to.
-func bootstrapped(n *node.Node) world.Condition {
+// newCertificateCondition holds once the kubelet's own kubeconfig is there with all that it refers to.
+func newCertificateCondition(n *node.Node) world.Condition {
 	file := n.Paths.KubeletKubeconfig()
 	return world.Condition{
 		Name:    "the cluster to give the kubelet its own certificate",

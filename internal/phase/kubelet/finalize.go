@@ -23,14 +23,14 @@ var Finalize = flow.Phase{
 		Name:  "enable-client-cert-rotation",
 		Short: "Let the kubelet use the client certificate that it renews",
 		Flags: FinalizeFlags,
-		Run:   rotate,
+		Run:   useRotatedCertificate,
 	}},
 }
 
 // FinalizeFlags are the flags of Finalize and its children.
 var FinalizeFlags = []flag.Name{flag.CertDir, flag.Config, flag.DryRun}
 
-func rotate(ctx context.Context, e *flow.Env) error {
+func useRotatedCertificate(ctx context.Context, e *flow.Env) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func rotate(ctx context.Context, e *flow.Env) error {
 	if err := e.Do(ctx, change.WriteFile{Path: file, Data: data, Mode: 0o600, Secret: true}); err != nil {
 		return err
 	}
-	return run(ctx, e, file)
+	return startService(ctx, e, file)
 }
 
 // RotatedCertificate is the file in which the kubelet keeps its current client certificate and key.

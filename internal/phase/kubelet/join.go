@@ -34,24 +34,24 @@ var JoinStart = flow.Phase{
 		} else if joined {
 			return rejoin(ctx, e, n)
 		}
-		if err := nameIsFree(ctx, e, n); err != nil {
+		if err := checkNodeName(ctx, e, n); err != nil {
 			return err
 		}
-		changes, err := credentials(ctx, e, n)
+		changes, err := newCredentialFiles(ctx, e, n)
 		if err != nil {
 			return err
 		}
 		if err := e.Do(ctx, changes...); err != nil {
 			return err
 		}
-		return start(ctx, e, n, n.Paths.BootstrapKubeconfig())
+		return startKubelet(ctx, e, n, n.Paths.BootstrapKubeconfig())
 	},
 }
 
-// credentials are the bootstrap kubeconfig and the cluster's CA. A CA that somebody else put there stays;
+// newCredentialFiles are the bootstrap kubeconfig and the cluster's CA. A CA that somebody else put there stays;
 // one from an earlier run of this command may be that of another cluster.
-func credentials(ctx context.Context, e *flow.Env, n *node.Node) ([]change.Change, error) {
-	bootstrap, err := introduction(n)
+func newCredentialFiles(ctx context.Context, e *flow.Env, n *node.Node) ([]change.Change, error) {
+	bootstrap, err := newBootstrapKubeconfig(n)
 	if err != nil {
 		return nil, err
 	}
@@ -71,9 +71,9 @@ func credentials(ctx context.Context, e *flow.Env, n *node.Node) ([]change.Chang
 	return append(changes, change.WriteFile{Path: n.CACertPath, Data: cluster.CertificateAuthorityData, Mode: 0o644}), nil
 }
 
-// introduction is the bootstrap kubeconfig for the kubelet. That of a control plane talks to the API server
+// newBootstrapKubeconfig is the bootstrap kubeconfig for the kubelet. That of a control plane talks to the API server
 // beside it, so that kubelet and API server are never of different releases.
-func introduction(n *node.Node) ([]byte, error) {
+func newBootstrapKubeconfig(n *node.Node) ([]byte, error) {
 	if n.Role != node.ControlPlane {
 		return n.Bootstrap, nil
 	}
@@ -85,8 +85,8 @@ func introduction(n *node.Node) ([]byte, error) {
 	return config.Encode()
 }
 
-// nameIsFree refuses the name of a Node that somebody else's kubelet is using.
-func nameIsFree(ctx context.Context, e *flow.Env, n *node.Node) error {
+// checkNodeName refuses the name of a Node that somebody else's kubelet is using.
+func checkNodeName(ctx context.Context, e *flow.Env, n *node.Node) error {
 	u, err := discovery.Object(ctx, e, state.Ref{GVK: state.NodeKind, Name: n.Name, As: state.Identity{Config: n.Bootstrap}})
 	if apierrors.IsNotFound(err) {
 		return nil

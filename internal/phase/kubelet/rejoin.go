@@ -24,20 +24,20 @@ func hasJoined(ctx context.Context, e *flow.Env, n *node.Node) (bool, error) {
 	if err != nil || own == nil {
 		return false, err
 	}
-	if err := sameCluster(ctx, e, n, own); err != nil {
+	if err := checkSameCluster(ctx, e, n, own); err != nil {
 		return false, problem.New("using the kubelet's credential "+path, err,
 			"if this machine is to leave the cluster it is in: kubeadm reset, then give this command again")
 	}
 	// The kubelet writes its kubeconfig before the cluster has granted the certificate that it refers to.
-	err = bootstrapped(n).Check(ctx, e.World)
+	err = newCertificateCondition(n).Check(ctx, e.World)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// sameCluster wants the kubelet's own kubeconfig to trust the CA of the cluster that was found.
-func sameCluster(ctx context.Context, e *flow.Env, n *node.Node, own []byte) error {
+// checkSameCluster wants the kubelet's own kubeconfig to trust the CA of the cluster that was found.
+func checkSameCluster(ctx context.Context, e *flow.Env, n *node.Node, own []byte) error {
 	found, err := pki.ParseKubeconfig(n.Bootstrap)
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func sameCluster(ctx context.Context, e *flow.Env, n *node.Node, own []byte) err
 // rejoin goes on with the kubelet's own credential. A Node that was deleted meanwhile only
 // comes back when the kubelet starts, so a running kubelet is stopped first.
 func rejoin(ctx context.Context, e *flow.Env, n *node.Node) error {
-	as, err := atCluster(n)
+	as, err := newIdentity(n)
 	if err != nil {
 		return err
 	}
@@ -83,11 +83,11 @@ func rejoin(ctx context.Context, e *flow.Env, n *node.Node) error {
 		return problem.New("asking the cluster for node "+n.Name, err,
 			"if the kubelet's credential is no longer good: kubeadm reset, then give this command again")
 	}
-	return start(ctx, e, n)
+	return startKubelet(ctx, e, n)
 }
 
-// atCluster is the kubelet at the server that was found: a control plane's own may not run yet.
-func atCluster(n *node.Node) (state.Identity, error) {
+// newIdentity is the kubelet at the server that was found: a control plane's own may not run yet.
+func newIdentity(n *node.Node) (state.Identity, error) {
 	found, err := pki.ParseKubeconfig(n.Bootstrap)
 	if err != nil {
 		return state.Identity{}, err

@@ -24,38 +24,38 @@ import (
 // Where nobody has to approve, the certificate is there within a second or two. After that the cluster is asked now
 // and then: it may be busy with many machines that join at once.
 const (
-	approvedWithin = 3 * time.Second
-	askEvery       = 5 * time.Second
+	approvalGrace = 3 * time.Second
+	listInterval  = 5 * time.Second
 )
 
-// approvable is the condition, telling what has become of the certificate requests of this machine's kubelet while it waits for them.
-func approvable(ctx context.Context, e *flow.Env, n *node.Node, c world.Condition) (world.Condition, error) {
-	w, err := watch(ctx, e, n)
+// withRequestState is the condition, telling what has become of the certificate requests of this machine's kubelet while it waits for them.
+func withRequestState(ctx context.Context, e *flow.Env, n *node.Node, c world.Condition) (world.Condition, error) {
+	w, err := newCSRWatch(ctx, e, n)
 	check := c.Check
 	c.Check = func(ctx context.Context, r state.Reader) error {
 		err := check(ctx, r)
 		if err == nil {
 			return nil
 		}
-		return w.explain(ctx, r, err)
+		return w.addState(ctx, r, err)
 	}
 	return c, err
 }
 
-// requests looks for the certificate requests of one kubelet.
-type requests struct {
-	as   state.Identity
-	user string // who makes them; empty if that is not known
-	name string // in whose name
+// csrWatch looks for the certificate requests of one kubelet.
+type csrWatch struct {
+	as      state.Identity
+	user    string // who makes them; empty if that is not known
+	subject string // in whose name
 
-	next time.Time                // when to ask
-	say  func(f string, a ...any) // tells the user once that it is his turn
-	seen error                    // what was found last
+	next  time.Time                // when to ask
+	say   func(f string, a ...any) // tells the user once that it is his turn
+	state error                    // what was found last
 }
 
-// watch begins to look for the requests that the kubelet makes with the bootstrap credential on this machine, if that is there, or
+// newCSRWatch begins to look for the requests that the kubelet makes with the bootstrap credential on this machine, if that is there, or
 // else with the one that it would be given.
-func watch(ctx context.Context, e *flow.Env, n *node.Node) (*requests, error) {
+func newCSRWatch(ctx context.Context, e *flow.Env, n *node.Node) (*csrWatch, error) {
 	credential, err := state.ReadOptional(ctx, e.World, n.Paths.BootstrapKubeconfig())
 	if err != nil {
 		return nil, err
@@ -67,14 +67,14 @@ func watch(ctx context.Context, e *flow.Env, n *node.Node) (*requests, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &requests{
-		as: state.Identity{Config: n.Bootstrap}, user: requestor(config), name: "system:node:" + n.Name,
-		next: e.World.Now().Add(approvedWithin), say: e.Say,
+	return &csrWatch{
+		as: state.Identity{Config: n.Bootstrap}, user: findRequestor(config), subject: "system:node:" + n.Name,
+		next: e.World.Now().Add(approvalGrace), say: e.Say,
 	}, nil
 }
 
-// requestor is as whom the API server knows the bootstrap credential, as far as it can be told from here.
-func requestor(config *pki.Kubeconfig) string {
+// findRequestor is as whom the API server knows the bootstrap credential, as far as it can be told from here.
+func findRequestor(config *pki.Kubeconfig) string {
 	if cert, err := config.ClientCertificate(); err == nil {
 		return cert.Subject.CommonName
 	}
@@ -89,21 +89,21 @@ func requestor(config *pki.Kubeconfig) string {
 	return bootstrapapi.BootstrapUserPrefix + id
 }
 
-// explain says what the kubelet waits for, in place of err, if the cluster tells.
-func (w *requests) explain(ctx context.Context, r state.Reader, err error) error {
+// addState says what the kubelet waits for, in place of err, if the cluster tells.
+func (w *csrWatch) addState(ctx context.Context, r state.Reader, err error) error {
 	if now := r.Now(); now.After(w.next) {
-		w.next = now.Add(askEvery)
-		before := w.seen
-		w.seen = w.look(ctx, r)
-		if w.seen != nil && (before == nil || before.Error() != w.seen.Error()) {
-			w.say("the kubelet has no certificate yet: %v", w.seen)
+		w.next = now.Add(listInterval)
+		before := w.state
+		w.state = w.findState(ctx, r)
+		if w.state != nil && (before == nil || before.Error() != w.state.Error()) {
+			w.say("the kubelet has no certificate yet: %v", w.state)
 		}
 	}
-	return cmp.Or(w.seen, err)
+	return cmp.Or(w.state, err)
 }
 
-// look tells what has become of the newest request; nil if there is none, or if this machine may not know.
-func (w *requests) look(ctx context.Context, r state.Reader) error {
+// findState tells what has become of the newest request; nil if there is none, or if this machine may not know.
+func (w *csrWatch) findState(ctx context.Context, r state.Reader) error {
 	all, err := r.List(ctx, state.Query{
 		GVK: certv1.SchemeGroupVersion.WithKind("CertificateSigningRequest"), As: w.as,
 		FieldSelector: "spec.signerName=" + certv1.KubeAPIServerClientKubeletSignerName,
@@ -114,7 +114,7 @@ func (w *requests) look(ctx context.Context, r state.Reader) error {
 	var own []certv1.CertificateSigningRequest
 	for _, u := range all {
 		var one certv1.CertificateSigningRequest
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &one); err == nil && w.mine(one) {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &one); err == nil && w.isOwn(one) {
 			own = append(own, one)
 		}
 	}
@@ -124,16 +124,16 @@ func (w *requests) look(ctx context.Context, r state.Reader) error {
 	slices.SortFunc(own, func(a, b certv1.CertificateSigningRequest) int {
 		return b.CreationTimestamp.Compare(a.CreationTimestamp.Time)
 	})
-	return pendingReason(own)
+	return explainPending(own)
 }
 
-func (w *requests) mine(r certv1.CertificateSigningRequest) bool {
+func (w *csrWatch) isOwn(r certv1.CertificateSigningRequest) bool {
 	asked, err := pki.ParseRequest(r.Spec.Request)
-	return err == nil && asked.Subject.CommonName == w.name && (w.user == "" || w.user == r.Spec.Username)
+	return err == nil && asked.Subject.CommonName == w.subject && (w.user == "" || w.user == r.Spec.Username)
 }
 
-// pendingReason is what the newest of the requests waits for.
-func pendingReason(newestFirst []certv1.CertificateSigningRequest) error {
+// explainPending is what the newest of the requests waits for.
+func explainPending(newestFirst []certv1.CertificateSigningRequest) error {
 	r := newestFirst[0]
 	for _, c := range r.Status.Conditions {
 		switch {
@@ -145,15 +145,15 @@ func pendingReason(newestFirst []certv1.CertificateSigningRequest) error {
 		}
 	}
 	approve := "kubectl certificate approve " + r.Name
-	if others := pending(newestFirst[1:]); len(others) > 0 {
+	if others := listUndecided(newestFirst[1:]); len(others) > 0 {
 		return fmt.Errorf("several certificate requests in the name of this node wait for approval: make sure that nobody else makes them, then approve the newest: %s (older: %s)",
 			approve, strings.Join(others, ", "))
 	}
 	return errors.New("its certificate request " + r.Name + " waits for approval: " + approve)
 }
 
-// pending are the names of requests that nobody has decided about.
-func pending(all []certv1.CertificateSigningRequest) (names []string) {
+// listUndecided are the names of requests that nobody has decided about.
+func listUndecided(all []certv1.CertificateSigningRequest) (names []string) {
 	for _, r := range all {
 		if len(r.Status.Conditions) == 0 {
 			names = append(names, r.Name)

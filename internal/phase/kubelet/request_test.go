@@ -73,7 +73,7 @@ func waited(t *testing.T, w *fake.World) (said []string, err error) {
 		}
 	}})
 	never := world.Condition{Name: "it", Timeout: time.Minute, Check: func(context.Context, state.Reader) error { return errors.New("not yet") }}
-	c, err := approvable(t.Context(), e, n, never)
+	c, err := withRequestState(t.Context(), e, n, never)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestWhoMakesTheRequest(t *testing.T) {
 	for want, config := range map[string]*pki.Kubeconfig{
 		tokenUser: a.WithToken("abcdef.0123456789abcdef"), "": a.WithToken("of a service account"), "somebody": certified(t, a),
 	} {
-		if got := requestor(config); got != want {
+		if got := findRequestor(config); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

@@ -32,16 +32,16 @@ var Start = flow.Phase{
 		if err != nil {
 			return err
 		}
-		if err := stopWaiting(ctx, e, n); err != nil {
+		if err := stopIfComponentsFailed(ctx, e, n); err != nil {
 			return err
 		}
-		return start(ctx, e, n, follows(e, n)...)
+		return startKubelet(ctx, e, n, listFollowedManifests(e, n)...)
 	},
 }
 
-// follows are the static Pods that the kubelet must not be older than: while its Node does not exist it does not always
+// listFollowedManifests are the static Pods that the kubelet must not be older than: while its Node does not exist it does not always
 // follow one that is changed under it. Some come only when it runs, and are newer without having been changed.
-func follows(e *flow.Env, n *node.Node) []string {
+func listFollowedManifests(e *flow.Env, n *node.Node) []string {
 	manifests := []string{n.Paths.Manifest(release.APIServer), n.Paths.Manifest(manifest.Etcd)}
 	for _, late := range []string{release.ControllerManager, release.Scheduler} {
 		if file := n.Paths.Manifest(late); e.Changed(change.FileTarget(file)) {
@@ -51,10 +51,10 @@ func follows(e *flow.Env, n *node.Node) []string {
 	return manifests
 }
 
-// stopWaiting stops a kubelet that an earlier run started and that now waits, up to five minutes,
+// stopIfComponentsFailed stops a kubelet that an earlier run started and that now waits, up to five minutes,
 // before it gives a failed component another try.
-func stopWaiting(ctx context.Context, e *flow.Env, n *node.Node) error {
-	failed := health.Failed(ctx, e.World, n)
+func stopIfComponentsFailed(ctx context.Context, e *flow.Env, n *node.Node) error {
+	failed := health.FailedComponents(ctx, e.World, n)
 	if len(failed) == 0 {
 		return nil
 	}
@@ -62,11 +62,11 @@ func stopWaiting(ctx context.Context, e *flow.Env, n *node.Node) error {
 	return e.Do(ctx, change.SetService{Name: service})
 }
 
-// start writes config.yaml last: without it a kubelet that its unit starts again and again
+// startKubelet writes config.yaml last: without it a kubelet that its unit starts again and again
 // ends at once, so none ever runs with half of its files. A kubelet that runs must be younger
 // than these files and those of reads.
-func start(ctx context.Context, e *flow.Env, n *node.Node, reads ...string) error {
-	config, err := configFile(ctx, e, n)
+func startKubelet(ctx context.Context, e *flow.Env, n *node.Node, reads ...string) error {
+	config, err := newConfigFile(ctx, e, n)
 	if err != nil {
 		return err
 	}
@@ -82,12 +82,12 @@ func start(ctx context.Context, e *flow.Env, n *node.Node, reads ...string) erro
 		return err
 	}
 	e.Say("starting the kubelet")
-	return run(ctx, e, append(reads, n.Paths.KubeletFlags(), n.Paths.KubeletInstanceConfig(), n.Paths.KubeletConfig())...)
+	return startService(ctx, e, append(reads, n.Paths.KubeletFlags(), n.Paths.KubeletInstanceConfig(), n.Paths.KubeletConfig())...)
 }
 
-// run starts the kubelet's service. Where there is none the user runs the kubelet by other
+// startService starts the kubelet's service. Where there is none the user runs the kubelet by other
 // means; whether it does run shows when it is waited for.
-func run(ctx context.Context, e *flow.Env, reads ...string) error {
+func startService(ctx context.Context, e *flow.Env, reads ...string) error {
 	s, err := e.World.Service(ctx, service)
 	if err == nil && !s.Exists {
 		err = fmt.Errorf("the init system knows no service %q", service)
@@ -101,7 +101,7 @@ func run(ctx context.Context, e *flow.Env, reads ...string) error {
 	return e.Do(ctx, change.SetService{Name: service, Active: true, Reads: reads})
 }
 
-func configFile(ctx context.Context, e *flow.Env, n *node.Node) ([]byte, error) {
+func newConfigFile(ctx context.Context, e *flow.Env, n *node.Node) ([]byte, error) {
 	host, patches, err := manifestinput.Read(ctx, e.World, n, e.Named("patches").WarnOnce)
 	if err != nil {
 		return nil, err

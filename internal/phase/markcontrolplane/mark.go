@@ -41,7 +41,7 @@ var Phase = flow.Phase{
 			return err
 		}
 		mark := change.LabelNode{Name: n.Name, Labels: manifest.ControlPlaneLabels(), Taints: n.Taints, As: as}
-		if err := e.Await(ctx, registered(n, mark)); err != nil {
+		if err := e.Await(ctx, newRegisteredCondition(n, mark)); err != nil {
 			return err
 		}
 		e.Say("marking node %s as a control plane: %s", n.Name, mark)

@@ -12,18 +12,18 @@ import (
 	"kubeadm/internal/state"
 )
 
-// certificates looks at those that are here before the first control plane begins.
-func certificates(ctx context.Context, e *flow.Env, n *node.Node) error {
-	err := errors.Join(supplied(ctx, e, n), certstore.CheckServiceAccountKeys(ctx, e.World, n))
+// checkCertificates looks at those that are here before the first control plane begins.
+func checkCertificates(ctx context.Context, e *flow.Env, n *node.Node) error {
+	err := errors.Join(checkExistingCAs(ctx, e, n), certstore.CheckServiceAccountKeys(ctx, e.World, n))
 	if n.UploadCerts {
 		err = errors.Join(err, certstore.CheckUploadable(ctx, e.World, n))
 	}
 	return err
 }
 
-// supplied wants what authorities have made for this machine to be here, where their keys are kept elsewhere. All
+// checkExistingCAs wants what authorities have made for this machine to be here, where their keys are kept elsewhere. All
 // that is wrong is told before anything is done.
-func supplied(ctx context.Context, e *flow.Env, n *node.Node) error {
+func checkExistingCAs(ctx context.Context, e *flow.Env, n *node.Node) error {
 	var errs []error
 	local, _ := node.LocalEtcd(n)
 	for _, p := range pki.Profiles() {
@@ -47,20 +47,20 @@ func supplied(ctx context.Context, e *flow.Env, n *node.Node) error {
 			continue
 		}
 		if elsewhere {
-			errs = append(errs, withoutCA(ctx, e, n, found))
+			errs = append(errs, checkFilesOfExternalCA(ctx, e, n, found))
 		} else {
-			errs = append(errs, kubeconfigs(ctx, e, n, found))
+			errs = append(errs, checkExistingKubeconfigs(ctx, e, n, found))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// withoutCA wants the files that are made with the key of the cluster's CA, or not at all where that is kept elsewhere.
-func withoutCA(ctx context.Context, e *flow.Env, n *node.Node, ca pki.Stored) error {
+// checkFilesOfExternalCA wants the files that are made with the key of the cluster's CA, or not at all where that is kept elsewhere.
+func checkFilesOfExternalCA(ctx context.Context, e *flow.Env, n *node.Node, ca pki.Stored) error {
 	var errs []error
 	for _, p := range pki.KubeconfigProfiles() {
 		if p.OnJoin || !n.Joins() {
-			errs = append(errs, usable(ctx, e, n.Paths.Kubeconfig(p.File), ca))
+			errs = append(errs, checkKubeconfig(ctx, e, n.Paths.Kubeconfig(p.File), ca))
 		}
 	}
 	if !n.Joins() {
@@ -78,22 +78,22 @@ func withoutCA(ctx context.Context, e *flow.Env, n *node.Node, ca pki.Stored) er
 		"put what the keeper of the CA signs, and the CA, into the kubeconfigs; make the service account key pair with openssl")
 }
 
-// kubeconfigs looks at those that exist already and that a later phase would keep.
-func kubeconfigs(ctx context.Context, e *flow.Env, n *node.Node, ca pki.Stored) error {
+// checkExistingKubeconfigs looks at those that exist already and that a later phase would keep.
+func checkExistingKubeconfigs(ctx context.Context, e *flow.Env, n *node.Node, ca pki.Stored) error {
 	var errs []error
 	for _, p := range pki.KubeconfigProfiles() {
 		path := n.Paths.Kubeconfig(p.File)
 		data, err := state.ReadOptional(ctx, e.World, path)
 		if data != nil && (p.OnJoin || !n.Joins()) {
-			err = usable(ctx, e, path, ca)
+			err = checkKubeconfig(ctx, e, path, ca)
 		}
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
-// usable wants a kubeconfig whose user can get into the cluster. Where it leads is for a later phase to doubt.
-func usable(ctx context.Context, e *flow.Env, path string, ca pki.Stored) error {
+// checkKubeconfig wants a kubeconfig whose user can get into the cluster. Where it leads is for a later phase to doubt.
+func checkKubeconfig(ctx context.Context, e *flow.Env, path string, ca pki.Stored) error {
 	data, err := state.ReadRequired(ctx, e.World, path)
 	if err != nil {
 		return err

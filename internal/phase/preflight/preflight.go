@@ -29,22 +29,22 @@ var Init = flow.Phase{
 		if err != nil {
 			return err
 		}
-		if err := ask(ctx, e, checks.Root()); err != nil {
+		if err := runChecks(ctx, e, checks.Root()); err != nil {
 			return err
 		}
-		if err := ask(ctx, e, checks.Init(n, e.Tool)); err != nil {
+		if err := runChecks(ctx, e, checks.Init(n, e.Tool)); err != nil {
 			return err
 		}
-		if err := certificates(ctx, e, n); err != nil {
+		if err := checkCertificates(ctx, e, n); err != nil {
 			return err
 		}
-		if err := patches(ctx, e); err != nil {
+		if err := checkPatchFiles(ctx, e); err != nil {
 			return err
 		}
 		if err := tryPatches(ctx, e, n); err != nil {
 			return err
 		}
-		return pull(ctx, e, n)
+		return pullImages(ctx, e, n)
 	},
 }
 
@@ -57,18 +57,18 @@ var Join = flow.Phase{
 	Run: func(ctx context.Context, e *flow.Env) error {
 		e.Say("checking this machine")
 		warnOfUnknownNames(e)
-		if err := ask(ctx, e, checks.Root()); err != nil {
+		if err := runChecks(ctx, e, checks.Root()); err != nil {
 			return err
 		}
-		if err := ask(ctx, e, checks.Join(&e.Local, e.Tool)); err != nil {
+		if err := runChecks(ctx, e, checks.Join(&e.Local, e.Tool)); err != nil {
 			return err
 		}
-		if err := patches(ctx, e); err != nil {
+		if err := checkPatchFiles(ctx, e); err != nil {
 			return err
 		}
 		n, err := e.Node(ctx)
 		if err == nil {
-			err = ask(ctx, e, checks.Joined(n))
+			err = runChecks(ctx, e, checks.Joined(n))
 		}
 		if err == nil {
 			err = tryPatches(ctx, e, n)
@@ -76,25 +76,25 @@ var Join = flow.Phase{
 		if err != nil || n.Role == node.Worker {
 			return err
 		}
-		return controlPlane(ctx, e, n)
+		return checkControlPlane(ctx, e, n)
 	},
 }
 
-// controlPlane asks what one more control plane needs of the cluster and of this machine.
-func controlPlane(ctx context.Context, e *flow.Env, n *node.Node) error {
-	if err := takesMore(n); err != nil {
+// checkControlPlane asks what one more control plane needs of the cluster and of this machine.
+func checkControlPlane(ctx context.Context, e *flow.Env, n *node.Node) error {
+	if err := checkControlPlaneEndpoint(n); err != nil {
 		return err
 	}
 	if n.CertificateKey == "" {
-		if err := errors.Join(shared(ctx, e, n), supplied(ctx, e, n)); err != nil {
+		if err := errors.Join(checkSharedFiles(ctx, e, n), checkExistingCAs(ctx, e, n)); err != nil {
 			return err
 		}
 	}
 	e.Say("checking whether this machine can become a control plane")
-	if err := ask(ctx, e, checks.JoinControlPlane(n, e.Tool)); err != nil {
+	if err := runChecks(ctx, e, checks.JoinControlPlane(n, e.Tool)); err != nil {
 		return err
 	}
-	return pull(ctx, e, n)
+	return pullImages(ctx, e, n)
 }
 
 // Reset asks only whether this process may change the machine.
@@ -105,7 +105,7 @@ var Reset = flow.Phase{
 	Flags:   []flag.Name{flag.DryRun, flag.Force, flag.IgnorePreflightErrors},
 	Run: func(ctx context.Context, e *flow.Env) error {
 		warnOfUnknownNames(e)
-		return ask(ctx, e, checks.Root())
+		return runChecks(ctx, e, checks.Root())
 	},
 }
 
@@ -116,21 +116,21 @@ func warnOfUnknownNames(e *flow.Env) {
 	}
 }
 
-// ask runs the checks; what they only doubt is passed on, what they refuse ends the phase.
-func ask(ctx context.Context, e *flow.Env, set []checks.Check) error {
+// runChecks runs the checks; what they only doubt is passed on, what they refuse ends the phase.
+func runChecks(ctx context.Context, e *flow.Env, set []checks.Check) error {
 	ctx = world.Listen(ctx, func(text string) { e.Say("%s", text) })
-	return pass(e, checks.Run(ctx, e.World, set, e.Local.Ignore))
+	return reportFindings(e, checks.Run(ctx, e.World, set, e.Local.Ignore))
 }
 
-func pass(e *flow.Env, found checks.Result) error {
+func reportFindings(e *flow.Env, found checks.Result) error {
 	for _, w := range found.Warnings() {
 		e.Doubt(w.Check, w.Message())
 	}
 	return found.Err()
 }
 
-// patches warns of the user's patches that are skipped, and finds unreadable ones before anything is made.
-func patches(ctx context.Context, e *flow.Env) error {
+// checkPatchFiles warns of the user's patches that are skipped, and finds unreadable ones before anything is made.
+func checkPatchFiles(ctx context.Context, e *flow.Env) error {
 	_, notes, err := manifestinput.ReadPatches(ctx, e.World, e.Local.Patches)
 	for _, note := range notes {
 		e.Named("patches").WarnOnce("%s", note)
@@ -147,8 +147,8 @@ func tryPatches(ctx context.Context, e *flow.Env, n *node.Node) error {
 	return patches.Try(n, host)
 }
 
-// pull brings the images that are missing.
-func pull(ctx context.Context, e *flow.Env, n *node.Node) error {
+// pullImages brings the images that are missing.
+func pullImages(ctx context.Context, e *flow.Env, n *node.Node) error {
 	images, err := manifest.Images(n)
 	if err != nil {
 		return err
@@ -161,9 +161,9 @@ func pull(ctx context.Context, e *flow.Env, n *node.Node) error {
 	rt, err := e.World.Runtime(ctx, n.CRISocket)
 	if err != nil { // else each image would fail, and say the same
 		rep.Fail("mend what CRI names", "no image can be pulled: %v", err)
-		return pass(e, rep.Result(n.Ignore))
+		return reportFindings(e, rep.Result(n.Ignore))
 	}
-	sayMissing(ctx, e, pulls)
+	sayIfPulling(ctx, e, pulls)
 	err = Pull(ctx, e, pulls, n.PullSerially)
 	if stopped := context.Cause(ctx); stopped != nil {
 		return fmt.Errorf("stopped while pulling images: %w", stopped)
@@ -174,11 +174,11 @@ func pull(ctx context.Context, e *flow.Env, n *node.Node) error {
 	if note := checks.SandboxNote(rt, images.Pause()); note != "" {
 		e.Warn("%s", note)
 	}
-	return pass(e, rep.Result(n.Ignore))
+	return reportFindings(e, rep.Result(n.Ignore))
 }
 
-// sayMissing tells that pulling may take a while, if there is anything to pull.
-func sayMissing(ctx context.Context, e *flow.Env, pulls []change.Change) {
+// sayIfPulling tells that pulling may take a while, if there is anything to pull.
+func sayIfPulling(ctx context.Context, e *flow.Env, pulls []change.Change) {
 	for _, p := range pulls {
 		if done, err := p.Done(ctx, e.World); err == nil && !done {
 			e.Say("pulling images; this takes a minute or two on an ordinary connection (`kubeadm config images pull` does it ahead of time)")

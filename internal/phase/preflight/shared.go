@@ -13,8 +13,8 @@ import (
 	"kubeadm/internal/state"
 )
 
-// takesMore refuses a cluster that is known by the address of one control plane alone.
-func takesMore(n *node.Node) error {
+// checkControlPlaneEndpoint refuses a cluster that is known by the address of one control plane alone.
+func checkControlPlaneEndpoint(n *node.Node) error {
 	if n.Cluster.Endpoint != "" {
 		return nil
 	}
@@ -23,18 +23,18 @@ func takesMore(n *node.Node) error {
 		"or join this machine as a worker, without --control-plane")
 }
 
-// shared wants what all control planes have in common to be on this machine, as nobody lends it.
-func shared(ctx context.Context, e *flow.Env, n *node.Node) error {
+// checkSharedFiles wants what all control planes have in common to be on this machine, as nobody lends it.
+func checkSharedFiles(ctx context.Context, e *flow.Env, n *node.Node) error {
 	var errs []error
 	for _, p := range pki.Profiles() {
 		if !p.IsCA() || p.LocalEtcdOnly() && n.Cluster.Etcd.External != nil {
 			continue
 		}
-		if err := sharedCA(ctx, e, n, p); err != nil {
+		if err := checkSharedCA(ctx, e, n, p); err != nil {
 			errs = append(errs, err)
 		}
 	}
-	if err := sharedKeyPair(ctx, e, n); err != nil {
+	if err := checkServiceAccountKeyPair(ctx, e, n); err != nil {
 		errs = append(errs, err)
 	}
 	if len(errs) == 0 {
@@ -45,7 +45,7 @@ func shared(ctx context.Context, e *flow.Env, n *node.Node) error {
 		"or copy them by hand from a control plane to "+n.Paths.Certificates)
 }
 
-func sharedCA(ctx context.Context, e *flow.Env, n *node.Node, p pki.Profile) error {
+func checkSharedCA(ctx context.Context, e *flow.Env, n *node.Node, p pki.Profile) error {
 	found, err := certstore.ReadPair(ctx, e.World, n.Paths, p.Base)
 	if err != nil {
 		return err
@@ -69,8 +69,8 @@ func sharedCA(ctx context.Context, e *flow.Env, n *node.Node, p pki.Profile) err
 	return nil
 }
 
-// sharedKeyPair wants the two halves that sign and check service account tokens.
-func sharedKeyPair(ctx context.Context, e *flow.Env, n *node.Node) error {
+// checkServiceAccountKeyPair wants the two halves that sign and check service account tokens.
+func checkServiceAccountKeyPair(ctx context.Context, e *flow.Env, n *node.Node) error {
 	var errs []error
 	for _, half := range []string{pki.ServiceAccountKey, pki.ServiceAccountPublicKey} {
 		_, err := state.ReadRequired(ctx, e.World, n.Paths.Certificate(half))

@@ -22,16 +22,16 @@ const Name = "renew"
 var Phase = flow.Phase{
 	Name:   Name,
 	Short:  "Renew the certificates",
-	Phases: all(),
+	Phases: newPhases(),
 }
 
-func all() []flow.Phase {
+func newPhases() []flow.Phase {
 	var phases []flow.Phase
 	for _, c := range pki.Renewables() {
 		phases = append(phases, flow.Phase{
 			Name:  c.Name,
 			Short: "Renew the certificate for " + c.For,
-			Run:   func(ctx context.Context, e *flow.Env) error { return renew(ctx, e, c) },
+			Run:   func(ctx context.Context, e *flow.Env) error { return renewCertificate(ctx, e, c) },
 		})
 	}
 	return phases
@@ -40,7 +40,7 @@ func all() []flow.Phase {
 // Address is the phase that renews the certificate of that name.
 func Address(name string) string { return Name + "/" + name }
 
-func renew(ctx context.Context, e *flow.Env, c pki.Renewable) error {
+func renewCertificate(ctx context.Context, e *flow.Env, c pki.Renewable) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err
@@ -57,7 +57,7 @@ func renew(ctx context.Context, e *flow.Env, c pki.Renewable) error {
 		e.Say("MISSING! %s: %s does not exist", c.Name, certstore.RenewablePath(n.Paths, c))
 		return nil
 	}
-	ca, err := authority(ctx, e, n, c)
+	ca, err := readIssuer(ctx, e, n, c)
 	if err != nil {
 		return err
 	}
@@ -65,15 +65,15 @@ func renew(ctx context.Context, e *flow.Env, c pki.Renewable) error {
 		e.Say("%s is left as it is: the key of its CA is kept elsewhere, and so is who renews it", c.Name)
 		return nil
 	}
-	if err := replace(ctx, e, request{c, n.Paths, old, ca}); err != nil {
+	if err := replaceCertificate(ctx, e, renewal{c, n.Paths, old, ca}); err != nil {
 		return err
 	}
 	e.Say("%s is renewed: the certificate for %s", c.Name, c.For)
 	return nil
 }
 
-// authority is who signs the certificate.
-func authority(ctx context.Context, e *flow.Env, n *node.Node, c pki.Renewable) (pki.CA, error) {
+// readIssuer is who signs the certificate.
+func readIssuer(ctx context.Context, e *flow.Env, n *node.Node, c pki.Renewable) (pki.CA, error) {
 	profile, _ := pki.ProfileOf(c.Issuer)
 	if _, err := certstore.IsExternalCA(ctx, e.World, n.Paths, profile); err != nil {
 		return pki.CA{}, err
@@ -81,16 +81,16 @@ func authority(ctx context.Context, e *flow.Env, n *node.Node, c pki.Renewable) 
 	return certstore.ReadCA(ctx, e.World, n, profile)
 }
 
-// request is what is asked of an authority: a certificate in place of an old one.
-type request struct {
+// renewal is what is asked of an authority: a certificate in place of an old one.
+type renewal struct {
 	pki.Renewable
 	paths node.Paths
 	old   *x509.Certificate
 	by    pki.CA
 }
 
-// replace makes key and certificate anew. Once it begins to write, no interruption comes between the two.
-func replace(ctx context.Context, e *flow.Env, r request) error {
+// replaceCertificate makes key and certificate anew. Once it begins to write, no interruption comes between the two.
+func replaceCertificate(ctx context.Context, e *flow.Env, r renewal) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func replace(ctx context.Context, e *flow.Env, r request) error {
 	if err != nil {
 		return err
 	}
-	files, err := r.files(ctx, e, text, cert)
+	files, err := r.newFiles(ctx, e, text, cert)
 	if err != nil {
 		return err
 	}
@@ -126,8 +126,8 @@ func newKey(e *flow.Env, n *node.Node, old crypto.PublicKey) (crypto.Signer, err
 	return pki.NewKey(e.Rand("renew/key"), kind)
 }
 
-// files are what is written: the key first, so that a certificate that is new always has its key.
-func (r request) files(ctx context.Context, e *flow.Env, key []byte, cert *x509.Certificate) ([]change.Change, error) {
+// newFiles are what is written: the key first, so that a certificate that is new always has its key.
+func (r renewal) newFiles(ctx context.Context, e *flow.Env, key []byte, cert *x509.Certificate) ([]change.Change, error) {
 	if r.File == "" {
 		return []change.Change{
 			change.WriteFile{Path: r.paths.Key(r.Base), Data: key, Mode: 0o600, Secret: true},

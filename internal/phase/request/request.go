@@ -26,11 +26,11 @@ var Phase = flow.Phase{
 		if err != nil {
 			return err
 		}
-		files, err := all(e, n)
+		files, err := newFiles(e, n)
 		if err != nil {
 			return err
 		}
-		if err := absent(ctx, e, files); err != nil {
+		if err := checkAbsent(ctx, e, files); err != nil {
 			return err
 		}
 		e.Say("keeping keys and requests for certificates in %q", n.Paths.Certificates)
@@ -51,20 +51,20 @@ var Phase = flow.Phase{
 	},
 }
 
-func all(e *flow.Env, n *node.Node) ([]change.WriteFile, error) {
+func newFiles(e *flow.Env, n *node.Node) ([]change.WriteFile, error) {
 	var files []change.WriteFile
 	for _, p := range pki.Profiles() {
 		if p.IsCA() {
 			continue
 		}
-		made, err := pair(e, n, p)
+		made, err := newKeyAndRequest(e, n, p)
 		if err != nil {
 			return nil, err
 		}
 		files = append(files, made...)
 	}
 	for _, p := range pki.KubeconfigProfiles() {
-		made, err := kubeconfig(e, n, p)
+		made, err := newKubeconfigAndRequest(e, n, p)
 		if err != nil {
 			return nil, err
 		}
@@ -73,8 +73,8 @@ func all(e *flow.Env, n *node.Node) ([]change.WriteFile, error) {
 	return files, nil
 }
 
-// pair is a key and the request that goes with it.
-func pair(e *flow.Env, n *node.Node, p pki.Profile) ([]change.WriteFile, error) {
+// newKeyAndRequest is a key and the request that goes with it.
+func newKeyAndRequest(e *flow.Env, n *node.Node, p pki.Profile) ([]change.WriteFile, error) {
 	spec, ignored, err := p.Spec(n.Site(), pki.Validity{})
 	if err != nil {
 		return nil, err
@@ -82,19 +82,19 @@ func pair(e *flow.Env, n *node.Node, p pki.Profile) ([]change.WriteFile, error) 
 	for _, name := range ignored {
 		e.Warn("%q is neither an IP address nor a DNS name and is left out of the request for %s", name, p.Name)
 	}
-	key, request, err := ask(e, p.Name, spec)
+	key, request, err := newRequest(e, p.Name, spec)
 	if err != nil {
 		return nil, err
 	}
 	text, err := pki.EncodeKey(key)
 	return []change.WriteFile{
-		secret(n.Paths.Key(p.Base), text), secret(n.Paths.Certificate(p.RequestFile()), request),
+		newSecretFile(n.Paths.Key(p.Base), text), newSecretFile(n.Paths.Certificate(p.RequestFile()), request),
 	}, err
 }
 
-// kubeconfig is a kubeconfig without certificates, and the request for that of its user.
-func kubeconfig(e *flow.Env, n *node.Node, p pki.KubeconfigProfile) ([]change.WriteFile, error) {
-	key, request, err := ask(e, p.File, pki.ClientSpec(p.UserOn(n.Name), p.Organization, pki.Validity{}))
+// newKubeconfigAndRequest is a kubeconfig without certificates, and the request for that of its user.
+func newKubeconfigAndRequest(e *flow.Env, n *node.Node, p pki.KubeconfigProfile) ([]change.WriteFile, error) {
+	key, request, err := newRequest(e, p.File, pki.ClientSpec(p.UserOn(n.Name), p.Organization, pki.Validity{}))
 	if err != nil {
 		return nil, err
 	}
@@ -108,11 +108,11 @@ func kubeconfig(e *flow.Env, n *node.Node, p pki.KubeconfigProfile) ([]change.Wr
 	}
 	config, err := access.WithCertificate(nil, text).Encode()
 	file := n.Paths.Kubeconfig(p.File)
-	return []change.WriteFile{secret(file, config), secret(file+".csr", request)}, err
+	return []change.WriteFile{newSecretFile(file, config), newSecretFile(file+".csr", request)}, err
 }
 
-// ask makes a key and the request of its owner.
-func ask(e *flow.Env, name string, s pki.Spec) (crypto.Signer, []byte, error) {
+// newRequest makes a key and the request of its owner.
+func newRequest(e *flow.Env, name string, s pki.Spec) (crypto.Signer, []byte, error) {
 	key, err := e.Keys()
 	if err != nil {
 		return nil, nil, err
@@ -121,12 +121,12 @@ func ask(e *flow.Env, name string, s pki.Spec) (crypto.Signer, []byte, error) {
 	return key, request, err
 }
 
-func secret(path string, data []byte) change.WriteFile {
+func newSecretFile(path string, data []byte) change.WriteFile {
 	return change.WriteFile{Path: path, Data: data, Mode: 0o600, Secret: true}
 }
 
-// absent wants none of the files to be there: a key may be in use.
-func absent(ctx context.Context, e *flow.Env, files []change.WriteFile) error {
+// checkAbsent wants none of the files to be there: a key may be in use.
+func checkAbsent(ctx context.Context, e *flow.Env, files []change.WriteFile) error {
 	var errs []error
 	for _, f := range files {
 		there, err := state.Exists(ctx, e.World, f.Path)

@@ -22,25 +22,25 @@ var Cleanup = flow.Phase{
 	Long:    "Stop the kubelet, remove all Kubernetes containers, unmount Pod volumes and remove what init and join wrote.",
 	Flags:   []flag.Name{flag.CertDir, flag.CleanupTmpDir, flag.CRISocket, flag.DryRun},
 	Run: func(ctx context.Context, e *flow.Env) error {
-		disown(ctx, e)
+		removeJournal(ctx, e)
 		e.Say("stopping the kubelet")
-		tell(e, e.Do(ctx, change.SetService{Name: "kubelet"}), "stop the kubelet by hand: systemctl stop kubelet")
+		warnOnError(e, e.Do(ctx, change.SetService{Name: "kubelet"}), "stop the kubelet by hand: systemctl stop kubelet")
 		e.Say("removing Kubernetes containers")
-		tell(e, e.Do(ctx, change.RemoveContainers{Socket: e.Local.CRISocket}), "remove them by hand: crictl rmp -fa")
-		if err := unmount(ctx, e); err != nil {
+		warnOnError(e, e.Do(ctx, change.RemoveContainers{Socket: e.Local.CRISocket}), "remove them by hand: crictl rmp -fa")
+		if err := unmountVolumes(ctx, e); err != nil {
 			return err // removing files through a mount would destroy what is not ours
 		}
-		return files(ctx, e)
+		return removeFiles(ctx, e)
 	},
 }
 
-// disown forgets what earlier runs made before any of it is removed: what a reset that was killed
+// removeJournal forgets what earlier runs made before any of it is removed: what a reset that was killed
 // leaves behind is nothing that an init or join may go on with.
-func disown(ctx context.Context, e *flow.Env) {
-	tell(e, e.Do(ctx, change.Remove{Path: e.Local.Paths.Journal()}), "remove it by hand")
+func removeJournal(ctx context.Context, e *flow.Env) {
+	warnOnError(e, e.Do(ctx, change.Remove{Path: e.Local.Paths.Journal()}), "remove it by hand")
 }
 
-func unmount(ctx context.Context, e *flow.Env) error {
+func unmountVolumes(ctx context.Context, e *flow.Env) error {
 	dir := e.Local.Paths.Kubelet
 	if _, err := e.World.Stat(ctx, dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -49,7 +49,7 @@ func unmount(ctx context.Context, e *flow.Env) error {
 	return e.Do(ctx, change.Unmount{Below: dir, Flags: e.Reset.UnmountFlags})
 }
 
-func files(ctx context.Context, e *flow.Env) error {
+func removeFiles(ctx context.Context, e *flow.Env) error {
 	p := e.Local.Paths
 	if d := node.DefaultPaths().Certificates; p.Certificates != d {
 		e.Warn("certificates are removed from %s, not from %s: check that all of them lie there", p.Certificates, d)
@@ -60,7 +60,7 @@ func files(ctx context.Context, e *flow.Env) error {
 	}
 	e.Say("removing the contents of %v", dirs)
 	for _, dir := range dirs {
-		tell(e, e.Do(ctx, change.Remove{Path: dir, Contents: true}), "remove them by hand")
+		warnOnError(e, e.Do(ctx, change.Remove{Path: dir, Contents: true}), "remove them by hand")
 	}
 	var gone []string
 	for _, f := range []string{"admin.conf", "super-admin.conf", "kubelet.conf", "bootstrap-kubelet.conf", "controller-manager.conf", "scheduler.conf"} {
@@ -68,11 +68,11 @@ func files(ctx context.Context, e *flow.Env) error {
 	}
 	e.Say("removing the files %v", gone)
 	for _, f := range append(gone, findPending(ctx, e, gone)...) {
-		tell(e, e.Do(ctx, change.Remove{Path: f}), "remove it by hand")
+		warnOnError(e, e.Do(ctx, change.Remove{Path: f}), "remove it by hand")
 	}
 	accounts := manifest.SystemAccounts()
 	accounts.Absent = true
-	tell(e, e.Do(ctx, accounts), "remove them by hand: userdel, groupdel")
+	warnOnError(e, e.Do(ctx, accounts), "remove them by hand: userdel, groupdel")
 	return e.Do(ctx, change.Remove{Path: p.Tmp(), OnlyEmpty: true})
 }
 
@@ -90,8 +90,8 @@ func findPending(ctx context.Context, e *flow.Env, files []string) (left []strin
 	return left
 }
 
-// tell warns of what went wrong; the reset goes on.
-func tell(e *flow.Env, err error, remedy string) {
+// warnOnError warns of what went wrong; the reset goes on.
+func warnOnError(e *flow.Env, err error, remedy string) {
 	switch {
 	case errors.Is(err, change.ErrOfSystem):
 		e.Warn("%v: nothing was removed there", err)

@@ -25,26 +25,26 @@ import (
 // How long a reset looks for the other members where nobody answers: longer where this machine's
 // member is known to have joined some.
 const (
-	lookLimit       = 5 * time.Second
-	lookLimitJoined = 30 * time.Second
+	findTimeout       = 5 * time.Second
+	findTimeoutJoined = 30 * time.Second
 )
 
 // A removal is tried by way of the members that there are at the time. Each attempt outlasts the
 // ten seconds for which etcd may refuse one for the sake of its quorum.
 const (
-	attemptLimit = 20 * time.Second
-	mostAttempts = 10
+	attemptTimeout = 20 * time.Second
+	maxAttempts    = 10
 )
 
-// lostAfter is how long so many voters must be out of reach that etcd has no quorum before it is
+// quorumLossTimeout is how long so many voters must be out of reach that etcd has no quorum before it is
 // taken to be lost: a static Pod that ends is back within this.
-const lostAfter = 40 * time.Second
+const quorumLossTimeout = 40 * time.Second
 
-// leave removes this machine's member from its etcd cluster, unless it is the last that votes. The
+// removeMember removes this machine's member from its etcd cluster, unless it is the last that votes. The
 // others are asked to do it, as a member that removes itself cannot see whether that went well.
 // While etcd elects a leader, or another control plane leaves too, it is tried again, for
 // Timeouts.EtcdAPI in all. A quorum that is lost is not waited for that long; see settled.
-func leave(ctx context.Context, e *flow.Env, o own) error {
+func removeMember(ctx context.Context, e *flow.Env, o localMember) error {
 	begun, limit := e.World.Now(), cmp.Or(e.Local.Timeouts.EtcdAPI, 2*time.Minute)
 	var out outage
 	for attempt := 1; ; attempt++ {
@@ -53,8 +53,8 @@ func leave(ctx context.Context, e *flow.Env, o own) error {
 			return problem.New("looking for the other members", err,
 				"if there are others, they count it as one that is down: remove it there with `etcdctl member remove`")
 		}
-		others := slices.DeleteFunc(slices.Clone(roll.Members), o.is)
-		self := slices.IndexFunc(roll.Members, o.is)
+		others := slices.DeleteFunc(slices.Clone(roll.Members), o.matches)
+		self := slices.IndexFunc(roll.Members, o.matches)
 		switch {
 		case !hasVoter(others):
 			e.Say("no other etcd member has a vote: this one's data go, and the cluster with them")
@@ -63,27 +63,27 @@ func leave(ctx context.Context, e *flow.Env, o own) error {
 			e.Say("etcd does not count this machine's member among its own any more")
 			return nil
 		}
-		out.note(roll, e.World.Now())
+		out.record(roll, e.World.Now())
 		m := roll.Members[self]
 		byHand := fmt.Sprintf("remove it on another control plane: etcdctl member remove %x", m.ID)
 		if attempt == 1 {
-			if err := checkAddress(ctx, e, m); err != nil {
+			if err := checkMemberAddress(ctx, e, m); err != nil {
 				return problem.New("", err, "if this machine had that address, "+byHand)
 			}
-			weigh(e, roll, m)
-			disown(ctx, e)
-			e.Say("removing this machine's member from etcd, by way of %s", names(others))
+			reportQuorum(e, roll, m)
+			removeJournal(ctx, e)
+			e.Say("removing this machine's member from etcd, by way of %s", memberNames(others))
 		}
-		err = attemptRemoval(ctx, e, change.SetMember{PeerURL: m.PeerURLs[0], State: change.Absent, Via: o.through(roll, others)})
+		err = attemptRemoval(ctx, e, change.SetMember{PeerURL: m.PeerURLs[0], State: change.Absent, Via: o.viaOthers(roll, others)})
 		if err == nil {
 			return nil
 		}
 		left := limit - e.World.Now().Sub(begun)
-		if ctx.Err() != nil || errors.Is(err, change.ErrQuorum) || world.Hopeless(err) || attempt == mostAttempts || left <= 0 {
+		if ctx.Err() != nil || errors.Is(err, change.ErrQuorum) || world.Hopeless(err) || attempt == maxAttempts || left <= 0 {
 			return problem.New("", err, byHand)
 		}
 		e.Say("etcd has not removed the member yet, trying again: %v", err)
-		if lost := e.Await(ctx, o.settled(e, left, &out)); lost != nil {
+		if lost := e.Await(ctx, o.newRetryCondition(e, left, &out)); lost != nil {
 			return problem.New("", fmt.Errorf("%w; %w", err, lost), byHand)
 		}
 	}
@@ -94,7 +94,7 @@ func hasVoter(members []state.Member) bool {
 }
 
 func attemptRemoval(ctx context.Context, e *flow.Env, c change.SetMember) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, attemptLimit, fmt.Errorf("no success within %s", attemptLimit))
+	ctx, cancel := context.WithTimeoutCause(ctx, attemptTimeout, fmt.Errorf("no success within %s", attemptTimeout))
 	defer cancel()
 	return e.Do(ctx, c)
 }
@@ -104,8 +104,8 @@ type outage struct {
 	since time.Time // zero while enough of them answer
 }
 
-// note takes the roll into account and returns how long the outage has lasted.
-func (u *outage) note(roll etcdcluster.Health, now time.Time) time.Duration {
+// record takes the roll into account and returns how long the outage has lasted.
+func (u *outage) record(roll etcdcluster.Health, now time.Time) time.Duration {
 	switch {
 	case roll.QuorumAnswers():
 		u.since = time.Time{}
@@ -116,20 +116,20 @@ func (u *outage) note(roll etcdcluster.Health, now time.Time) time.Duration {
 	return now.Sub(u.since)
 }
 
-// settled holds once another attempt to remove the member is worth it: etcd has a quorum, or no
-// other member with a vote is left. It gives up once the outage has lasted for lostAfter: members
+// newRetryCondition holds once another attempt to remove the member is worth it: etcd has a quorum, or no
+// other member with a vote is left. It gives up once the outage has lasted for quorumLossTimeout: members
 // that elect a leader answer, those of a lost quorum do not.
-func (o own) settled(e *flow.Env, limit time.Duration, out *outage) world.Condition {
+func (o localMember) newRetryCondition(e *flow.Env, limit time.Duration, out *outage) world.Condition {
 	return world.Condition{
 		Name:    "a quorum of etcd's members",
 		Timeout: limit,
 		Check: func(ctx context.Context, _ state.Reader) error {
-			roll, err := o.callRoll(ctx, e)
-			if err != nil || !hasVoter(slices.DeleteFunc(slices.Clone(roll.Members), o.is)) {
+			roll, err := o.checkMembers(ctx, e)
+			if err != nil || !hasVoter(slices.DeleteFunc(slices.Clone(roll.Members), o.matches)) {
 				return err
 			}
-			lasted := out.note(roll, e.World.Now())
-			if err = roll.Quorum(); err != nil && lasted >= lostAfter {
+			lasted := out.record(roll, e.World.Now())
+			if err = roll.Quorum(); err != nil && lasted >= quorumLossTimeout {
 				return world.GiveUp(fmt.Errorf("etcd has had no quorum for %s: %w", lasted.Round(time.Second), err))
 			}
 			return err
@@ -137,30 +137,30 @@ func (o own) settled(e *flow.Env, limit time.Duration, out *outage) world.Condit
 	}
 }
 
-// findMembers is callRoll, repeated for a while if nobody answers.
-func (o own) findMembers(ctx context.Context, e *flow.Env) (etcdcluster.Health, error) {
-	roll, err := o.callRoll(ctx, e)
+// findMembers is checkMembers, repeated for a while if nobody answers.
+func (o localMember) findMembers(ctx context.Context, e *flow.Env) (etcdcluster.Health, error) {
+	roll, err := o.checkMembers(ctx, e)
 	if err == nil {
 		return roll, nil
 	}
-	limit := lookLimit
-	if len(o.joined()) > 0 {
-		limit = lookLimitJoined
+	limit := findTimeout
+	if len(o.initialClientURLs()) > 0 {
+		limit = findTimeoutJoined
 	}
 	err = e.Await(ctx, world.Condition{
 		Name:    "etcd to tell who its members are",
 		Timeout: limit,
 		Check: func(ctx context.Context, _ state.Reader) (err error) {
-			roll, err = o.callRoll(ctx, e)
+			roll, err = o.checkMembers(ctx, e)
 			return err
 		},
 	})
 	return roll, err
 }
 
-// checkAddress is an error if the member serves at an address that this machine does not have. Then
+// checkMemberAddress is an error if the member serves at an address that this machine does not have. Then
 // the machine is a copy, and the member is the original's.
-func checkAddress(ctx context.Context, e *flow.Env, m state.Member) error {
+func checkMemberAddress(ctx context.Context, e *flow.Env, m state.Member) error {
 	here, err := e.World.Addresses(ctx)
 	if err != nil {
 		return fmt.Errorf("looking for the addresses of this machine: %w", err)
@@ -195,23 +195,23 @@ func isAddress(text string, ip netip.Addr) bool {
 
 // Foresee says before anything is done what it will mean for the others that this machine leaves etcd, as far as it sees them.
 func Foresee(ctx context.Context, e *flow.Env) {
-	pod, err := staticPod(ctx, e, manifest.Etcd)
+	pod, err := readStaticPod(ctx, e, manifest.Etcd)
 	if err != nil {
 		return
 	}
-	o := memberOf(e, pod)
-	roll, err := o.callRoll(ctx, e)
+	o := newLocalMember(e, pod)
+	roll, err := o.checkMembers(ctx, e)
 	if err != nil {
 		return // nothing is known of others; the phase says so
 	}
-	self := slices.IndexFunc(roll.Members, o.is)
-	if self >= 0 && len(roll.Members) > 1 && checkAddress(ctx, e, roll.Members[self]) == nil {
-		weigh(e, roll, roll.Members[self])
+	self := slices.IndexFunc(roll.Members, o.matches)
+	if self >= 0 && len(roll.Members) > 1 && checkMemberAddress(ctx, e, roll.Members[self]) == nil {
+		reportQuorum(e, roll, roll.Members[self])
 	}
 }
 
-// weigh tells how the others go on without the member, and warns where they cannot. That is for the user to decide.
-func weigh(e *flow.Env, roll etcdcluster.Health, m state.Member) {
+// reportQuorum tells how the others go on without the member, and warns where they cannot. That is for the user to decide.
+func reportQuorum(e *flow.Env, roll etcdcluster.Health, m state.Member) {
 	if m.Learner {
 		return
 	}
@@ -224,25 +224,25 @@ func weigh(e *flow.Env, roll etcdcluster.Health, m state.Member) {
 	e.Warn("should they be gone for good, one that is left can begin anew with its data: etcd --force-new-cluster")
 }
 
-// own is this machine's etcd member, as far as its own files describe it.
-type own struct {
+// localMember is this machine's etcd member, as far as its own files describe it.
+type localMember struct {
 	peers   []string   // URLs under which the others know it
 	clients []string   // URLs at which it serves clients
 	initial []string   // peer URLs of the members that there were when its manifest was written
 	via     state.Etcd // with the credentials alone
 }
 
-func memberOf(e *flow.Env, pod *corev1.Pod) own {
+func newLocalMember(e *flow.Env, pod *corev1.Pod) localMember {
 	paths := e.Local.Paths
-	if file, ok := strings.CutSuffix(argument(pod, "trusted-ca-file"), "/etcd/ca.crt"); ok {
+	if file, ok := strings.CutSuffix(argumentValue(pod, "trusted-ca-file"), "/etcd/ca.crt"); ok {
 		paths.Certificates = file // whatever the user says of certificates that are to be removed
 	}
-	o := own{
-		peers:   list(argument(pod, "initial-advertise-peer-urls")),
-		clients: list(argument(pod, "advertise-client-urls")),
+	o := localMember{
+		peers:   splitCommas(argumentValue(pod, "initial-advertise-peer-urls")),
+		clients: splitCommas(argumentValue(pod, "advertise-client-urls")),
 		via:     etcdcluster.LocalClient(paths),
 	}
-	for _, member := range list(argument(pod, "initial-cluster")) {
+	for _, member := range splitCommas(argumentValue(pod, "initial-cluster")) {
 		if _, url, ok := strings.Cut(member, "="); ok {
 			o.initial = append(o.initial, url)
 		}
@@ -250,27 +250,27 @@ func memberOf(e *flow.Env, pod *corev1.Pod) own {
 	return o
 }
 
-// is tells whether m is the member.
-func (o own) is(m state.Member) bool {
+// matches tells whether m is the member.
+func (o localMember) matches(m state.Member) bool {
 	return slices.ContainsFunc(m.PeerURLs, func(url string) bool { return slices.Contains(o.peers, url) })
 }
 
-// apiLimit is how long the API server may take, which is asked last and may be the one that is broken.
-const apiLimit = 5 * time.Second
+// apiTimeout is how long the API server may take, which is asked last and may be the one that is broken.
+const apiTimeout = 5 * time.Second
 
-// callRoll asks who the members are and how they do: first the member itself, then those it was made to join,
+// checkMembers asks who the members are and how they do: first the member itself, then those it was made to join,
 // and then those that the API server knows. A list that one of them knows by itself is good enough.
-func (o own) callRoll(ctx context.Context, e *flow.Env) (etcdcluster.Health, error) {
+func (o localMember) checkMembers(ctx context.Context, e *flow.Env) (etcdcluster.Health, error) {
 	via := o.via
 	via.Stale = true
-	via.Endpoints = slices.Concat(o.clients, o.joined())
+	via.Endpoints = slices.Concat(o.clients, o.initialClientURLs())
 	roll, failed := etcdcluster.CheckHealth(ctx, e.World, via)
 	if failed == nil {
 		return roll, nil
 	}
 	as, err := e.Admin(ctx)
 	if err == nil {
-		limited, cancel := context.WithTimeout(ctx, apiLimit)
+		limited, cancel := context.WithTimeout(ctx, apiTimeout)
 		defer cancel()
 		via.Endpoints, err = etcdcluster.FindEndpoints(limited, e.World, as)
 	}
@@ -283,8 +283,8 @@ func (o own) callRoll(ctx context.Context, e *flow.Env) (etcdcluster.Health, err
 	return roll, err
 }
 
-// joined are the client URLs of the initial members, which serve clients as the member does: at the same port.
-func (o own) joined() []string {
+// initialClientURLs are the client URLs of the initial members, which serve clients as the member does: at the same port.
+func (o localMember) initialClientURLs() []string {
 	if len(o.clients) == 0 {
 		return nil
 	}
@@ -298,8 +298,8 @@ func (o own) joined() []string {
 	return urls
 }
 
-// through is by way of the others, first of those that are healthy.
-func (o own) through(roll etcdcluster.Health, others []state.Member) state.Etcd {
+// viaOthers is by way of the others, first of those that are healthy.
+func (o localMember) viaOthers(roll etcdcluster.Health, others []state.Member) state.Etcd {
 	var healthy, rest []string
 	for _, m := range others {
 		if roll.Silent[m.ID] == nil {
@@ -313,7 +313,7 @@ func (o own) through(roll etcdcluster.Health, others []state.Member) state.Etcd 
 	return via
 }
 
-func names(members []state.Member) string {
+func memberNames(members []state.Member) string {
 	var all []string
 	for _, m := range members {
 		all = append(all, etcdcluster.MemberName(m))
@@ -321,9 +321,9 @@ func names(members []state.Member) string {
 	return strings.Join(all, ", ")
 }
 
-// argument returns the value of --name=value in the command of the Pod's component. A sidecar may have a flag of that
+// argumentValue returns the value of --name=value in the command of the Pod's component. A sidecar may have a flag of that
 // name too, so other containers count only where none is named after the component.
-func argument(pod *corev1.Pod, name string) string {
+func argumentValue(pod *corev1.Pod, name string) string {
 	containers := pod.Spec.Containers
 	if c, err := manifest.ComponentContainer(pod, pod.Name); err == nil {
 		containers = []corev1.Container{*c}
@@ -338,7 +338,7 @@ func argument(pod *corev1.Pod, name string) string {
 	return ""
 }
 
-// list is what stands between commas.
-func list(text string) []string {
+// splitCommas is what stands between commas.
+func splitCommas(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' })
 }

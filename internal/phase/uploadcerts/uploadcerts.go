@@ -62,15 +62,15 @@ func Upload(ctx context.Context, e *flow.Env, n *node.Node, as state.Identity) e
 	if err := certstore.CheckUploadable(ctx, e.World, n); err != nil {
 		return err
 	}
-	plain, err := files(ctx, e, n)
+	plain, err := readSharedFiles(ctx, e, n)
 	if err != nil {
 		return err
 	}
-	owner, err := owned(ctx, e, as)
+	owner, err := createOwner(ctx, e, as)
 	if err != nil {
 		return err
 	}
-	sealed, err := seal(ctx, e, as, key, plain)
+	sealed, err := encryptFiles(ctx, e, as, key, plain)
 	if err != nil {
 		return err
 	}
@@ -79,8 +79,8 @@ func Upload(ctx context.Context, e *flow.Env, n *node.Node, as state.Identity) e
 	return e.DoAll(ctx, change.ApplyAll(as, append(manifest.CertsAccess(), secret)...)...)
 }
 
-// owned makes the short-lived token whose end is the end of the uploaded certificates.
-func owned(ctx context.Context, e *flow.Env, as state.Identity) (*corev1.Secret, error) {
+// createOwner makes the short-lived token whose end is the end of the uploaded certificates.
+func createOwner(ctx context.Context, e *flow.Env, as state.Identity) (*corev1.Secret, error) {
 	const name = "upload-certs/owner"
 	token, err := e.Once(ctx, name, func() (string, error) {
 		id, secret, err := node.NewToken(e.Rand(name))
@@ -94,10 +94,10 @@ func owned(ctx context.Context, e *flow.Env, as state.Identity) (*corev1.Secret,
 	if err := e.Do(ctx, change.ApplyObject{Object: want, As: as, Keep: true}); err != nil {
 		return nil, err
 	}
-	return secretOf(ctx, e, state.RefOf(want, as))
+	return readSecret(ctx, e, state.RefOf(want, as))
 }
 
-func secretOf(ctx context.Context, e *flow.Env, ref state.Ref) (*corev1.Secret, error) {
+func readSecret(ctx context.Context, e *flow.Env, ref state.Ref) (*corev1.Secret, error) {
 	u, err := e.Object(ctx, ref)
 	if err != nil {
 		return nil, err
@@ -109,8 +109,8 @@ func secretOf(ctx context.Context, e *flow.Env, ref state.Ref) (*corev1.Secret, 
 	return &s, nil
 }
 
-// opensNone tells whether everything was sealed by another key.
-func opensNone(key pki.CertificateKey, sealed map[string][]byte) bool {
+// hasOtherKey tells whether everything was sealed by another key.
+func hasOtherKey(key pki.CertificateKey, sealed map[string][]byte) bool {
 	for _, data := range sealed {
 		if _, err := key.Open(data); err == nil {
 			return false
@@ -119,9 +119,9 @@ func opensNone(key pki.CertificateKey, sealed map[string][]byte) bool {
 	return len(sealed) > 0
 }
 
-// files reads what is to be shared, by the names under which it travels. The key of etcd's authority may be
+// readSharedFiles reads what is to be shared, by the names under which it travels. The key of etcd's authority may be
 // kept elsewhere; then what travels is empty.
-func files(ctx context.Context, e *flow.Env, n *node.Node) (map[string][]byte, error) {
+func readSharedFiles(ctx context.Context, e *flow.Env, n *node.Node) (map[string][]byte, error) {
 	plain := map[string][]byte{}
 	for name, path := range n.SharedFiles() {
 		data, err := e.World.ReadFile(ctx, path)
@@ -142,14 +142,14 @@ func files(ctx context.Context, e *flow.Env, n *node.Node) (map[string][]byte, e
 	return plain, nil
 }
 
-// seal encrypts the files. What an earlier run of this command sealed with the same key is left as it is.
-func seal(ctx context.Context, e *flow.Env, as state.Identity, key pki.CertificateKey, plain map[string][]byte) (map[string][]byte, error) {
+// encryptFiles encrypts the files. What an earlier run of this command sealed with the same key is left as it is.
+func encryptFiles(ctx context.Context, e *flow.Env, as state.Identity, key pki.CertificateKey, plain map[string][]byte) (map[string][]byte, error) {
 	var before map[string][]byte
-	old, err := secretOf(ctx, e, state.RefOf(manifest.Certs(nil, &corev1.Secret{}), as))
+	old, err := readSecret(ctx, e, state.RefOf(manifest.Certs(nil, &corev1.Secret{}), as))
 	switch {
 	case err == nil:
 		before = old.Data
-		if opensNone(key, before) {
+		if hasOtherKey(key, before) {
 			e.Say("replacing the certificates that were lent before: their key opens nothing any more")
 		}
 	case !apierrors.IsNotFound(err):

@@ -20,15 +20,15 @@ var Phase = flow.Phase{
 	Long:     "Keep the cluster's configuration and that of its kubelets in ConfigMaps, where nodes that join find them.",
 	Parallel: true,
 	Phases: []flow.Phase{
-		{Name: "kubeadm", Short: "Keep the cluster's configuration in a ConfigMap", Flags: Flags, Run: cluster},
-		{Name: "kubelet", Short: "Keep the kubelets' configuration in a ConfigMap", Flags: Flags, Run: kubelets},
+		{Name: "kubeadm", Short: "Keep the cluster's configuration in a ConfigMap", Flags: Flags, Run: uploadKubeadmConfig},
+		{Name: "kubelet", Short: "Keep the kubelets' configuration in a ConfigMap", Flags: Flags, Run: uploadKubeletConfig},
 	},
 }
 
 // Flags are the flags of the phase and its children.
 var Flags = []flag.Name{flag.Config, flag.CRISocket, flag.DryRun, flag.Kubeconfig}
 
-func cluster(ctx context.Context, e *flow.Env) error {
+func uploadKubeadmConfig(ctx context.Context, e *flow.Env) error {
 	n, as, err := e.Cluster(ctx)
 	if err != nil {
 		return err
@@ -41,7 +41,7 @@ func cluster(ctx context.Context, e *flow.Env) error {
 	return e.DoAll(ctx, append(changes, change.ApplyAll(as, manifest.KubeadmConfigAccess()...)...)...)
 }
 
-func kubelets(ctx context.Context, e *flow.Env) error {
+func uploadKubeletConfig(ctx context.Context, e *flow.Env) error {
 	n, as, err := e.Cluster(ctx)
 	if err != nil {
 		return err

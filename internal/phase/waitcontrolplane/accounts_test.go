@@ -44,7 +44,7 @@ func TestAccountsAreMadeWhereControllersUseThem(t *testing.T) {
 			n := &node.Node{}
 			n.Cluster.ControllerManager.Args = c.args
 			for range 2 { // the second time they are there
-				if err := accounts(t.Context(), e, n, state.Identity{}); err != nil {
+				if err := createControllerAccounts(t.Context(), e, n, state.Identity{}); err != nil {
 					t.Fatal(err)
 				}
 			}

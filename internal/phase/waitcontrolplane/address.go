@@ -17,8 +17,8 @@ import (
 	"kubeadm/internal/state"
 )
 
-// address is where a component answers, as its static Pod on this machine says.
-func address(ctx context.Context, r state.Reader, n *node.Node, name, port string) (string, error) {
+// findURL is where a component answers, as its static Pod on this machine says.
+func findURL(ctx context.Context, r state.Reader, n *node.Node, name, port string) (string, error) {
 	file := n.Paths.Manifest(name)
 	data, err := r.ReadFile(ctx, file)
 	if err != nil {

@@ -31,7 +31,7 @@ func TestAddressIsThatOfTheComponentBesideSidecars(t *testing.T) {
 			if err := w.Do(t.Context(), change.WriteFile{Path: file, Data: []byte(text)}); err != nil {
 				t.Fatal(err)
 			}
-			got, err := address(t.Context(), w, n, "kube-scheduler", "10259")
+			got, err := findURL(t.Context(), w, n, "kube-scheduler", "10259")
 			if got != c.want {
 				t.Errorf("got %q, want %q (%v)", got, c.want, err)
 			}

@@ -23,11 +23,11 @@ var Init = flow.Phase{
 			return err
 		}
 		e.Say("waiting for the kubelet to run the control plane from %q", n.Paths.Manifests())
-		err = health.Before(ctx, e, n, []string{release.ControllerManager, release.Scheduler}, func() error { return first(ctx, e, n) })
+		err = health.WaitCheckingFiles(ctx, e, n, []string{release.ControllerManager, release.Scheduler}, func() error { return waitForAPIServer(ctx, e, n) })
 		if err != nil {
 			return err
 		}
-		return health.Patiently(ctx, e, n, func() error { return others(ctx, e, n) })
+		return health.WaitCheckingFiles(ctx, e, n, nil, func() error { return waitForComponents(ctx, e, n) })
 	},
 }
 
@@ -42,28 +42,28 @@ var Join = flow.Phase{
 		if err != nil {
 			return err
 		}
-		return health.Patiently(ctx, e, n, func() error {
+		return health.WaitCheckingFiles(ctx, e, n, nil, func() error {
 			as := state.Identity{Kubeconfig: n.Paths.Kubeconfig("admin.conf"), Server: n.LocalServer()}
 			if err := e.Await(ctx, health.APIServer(n, as)); err != nil {
-				return health.ComponentHelp(n, err)
+				return health.WithComponentHints(n, err)
 			}
-			return others(ctx, e, n)
+			return waitForComponents(ctx, e, n)
 		})
 	},
 }
 
-// first waits for the kubelet and the API server. What can do something only now is let go, and the administrator
+// waitForAPIServer waits for the kubelet and the API server. What can do something only now is let go, and the administrator
 // gets his rights.
-func first(ctx context.Context, e *flow.Env, n *node.Node) error {
+func waitForAPIServer(ctx context.Context, e *flow.Env, n *node.Node) error {
 	if err := e.Await(ctx, health.Kubelet(ctx, e.World, n)); err != nil {
-		return health.KubeletHelp(err)
+		return health.WithKubeletHints(err)
 	}
 	admin := state.Identity{Kubeconfig: n.Paths.Kubeconfig("super-admin.conf"), Server: n.LocalServer()}
 	if _, err := e.World.Stat(ctx, admin.Kubeconfig); err != nil {
 		admin.Kubeconfig = n.Paths.Kubeconfig("admin.conf")
 	}
 	if err := e.Await(ctx, health.APIServer(n, admin)); err != nil {
-		return health.ComponentHelp(n, err)
+		return health.WithComponentHints(n, err)
 	}
 	if err := e.Due(ctx); err != nil {
 		return err
@@ -72,23 +72,23 @@ func first(ctx context.Context, e *flow.Env, n *node.Node) error {
 	if err != nil {
 		return err
 	}
-	return accounts(ctx, e, n, as)
+	return createControllerAccounts(ctx, e, n, as)
 }
 
-// others waits for the components that serve nobody but themselves.
-func others(ctx context.Context, e *flow.Env, n *node.Node) error {
+// waitForComponents waits for the components that serve nobody but themselves.
+func waitForComponents(ctx context.Context, e *flow.Env, n *node.Node) error {
 	for _, c := range []struct {
 		name, port, path string
 	}{
 		{release.ControllerManager, "10257", "/healthz"},
 		{release.Scheduler, "10259", "/livez"},
 	} {
-		url, err := address(ctx, e.World, n, c.name, c.port)
+		url, err := findURL(ctx, e.World, n, c.name, c.port)
 		if err != nil {
 			return err
 		}
 		if err := e.Await(ctx, health.Component(n, c.name, url+c.path)); err != nil {
-			return health.ComponentHelp(n, err)
+			return health.WithComponentHints(n, err)
 		}
 	}
 	return nil
