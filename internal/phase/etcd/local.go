@@ -12,7 +12,7 @@ import (
 	"kubeadm/internal/staticpod"
 )
 
-// Phase starts a new etcd cluster of one member.
+// Phase creates an etcd cluster of one member.
 var Phase = flow.Phase{
 	Name:  "etcd",
 	Short: "Write the static Pod of a local etcd",
