@@ -28,14 +28,13 @@ var Cleanup = flow.Phase{
 		e.Say("removing Kubernetes containers")
 		warnOnError(e, e.Do(ctx, change.RemoveContainers{Socket: e.Local.CRISocket}), "remove them by hand: crictl rmp -fa")
 		if err := unmountVolumes(ctx, e); err != nil {
-			return err // removing files through a mount would destroy what is not ours
+			return err // removing files below a mount would destroy the files of others
 		}
 		return removeFiles(ctx, e)
 	},
 }
 
-// removeJournal forgets what earlier runs made before any of it is removed: what a reset that was killed
-// leaves behind is nothing that an init or join may go on with.
+// removeJournal removes the journal before anything else: after an interrupted reset, no init or join may resume.
 func removeJournal(ctx context.Context, e *flow.Env) {
 	warnOnError(e, e.Do(ctx, change.Remove{Path: e.Local.Paths.Journal()}), "remove it by hand")
 }
@@ -45,14 +44,14 @@ func unmountVolumes(ctx context.Context, e *flow.Env) error {
 	if _, err := e.World.Stat(ctx, dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	e.Say("unmounting what is mounted below %q", dir)
+	e.Say("unmounting all mounts below %q", dir)
 	return e.Do(ctx, change.Unmount{Below: dir, Flags: e.Reset.UnmountFlags})
 }
 
 func removeFiles(ctx context.Context, e *flow.Env) error {
 	p := e.Local.Paths
 	if d := node.DefaultPaths().Certificates; p.Certificates != d {
-		e.Warn("certificates are removed from %s, not from %s: check that all of them lie there", p.Certificates, d)
+		e.Warn("certificates are removed from %s, not from %s: check that all of them are there", p.Certificates, d)
 	}
 	dirs := []string{p.Manifests(), p.Kubelet, p.Certificates}
 	if e.Reset.CleanupTmpDir {
@@ -76,7 +75,7 @@ func removeFiles(ctx context.Context, e *flow.Env) error {
 	return e.Do(ctx, change.Remove{Path: p.Tmp(), OnlyEmpty: true})
 }
 
-// findPending finds what a killed run left of the files that it was writing.
+// findPending finds the unfinished files of a killed run.
 func findPending(ctx context.Context, e *flow.Env, files []string) (left []string) {
 	inside, err := e.World.ReadDir(ctx, e.Local.Paths.Kubeconfigs)
 	if err != nil {
@@ -90,7 +89,7 @@ func findPending(ctx context.Context, e *flow.Env, files []string) (left []strin
 	return left
 }
 
-// warnOnError warns of what went wrong; the reset goes on.
+// warnOnError turns an error into a warning.
 func warnOnError(e *flow.Env, err error, remedy string) {
 	switch {
 	case errors.Is(err, change.ErrOfSystem):
@@ -100,12 +99,12 @@ func warnOnError(e *flow.Env, err error, remedy string) {
 	}
 }
 
-// Closing are the last words of a reset.
+// Closing is the closing text of a reset.
 const Closing = `
-This machine is as it was before, but for what others may have changed. Left alone are:
+What init or join created on this machine is removed. Not removed are:
   - the CNI configuration in /etc/cni/net.d
-  - packet filter rules (iptables, nftables, IPVS) made by kube-proxy and the pod network
-  - the user's own kubeconfig files, such as $HOME/.kube/config
-  - this machine's Node object, if the cluster lives on: kubectl delete node <name>
+  - packet filter rules (iptables, nftables, IPVS) of kube-proxy and the Pod network
+  - kubeconfig files of users, such as $HOME/.kube/config
+  - this machine's Node object, if the cluster still exists: kubectl delete node <name>
 See https://kubernetes.io/docs/reference/setup-tools/kubeadm/kubeadm-reset/ for more.
 `

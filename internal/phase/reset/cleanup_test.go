@@ -40,7 +40,7 @@ func TestAResetRemovesOnlyWhatKubeadmWrites(t *testing.T) {
 	}
 }
 
-func TestADirectoryOfTheSystemBehindALinkIsNotToBeEmptiedByHand(t *testing.T) {
+func TestLinkToSystemDirectoryIsNotEmptied(t *testing.T) {
 	s := newScene(alone, member(1))
 	s.Files["/etc/kubernetes/pki"] = memory.File{Data: []byte("/etc"), Mode: fs.ModeSymlink | 0o777}
 	s.Files["/etc/hosts"] = memory.File{Mode: 0o644}
