@@ -1,5 +1,5 @@
-// Package downloadcerts borrows the certificates and keys that control planes share from the cluster,
-// where another control plane has lent them under the certificate key.
+// Package downloadcerts downloads the certificates and keys that control planes share, which another control plane
+// has uploaded encrypted with the certificate key.
 package downloadcerts
 
 import (
@@ -28,11 +28,11 @@ import (
 	"kubeadm/internal/state"
 )
 
-// Phase writes the lent files, if the user gives the key that opens them.
+// Phase writes the uploaded files, if the user gives the certificate key.
 var Phase = flow.Phase{
 	Name:  "download-certs",
-	Short: "Get the shared certificates that another control plane lends",
-	Long:  "Get the certificates and keys that all control planes share from the Secret kubeadm-certs, and open them with the certificate key.",
+	Short: "Download the shared certificates that another control plane has uploaded",
+	Long:  "Download the certificates and keys that all control planes share from the Secret kubeadm-certs, and decrypt them with the certificate key.",
 	Flags: flag.WithDiscovery(flag.CertificateKey, flag.Config, flag.ControlPlane, flag.DryRun),
 	When:  hasCertificateKey,
 	Run:   downloadCerts,
@@ -42,11 +42,11 @@ func hasCertificateKey(n *node.Node) (bool, string) {
 	if ok, why := node.IsControlPlane(n); !ok {
 		return false, why
 	}
-	return n.CertificateKey != "", "no certificate key was given: the shared certificates are those on this machine"
+	return n.CertificateKey != "", "no certificate key is given: the shared certificates must be on this machine"
 }
 
-// uploadAgainHint is the command that lends the certificates once more, under a new key.
-const uploadAgainHint = "on a control plane, lend them anew and get a fresh join command: kubeadm token create --print-join-command --upload-certs"
+// uploadAgainHint names the command that uploads the certificates again, with a new key.
+const uploadAgainHint = "upload them again on a control plane, which prints a new join command: kubeadm token create --print-join-command --upload-certs"
 
 func downloadCerts(ctx context.Context, e *flow.Env) error {
 	n, err := e.Node(ctx)
@@ -57,24 +57,24 @@ func downloadCerts(ctx context.Context, e *flow.Env) error {
 	if err != nil {
 		return err
 	}
-	places := n.SharedFiles()
-	if isDownloaded(ctx, e, places) && isOfDiscoveredCluster(ctx, e, n) {
-		e.Say("using the shared certificates that an earlier run has got")
+	paths := n.SharedFiles()
+	if isDownloaded(ctx, e, paths) && isOfDiscoveredCluster(ctx, e, n) {
+		e.Say("using the shared certificates that an earlier run has downloaded")
 		return nil
 	}
-	e.Say("getting the shared certificates from Secret %q of namespace %q", manifest.CertsSecret, "kube-system")
-	sealed, err := readSecret(ctx, e, n)
+	e.Say("downloading the shared certificates from Secret %q in namespace %q", manifest.CertsSecret, "kube-system")
+	encrypted, err := readSecret(ctx, e, n)
 	if err != nil {
 		return err
 	}
-	plain, err := decryptFiles(key, sealed, places)
+	plain, err := decryptFiles(key, encrypted, paths)
 	if err != nil {
 		return err
 	}
 	if err := checkFiles(n, plain); err != nil {
 		return problem.New("checking the files in Secret "+manifest.CertsSecret+" before any of them is written", err, uploadAgainHint)
 	}
-	files := newFiles(plain, places)
+	files := newFiles(plain, paths)
 	if err := checkNoForeignFiles(ctx, e, files); err != nil {
 		return err
 	}
@@ -82,10 +82,10 @@ func downloadCerts(ctx context.Context, e *flow.Env) error {
 	return e.Do(ctx, files...)
 }
 
-// isDownloaded tells whether an earlier run of this same command has got all that there is to get: by now what
-// was lent may have gone.
-func isDownloaded(ctx context.Context, e *flow.Env, places map[string]string) bool {
-	for _, path := range places {
+// isDownloaded reports whether an earlier run of the same command has written all files. The Secret may have expired
+// since.
+func isDownloaded(ctx context.Context, e *flow.Env, paths map[string]string) bool {
+	for _, path := range paths {
 		if _, err := e.World.Stat(ctx, path); err != nil || !e.World.Made(change.FileTarget(path)) {
 			return false
 		}
@@ -93,40 +93,40 @@ func isDownloaded(ctx context.Context, e *flow.Env, places map[string]string) bo
 	return true
 }
 
-// isOfDiscoveredCluster tells whether the CA that is here is that of the cluster that was found: the earlier run may have
-// found another one.
+// isOfDiscoveredCluster reports whether the CA on this machine is that of the discovered cluster. The earlier run may
+// have discovered another one.
 func isOfDiscoveredCluster(ctx context.Context, e *flow.Env, n *node.Node) bool {
 	profile, _ := pki.ProfileOf(pki.ClusterCA)
 	here, err := certstore.ReadCA(ctx, e.World, n, profile)
 	return err == nil && certstore.CheckDiscoveredCA(n, here.Certificate) == nil
 }
 
-// readSecret reads the Secret as the machine that joins.
+// readSecret reads the Secret with the bootstrap credentials of this machine.
 func readSecret(ctx context.Context, e *flow.Env, n *node.Node) (map[string][]byte, error) {
 	ref := state.Ref{GVK: corev1.SchemeGroupVersion.WithKind("Secret"), Namespace: "kube-system", Name: manifest.CertsSecret,
 		As: state.Identity{Config: n.Bootstrap}}
 	u, err := discovery.Object(ctx, e, ref)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
-		return nil, problem.New("", fmt.Errorf("no control plane lends its certificates (they are taken back after two hours): %w", err), uploadAgainHint)
+		return nil, problem.New("", fmt.Errorf("the certificates are not uploaded (an upload expires after two hours): %w", err), uploadAgainHint)
 	case apierrors.IsUnauthorized(err):
 		return nil, problem.New("", fmt.Errorf("the API server does not accept the bootstrap token any more: %w", err), uploadAgainHint)
 	case err != nil:
-		return nil, fmt.Errorf("reading the lent certificates: %w", err)
+		return nil, fmt.Errorf("reading the uploaded certificates: %w", err)
 	}
 	var s corev1.Secret
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &s); err != nil {
-		return nil, fmt.Errorf("reading the lent certificates: %w", err)
+		return nil, fmt.Errorf("reading the uploaded certificates: %w", err)
 	}
 	return s.Data, nil
 }
 
-// decryptFiles decrypts all files. Only the key of a CA may be empty, sealed or not, where the control plane that uploaded
-// the files does not have it: it is left out.
-func decryptFiles(key pki.CertificateKey, sealed map[string][]byte, places map[string]string) (map[string][]byte, error) {
+// decryptFiles decrypts all files. Only the key of a CA may be empty, encrypted or not: that of an external CA. It is
+// left out.
+func decryptFiles(key pki.CertificateKey, encrypted map[string][]byte, paths map[string]string) (map[string][]byte, error) {
 	all := map[string][]byte{}
-	for _, name := range slices.Sorted(maps.Keys(places)) {
-		data, ok := sealed[name]
+	for _, name := range slices.Sorted(maps.Keys(paths)) {
+		data, ok := encrypted[name]
 		if len(data) > 0 {
 			var err error
 			if data, err = key.Open(data); err != nil {
@@ -144,7 +144,7 @@ func decryptFiles(key pki.CertificateKey, sealed map[string][]byte, places map[s
 	return all, nil
 }
 
-// checkFiles is an error unless the files fit each other, and the cluster's CA is the one that discovery has verified.
+// checkFiles checks that certificates and keys belong together, and that the CA is the discovered one.
 func checkFiles(n *node.Node, plain map[string][]byte) error {
 	parsed, err := pki.ParseShared(plain)
 	if err != nil {
@@ -152,16 +152,17 @@ func checkFiles(n *node.Node, plain map[string][]byte) error {
 	}
 	name := pki.SealedName("ca.crt")
 	if ca := parsed[name].Certificates[0]; certstore.CheckDiscoveredCA(n, ca) != nil {
-		return fmt.Errorf("%s, with hash %s, is not the CA of the cluster that was found", name, pki.PinOf(ca))
+		return fmt.Errorf("%s, with hash %s, is not the CA of the discovered cluster", name, pki.PinOf(ca))
 	}
 	return nil
 }
 
-// newFiles gives whatever holds a private key to root alone, be it in a file of certificates.
-func newFiles(plain map[string][]byte, places map[string]string) []change.Change {
+// newFiles returns the files to write. Those with a private key, even if named as a certificate, are readable for root
+// only.
+func newFiles(plain map[string][]byte, paths map[string]string) []change.Change {
 	var files []change.Change
 	for _, name := range slices.Sorted(maps.Keys(plain)) {
-		f := change.WriteFile{Path: places[name], Data: plain[name], Mode: 0o644}
+		f := change.WriteFile{Path: paths[name], Data: plain[name], Mode: 0o644}
 		if strings.HasSuffix(name, ".key") || pki.HoldsPrivateKey(f.Data) {
 			f.Mode, f.Secret = 0o600, true
 		}
@@ -170,7 +171,7 @@ func newFiles(plain map[string][]byte, places map[string]string) []change.Change
 	return files
 }
 
-// checkNoForeignFiles refuses to write over files of somebody else that differ from what is lent.
+// checkNoForeignFiles is an error if files that this command did not write differ from the downloaded ones.
 func checkNoForeignFiles(ctx context.Context, e *flow.Env, files []change.Change) error {
 	var errs []error
 	for _, c := range files {
@@ -180,12 +181,12 @@ func checkNoForeignFiles(ctx context.Context, e *flow.Env, files []change.Change
 			continue
 		}
 		if err == nil {
-			err = fmt.Errorf("%s is there already and differs from that of the cluster", f.Path)
+			err = fmt.Errorf("%s exists and differs from that of the cluster", f.Path)
 		}
 		errs = append(errs, err)
 	}
 	if len(errs) == 0 {
 		return nil
 	}
-	return problem.New("", errors.Join(errs...), "move these files away, or run kubeadm reset if they are of another cluster, then give this command again")
+	return problem.New("", errors.Join(errs...), "move these files away, or run kubeadm reset if they are of another cluster, then run this command again")
 }

@@ -170,14 +170,14 @@ func TestUnreachableRegistryIsAskedOnce(t *testing.T) {
 	}
 }
 
-func TestAnotherSandboxImageIsTold(t *testing.T) {
+func TestSandboxImageWarning(t *testing.T) {
 	a := machine()
 	a.CRI.SandboxImage = "registry.k8s.io/pause:3.1"
 	if err := a.run(t, preflight.Init); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.ContainsFunc(a.events, func(e flow.Event) bool {
-		return e.Kind == flow.Warned && strings.Contains(e.Text, "pause:3.1;") && strings.Contains(e.Text, "pause:3.10.2")
+		return e.Kind == flow.Warned && strings.Contains(e.Text, "pause:3.1,") && strings.Contains(e.Text, "pause:3.10.2")
 	}) {
 		t.Errorf("it is not told: %v", a.events)
 	}

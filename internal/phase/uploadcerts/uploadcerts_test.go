@@ -61,7 +61,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func TestKeysOfAnyFormAreUploadedAsTheyAre(t *testing.T) {
+func TestKeysOfAnyFormAreUploaded(t *testing.T) {
 	for name, edit := range map[string]func(map[string]string){
 		"as kubeadm writes them": func(map[string]string) {},
 		"EC PARAMETERS first": func(f map[string]string) {
@@ -83,7 +83,7 @@ func TestKeysOfAnyFormAreUploadedAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestFilesThatNoControlPlaneCouldUseAreNotUploaded(t *testing.T) {
+func TestUnusableFilesAreNotUploaded(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit func(map[string]string)
 		want string

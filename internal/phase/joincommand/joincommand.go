@@ -1,4 +1,4 @@
-// Package joincommand ends an init by telling how to use the cluster and how to join it.
+// Package joincommand prints the closing text of init: how to use the cluster and how to join it.
 package joincommand
 
 import (
@@ -56,7 +56,7 @@ func showNextSteps(ctx context.Context, e *flow.Env, n *node.Node) error {
 	return nil
 }
 
-// Again shows the same on a machine where init has finished before, for the tokens that the cluster still has.
+// Again prints the same on a machine where init has finished before, for the tokens that the cluster still has.
 var Again = flow.Phase{
 	Name:  Phase.Name,
 	Short: Phase.Short,
@@ -68,11 +68,11 @@ var Again = flow.Phase{
 		shown := *n
 		shown.Tokens = nil
 		for _, t := range n.Tokens {
-			here, err := hasToken(ctx, e, t, as)
+			s, err := readSecret(ctx, e, manifest.Token(t, e.World.Now()), as)
 			if err != nil {
 				return err
 			}
-			if here {
+			if s != nil && string(s.Data[bootstrapapi.BootstrapTokenSecretKey]) == t.Secret {
 				shown.Tokens = append(shown.Tokens, t)
 			}
 		}
@@ -87,12 +87,6 @@ var Again = flow.Phase{
 		}
 		return showNextSteps(ctx, e, &shown)
 	},
-}
-
-// hasToken reports whether the cluster has that token, with that secret.
-func hasToken(ctx context.Context, e *flow.Env, t node.BootstrapToken, as state.Identity) (bool, error) {
-	s, err := readSecret(ctx, e, manifest.Token(t, e.World.Now()), as)
-	return s != nil && string(s.Data[bootstrapapi.BootstrapTokenSecretKey]) == t.Secret, err
 }
 
 // isUploaded reports whether the certificates are uploaded, encrypted with the node's certificate key.
@@ -129,7 +123,7 @@ func isUploaded(ctx context.Context, e *flow.Env, n *node.Node, as state.Identit
 	return true, nil
 }
 
-// readSecret reads a Secret of the cluster; nil if there is none.
+// readSecret reads a Secret; nil if there is none.
 func readSecret(ctx context.Context, e *flow.Env, named *corev1.Secret, as state.Identity) (*corev1.Secret, error) {
 	u, err := e.Object(ctx, state.RefOf(named, as))
 	if apierrors.IsNotFound(err) {
@@ -142,8 +136,8 @@ func readSecret(ctx context.Context, e *flow.Env, named *corev1.Secret, as state
 	return &s, runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &s)
 }
 
-// joinCommands are the commands that join machines with one token. Both are empty without a token, and
-// ControlPlane is empty without an endpoint that control planes share.
+// joinCommands has the commands that join machines with one token. Both are empty without a token, and
+// ControlPlane is empty without a shared endpoint of control planes.
 type joinCommands struct{ Worker, ControlPlane string }
 
 func newJoinCommands(w flow.Withhold, n *node.Node, admin *pki.Kubeconfig, t node.BootstrapToken) (c joinCommands, err error) {
@@ -173,9 +167,9 @@ func printNextSteps(e *flow.Env, n *node.Node, c joinCommands) error {
 	return err
 }
 
-// nextSteps holds sentences that programs look for (test/parity/phrases): the first one, "control-plane node" two lines
-// above the command that joins one, "Please note" after that command, and the first "kubeadm join" of all
-// that init prints in this very command.
+// nextSteps has sentences that programs look for (test/parity/phrases): the first one, "control-plane node" two lines
+// above the command that joins one, and "Please note" after that command. The first "kubeadm join" in init's
+// output must be that command.
 var nextSteps = template.Must(template.New("next steps").Parse(`
 Your Kubernetes control-plane has initialized successfully!
 
@@ -194,13 +188,13 @@ https://kubernetes.io/docs/concepts/cluster-administration/addons/ and install i
 
   kubectl apply -f [podnetwork].yaml
 {{if .ControlPlane}}{{if not .Uploaded}}
-Before another machine joins as a control plane, copy the certificate authorities and the service account
-keys to it.{{end}}
+Before another machine joins as a control plane, copy the certificate authorities and service account keys
+to it.{{end}}
 To add a control-plane node, run this command on it as root:
 
   {{.ControlPlane}}
 {{if .Uploaded}}
-Please note: the certificate key and a token together open the cluster's private keys. Keep both secret.
+Please note: the certificate key and a token together give access to the cluster's private keys. Keep both secret.
 The uploaded certificates expire after two hours. To upload them again and print a new command, run:
 
   kubeadm token create --print-join-command --upload-certs

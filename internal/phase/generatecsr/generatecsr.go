@@ -1,5 +1,5 @@
-// Package request makes keys for a control plane, and requests for the certificates that somebody else is to sign.
-package request
+// Package generatecsr generates keys for a control plane, and signing requests for certificates of an external CA.
+package generatecsr
 
 import (
 	"context"
@@ -16,11 +16,11 @@ import (
 	"kubeadm/internal/state"
 )
 
-// Phase writes a key and a request for each certificate, and for each kubeconfig one that lacks its certificates.
-// It writes nothing if any of the files is there already.
+// Phase writes a key and a request for each certificate, and a kubeconfig without certificates and a request for
+// each kubeconfig user. It writes nothing if any of the files exists.
 var Phase = flow.Phase{
 	Name:  "generate-csr",
-	Short: "Make keys and certificate requests",
+	Short: "Generate keys and certificate signing requests",
 	Run: func(ctx context.Context, e *flow.Env) error {
 		n, err := e.Node(ctx)
 		if err != nil {
@@ -33,18 +33,18 @@ var Phase = flow.Phase{
 		if err := checkAbsent(ctx, e, files); err != nil {
 			return err
 		}
-		e.Say("keeping keys and requests for certificates in %q", n.Paths.Certificates)
-		e.Say("keeping kubeconfig files that lack certificates, and requests for these, in %q", n.Paths.Kubeconfigs)
-		folders := []change.Change{change.MakeDir{Path: n.Paths.Certificates, Mode: 0o755}}
+		e.Say("writing keys and certificate signing requests to %q", n.Paths.Certificates)
+		e.Say("writing kubeconfig files without certificates, and signing requests for these, to %q", n.Paths.Kubeconfigs)
+		dirs := []change.Change{change.MakeDir{Path: n.Paths.Certificates, Mode: 0o755}}
 		for _, f := range files {
-			folders = append(folders, change.MakeDir{Path: path.Dir(f.Path), Mode: 0o755})
+			dirs = append(dirs, change.MakeDir{Path: path.Dir(f.Path), Mode: 0o755})
 		}
-		if err := e.Do(ctx, folders...); err != nil {
+		if err := e.Do(ctx, dirs...); err != nil {
 			return err
 		}
 		for _, f := range files {
 			if err := e.Do(ctx, f); err != nil {
-				return problem.New("", err, "what is written so far is of no use by itself: remove it before you give the command again")
+				return problem.New("", err, "remove the files that were written before you run the command again")
 			}
 		}
 		return nil
@@ -57,23 +57,23 @@ func newFiles(e *flow.Env, n *node.Node) ([]change.WriteFile, error) {
 		if p.IsCA() {
 			continue
 		}
-		made, err := newKeyAndRequest(e, n, p)
+		pair, err := newKeyAndRequest(e, n, p)
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, made...)
+		files = append(files, pair...)
 	}
 	for _, p := range pki.KubeconfigProfiles() {
-		made, err := newKubeconfigAndRequest(e, n, p)
+		pair, err := newKubeconfigAndRequest(e, n, p)
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, made...)
+		files = append(files, pair...)
 	}
 	return files, nil
 }
 
-// newKeyAndRequest is a key and the request that goes with it.
+// newKeyAndRequest generates a key and the signing request for its certificate.
 func newKeyAndRequest(e *flow.Env, n *node.Node, p pki.Profile) ([]change.WriteFile, error) {
 	spec, ignored, err := p.Spec(n.Site(), pki.Validity{})
 	if err != nil {
@@ -92,7 +92,8 @@ func newKeyAndRequest(e *flow.Env, n *node.Node, p pki.Profile) ([]change.WriteF
 	}, err
 }
 
-// newKubeconfigAndRequest is a kubeconfig without certificates, and the request for that of its user.
+// newKubeconfigAndRequest generates a kubeconfig with a key and without certificates, and the signing request for its
+// user's certificate.
 func newKubeconfigAndRequest(e *flow.Env, n *node.Node, p pki.KubeconfigProfile) ([]change.WriteFile, error) {
 	key, request, err := newRequest(e, p.File, pki.ClientSpec(p.UserOn(n.Name), p.Organization, pki.Validity{}))
 	if err != nil {
@@ -103,7 +104,7 @@ func newKubeconfigAndRequest(e *flow.Env, n *node.Node, p pki.KubeconfigProfile)
 		return nil, err
 	}
 	access := pki.Access{Server: n.Server(), Cluster: n.Cluster.Name, User: p.UserOn(n.Name)}
-	if p.Local && !p.PerNode { // a kubelet that another machine signs for may join as well as begin
+	if p.Local && !p.PerNode { // the kubelet's file may be for a joining machine, too
 		access.Server = n.LocalServer()
 	}
 	config, err := access.WithCertificate(nil, text).Encode()
@@ -111,7 +112,7 @@ func newKubeconfigAndRequest(e *flow.Env, n *node.Node, p pki.KubeconfigProfile)
 	return []change.WriteFile{newSecretFile(file, config), newSecretFile(file+".csr", request)}, err
 }
 
-// newRequest makes a key and the request of its owner.
+// newRequest generates a key and a signing request with it.
 func newRequest(e *flow.Env, name string, s pki.Spec) (crypto.Signer, []byte, error) {
 	key, err := e.Keys()
 	if err != nil {
@@ -125,13 +126,13 @@ func newSecretFile(path string, data []byte) change.WriteFile {
 	return change.WriteFile{Path: path, Data: data, Mode: 0o600, Secret: true}
 }
 
-// checkAbsent wants none of the files to be there: a key may be in use.
+// checkAbsent is an error if any of the files exists: a key may be in use.
 func checkAbsent(ctx context.Context, e *flow.Env, files []change.WriteFile) error {
 	var errs []error
 	for _, f := range files {
-		there, err := state.Exists(ctx, e.World, f.Path)
+		exists, err := state.Exists(ctx, e.World, f.Path)
 		switch {
-		case there:
+		case exists:
 			errs = append(errs, fmt.Errorf("%s exists already", f.Path))
 		case err != nil:
 			return err
@@ -140,5 +141,5 @@ func checkAbsent(ctx context.Context, e *flow.Env, files []change.WriteFile) err
 	if len(errs) == 0 {
 		return nil
 	}
-	return problem.New("", errors.Join(errs...), "move these files away, or name other folders with --cert-dir and --kubeconfig-dir")
+	return problem.New("", errors.Join(errs...), "move these files away, or set --cert-dir and --kubeconfig-dir to other directories")
 }
