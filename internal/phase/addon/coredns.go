@@ -45,7 +45,8 @@ func deployCoreDNS(ctx context.Context, e *flow.Env) error {
 	return applyCoreDNS(ctx, e, as, made, plan)
 }
 
-// applyCoreDNS writes the parts. A running CoreDNS of an old version goes on with the old Corefile until it is replaced.
+// applyCoreDNS applies the objects. A running CoreDNS of an old version uses a copy of the old Corefile until it is
+// replaced.
 func applyCoreDNS(ctx context.Context, e *flow.Env, as state.Identity, made manifest.CoreDNS, plan manifest.CorefilePlan) error {
 	if err := e.Do(ctx, change.ApplyObject{Object: plan.Config, As: as, Keep: plan.Keep}); err != nil {
 		return err
@@ -61,13 +62,13 @@ func applyCoreDNS(ctx context.Context, e *flow.Env, as state.Identity, made mani
 	return e.DoAll(ctx, append(rest, deployment)...)
 }
 
-// findDeployedDNS tells how many replicas of which version of CoreDNS the cluster has.
+// findDeployedDNS returns the number of replicas and the version of CoreDNS in the cluster.
 func findDeployedDNS(ctx context.Context, e *flow.Env, as state.Identity) (int32, string, error) {
 	all, err := e.List(ctx, state.Query{
 		GVK: appsv1.SchemeGroupVersion.WithKind("Deployment"), Namespace: "kube-system", LabelSelector: manifest.DNSSelector, As: as,
 	})
 	if err != nil {
-		return 0, "", fmt.Errorf("looking for the cluster's DNS server: %w", err)
+		return 0, "", fmt.Errorf("listing the Deployments of the cluster's DNS server: %w", err)
 	}
 	var found []appsv1.Deployment
 	for _, u := range all {

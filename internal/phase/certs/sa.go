@@ -10,10 +10,10 @@ import (
 	"kubeadm/internal/state"
 )
 
-// serviceAccountPhase makes the key pair that signs service account tokens.
+// serviceAccountPhase generates the key pair that signs service account tokens.
 var serviceAccountPhase = flow.Phase{
 	Name:  "sa",
-	Short: "Make the key pair that signs and checks service account tokens",
+	Short: "Generate the key pair that signs and verifies service account tokens",
 	Flags: certFlags,
 	Run: func(ctx context.Context, e *flow.Env) error {
 		n, err := e.Node(ctx)
@@ -32,7 +32,7 @@ var serviceAccountPhase = flow.Phase{
 			return keepKeyPair(ctx, e, pubFile, old)
 		}
 		if external, err := certstore.HasExternalClusterCA(ctx, e.World, n.Paths); err != nil || external {
-			e.Say("the CA's key is kept elsewhere: %s and %s are yours to supply", keyFile, pubFile)
+			e.Say("no service account keys are generated for an external CA: provide %s and %s", keyFile, pubFile)
 			return err
 		}
 		if public, err := state.ReadOptional(ctx, e.World, pubFile); err != nil || public != nil {
@@ -55,7 +55,7 @@ var serviceAccountPhase = flow.Phase{
 	},
 }
 
-// keepKeyPair leaves the pair alone, and makes a public half that is missing: it follows from the private one.
+// keepKeyPair keeps an existing key, and writes the public key if that is missing.
 func keepKeyPair(ctx context.Context, e *flow.Env, pubFile string, key []byte) error {
 	e.Say("using the existing %q key pair", "sa")
 	public, err := state.ReadOptional(ctx, e.World, pubFile)

@@ -20,7 +20,7 @@ var Phase = flow.Phase{
 	Short: "Write the static Pods of the control plane",
 	Long:  "Write the static Pod manifests from which the kubelet runs the control plane's components.",
 	Run: func(_ context.Context, e *flow.Env) error {
-		e.Say("using the manifest folder %q", e.Local.Paths.Manifests())
+		e.Say("using the manifest directory %q", e.Local.Paths.Manifests())
 		return nil
 	},
 	Phases: []flow.Phase{
@@ -44,8 +44,8 @@ var Join = flow.Phase{
 		if err != nil {
 			return err
 		}
-		e.Say("using the manifest folder %q", n.Paths.Manifests())
-		// A kubelet that finds no folder looks for one again only later.
+		e.Say("using the manifest directory %q", n.Paths.Manifests())
+		// A kubelet that finds no directory looks for it again only later.
 		if err := e.Do(ctx, change.MakeDir{Path: n.Paths.Manifests(), Mode: 0o700}); err != nil {
 			return err
 		}
@@ -58,16 +58,15 @@ var Join = flow.Phase{
 	},
 }
 
-func commonFlags() []flag.Name {
-	return []flag.Name{flag.CertDir, flag.Config, flag.DryRun, flag.ImageRepository, flag.KubernetesVersion, flag.Patches}
-}
-
-// newComponentPhase is the phase that writes one manifest, or leaves that to a later phase, if one is named.
+// newComponentPhase returns the phase that writes the manifest of a component. If later is set, the phase of that name
+// writes it.
 func newComponentPhase(name, program, later string, flags ...flag.Name) flow.Phase {
 	return flow.Phase{
 		Name:  name,
 		Short: "Write the " + program + " static Pod",
-		Flags: append(commonFlags(), flags...),
+		Flags: append([]flag.Name{
+			flag.CertDir, flag.Config, flag.DryRun, flag.ImageRepository, flag.KubernetesVersion, flag.Patches,
+		}, flags...),
 		Run: func(ctx context.Context, e *flow.Env) error {
 			n, err := e.Node(ctx)
 			if err != nil {
@@ -78,15 +77,14 @@ func newComponentPhase(name, program, later string, flags ...flag.Name) flow.Pha
 	}
 }
 
-// writeOrPostpone writes the manifest of a component that can do nothing yet: the kubelet is to see it in a later phase. A component
-// that comes before those it needs looks for them again seconds later (docs/decisions/0022). What an earlier
-// run left is seen already.
+// writeOrPostpone postpones the manifest to a later phase, unless an earlier run wrote it already. A component that
+// starts before those that it needs retries only seconds later (docs/decisions/0022).
 func writeOrPostpone(ctx context.Context, e *flow.Env, n *node.Node, program, phase string) error {
-	there, err := state.Exists(ctx, e.World, n.Paths.Manifest(program))
+	exists, err := state.Exists(ctx, e.World, n.Paths.Manifest(program))
 	if err != nil {
 		return err
 	}
-	if !there {
+	if !exists {
 		return e.Postpone(ctx, phase, func(ctx context.Context) error { return writeManifest(ctx, e, n, program) })
 	}
 	return writeManifest(ctx, e, n, program)

@@ -1,4 +1,4 @@
-// Package kubeconfig makes the kubeconfig files of a control plane, or keeps those that are there.
+// Package kubeconfig generates the kubeconfig files of a control plane, or keeps the existing ones.
 package kubeconfig
 
 import (
@@ -16,33 +16,33 @@ import (
 	"kubeadm/internal/state"
 )
 
-// Phase makes the five files of a first control plane.
+// Phase generates the five files of a first control plane.
 var Phase = flow.Phase{
 	Name:  "kubeconfig",
-	Short: "Make the kubeconfig files of the administrator and the components",
-	Long:  "Make the kubeconfig files with which the administrator, the kubelet and the control plane's components reach the API server.",
+	Short: "Generate the kubeconfig files of the administrator and the components",
+	Long:  "Generate the kubeconfig files with which the administrator, the kubelet and the control plane's components connect to the API server.",
 	Run: func(_ context.Context, e *flow.Env) error {
-		e.Say("using the kubeconfig folder %q", e.Local.Paths.Kubeconfigs)
+		e.Say("using the kubeconfig directory %q", e.Local.Paths.Kubeconfigs)
 		return nil
 	},
 	Phases: []flow.Phase{{Parallel: true, Phases: newPhases()}},
 }
 
-// Join makes the files of one more control plane. Its kubelet gets its own from the cluster.
+// Join generates the files of a joining control plane, without that of its kubelet, which the kubelet writes itself.
 var Join = flow.Phase{
 	Name:  "kubeconfig",
-	Short: "Make the kubeconfig files of this control plane",
-	Long:  "Make the kubeconfig files with which the administrator and this control plane's components reach the API server.",
+	Short: "Generate the kubeconfig files of this control plane",
+	Long:  "Generate the kubeconfig files with which the administrator and this control plane's components connect to the API server.",
 	Flags: flag.WithDiscovery(flag.CertificateKey, flag.Config, flag.ControlPlane, flag.DryRun),
 	When:  node.IsControlPlane,
 	Run: func(_ context.Context, e *flow.Env) error {
-		e.Say("using the kubeconfig folder %q", e.Local.Paths.Kubeconfigs)
+		e.Say("using the kubeconfig directory %q", e.Local.Paths.Kubeconfigs)
 		return nil
 	},
 	Phases: []flow.Phase{{Parallel: true, Phases: newJoinPhases()}},
 }
 
-// newJoinPhases are parts of a phase, as no file has a phase of its own.
+// newJoinPhases returns unnamed phases: in a join no file has a phase of its own.
 func newJoinPhases() []flow.Phase {
 	var all []flow.Phase
 	for _, p := range pki.KubeconfigProfiles() {
@@ -53,7 +53,7 @@ func newJoinPhases() []flow.Phase {
 	return all
 }
 
-// AllFlags are the flags of making all files at once.
+// AllFlags are the flags of generating all files at once.
 var AllFlags = append(commonFlags(), flag.NodeName)
 
 func commonFlags() []flag.Name {
@@ -66,13 +66,13 @@ func newPhases() []flow.Phase {
 	for _, p := range pki.KubeconfigProfiles() {
 		phase := flow.Phase{
 			Name:  p.Name,
-			Short: "Make the kubeconfig file for " + p.For,
+			Short: "Generate the kubeconfig file for " + p.For,
 			Flags: commonFlags(),
 			Run:   func(ctx context.Context, e *flow.Env) error { return createKubeconfig(ctx, e, p) },
 		}
 		if p.PerNode {
 			phase.Flags = AllFlags
-			phase.Long = "Make the kubeconfig with which the first control plane's kubelet starts. It is for that moment only: " +
+			phase.Long = "Generate the kubeconfig with which the first control plane's kubelet starts. It is for bootstrapping only: " +
 				"once the cluster runs, a kubelet gets its own certificate from the API server."
 		}
 		all = append(all, phase)
@@ -80,7 +80,7 @@ func newPhases() []flow.Phase {
 	return all
 }
 
-// createKubeconfig keeps the kubeconfig that is there, or makes one.
+// createKubeconfig generates a kubeconfig, or keeps the existing one.
 func createKubeconfig(ctx context.Context, e *flow.Env, p pki.KubeconfigProfile) error {
 	n, err := e.Node(ctx)
 	if err != nil {
@@ -101,24 +101,24 @@ func createKubeconfig(ctx context.Context, e *flow.Env, p pki.KubeconfigProfile)
 		if p.PerNode {
 			owner = p.UserOn(n.Name)
 		}
-		if p.PerNode && !ca.CanIssue() { // as "certs generate-csr" makes it
+		if p.PerNode && !ca.CanIssue() { // as "certs generate-csr" writes it
 			f.Server = n.Server()
 		}
 		return keepKubeconfig(ctx, e, f, owner)
 	}
 	if !ca.CanIssue() {
 		return problem.New("", fmt.Errorf("%s does not exist and the CA's key is not on this machine", path),
-			"have the keeper of the CA make "+p.File+" and put it into "+n.Paths.Kubeconfigs)
+			"create "+p.File+" with a certificate of the external CA and copy it to "+n.Paths.Kubeconfigs)
 	}
-	made, err := newKubeconfig(e, n, p, ca)
+	data, err := newKubeconfig(e, n, p, ca)
 	if err != nil {
 		return err
 	}
 	e.Say("writing the %q kubeconfig file", p.File)
-	return e.Do(ctx, change.WriteFile{Path: path, Data: made, Mode: 0o600, Secret: true})
+	return e.Do(ctx, change.WriteFile{Path: path, Data: data, Mode: 0o600, Secret: true})
 }
 
-// serverURL is where the user of the file finds the API server.
+// serverURL returns the API server's URL in the file.
 func serverURL(n *node.Node, p pki.KubeconfigProfile) string {
 	if p.Local {
 		return n.LocalServer()
@@ -144,7 +144,8 @@ func newKubeconfig(e *flow.Env, n *node.Node, p pki.KubeconfigProfile, ca pki.CA
 	return access.WithCertificate(pki.EncodeCertificates(cert), secret).Encode()
 }
 
-// keepKubeconfig checks that the file leads its user into this cluster. owner is whose certificate it is to hold, empty for any.
+// keepKubeconfig checks that the file is for this cluster. owner is the common name that its certificate should have,
+// empty for any.
 func keepKubeconfig(ctx context.Context, e *flow.Env, f certstore.KubeconfigFile, owner string) error {
 	var err error
 	if f.CAs, err = readCAs(ctx, e); err != nil {
@@ -157,15 +158,15 @@ func keepKubeconfig(ctx context.Context, e *flow.Env, f certstore.KubeconfigFile
 	if err != nil {
 		return err
 	}
-	// A file that refers to its certificate, or has none, is the user's own way.
+	// A file that refers to its certificate, or has none, is the user's choice.
 	if cert, unseen := config.ClientCertificate(); unseen == nil && owner != "" && cert.Subject.CommonName != owner {
-		e.Warn("%s is for %s and not for %s; to have a new one made, move it away", f.Path, cert.Subject.CommonName, owner)
+		e.Warn("%s is for %s and not for %s; to generate a new one, move it away", f.Path, cert.Subject.CommonName, owner)
 	}
 	e.Say("using the existing kubeconfig file %q", f.Path)
 	return nil
 }
 
-// readCAs are the cluster's CA and those that stand in its file after it.
+// readCAs returns the cluster's CA and the other certificates in its file.
 func readCAs(ctx context.Context, e *flow.Env) ([]*x509.Certificate, error) {
 	n, err := e.Node(ctx)
 	if err != nil {

@@ -14,14 +14,14 @@ import (
 	"kubeadm/internal/pki"
 )
 
-// Finalize lets the first control plane's kubelet live on the certificate it has got by now.
+// Finalize makes the first control plane's kubelet use its rotated client certificate.
 var Finalize = flow.Phase{
 	Name:  "kubelet-finalize",
-	Short: "Settle the kubelet after its TLS bootstrap",
-	Long:  "Settle what only a running kubelet can: let it use the client certificate that it renews by itself.",
+	Short: "Update the kubelet's kubeconfig after its TLS bootstrap",
+	Long:  "Update the kubelet's kubeconfig to use the client certificate that the kubelet rotates.",
 	Phases: []flow.Phase{{
 		Name:  "enable-client-cert-rotation",
-		Short: "Let the kubelet use the client certificate that it renews",
+		Short: "Make the kubelet use the client certificate that it rotates",
 		Flags: FinalizeFlags,
 		Run:   useRotatedCertificate,
 	}},
@@ -37,7 +37,7 @@ func useRotatedCertificate(ctx context.Context, e *flow.Env) error {
 	}
 	pem := RotatedCertificate(n)
 	if _, err := e.World.Stat(ctx, pem); errors.Is(err, fs.ErrNotExist) {
-		return nil // the user has turned rotation off
+		return nil // the user has disabled rotation
 	} else if err != nil {
 		return err
 	}
@@ -51,13 +51,13 @@ func useRotatedCertificate(ctx context.Context, e *flow.Env) error {
 		err = config.FollowRotation(pem)
 	}
 	if err != nil {
-		return fmt.Errorf("letting %s use the renewed certificate: %w", file, err)
+		return fmt.Errorf("updating %s to use the rotated certificate: %w", file, err)
 	}
 	data, err := config.Encode()
 	if err != nil {
 		return err
 	}
-	e.Say("letting %q use the client certificate that the kubelet renews", file)
+	e.Say("updating %q to use the client certificate that the kubelet rotates", file)
 	if err := e.Do(ctx, change.WriteFile{Path: file, Data: data, Mode: 0o600, Secret: true}); err != nil {
 		return err
 	}

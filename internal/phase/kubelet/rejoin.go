@@ -16,8 +16,8 @@ import (
 	"kubeadm/internal/state"
 )
 
-// hasJoined tells whether an earlier run got as far as the kubelet's own credential, which needs
-// none for bootstrapping any more. A credential for another cluster than the one found is an error.
+// hasJoined reports whether the kubelet has its client certificate from an earlier run, and so needs no bootstrap
+// kubeconfig. A certificate of another cluster than the discovered one is an error.
 func hasJoined(ctx context.Context, e *flow.Env, n *node.Node) (bool, error) {
 	path := n.Paths.KubeletKubeconfig()
 	own, err := state.ReadOptional(ctx, e.World, path)
@@ -25,10 +25,10 @@ func hasJoined(ctx context.Context, e *flow.Env, n *node.Node) (bool, error) {
 		return false, err
 	}
 	if err := checkSameCluster(ctx, e, n, own); err != nil {
-		return false, problem.New("using the kubelet's credential "+path, err,
-			"if this machine is to leave the cluster it is in: kubeadm reset, then give this command again")
+		return false, problem.New("using the kubelet's kubeconfig "+path, err,
+			"to remove this machine from its current cluster: kubeadm reset, then run this command again")
 	}
-	// The kubelet writes its kubeconfig before the cluster has granted the certificate that it refers to.
+	// The kubelet writes kubelet.conf before the cluster has issued the certificate that it refers to.
 	err = newCertificateCondition(n).Check(ctx, e.World)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -36,7 +36,7 @@ func hasJoined(ctx context.Context, e *flow.Env, n *node.Node) (bool, error) {
 	return err == nil, err
 }
 
-// checkSameCluster wants the kubelet's own kubeconfig to trust the CA of the cluster that was found.
+// checkSameCluster checks that kubelet.conf trusts the CA of the discovered cluster.
 func checkSameCluster(ctx context.Context, e *flow.Env, n *node.Node, own []byte) error {
 	found, err := pki.ParseKubeconfig(n.Bootstrap)
 	if err != nil {
@@ -65,8 +65,8 @@ func checkSameCluster(ctx context.Context, e *flow.Env, n *node.Node, own []byte
 	return err
 }
 
-// rejoin goes on with the kubelet's own credential. A Node that was deleted meanwhile only
-// comes back when the kubelet starts, so a running kubelet is stopped first.
+// rejoin starts the kubelet with the client certificate that it has. If its Node was deleted, it stops the kubelet
+// first: a kubelet registers only when it starts.
 func rejoin(ctx context.Context, e *flow.Env, n *node.Node) error {
 	as, err := newIdentity(n)
 	if err != nil {
@@ -75,18 +75,18 @@ func rejoin(ctx context.Context, e *flow.Env, n *node.Node) error {
 	_, err = discovery.Object(ctx, e, state.Ref{GVK: state.NodeKind, Name: n.Name, As: as})
 	switch {
 	case apierrors.IsNotFound(err):
-		e.Say("the cluster has no node %s: the kubelet is to register it once more", n.Name)
+		e.Say("the cluster has no node %s: restarting the kubelet, which registers it", n.Name)
 		if err := e.Do(ctx, change.SetService{Name: service}); err != nil {
 			return err
 		}
 	case err != nil:
-		return problem.New("asking the cluster for node "+n.Name, err,
-			"if the kubelet's credential is no longer good: kubeadm reset, then give this command again")
+		return problem.New("reading Node "+n.Name, err,
+			"if the kubelet's client certificate is not valid any more: kubeadm reset, then run this command again")
 	}
 	return startKubelet(ctx, e, n)
 }
 
-// newIdentity is the kubelet at the server that was found: a control plane's own may not run yet.
+// newIdentity returns the kubelet's identity at the discovered server: the local API server may not run yet.
 func newIdentity(n *node.Node) (state.Identity, error) {
 	found, err := pki.ParseKubeconfig(n.Bootstrap)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package preflight asks the questions that come before anything is changed, and brings the images.
+// Package preflight runs the checks that come before anything is changed, and pulls the images.
 package preflight
 
 import (
@@ -16,7 +16,7 @@ import (
 	"kubeadm/internal/world"
 )
 
-// Init asks whether this machine can become the first control plane of a cluster and pulls its images.
+// Init checks whether this machine can become the first control plane of a cluster, and pulls its images.
 var Init = flow.Phase{
 	Name:  "preflight",
 	Short: "Check this machine and pull images",
@@ -48,11 +48,11 @@ var Init = flow.Phase{
 	},
 }
 
-// Join asks whether this machine can become a node, then finds the cluster it is to join.
+// Join checks whether this machine can become a node, and discovers the cluster.
 var Join = flow.Phase{
 	Name:  "preflight",
 	Short: "Check this machine and find the cluster",
-	Long:  "Check whether this machine can become a node, find the cluster it is to join and read its configuration.",
+	Long:  "Check whether this machine can become a node, find the cluster to join and read its configuration.",
 	Flags: flag.WithDiscovery(flag.APIServerAdvertise, flag.APIServerBindPort, flag.CertificateKey, flag.Config, flag.ControlPlane, flag.CRISocket, flag.DryRun, flag.IgnorePreflightErrors, flag.NodeName),
 	Run: func(ctx context.Context, e *flow.Env) error {
 		e.Say("checking this machine")
@@ -80,7 +80,7 @@ var Join = flow.Phase{
 	},
 }
 
-// checkControlPlane asks what one more control plane needs of the cluster and of this machine.
+// checkControlPlane checks what a joining control plane needs of the cluster and of this machine.
 func checkControlPlane(ctx context.Context, e *flow.Env, n *node.Node) error {
 	if err := checkControlPlaneEndpoint(n); err != nil {
 		return err
@@ -97,11 +97,11 @@ func checkControlPlane(ctx context.Context, e *flow.Env, n *node.Node) error {
 	return pullImages(ctx, e, n)
 }
 
-// Reset asks only whether this process may change the machine.
+// Reset only checks whether this process may change the machine.
 var Reset = flow.Phase{
 	Name:    "preflight",
 	Aliases: []string{"pre-flight"},
-	Short:   "Check that this machine may be changed",
+	Short:   "Check the rights to change this machine",
 	Flags:   []flag.Name{flag.DryRun, flag.Force, flag.IgnorePreflightErrors},
 	Run: func(ctx context.Context, e *flow.Env) error {
 		warnOfUnknownNames(e)
@@ -109,14 +109,14 @@ var Reset = flow.Phase{
 	},
 }
 
-// warnOfUnknownNames warns of checks to be ignored that do not exist.
+// warnOfUnknownNames warns about names in --ignore-preflight-errors that no check has.
 func warnOfUnknownNames(e *flow.Env) {
 	for _, text := range checks.UnknownNames(e.Local.Ignore) {
 		e.Warn("%s", text)
 	}
 }
 
-// runChecks runs the checks; what they only doubt is passed on, what they refuse ends the phase.
+// runChecks runs the checks. Errors that are not ignored end the phase.
 func runChecks(ctx context.Context, e *flow.Env, set []checks.Check) error {
 	ctx = world.Listen(ctx, func(text string) { e.Say("%s", text) })
 	return reportFindings(e, checks.Run(ctx, e.World, set, e.Local.Ignore))
@@ -129,7 +129,7 @@ func reportFindings(e *flow.Env, found checks.Result) error {
 	return found.Err()
 }
 
-// checkPatchFiles warns of the user's patches that are skipped, and finds unreadable ones before anything is made.
+// checkPatchFiles warns about skipped patch files, and finds unreadable ones before anything is changed.
 func checkPatchFiles(ctx context.Context, e *flow.Env) error {
 	_, notes, err := manifestinput.ReadPatches(ctx, e.World, e.Local.Patches)
 	for _, note := range notes {
@@ -138,7 +138,7 @@ func checkPatchFiles(ctx context.Context, e *flow.Env) error {
 	return err
 }
 
-// tryPatches finds those that do not apply before anything is made.
+// tryPatches finds patches that do not apply before anything is changed.
 func tryPatches(ctx context.Context, e *flow.Env, n *node.Node) error {
 	host, patches, err := manifestinput.Read(ctx, e.World, n, e.Named("patches").WarnOnce)
 	if err != nil {
@@ -147,7 +147,7 @@ func tryPatches(ctx context.Context, e *flow.Env, n *node.Node) error {
 	return patches.Try(n, host)
 }
 
-// pullImages brings the images that are missing.
+// pullImages pulls the images by the pull policy.
 func pullImages(ctx context.Context, e *flow.Env, n *node.Node) error {
 	images, err := manifest.Images(n)
 	if err != nil {
@@ -159,8 +159,8 @@ func pullImages(ctx context.Context, e *flow.Env, n *node.Node) error {
 	}
 	rep := checks.NewReport(checks.ImagePull)
 	rt, err := e.World.Runtime(ctx, n.CRISocket)
-	if err != nil { // else each image would fail, and say the same
-		rep.Fail("mend what CRI names", "no image can be pulled: %v", err)
+	if err != nil { // pulling would report the same error for each image
+		rep.Fail("fix what check CRI reports", "no image can be pulled: %v", err)
 		return reportFindings(e, rep.Result(n.Ignore))
 	}
 	sayIfPulling(ctx, e, pulls)
@@ -177,7 +177,7 @@ func pullImages(ctx context.Context, e *flow.Env, n *node.Node) error {
 	return reportFindings(e, rep.Result(n.Ignore))
 }
 
-// sayIfPulling tells that pulling may take a while, if there is anything to pull.
+// sayIfPulling says that pulling takes time, if any image has to be pulled.
 func sayIfPulling(ctx context.Context, e *flow.Env, pulls []change.Change) {
 	for _, p := range pulls {
 		if done, err := p.Done(ctx, e.World); err == nil && !done {

@@ -1,4 +1,4 @@
-// Package renew replaces certificates of a control plane by new ones that say the same and last anew.
+// Package renew replaces certificates of a control plane by new ones with the same subject and SANs.
 package renew
 
 import (
@@ -18,7 +18,7 @@ import (
 // Name is the name of the phase.
 const Name = "renew"
 
-// Phase renews them one by one, in the order of their names: whether they are about to end or not.
+// Phase renews them serially, in the order of their names, whether they are about to expire or not.
 var Phase = flow.Phase{
 	Name:   Name,
 	Short:  "Renew the certificates",
@@ -62,7 +62,7 @@ func renewCertificate(ctx context.Context, e *flow.Env, c pki.Renewable) error {
 		return err
 	}
 	if !ca.CanIssue() {
-		e.Say("%s is left as it is: the key of its CA is kept elsewhere, and so is who renews it", c.Name)
+		e.Say("%s is not renewed: its CA is external, as the key is not on this machine", c.Name)
 		return nil
 	}
 	if err := replaceCertificate(ctx, e, renewal{c, n.Paths, old, ca}); err != nil {
@@ -72,7 +72,7 @@ func renewCertificate(ctx context.Context, e *flow.Env, c pki.Renewable) error {
 	return nil
 }
 
-// readIssuer is who signs the certificate.
+// readIssuer returns the CA that signs the certificate.
 func readIssuer(ctx context.Context, e *flow.Env, n *node.Node, c pki.Renewable) (pki.CA, error) {
 	profile, _ := pki.ProfileOf(c.Issuer)
 	if _, err := certstore.IsExternalCA(ctx, e.World, n.Paths, profile); err != nil {
@@ -81,15 +81,15 @@ func readIssuer(ctx context.Context, e *flow.Env, n *node.Node, c pki.Renewable)
 	return certstore.ReadCA(ctx, e.World, n, profile)
 }
 
-// renewal is what is asked of an authority: a certificate in place of an old one.
+// renewal is the replacement of a certificate.
 type renewal struct {
 	pki.Renewable
 	paths node.Paths
 	old   *x509.Certificate
-	by    pki.CA
+	ca    pki.CA
 }
 
-// replaceCertificate makes key and certificate anew. Once it begins to write, no interruption comes between the two.
+// replaceCertificate generates a new key and certificate. An interrupt does not stop it between writing the two.
 func replaceCertificate(ctx context.Context, e *flow.Env, r renewal) error {
 	n, err := e.Node(ctx)
 	if err != nil {
@@ -103,7 +103,7 @@ func replaceCertificate(ctx context.Context, e *flow.Env, r renewal) error {
 	if err != nil {
 		return err
 	}
-	cert, err := r.by.Issue(e.Rand("renew/"+r.Name), pki.SpecOf(r.old, pki.Lasting(e.World.Now(), n.Cluster.CertValidity)), key.Public())
+	cert, err := r.ca.Issue(e.Rand("renew/"+r.Name), pki.SpecOf(r.old, pki.Lasting(e.World.Now(), n.Cluster.CertValidity)), key.Public())
 	if err != nil {
 		return err
 	}
@@ -117,16 +117,16 @@ func replaceCertificate(ctx context.Context, e *flow.Env, r renewal) error {
 	return e.Do(context.WithoutCancel(ctx), files...)
 }
 
-// newKey is of the kind that the cluster wants, or of the old one's where nobody says what the cluster wants.
+// newKey generates a key with the cluster's algorithm, or with that of the old key if the cluster's is not known.
 func newKey(e *flow.Env, n *node.Node, old crypto.PublicKey) (crypto.Signer, error) {
-	kind, known := pki.AlgorithmOf(old)
-	if n.Cluster.Algorithm != "" || !known {
+	algorithm, ok := pki.AlgorithmOf(old)
+	if n.Cluster.Algorithm != "" || !ok {
 		return e.Keys()
 	}
-	return pki.NewKey(e.Rand("renew/key"), kind)
+	return pki.NewKey(e.Rand("renew/key"), algorithm)
 }
 
-// newFiles are what is written: the key first, so that a certificate that is new always has its key.
+// newFiles returns the files to write: the key first, so that a new certificate always has its key.
 func (r renewal) newFiles(ctx context.Context, e *flow.Env, key []byte, cert *x509.Certificate) ([]change.Change, error) {
 	if r.File == "" {
 		return []change.Change{
@@ -141,11 +141,11 @@ func (r renewal) newFiles(ctx context.Context, e *flow.Env, key []byte, cert *x5
 	}
 	config, err := pki.ParseKubeconfig(data)
 	if err == nil {
-		err = config.Renew(pki.EncodeCertificates(r.by.Certificate), pki.EncodeCertificates(cert), key)
+		err = config.Renew(pki.EncodeCertificates(r.ca.Certificate), pki.EncodeCertificates(cert), key)
 	}
 	if err != nil {
-		return nil, problem.New("renewing the certificate in "+path, err, "move the file away and have a new one made: kubeadm init phase kubeconfig")
+		return nil, problem.New("renewing the certificate in "+path, err, "move the file away and generate a new one: kubeadm init phase kubeconfig")
 	}
-	made, err := config.Encode()
-	return []change.Change{change.WriteFile{Path: path, Data: made, Mode: 0o600, Secret: true}}, err
+	renewed, err := config.Encode()
+	return []change.Change{change.WriteFile{Path: path, Data: renewed, Mode: 0o600, Secret: true}}, err
 }

@@ -1,4 +1,4 @@
-// Package uploadconfig keeps in the cluster what all its nodes agree on.
+// Package uploadconfig uploads the configuration that all nodes of the cluster share.
 package uploadconfig
 
 import (
@@ -12,16 +12,16 @@ import (
 	"kubeadm/internal/manifest"
 )
 
-// Phase writes the cluster's and the kubelets' configuration.
+// Phase uploads the configuration of the cluster and of its kubelets.
 var Phase = flow.Phase{
 	Name:     "upload-config",
 	Aliases:  []string{"uploadconfig"},
-	Short:    "Keep the configuration in the cluster",
-	Long:     "Keep the cluster's configuration and that of its kubelets in ConfigMaps, where nodes that join find them.",
+	Short:    "Upload the configuration to the cluster",
+	Long:     "Upload the configuration of the cluster and of its kubelets to ConfigMaps, which nodes that join read.",
 	Parallel: true,
 	Phases: []flow.Phase{
-		{Name: "kubeadm", Short: "Keep the cluster's configuration in a ConfigMap", Flags: Flags, Run: uploadKubeadmConfig},
-		{Name: "kubelet", Short: "Keep the kubelets' configuration in a ConfigMap", Flags: Flags, Run: uploadKubeletConfig},
+		{Name: "kubeadm", Short: "Upload the cluster's configuration to a ConfigMap", Flags: Flags, Run: uploadKubeadmConfig},
+		{Name: "kubelet", Short: "Upload the kubelets' configuration to a ConfigMap", Flags: Flags, Run: uploadKubeletConfig},
 	},
 }
 
@@ -33,10 +33,10 @@ func uploadKubeadmConfig(ctx context.Context, e *flow.Env) error {
 	if err != nil {
 		return err
 	}
-	made := manifest.KubeadmConfig(n)
-	e.Say("keeping the configuration in ConfigMap %q of namespace %q", made.Name, made.Namespace)
-	changes := []change.Change{change.MutateObject{Object: made, As: as, Mutate: func(u *unstructured.Unstructured) error {
-		return unstructured.SetNestedField(u.Object, made.Data[manifest.KubeadmConfigKey], "data", manifest.KubeadmConfigKey)
+	config := manifest.KubeadmConfig(n)
+	e.Say("uploading the configuration to ConfigMap %q in namespace %q", config.Name, config.Namespace)
+	changes := []change.Change{change.MutateObject{Object: config, As: as, Mutate: func(u *unstructured.Unstructured) error {
+		return unstructured.SetNestedField(u.Object, config.Data[manifest.KubeadmConfigKey], "data", manifest.KubeadmConfigKey)
 	}}}
 	return e.DoAll(ctx, append(changes, change.ApplyAll(as, manifest.KubeadmConfigAccess()...)...)...)
 }
@@ -46,10 +46,10 @@ func uploadKubeletConfig(ctx context.Context, e *flow.Env) error {
 	if err != nil {
 		return err
 	}
-	made, err := manifest.KubeletConfig(n)
+	config, err := manifest.KubeletConfig(n)
 	if err != nil {
 		return err
 	}
-	e.Say("keeping the kubelets' configuration in ConfigMap %q of namespace %q", made.Name, made.Namespace)
-	return e.DoAll(ctx, change.ApplyAll(as, append(manifest.KubeletConfigAccess(), made)...)...)
+	e.Say("uploading the kubelets' configuration to ConfigMap %q in namespace %q", config.Name, config.Namespace)
+	return e.DoAll(ctx, change.ApplyAll(as, append(manifest.KubeletConfigAccess(), config)...)...)
 }

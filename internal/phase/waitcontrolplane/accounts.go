@@ -15,8 +15,8 @@ import (
 	"kubeadm/internal/state"
 )
 
-// createControllerAccounts makes, while kube-controller-manager starts, the ServiceAccounts as which its controllers work. It would
-// make them itself, one after the other, for five seconds before the first controller does anything (docs/decisions/0024).
+// createControllerAccounts creates the ServiceAccounts of controllers while kube-controller-manager starts. It would
+// create them itself, serially, for five seconds before the first controller starts (docs/decisions/0024).
 func createControllerAccounts(ctx context.Context, e *flow.Env, n *node.Node, as state.Identity) error {
 	set, _ := node.LastArg(n.Cluster.ControllerManager.Args, "use-service-account-credentials")
 	if own, err := strconv.ParseBool(set); err == nil && !own {
@@ -46,7 +46,7 @@ func listControllerBindings(ctx context.Context, e *flow.Env, kind, namespace st
 		GVK: rbacv1.SchemeGroupVersion.WithKind(kind), Namespace: namespace, LabelSelector: manifest.ControllerBindings, As: as,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("looking for the rights of the controllers: %w", err)
+		return nil, fmt.Errorf("listing the role bindings of the controllers: %w", err)
 	}
 	return all, nil
 }

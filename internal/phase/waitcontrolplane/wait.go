@@ -1,4 +1,4 @@
-// Package waitcontrolplane waits until a started control plane answers, and names what keeps it from answering.
+// Package waitcontrolplane waits until a started control plane is healthy, and names what keeps it from that.
 package waitcontrolplane
 
 import (
@@ -11,19 +11,21 @@ import (
 	"kubeadm/internal/state"
 )
 
-// Init waits for the kubelet and the components of a first control plane, and gives the
-// administrator his rights as soon as the API server answers.
+// Init waits for the kubelet and the components of a first control plane. As soon as the API server answers, it
+// creates the cluster-admin ClusterRoleBinding.
 var Init = flow.Phase{
 	Name:  "wait-control-plane",
-	Short: "Wait until the control plane answers",
-	Long:  "Wait until the kubelet has started the control plane's components and they say that they are well.",
+	Short: "Wait until the control plane is healthy",
+	Long:  "Wait until the kubelet has started the control plane's components and they are healthy.",
 	Run: func(ctx context.Context, e *flow.Env) error {
 		n, err := e.Node(ctx)
 		if err != nil {
 			return err
 		}
 		e.Say("waiting for the kubelet to run the control plane from %q", n.Paths.Manifests())
-		err = health.WaitCheckingFiles(ctx, e, n, []string{release.ControllerManager, release.Scheduler}, func() error { return waitForAPIServer(ctx, e, n) })
+		err = health.WaitCheckingFiles(ctx, e, n, []string{release.ControllerManager, release.Scheduler}, func() error {
+			return waitForAPIServer(ctx, e, n)
+		})
 		if err != nil {
 			return err
 		}
@@ -34,8 +36,8 @@ var Init = flow.Phase{
 // Join waits for the components of one more control plane.
 var Join = flow.Phase{
 	Name:  "wait-control-plane",
-	Short: "Wait until this control plane answers",
-	Long:  "Wait until this control plane's components say that they are well.",
+	Short: "Wait until this control plane is healthy",
+	Long:  "Wait until this control plane's components are healthy.",
 	When:  node.IsControlPlane,
 	Run: func(ctx context.Context, e *flow.Env) error {
 		n, err := e.Node(ctx)
@@ -52,8 +54,8 @@ var Join = flow.Phase{
 	},
 }
 
-// waitForAPIServer waits for the kubelet and the API server. What can do something only now is let go, and the administrator
-// gets his rights.
+// waitForAPIServer waits for the kubelet and the API server. Then it does the postponed work and creates the
+// cluster-admin ClusterRoleBinding and the accounts of controllers.
 func waitForAPIServer(ctx context.Context, e *flow.Env, n *node.Node) error {
 	if err := e.Await(ctx, health.Kubelet(ctx, e.World, n)); err != nil {
 		return health.WithKubeletHints(err)
@@ -75,7 +77,7 @@ func waitForAPIServer(ctx context.Context, e *flow.Env, n *node.Node) error {
 	return createControllerAccounts(ctx, e, n, as)
 }
 
-// waitForComponents waits for the components that serve nobody but themselves.
+// waitForComponents waits for kube-controller-manager and kube-scheduler.
 func waitForComponents(ctx context.Context, e *flow.Env, n *node.Node) error {
 	for _, c := range []struct {
 		name, port, path string

@@ -21,14 +21,15 @@ import (
 	"kubeadm/internal/world"
 )
 
-// Where nobody has to approve, the certificate is there within a second or two. After that the cluster is asked now
-// and then: it may be busy with many machines that join at once.
+// Without manual approval the certificate is issued within a second or two. After approvalGrace the requests are
+// listed every listInterval, as many machines may be joining at once.
 const (
 	approvalGrace = 3 * time.Second
 	listInterval  = 5 * time.Second
 )
 
-// withRequestState is the condition, telling what has become of the certificate requests of this machine's kubelet while it waits for them.
+// withRequestState returns the condition with errors that say in what state the kubelet's certificate signing
+// request is.
 func withRequestState(ctx context.Context, e *flow.Env, n *node.Node, c world.Condition) (world.Condition, error) {
 	w, err := newCSRWatch(ctx, e, n)
 	check := c.Check
@@ -42,19 +43,19 @@ func withRequestState(ctx context.Context, e *flow.Env, n *node.Node, c world.Co
 	return c, err
 }
 
-// csrWatch looks for the certificate requests of one kubelet.
+// csrWatch looks for the certificate signing requests of one kubelet.
 type csrWatch struct {
 	as      state.Identity
-	user    string // who makes them; empty if that is not known
-	subject string // in whose name
+	user    string // who creates them; empty if that is not known
+	subject string // their common name
 
-	next  time.Time                // when to ask
-	say   func(f string, a ...any) // tells the user once that it is his turn
-	state error                    // what was found last
+	next  time.Time                // when to list them
+	say   func(f string, a ...any) // shows a new state
+	state error                    // the one found last
 }
 
-// newCSRWatch begins to look for the requests that the kubelet makes with the bootstrap credential on this machine, if that is there, or
-// else with the one that it would be given.
+// newCSRWatch watches the requests that the kubelet makes with the bootstrap kubeconfig on this machine, or if that
+// does not exist with the one from discovery.
 func newCSRWatch(ctx context.Context, e *flow.Env, n *node.Node) (*csrWatch, error) {
 	credential, err := state.ReadOptional(ctx, e.World, n.Paths.BootstrapKubeconfig())
 	if err != nil {
@@ -73,7 +74,7 @@ func newCSRWatch(ctx context.Context, e *flow.Env, n *node.Node) (*csrWatch, err
 	}, nil
 }
 
-// findRequestor is as whom the API server knows the bootstrap credential, as far as it can be told from here.
+// findRequestor returns the user name of the bootstrap credential in the API server; empty if it is not known.
 func findRequestor(config *pki.Kubeconfig) string {
 	if cert, err := config.ClientCertificate(); err == nil {
 		return cert.Subject.CommonName
@@ -89,7 +90,7 @@ func findRequestor(config *pki.Kubeconfig) string {
 	return bootstrapapi.BootstrapUserPrefix + id
 }
 
-// addState says what the kubelet waits for, in place of err, if the cluster tells.
+// addState returns the state of the kubelet's request in place of err, if it is known.
 func (w *csrWatch) addState(ctx context.Context, r state.Reader, err error) error {
 	if now := r.Now(); now.After(w.next) {
 		w.next = now.Add(listInterval)
@@ -102,7 +103,7 @@ func (w *csrWatch) addState(ctx context.Context, r state.Reader, err error) erro
 	return cmp.Or(w.state, err)
 }
 
-// findState tells what has become of the newest request; nil if there is none, or if this machine may not know.
+// findState returns the state of the newest request; nil if there is none, or if this machine may not list them.
 func (w *csrWatch) findState(ctx context.Context, r state.Reader) error {
 	all, err := r.List(ctx, state.Query{
 		GVK: certv1.SchemeGroupVersion.WithKind("CertificateSigningRequest"), As: w.as,
@@ -132,27 +133,27 @@ func (w *csrWatch) isOwn(r certv1.CertificateSigningRequest) bool {
 	return err == nil && asked.Subject.CommonName == w.subject && (w.user == "" || w.user == r.Spec.Username)
 }
 
-// explainPending is what the newest of the requests waits for.
+// explainPending says what the newest of the requests waits for.
 func explainPending(newestFirst []certv1.CertificateSigningRequest) error {
 	r := newestFirst[0]
 	for _, c := range r.Status.Conditions {
 		switch {
 		case c.Status == corev1.ConditionFalse:
 		case c.Type == certv1.CertificateDenied, c.Type == certv1.CertificateFailed:
-			return fmt.Errorf("its certificate request %s is %s: %s: %s", r.Name, strings.ToLower(string(c.Type)), c.Reason, c.Message)
+			return fmt.Errorf("its certificate signing request %s is %s: %s: %s", r.Name, strings.ToLower(string(c.Type)), c.Reason, c.Message)
 		case c.Type == certv1.CertificateApproved:
-			return fmt.Errorf("its certificate request %s is approved, but not signed: see whether kube-controller-manager runs and has the key of the CA", r.Name)
+			return fmt.Errorf("its certificate signing request %s is approved, but not signed: check that kube-controller-manager runs and has the key of the CA", r.Name)
 		}
 	}
 	approve := "kubectl certificate approve " + r.Name
 	if others := listUndecided(newestFirst[1:]); len(others) > 0 {
-		return fmt.Errorf("several certificate requests in the name of this node wait for approval: make sure that nobody else makes them, then approve the newest: %s (older: %s)",
-			approve, strings.Join(others, ", "))
+		return fmt.Errorf("several certificate signing requests of this node are pending: "+
+			"check that they are all from this machine, then approve the newest: %s (older: %s)", approve, strings.Join(others, ", "))
 	}
-	return errors.New("its certificate request " + r.Name + " waits for approval: " + approve)
+	return errors.New("its certificate signing request " + r.Name + " is pending: " + approve)
 }
 
-// listUndecided are the names of requests that nobody has decided about.
+// listUndecided returns the names of requests that are neither approved nor denied.
 func listUndecided(all []certv1.CertificateSigningRequest) (names []string) {
 	for _, r := range all {
 		if len(r.Status.Conditions) == 0 {

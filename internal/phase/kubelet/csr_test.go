@@ -80,23 +80,23 @@ func waited(t *testing.T, w *fake.World) (said []string, err error) {
 	return said, e.Await(t.Context(), c)
 }
 
-func TestARequestThatWaitsForApprovalIsNamed(t *testing.T) {
+func TestPendingRequestIsNamed(t *testing.T) {
 	own := func(*certv1.CertificateSigningRequest) {}
 	for name, c := range map[string]struct {
 		requests []func(*certv1.CertificateSigningRequest)
 		want     string
 	}{
 		"none":     {nil, "not yet"},
-		"waiting":  {[]func(*certv1.CertificateSigningRequest){own}, "its certificate request csr-own waits for approval: kubectl certificate approve csr-own"},
+		"waiting":  {[]func(*certv1.CertificateSigningRequest){own}, "its certificate signing request csr-own is pending: kubectl certificate approve csr-own"},
 		"denied":   {[]func(*certv1.CertificateSigningRequest){decided(certv1.CertificateDenied)}, "csr-own is denied: Because: of this"},
 		"failed":   {[]func(*certv1.CertificateSigningRequest){decided(certv1.CertificateFailed)}, "csr-own is failed: Because: of this"},
 		"approved": {[]func(*certv1.CertificateSigningRequest){decided(certv1.CertificateApproved)}, "csr-own is approved, but not signed"},
 		"an older one was denied": {[]func(*certv1.CertificateSigningRequest){func(r *certv1.CertificateSigningRequest) {
 			r.Name = "csr-old"
 			decided(certv1.CertificateDenied)(r)
-		}, own}, "csr-own waits for approval"},
+		}, own}, "csr-own is pending"},
 		"two are waiting": {[]func(*certv1.CertificateSigningRequest){func(r *certv1.CertificateSigningRequest) { r.Name = "csr-old" }, own},
-			"make sure that nobody else makes them, then approve the newest: kubectl certificate approve csr-own (older: csr-old)"},
+			"check that they are all from this machine, then approve the newest: kubectl certificate approve csr-own (older: csr-old)"},
 		"another node's": {[]func(*certv1.CertificateSigningRequest){func(r *certv1.CertificateSigningRequest) {
 			key, _ := pki.NewKey(rand.Reader, pki.ECDSAP256)
 			r.Spec.Request, _ = pki.Spec{CommonName: "system:node:worker2"}.Request(rand.Reader, key)
@@ -121,10 +121,10 @@ func TestARequestThatWaitsForApprovalIsNamed(t *testing.T) {
 	}
 }
 
-func TestWhoMakesTheRequest(t *testing.T) {
+func TestRequestor(t *testing.T) {
 	a := pki.Access{Server: "https://192.0.2.10:6443", Cluster: "c", User: "u"}
 	for want, config := range map[string]*pki.Kubeconfig{
-		tokenUser: a.WithToken("abcdef.0123456789abcdef"), "": a.WithToken("of a service account"), "somebody": certified(t, a),
+		tokenUser: a.WithToken("abcdef.0123456789abcdef"), "": a.WithToken("of a service account"), "bootstrapper": certified(t, a),
 	} {
 		if got := findRequestor(config); got != want {
 			t.Errorf("got %q, want %q", got, want)
@@ -139,7 +139,7 @@ func certified(t *testing.T, a pki.Access) *pki.Kubeconfig {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	ca, err := pki.NewCA(rand.Reader, key, pki.Spec{CommonName: "somebody", Validity: pki.Validity{NotBefore: now, NotAfter: now.Add(time.Hour)}})
+	ca, err := pki.NewCA(rand.Reader, key, pki.Spec{CommonName: "bootstrapper", Validity: pki.Validity{NotBefore: now, NotAfter: now.Add(time.Hour)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"kubeadm/internal/state"
 )
 
-// checkCertificates looks at those that are here before the first control plane begins.
+// checkCertificates checks the existing certificates of a first control plane.
 func checkCertificates(ctx context.Context, e *flow.Env, n *node.Node) error {
 	err := errors.Join(checkExistingCAs(ctx, e, n), certstore.CheckServiceAccountKeys(ctx, e.World, n))
 	if n.UploadCerts {
@@ -21,8 +21,8 @@ func checkCertificates(ctx context.Context, e *flow.Env, n *node.Node) error {
 	return err
 }
 
-// checkExistingCAs wants what authorities have made for this machine to be here, where their keys are kept elsewhere. All
-// that is wrong is told before anything is done.
+// checkExistingCAs checks the existing CAs, and the files that must exist if the cluster's CA is external. It reports
+// all errors together.
 func checkExistingCAs(ctx context.Context, e *flow.Env, n *node.Node) error {
 	var errs []error
 	local, _ := node.LocalEtcd(n)
@@ -35,18 +35,18 @@ func checkExistingCAs(ctx context.Context, e *flow.Env, n *node.Node) error {
 			return err
 		}
 		if found.Certificate == nil {
-			continue // it is made by a later phase, or missed there
+			continue // a later phase creates it, or fails
 		}
 		if _, err := certstore.CheckCA(n.Paths, p, found, e.World.Now()); err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		elsewhere, err := certstore.IsExternalCA(ctx, e.World, n.Paths, p)
+		external, err := certstore.IsExternalCA(ctx, e.World, n.Paths, p)
 		errs = append(errs, err)
 		if p.Name != pki.ClusterCA {
 			continue
 		}
-		if elsewhere {
+		if external {
 			errs = append(errs, checkFilesOfExternalCA(ctx, e, n, found))
 		} else {
 			errs = append(errs, checkExistingKubeconfigs(ctx, e, n, found))
@@ -55,7 +55,7 @@ func checkExistingCAs(ctx context.Context, e *flow.Env, n *node.Node) error {
 	return errors.Join(errs...)
 }
 
-// checkFilesOfExternalCA wants the files that are made with the key of the cluster's CA, or not at all where that is kept elsewhere.
+// checkFilesOfExternalCA checks that the files exist that cannot be created without the CA's key.
 func checkFilesOfExternalCA(ctx context.Context, e *flow.Env, n *node.Node, ca pki.Stored) error {
 	var errs []error
 	for _, p := range pki.KubeconfigProfiles() {
@@ -73,12 +73,12 @@ func checkFilesOfExternalCA(ctx context.Context, e *flow.Env, n *node.Node, ca p
 	if err == nil {
 		return nil
 	}
-	return problem.New("without the key of the cluster's CA these files must be here", err,
-		"make keys, kubeconfigs and requests for certificates: kubeadm certs generate-csr",
-		"put what the keeper of the CA signs, and the CA, into the kubeconfigs; make the service account key pair with openssl")
+	return problem.New("with an external CA, whose key is not on this machine, these files must exist", err,
+		"generate keys, kubeconfigs and certificate signing requests: kubeadm certs generate-csr",
+		"sign the requests with the external CA, and add the certificates and the CA to the kubeconfigs; generate the service account key pair with openssl")
 }
 
-// checkExistingKubeconfigs looks at those that exist already and that a later phase would keep.
+// checkExistingKubeconfigs checks the existing kubeconfigs that a later phase would keep.
 func checkExistingKubeconfigs(ctx context.Context, e *flow.Env, n *node.Node, ca pki.Stored) error {
 	var errs []error
 	for _, p := range pki.KubeconfigProfiles() {
@@ -92,7 +92,8 @@ func checkExistingKubeconfigs(ctx context.Context, e *flow.Env, n *node.Node, ca
 	return errors.Join(errs...)
 }
 
-// checkKubeconfig wants a kubeconfig whose user can get into the cluster. Where it leads is for a later phase to doubt.
+// checkKubeconfig checks that the cluster accepts the client certificate in a kubeconfig. A later phase checks its
+// server.
 func checkKubeconfig(ctx context.Context, e *flow.Env, path string, ca pki.Stored) error {
 	data, err := state.ReadRequired(ctx, e.World, path)
 	if err != nil {
@@ -100,7 +101,7 @@ func checkKubeconfig(ctx context.Context, e *flow.Env, path string, ca pki.Store
 	}
 	cas, err := pki.ParseCertificates(ca.Certificate)
 	if err != nil {
-		return nil // found already
+		return nil // already reported
 	}
 	_, _, err = certstore.KubeconfigFile{Path: path, Data: data, CAs: cas}.Check(ctx, e.World)
 	return err
