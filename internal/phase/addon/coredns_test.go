@@ -127,7 +127,7 @@ const (
 	ofNow = ".:53 {\n    errors\n    forward . 192.0.2.53\n}\n"
 )
 
-func TestANewClusterGetsTwoReplicas(t *testing.T) {
+func TestNewCluster(t *testing.T) {
 	s := newScene()
 	s.deploy(t)
 	if replicas, image, key := s.deployment(t); replicas != 2 || image != newest || key != manifest.CorefileKey {
@@ -135,7 +135,7 @@ func TestANewClusterGetsTwoReplicas(t *testing.T) {
 	}
 }
 
-func TestReplicasAndACorefileOfTheUsersStay(t *testing.T) {
+func TestReplicasAndCorefileAreKept(t *testing.T) {
 	s := running(t, "v1.14.2", 5, ofNow)
 	s.deploy(t)
 	if replicas, image, key := s.deployment(t); replicas != 5 || image != newest || key != manifest.CorefileKey {
@@ -146,7 +146,7 @@ func TestReplicasAndACorefileOfTheUsersStay(t *testing.T) {
 	}
 }
 
-func TestACorefileIsMigratedBeforeCoreDNSIsReplaced(t *testing.T) {
+func TestCorefileMigration(t *testing.T) {
 	s := running(t, "v1.3.1", 3, ofOld)
 	s.deploy(t)
 	if replicas, image, key := s.deployment(t); replicas != 3 || image != newest || key != manifest.CorefileKey {
@@ -172,7 +172,7 @@ func TestACorefileIsMigratedBeforeCoreDNSIsReplaced(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeMigratedIsLeftAlone(t *testing.T) {
+func TestCorefileThatCannotBeMigrated(t *testing.T) {
 	s := running(t, "v0.1.0", 2, ofOld)
 	s.deploy(t)
 	if _, image, _ := s.deployment(t); !strings.HasSuffix(image, ":v0.1.0") {
@@ -183,7 +183,7 @@ func TestWhatCannotBeMigratedIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestAddonsThatAreTurnedOffAreNotTouched(t *testing.T) {
+func TestDisabledAddons(t *testing.T) {
 	s := newScene()
 	s.node.Cluster.DNS.Disabled, s.node.Cluster.Proxy.Disabled = true, true
 	if err := flow.Run(t.Context(), s.e, []flow.Phase{addon.Phase}, flow.Selection{}); err != nil {

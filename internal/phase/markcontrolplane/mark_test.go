@@ -35,7 +35,7 @@ func (f *flapping) Object(ctx context.Context, ref state.Ref) (*unstructured.Uns
 
 func (f *flapping) Await(ctx context.Context, c world.Condition) error { return world.Poll(ctx, f, c) }
 
-func TestANodeIsMarkedThroughAFlappingLoadBalancer(t *testing.T) {
+func TestMarkBehindFlappingLoadBalancer(t *testing.T) {
 	f := &flapping{World: fake.New()}
 	f.Elsewhere = true
 	made := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},

@@ -12,7 +12,7 @@ import (
 
 // A reset removes a dangling link, which the next init would stumble over, and what a killed run
 // left half-written. Files of the user that only look like the latter stay.
-func TestAResetRemovesOnlyWhatKubeadmWrites(t *testing.T) {
+func TestCleanupRemovesOnlyOwnFiles(t *testing.T) {
 	const dir = "/etc/kubernetes/"
 	pending := change.PendingName("admin.conf", "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 	s := newScene(alone, member(1))

@@ -9,7 +9,7 @@ import (
 )
 
 // A manifest may have been altered since it was written.
-func TestADirectoryThatIsNotEtcdsOwnIsNotEmptied(t *testing.T) {
+func TestSystemDirectoryAsEtcdDataIsNotEmptied(t *testing.T) {
 	for _, dir := range []string{"/var/lib/", "var/lib/etcd", ".", "../var/lib/etcd"} {
 		s := newScene("cp1=https://192.0.2.1:2380", member(1))
 		file := s.Files["/etc/kubernetes/manifests/etcd.yaml"]

@@ -14,7 +14,7 @@ import (
 	"kubeadm/internal/world/fake"
 )
 
-func TestAccountsAreMadeWhereControllersUseThem(t *testing.T) {
+func TestControllerAccounts(t *testing.T) {
 	const made = "object:ServiceAccount:kube-system/node-controller"
 	for name, c := range map[string]struct {
 		args []node.Arg

@@ -9,7 +9,7 @@ import (
 	"kubeadm/internal/world/fake"
 )
 
-func TestAddressIsThatOfTheComponentBesideSidecars(t *testing.T) {
+func TestAddressBesideSidecars(t *testing.T) {
 	const (
 		own     = "- {name: kube-scheduler, command: [kube-scheduler, --secure-port=7], args: [--bind-address=::1]}\n"
 		sidecar = "- {name: proxy, command: [proxy, --secure-port=9, --bind-address=192.0.2.9]}\n"
