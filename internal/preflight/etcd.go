@@ -33,7 +33,12 @@ func newLocalEtcdChecks(n *node.Node) []Check {
 	if n.Cluster.Etcd.External != nil {
 		return nil
 	}
-	return append(newEtcdPortChecks(n), newDirAvailableCheck(n.Cluster.Etcd.DataDir, change.FileTarget(n.Paths.Manifest(etcd))))
+	var list []Check
+	for _, number := range []int32{etcdClientPort, etcdPeerPort} {
+		p := newStaticPodPort(n, number, etcd).withBindAddress(n.Cluster.APIServer.Args, "advertise-address", n.Address)
+		list = append(list, p.check())
+	}
+	return append(list, newDirAvailableCheck(n.Cluster.Etcd.DataDir, change.FileTarget(n.Paths.Manifest(etcd))))
 }
 
 // newExternalEtcdFileChecks checks that the files exist with which the API server connects to etcd.

@@ -20,10 +20,6 @@ const leftoverHint = `if it is left over from another cluster, clean up with "ku
 // dashPath returns a path as the names of checks spell it.
 func dashPath(path string) string { return strings.ReplaceAll(path, "/", "-") }
 
-// isMadeByUs reports whether an unfinished run of the same command made one of the targets. What follows from
-// them is then no error.
-func isMadeByUs(r state.Reader, targets ...string) bool { return slices.ContainsFunc(targets, r.Made) }
-
 // kubeletTargets returns the targets that a run made if it has got as far as starting the kubelet.
 func kubeletTargets(p node.Paths) []string {
 	return []string{change.FileTarget(p.KubeletConfig()), change.SetService{Name: "kubelet"}.Target()}
@@ -47,12 +43,13 @@ func newManifestChecks(p node.Paths) []Check {
 	return list
 }
 
-// newFileAvailableCheck checks that there is no file at path, unless a run of ours made it or one of the causes.
+// newFileAvailableCheck checks that there is no file at path, unless an unfinished run of the same command made it or
+// one of the targets that cause it.
 func newFileAvailableCheck(path string, causes ...string) Check {
 	causes = append(causes, change.FileTarget(path))
 	return Check{Name: "FileAvailable-" + dashPath(path), Run: func(ctx context.Context, r state.Reader, rep *Report) {
 		switch _, err := r.Stat(ctx, path); {
-		case err == nil && !isMadeByUs(r, causes...):
+		case err == nil && !slices.ContainsFunc(causes, r.Made):
 			rep.Fail(leftoverHint, "%s already exists", path)
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			rep.fail(state.ExplainMisplaced(ctx, r, path, err))
@@ -60,7 +57,8 @@ func newFileAvailableCheck(path string, causes ...string) Check {
 	}}
 }
 
-// newDirAvailableCheck checks that a directory is absent or empty, unless a run of ours made one of the causes.
+// newDirAvailableCheck checks that a directory is absent or empty, unless an unfinished run of the same command made
+// one of the targets that cause its contents.
 func newDirAvailableCheck(path string, causes ...string) Check {
 	return Check{Name: "DirAvailable-" + dashPath(path), Run: func(ctx context.Context, r state.Reader, rep *Report) {
 		inside, err := r.ReadDir(ctx, path)
@@ -71,7 +69,7 @@ func newDirAvailableCheck(path string, causes ...string) Check {
 		case len(inside) > 0 && node.OfSystem(path):
 			rep.Fail("use a separate directory, such as /var/lib/etcd",
 				"%s is not empty, and belongs to the operating system", path)
-		case len(inside) > 0 && !isMadeByUs(r, causes...):
+		case len(inside) > 0 && !slices.ContainsFunc(causes, r.Made):
 			rep.Fail(leftoverHint, "%s is not empty", path)
 		}
 	}}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -48,34 +49,21 @@ func newControlPlanePortChecks(n *node.Node) []Check {
 // newAPIServerPortCheck first checks that no other component of ours will listen on the port.
 func newAPIServerPortCheck(n *node.Node) Check {
 	c := newStaticPodPort(n, n.BindPort, release.APIServer).withBindAddress(n.Cluster.APIServer.Args, "bind-address", "").check()
-	rival := reservedPorts(n)[n.BindPort]
-	if rival == "" {
-		return c
-	}
-	c.Run = func(_ context.Context, _ state.Reader, rep *Report) {
-		rep.Fail("choose another --apiserver-bind-port", "port %d cannot be kube-apiserver's: %s listens there", n.BindPort, rival)
-	}
-	return c
-}
-
-// reservedPorts returns the ports that components other than the API server will listen on.
-func reservedPorts(n *node.Node) map[int32]string {
-	ports := map[int32]string{
+	reserved := map[int32]string{
 		kubeletHealth: "the kubelet", kubeletServer: "the kubelet", proxyHealth: "kube-proxy",
 		controllerPort: release.ControllerManager, schedulerPort: release.Scheduler,
 	}
 	if n.Cluster.Etcd.External == nil {
-		ports[etcdClientPort], ports[etcdPeerPort], ports[etcdMetricsPort] = etcd, etcd, etcd
+		reserved[etcdClientPort], reserved[etcdPeerPort], reserved[etcdMetricsPort] = etcd, etcd, etcd
 	}
-	return ports
-}
-
-func newEtcdPortChecks(n *node.Node) []Check {
-	var list []Check
-	for _, number := range []int32{etcdClientPort, etcdPeerPort} {
-		list = append(list, newStaticPodPort(n, number, etcd).withBindAddress(n.Cluster.APIServer.Args, "advertise-address", n.Address).check())
+	other := reserved[n.BindPort]
+	if other == "" {
+		return c
 	}
-	return list
+	c.Run = func(_ context.Context, _ state.Reader, rep *Report) {
+		rep.Fail("choose another --apiserver-bind-port", "port %d cannot be kube-apiserver's: %s listens there", n.BindPort, other)
+	}
+	return c
 }
 
 // newStaticPodPort returns a port of a static Pod.
@@ -92,25 +80,25 @@ func (p port) withBindAddress(args []node.Arg, name, fallback string) port {
 	return p
 }
 
-func (p port) check() Check { return Check{Name: fmt.Sprintf("Port-%d", p.number), Run: p.run} }
-
-func (p port) run(ctx context.Context, r state.Reader, rep *Report) {
-	err := r.CanListen(ctx, net.JoinHostPort(p.host, strconv.Itoa(int(p.number))))
-	var taken *state.PortError
-	switch {
-	case err == nil:
-	case errors.As(err, &taken):
-		if !isMadeByUs(r, p.causes...) {
-			rep.Fail(p.freePortHint(taken.Owner), "port %d, which %s needs, is in use by %s",
-				p.number, p.user, cmp.Or(taken.Owner, "a program that is not known"))
+func (p port) check() Check {
+	return Check{Name: fmt.Sprintf("Port-%d", p.number), Run: func(ctx context.Context, r state.Reader, rep *Report) {
+		err := r.CanListen(ctx, net.JoinHostPort(p.host, strconv.Itoa(int(p.number))))
+		var taken *state.PortError
+		switch {
+		case err == nil:
+		case errors.As(err, &taken):
+			if !slices.ContainsFunc(p.causes, r.Made) {
+				rep.Fail(p.freePortHint(taken.Owner), "port %d, which %s needs, is in use by %s",
+					p.number, p.user, cmp.Or(taken.Owner, "a program that is not known"))
+			}
+		default: // the port is free, and cannot be opened
+			remedy := "check what keeps this program from opening ports"
+			if p.host != "" {
+				remedy = fmt.Sprintf("set %s to an address of this machine (%s)", p.origin, listAddresses(ctx, r))
+			}
+			rep.Fail(remedy, "%s needs port %d: %v", p.user, p.number, err)
 		}
-	default: // the port is free, and cannot be opened
-		remedy := "check what keeps this program from opening ports"
-		if p.host != "" {
-			remedy = fmt.Sprintf("set %s to an address of this machine (%s)", p.origin, listAddresses(ctx, r))
-		}
-		rep.Fail(remedy, "%s needs port %d: %v", p.user, p.number, err)
-	}
+	}}
 }
 
 // freePortHint says how to free the port.

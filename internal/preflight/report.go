@@ -51,15 +51,13 @@ type Report struct {
 func NewReport(check string) *Report { return &Report{check: check} }
 
 // Warn adds a finding that the user should look at.
-func (r *Report) Warn(remedy, format string, args ...any) { r.add(Warning, remedy, format, args...) }
+func (r *Report) Warn(remedy, format string, args ...any) {
+	r.findings = append(r.findings, Finding{r.check, Warning, fmt.Sprintf(format, args...), remedy})
+}
 
 // Fail adds a finding that the user must fix before the command can continue.
-func (r *Report) Fail(remedy, format string, args ...any) { r.add(Error, remedy, format, args...) }
-
-func (r *Report) add(s Severity, remedy, format string, args ...any) {
-	r.findings = append(r.findings, Finding{
-		Check: r.check, Severity: s, Text: fmt.Sprintf(format, args...), Remedy: remedy,
-	})
+func (r *Report) Fail(remedy, format string, args ...any) {
+	r.findings = append(r.findings, Finding{r.check, Error, fmt.Sprintf(format, args...), remedy})
 }
 
 // fail adds an error; its hints are the remedy.
