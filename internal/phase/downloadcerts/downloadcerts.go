@@ -32,7 +32,7 @@ import (
 var Phase = flow.Phase{
 	Name:  "download-certs",
 	Short: "Download the shared certificates that another control plane has uploaded",
-	Long:  "Download the certificates and keys that all control planes share from the Secret kubeadm-certs, and decrypt them with the certificate key.",
+	Long:  "Read the Secret kubeadm-certs, decrypt the certificates and keys in it with the certificate key, and write them to this machine.",
 	Flags: flag.WithDiscovery(flag.CertificateKey, flag.Config, flag.ControlPlane, flag.DryRun),
 	When:  hasCertificateKey,
 	Run:   downloadCerts,

@@ -72,8 +72,8 @@ func newPhases() []flow.Phase {
 		}
 		if p.PerNode {
 			phase.Flags = AllFlags
-			phase.Long = "Generate the kubeconfig with which the first control plane's kubelet starts. It is for bootstrapping only: " +
-				"once the cluster runs, a kubelet gets its own certificate from the API server."
+			phase.Long = "Generate the kubeconfig with which the first control plane's kubelet starts. It is of use until the cluster " +
+				"runs: from then on a kubelet gets its own certificate from the API server."
 		}
 		all = append(all, phase)
 	}

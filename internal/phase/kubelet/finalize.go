@@ -17,8 +17,8 @@ import (
 // Finalize makes the first control plane's kubelet use its rotated client certificate.
 var Finalize = flow.Phase{
 	Name:  "kubelet-finalize",
-	Short: "Update the kubelet's kubeconfig after its TLS bootstrap",
-	Long:  "Update the kubelet's kubeconfig to use the client certificate that the kubelet rotates.",
+	Short: "Switch the kubelet to its rotated client certificate",
+	Long:  "Change kubelet.conf to the client certificate file that the running kubelet rotates, and restart the kubelet.",
 	Phases: []flow.Phase{{
 		Name:  "enable-client-cert-rotation",
 		Short: "Make the kubelet use the client certificate that it rotates",
@@ -51,13 +51,13 @@ func useRotatedCertificate(ctx context.Context, e *flow.Env) error {
 		err = config.FollowRotation(pem)
 	}
 	if err != nil {
-		return fmt.Errorf("updating %s to use the rotated certificate: %w", file, err)
+		return fmt.Errorf("switching %s to the rotated client certificate: %w", file, err)
 	}
 	data, err := config.Encode()
 	if err != nil {
 		return err
 	}
-	e.Say("updating %q to use the client certificate that the kubelet rotates", file)
+	e.Say("switching %q to the client certificate that the kubelet rotates", file)
 	if err := e.Do(ctx, change.WriteFile{Path: file, Data: data, Mode: 0o600, Secret: true}); err != nil {
 		return err
 	}

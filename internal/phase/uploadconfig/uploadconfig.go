@@ -16,12 +16,12 @@ import (
 var Phase = flow.Phase{
 	Name:     "upload-config",
 	Aliases:  []string{"uploadconfig"},
-	Short:    "Upload the configuration to the cluster",
-	Long:     "Upload the configuration of the cluster and of its kubelets to ConfigMaps, which nodes that join read.",
+	Short:    "Store the configuration in the cluster",
+	Long:     "Store the configuration of the cluster and of its kubelets in ConfigMaps, which nodes that join read.",
 	Parallel: true,
 	Phases: []flow.Phase{
-		{Name: "kubeadm", Short: "Upload the cluster's configuration to a ConfigMap", Flags: Flags, Run: uploadKubeadmConfig},
-		{Name: "kubelet", Short: "Upload the kubelets' configuration to a ConfigMap", Flags: Flags, Run: uploadKubeletConfig},
+		{Name: "kubeadm", Short: "Store the cluster's configuration in a ConfigMap", Flags: Flags, Run: uploadKubeadmConfig},
+		{Name: "kubelet", Short: "Store the kubelets' configuration in a ConfigMap", Flags: Flags, Run: uploadKubeletConfig},
 	},
 }
 
