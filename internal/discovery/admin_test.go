@@ -7,8 +7,8 @@ import (
 	"kubeadm/internal/pki"
 )
 
-// A control plane whose join was stopped finds the admin.conf that it made: it goes on with it even where the token is
-// over, and the kubelet gets the token all the same, if there is one.
+// A control plane whose join was stopped finds the admin.conf that it made: it goes on with it
+// even where the token is over, and the kubelet gets the token all the same, if there is one.
 func TestAdminConfFindsCluster(t *testing.T) {
 	c := newCluster(t)
 	c.tokens = nil

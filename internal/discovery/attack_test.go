@@ -20,7 +20,8 @@ import (
 
 const signature = bootstrapapi.JWSSignatureKeyPrefix + tokenID
 
-// An attacker at the given endpoint gets no credential and nothing is written, whatever cluster-info it sends.
+// An attacker at the given endpoint gets no credential and nothing is written, whatever
+// cluster-info it sends.
 func TestTokenDiscoveryRefusesAttackers(t *testing.T) {
 	c, mallory := newCluster(t), authority(t, "kubernetes")
 	forged := func(t *testing.T, by string) map[string]string {
@@ -127,7 +128,8 @@ func TestServerInClusterInfoIsNotContacted(t *testing.T) {
 	}
 }
 
-// Where the cluster is comes from cluster-info: the server there must have the cluster's certificate before it is shown the token.
+// Where the cluster is comes from cluster-info: the server there must have the cluster's
+// certificate before it is shown the token.
 func TestTokenIsSentToVerifiedServerOnly(t *testing.T) {
 	c := newCluster(t)
 	impostor := (&server{info: c.info, tokens: c.tokens, objects: c.objects}).begin(t, authority(t, "kubernetes"), nil)
@@ -146,7 +148,8 @@ func TestTokenIsSentToVerifiedServerOnly(t *testing.T) {
 	c.toldNothing(t)
 }
 
-// An API server is not to send a request with a token elsewhere; should one do so, the token stays.
+// An API server is not to send a request with a token elsewhere; should one do so, the token
+// stays.
 func TestTokenIsNotSentAfterRedirect(t *testing.T) {
 	c := newCluster(t)
 	away := (&server{tokens: c.tokens, objects: c.objects}).begin(t, c.ca, nil)
@@ -173,7 +176,8 @@ func TestTokenWithoutAuthenticationUsage(t *testing.T) {
 	newMachine().refused(t, flags, append(words, "--print-join-command --upload-certs")...)
 }
 
-// That there must be a pin is a rule of configurations; it holds for an intent without one as well.
+// That there must be a pin is a rule of configurations; it holds for an intent without one as
+// well.
 func TestDiscoveryWithoutPinFails(t *testing.T) {
 	c := newCluster(t)
 	e := flow.New(flow.Env{World: newMachine(), Emit: func(flow.Event) {},

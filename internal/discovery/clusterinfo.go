@@ -22,8 +22,8 @@ import (
 	"kubeadm/internal/world"
 )
 
-// findClusterByToken reads cluster-info from the endpoint until it is verified by the token's signature and the
-// CA certificate hashes.
+// findClusterByToken reads cluster-info from the endpoint until it is verified by the token's
+// signature and the CA certificate hashes.
 func findClusterByToken(ctx context.Context, e *flow.Env, j node.Join) (*api.Cluster, error) {
 	id, secret, ok := strings.Cut(j.Token, ".")
 	switch {
@@ -50,12 +50,14 @@ func findClusterByToken(ctx context.Context, e *flow.Env, j node.Join) (*api.Clu
 	return c.cluster, nil
 }
 
-// signatureTimeout is how long to wait for the signature of our token once cluster-info has those of others.
-// The bootstrap signer of kube-controller-manager writes them. If its leader is lost, another one takes over
-// after the lease of 15 seconds has expired, and then has to start its controllers.
+// signatureTimeout is how long to wait for the signature of our token once cluster-info has those
+// of others. The bootstrap signer of kube-controller-manager writes them. If its leader is lost,
+// another one takes over after the lease of 15 seconds has expired, and then has to start its
+// controllers.
 const signatureTimeout = 45 * time.Second
 
-// clusterInfo is the ConfigMap cluster-info of a server, and what is verified of it by token and pins.
+// clusterInfo is the ConfigMap cluster-info of a server, and what is verified of it by token and
+// pins.
 type clusterInfo struct {
 	server, id, secret string
 	pins               []string
@@ -69,8 +71,9 @@ type clusterInfo struct {
 	saidNoEtcd    bool                // the user was told that the API server gets no answer from etcd
 }
 
-// verify reads cluster-info over an unverified connection and checks the token's signature and the pins. Then
-// it reads cluster-info again over a connection that only a pinned CA certificate verifies: both must be equal.
+// verify reads cluster-info over an unverified connection and checks the token's signature and the
+// pins. Then it reads cluster-info again over a connection that only a pinned CA certificate
+// verifies: both must be equal.
 func (c *clusterInfo) verify(ctx context.Context, r state.Reader) error {
 	if c.cluster == nil {
 		if err := c.read(ctx, r); err != nil {
@@ -153,8 +156,8 @@ func parsePublishedCluster(text string) (*api.Cluster, error) {
 	return cluster, untrusted.Error(err)
 }
 
-// unsignedError returns the error of a cluster-info without our token's signature. It gives up once
-// kube-controller-manager has had time to sign it.
+// unsignedError returns the error of a cluster-info without our token's signature. It gives up
+// once kube-controller-manager has had time to sign it.
 func (c *clusterInfo) unsignedError(now time.Time, otherSignatures bool) error {
 	err := problem.New("", fmt.Errorf("the cluster does not know token %s (wrong, deleted, expired, or without usage %q), "+
 		"or has not signed cluster-info with it yet", c.id, bootstrapapi.KnownTokenUsages[0]),

@@ -21,7 +21,8 @@ import (
 	"kubeadm/internal/world"
 )
 
-// configReader reads the configuration that a cluster stores for its nodes, with certain credentials.
+// configReader reads the configuration that a cluster stores for its nodes, with certain
+// credentials.
 type configReader struct {
 	as          state.Identity
 	credentials string // what they are: "the bootstrap token"

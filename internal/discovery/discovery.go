@@ -1,4 +1,5 @@
-// Package discovery finds the cluster that a machine is to join, and trusts nothing that it cannot verify.
+// Package discovery finds the cluster that a machine is to join, and trusts nothing that it cannot
+// verify.
 package discovery
 
 import (
@@ -16,8 +17,8 @@ import (
 	"kubeadm/internal/untrusted"
 )
 
-// Node discovers the cluster, reads its configuration and returns the configuration of this machine as a
-// node of it.
+// Node discovers the cluster, reads its configuration and returns the configuration of this
+// machine as a node of it.
 func Node(ctx context.Context, e *flow.Env) (*node.Node, error) {
 	e = e.Named("discovery")
 	verified, err := findCluster(ctx, e)
@@ -44,8 +45,8 @@ func Node(ctx context.Context, e *flow.Env) (*node.Node, error) {
 	return n, err
 }
 
-// Member returns the configuration of a machine that is a node of the cluster already, without the kubelet's
-// and kube-proxy's.
+// Member returns the configuration of a machine that is a node of the cluster already, without the
+// kubelet's and kube-proxy's.
 func Member(ctx context.Context, e *flow.Env, as state.Identity) (*node.Node, error) {
 	var stored corev1.ConfigMap
 	if err := readConfigMap(ctx, e.World, configMapRef(manifest.KubeadmConfigMap, as), &stored); err != nil {

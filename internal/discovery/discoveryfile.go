@@ -37,8 +37,8 @@ type discoveryFile struct {
 	credentialsErr error           // why hasCredentials is false, if known: no current user, or a certificate without its key
 }
 
-// findClusterByFile finds the cluster by the kubeconfig of --discovery-file. A token for the TLS bootstrap
-// replaces the credentials in it.
+// findClusterByFile finds the cluster by the kubeconfig of --discovery-file. A token for the TLS
+// bootstrap replaces the credentials in it.
 func findClusterByFile(ctx context.Context, e *flow.Env, j node.Join) (verifiedCluster, error) {
 	d, err := readDiscoveryFile(ctx, e, j.File)
 	if err != nil {
@@ -67,7 +67,8 @@ func findClusterByFile(ctx context.Context, e *flow.Env, j node.Join) (verifiedC
 	return d.chooseCredentials(e.Local)
 }
 
-// readDiscoveryFile reads and checks the file and all that it refers to. It connects to the cluster for nothing.
+// readDiscoveryFile reads and checks the file and all that it refers to. It does not connect to
+// the cluster.
 func readDiscoveryFile(ctx context.Context, e *flow.Env, name string) (*discoveryFile, error) {
 	d := &discoveryFile{source: name}
 	data, err := d.load(ctx, e, name)
@@ -143,8 +144,8 @@ func (d *discoveryFile) download(ctx context.Context, e *flow.Env, address strin
 	return text, err
 }
 
-// checkNoLocalReferences refuses a downloaded file that makes this machine read its own files or run a program.
-// The server that it came from could choose any of them, and get what is in them.
+// checkNoLocalReferences refuses a downloaded file that makes this machine read its own files or
+// run a program. The server that it came from could choose any of them, and get what is in them.
 func (d *discoveryFile) checkNoLocalReferences() error {
 	cluster, err := d.config.DiscoveryCluster()
 	if err != nil {
@@ -223,8 +224,9 @@ func (d *discoveryFile) identity() (state.Identity, error) {
 	return state.Identity{Config: text}, err
 }
 
-// warnIfClientCertificateIsForeign warns about a client certificate that is not signed by a CA in the file. It
-// is no error: the file has the CA of the API server's serving certificate, and --client-ca-file may be another.
+// warnIfClientCertificateIsForeign warns about a client certificate that is not signed by a CA in
+// the file. It is no error: the file has the CA of the API server's serving certificate, and
+// --client-ca-file may be another.
 func (d *discoveryFile) warnIfClientCertificateIsForeign(e *flow.Env) {
 	user, err := d.config.CurrentUser()
 	if err != nil || user.Token != "" || user.TokenFile != "" || user.Exec != nil || user.AuthProvider != nil {
@@ -241,8 +243,8 @@ func (d *discoveryFile) warnIfClientCertificateIsForeign(e *flow.Env) {
 	}
 }
 
-// verifyUnpinned reads cluster-info from the server in the file, and takes the CA from it if the file has none.
-// A cluster that does not publish cluster-info can be joined too.
+// verifyUnpinned reads cluster-info from the server in the file, and takes the CA from it if the
+// file has none. A cluster that does not publish cluster-info can be joined too.
 func (d *discoveryFile) verifyUnpinned(ctx context.Context, e *flow.Env) error {
 	published, refused, err := d.awaitClusterInfo(ctx, e, d.hasCredentials)
 	switch {
@@ -262,12 +264,13 @@ func (d *discoveryFile) verifyUnpinned(ctx context.Context, e *flow.Env) error {
 	return nil
 }
 
-// verifyPinned verifies the cluster with the hashes of CA certificates. As in discovery by token, only a CA
-// certificate that has one of the hashes verifies the server, and no credentials are sent before. Then all
-// CA certificates in its cluster-info are trusted.
+// verifyPinned verifies the cluster with the hashes of CA certificates. As in discovery by token,
+// only a CA certificate that has one of the hashes verifies the server, and no credentials are
+// sent before. Then all CA certificates in its cluster-info are trusted.
 func (d *discoveryFile) verifyPinned(ctx context.Context, e *flow.Env, hashes []string) error {
 	if !d.hasCA() {
-		// Only this machine's trust store verifies the server yet: this just finds out what the pinned CA is.
+		// Only this machine's trust store verifies the server yet: this just finds out what the
+		// pinned CA is.
 		unverified, refused, err := d.awaitClusterInfo(ctx, e, false)
 		if err == nil && refused != nil {
 			err = d.missingCAError(refused)
@@ -357,7 +360,8 @@ func (d *discoveryFile) awaitClusterInfo(ctx context.Context, e *flow.Env, asUse
 	return published, refused, nil
 }
 
-// readClusterInfo reads cluster-info anonymously, and only if that is refused with the credentials in the file.
+// readClusterInfo reads cluster-info anonymously, and only if that is refused with the credentials
+// in the file.
 func (d *discoveryFile) readClusterInfo(ctx context.Context, r state.Reader, asUser bool, into *corev1.ConfigMap) error {
 	anonymous, err := pki.Anonymous(d.cluster).Encode()
 	if err != nil {
@@ -388,9 +392,9 @@ func (d *discoveryFile) explainUntrustedServer(err error) error {
 	return p
 }
 
-// chooseCredentials returns the kubeconfig for the kubelet's bootstrap and the credentials that read the
-// configuration. With a token, this machine's admin.conf only reads the configuration: its certificate may
-// outlast the token, and the kubelet must not get its rights.
+// chooseCredentials returns the kubeconfig for the kubelet's bootstrap and the credentials that
+// read the configuration. With a token, this machine's admin.conf only reads the configuration:
+// its certificate may outlast the token, and the kubelet must not get its rights.
 func (d *discoveryFile) chooseCredentials(l node.Local) (verifiedCluster, error) {
 	as, err := d.identity()
 	if err != nil {

@@ -30,7 +30,8 @@ import (
 	"kubeadm/internal/world/memory"
 )
 
-// limit is that of each wait. No join of these tests is to get there: what can be told is told at once.
+// limit is that of each wait. No join of these tests is to get there: what can be told is told at
+// once.
 const limit = time.Minute
 
 // machine is one in memory, but what it asks of the network it really asks.
@@ -136,7 +137,8 @@ func (m *machine) join(t *testing.T, flags config.JoinFlags) (a attempt) {
 
 const adminConf = "/etc/kubernetes/admin.conf"
 
-// refused wants the join to have failed with one error that has all the words, and the machine to be as before.
+// refused wants the join to have failed with one error that has all the words, and the machine to
+// be as before.
 func (m *machine) refused(t *testing.T, flags config.JoinFlags, words ...string) {
 	t.Helper()
 	before, begun := m.Snapshot(), time.Now()

@@ -18,7 +18,8 @@ import (
 	"kubeadm/internal/world/fake"
 )
 
-// flapping is a cluster that says what it is told to, one after the other; the last of it for good.
+// flapping is a cluster that says what it is told to, one after the other; the last of it for
+// good.
 type flapping struct {
 	*fake.World
 	says  []error

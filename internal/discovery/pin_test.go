@@ -11,7 +11,8 @@ import (
 	"kubeadm/internal/pki"
 )
 
-// A second CA in a discovery file must not verify the server where a hash is given for the first one only.
+// A second CA in a discovery file must not verify the server where a hash is given for the first
+// one only.
 func TestDiscoveryFileWithPin(t *testing.T) {
 	c, mallory := newCluster(t), authority(t, "kubernetes")
 	cert, key := c.admin(t)

@@ -6,8 +6,8 @@ import (
 	"kubeadm/internal/pki"
 )
 
-// matchPins returns those of the CA certificates that have one of the hashes, all of them if there are no
-// hashes. It is an error if none matches.
+// matchPins returns those of the CA certificates that have one of the hashes, all of them if there
+// are no hashes. It is an error if none matches.
 func matchPins(certs []*x509.Certificate, hashes []string) ([]*x509.Certificate, error) {
 	pins, err := pki.ParsePins(hashes)
 	if err != nil || len(pins) == 0 {

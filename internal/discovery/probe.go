@@ -13,9 +13,9 @@ import (
 	"kubeadm/internal/world"
 )
 
-// Look asks once, without credentials, whether a cluster answers where Node would look for one; unreachable
-// says why not. config is the discovery file, if there is one, and cluster a part of it. Node reports all other
-// errors.
+// Look asks once, without credentials, whether a cluster answers where Node would look for one;
+// unreachable says why not. config is the discovery file, if there is one, and cluster a part of
+// it. Node reports all other errors.
 func Look(ctx context.Context, e *flow.Env) (cluster *api.Cluster, config *pki.Kubeconfig, unreachable error) {
 	j := e.Local.Join
 	if j.File == "" {

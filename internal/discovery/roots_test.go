@@ -14,8 +14,8 @@ import (
 	"kubeadm/internal/pki"
 )
 
-// TestMachineTrustStore runs itself again, since a process reads the trust store once: the second one has a store of its
-// own that trusts a CA made for it.
+// TestMachineTrustStore runs itself again, since a process reads the trust store once: the second
+// one has a store of its own that trusts a CA made for it.
 func TestMachineTrustStore(t *testing.T) {
 	const variable = "SSL_CERT_FILE"
 	if os.Getenv("TEST_TRUST_STORE") != "" {
@@ -83,7 +83,8 @@ func testRemoteFile(t *testing.T, trusted pki.CA) {
 	selfSigned.toldNothing(t)
 }
 
-// testNoCA joins a cluster whose API server this machine's trust store verifies, by a file without a CA.
+// testNoCA joins a cluster whose API server this machine's trust store verifies, by a file without
+// a CA.
 func testNoCA(t *testing.T, trusted pki.CA) {
 	c := cluster{&server{tokens: []string{token}, objects: stored(t)}, trusted}
 	c.begin(t, trusted, nil)
@@ -110,7 +111,8 @@ func testNoCA(t *testing.T, trusted pki.CA) {
 	m.refused(t, flags, "leads to another cluster", pki.PinOf(trusted.Certificate).String())
 }
 
-// testPinWithoutCA has a server that this machine's trust store verifies, but no pinned CA: it must get nothing.
+// testPinWithoutCA has a server that this machine's trust store verifies, but no pinned CA: it
+// must get nothing.
 func testPinWithoutCA(t *testing.T, trusted pki.CA) {
 	c := newCluster(t)
 	impostor := (&server{info: c.info, tokens: c.tokens, objects: c.objects}).begin(t, trusted, nil)
@@ -123,7 +125,8 @@ func testPinWithoutCA(t *testing.T, trusted pki.CA) {
 	impostor.toldNothing(t)
 }
 
-// testRemoteFileNamesNothingLocal has a web server that would like to see the files of this machine.
+// testRemoteFileNamesNothingLocal has a web server that would like to see the files of this
+// machine.
 func testRemoteFileNamesNothingLocal(t *testing.T, trusted pki.CA) {
 	c := newCluster(t)
 	cert, key := c.admin(t)

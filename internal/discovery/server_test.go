@@ -83,7 +83,8 @@ type server struct {
 	seen []string // paths
 }
 
-// begin makes the server listen, with a certificate by that CA for 127.0.0.1; its clients' are by clients.
+// begin makes the server listen, with a certificate by that CA for 127.0.0.1; its clients' are by
+// clients.
 func (s *server) begin(t *testing.T, ca pki.CA, clients *x509.Certificate) *server {
 	t.Helper()
 	cert, key := pair(t, ca, pki.Spec{CommonName: "kube-apiserver", Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},

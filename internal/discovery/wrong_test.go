@@ -19,7 +19,8 @@ import (
 	"kubeadm/internal/problem"
 )
 
-// balance starts a load balancer that leads each connection to the backend that choose returns the address of.
+// balance starts a load balancer that leads each connection to the backend that choose returns the
+// address of.
 func balance(t *testing.T, choose func(connection int) string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -97,7 +98,8 @@ func TestWrongBackendIsRetriedAndNeverTrusted(t *testing.T) {
 	}
 }
 
-// kube-controller-manager signs for a new token only once it leads: that may take more than the 15 seconds of a lease.
+// kube-controller-manager signs for a new token only once it leads: that may take more than the 15
+// seconds of a lease.
 func TestTokenSignedLate(t *testing.T) {
 	c, m := newCluster(t), newMachine()
 	late, begun := c.info, m.Now()

@@ -18,8 +18,8 @@ import (
 	"kubeadm/internal/world"
 )
 
-// Answers of a wrong server end a wait only if all attempts of this duration got one: behind a load balancer
-// a single backend may be wrong, and the next attempt reaches another one.
+// Answers of a wrong server end a wait only if all attempts of this duration got one: behind a
+// load balancer a single backend may be wrong, and the next attempt reaches another one.
 const (
 	wrongServerDuration = 5 * time.Second
 	wrongServerAttempts = 10
@@ -30,8 +30,8 @@ type wrongServer struct{ error }
 
 func (w wrongServer) Unwrap() error { return w.error }
 
-// isWrongServer reports whether the answer is not from an API server of the expected cluster: its certificate
-// is another one, or it redirects, or it speaks plain HTTP.
+// isWrongServer reports whether the answer is not from an API server of the expected cluster: its
+// certificate is another one, or it redirects, or it speaks plain HTTP.
 func isWrongServer(err error) bool {
 	var wrong wrongServer
 	var answer apierrors.APIStatus
@@ -39,8 +39,8 @@ func isWrongServer(err error) bool {
 		errors.As(err, &answer) && answer.Status().Code/100 == 3
 }
 
-// awaitServer waits for a condition of the cluster. After an answer of a wrong server it asks again, and gives
-// up if there is no other answer for wrongServerDuration.
+// awaitServer waits for a condition of the cluster. After an answer of a wrong server it asks
+// again, and gives up if there is no other answer for wrongServerDuration.
 func awaitServer(ctx context.Context, e *flow.Env, c world.Condition) error {
 	check, count, since := c.Check, 0, time.Time{}
 	c.Outside = true
@@ -61,7 +61,8 @@ func awaitServer(ctx context.Context, e *flow.Env, c world.Condition) error {
 	return e.Await(ctx, c)
 }
 
-// certificateError returns why a server's certificate was not accepted, nil if err has another cause.
+// certificateError returns why a server's certificate was not accepted, nil if err has another
+// cause.
 func certificateError(err error) error {
 	var refused *tls.CertificateVerificationError
 	if errors.As(err, &refused) {
@@ -70,8 +71,8 @@ func certificateError(err error) error {
 	return nil
 }
 
-// explainCertificateError says why the server is not of the cluster whose CA is known. It quotes the names in
-// the certificate, as the server chooses them.
+// explainCertificateError says why the server is not of the cluster whose CA is known. It quotes
+// the names in the certificate, as the server chooses them.
 func explainCertificateError(err error) error {
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError
@@ -84,7 +85,8 @@ func explainCertificateError(err error) error {
 	return untrusted.Error(err)
 }
 
-// withReachabilityHint adds a command that checks the connection to a server that did not answer in time.
+// withReachabilityHint adds a command that checks the connection to a server that did not answer
+// in time.
 func withReachabilityHint(server string, err error) error {
 	if world.Hopeless(err) || errors.Is(err, world.ErrWithoutEtcd) {
 		return err

@@ -12,8 +12,8 @@ import (
 	"kubeadm/internal/world"
 )
 
-// diagnosis keeps the most informative error of the checks of one wait. A component that fails goes through many
-// states, and the last one, such as a refused connection, often says least.
+// diagnosis keeps the most informative error of the checks of one wait. A component that fails
+// goes through many states, and the last one, such as a refused connection, often says least.
 type diagnosis struct {
 	best    error // the most informative error of a request to the component
 	rank    answerRank
@@ -40,8 +40,9 @@ func rankAnswer(err error) answerRank {
 	return unhealthy
 }
 
-// addCause adds to the error of a check what this check and those before have found: how the containers exited,
-// else the most informative answer. It gives up if waiting cannot help, and returns nil for nil.
+// addCause adds to the error of a check what this check and those before have found: how the
+// containers exited, else the most informative answer. It gives up if waiting cannot help, and
+// returns nil for nil.
 func (d *diagnosis) addCause(ctx context.Context, r state.Reader, err error) error {
 	if err == nil {
 		return nil
@@ -67,7 +68,8 @@ func (d *diagnosis) addCause(ctx context.Context, r state.Reader, err error) err
 	return err
 }
 
-// crashCause returns why the watched containers exited last, nil if none has. It gives up if a restart cannot help.
+// crashCause returns why the watched containers exited last, nil if none has. It gives up if a
+// restart cannot help.
 func crashCause(ctx context.Context, r state.Reader, watches ...*crashWatch) error {
 	var causes error
 	for _, w := range watches {

@@ -32,18 +32,19 @@ type crashWatch struct {
 
 const (
 	lookInterval = time.Second
-	// A component that exited this often within one wait will not start. The API server may exit a few times
-	// while etcd's image is being pulled.
+	// A component that exited this often within one wait will not start. The API server may exit a
+	// few times while etcd's image is being pulled.
 	maxCrashes = 5
-	// One that exited this often with the same log lines will not start, if the component that it requires runs.
+	// One that exited this often with the same log lines will not start, if the component that it
+	// requires runs.
 	maxSameCrashes = 3
 	// A component that has run for this long has recovered.
 	recoveredAfter = time.Minute
 )
 
-// findCause returns why the component's container exited last: the exit code and the most informative log lines. It
-// returns nil if none has failed, and gives up if a restart cannot help. It asks the container runtime at most
-// once a second, and returns the same error in between.
+// findCause returns why the component's container exited last: the exit code and the most
+// informative log lines. It returns nil if none has failed, and gives up if a restart cannot help.
+// It asks the container runtime at most once a second, and returns the same error in between.
 func (w *crashWatch) findCause(ctx context.Context, r state.Reader) error {
 	now := r.Now()
 	if now.Sub(w.lookedAt) < lookInterval {
@@ -93,8 +94,8 @@ func (w *crashWatch) recordExisting(own []state.Container) {
 	}
 }
 
-// findLastCrashed returns the container that failed last. If a newer one was started, it counts only if it exited
-// during the wait, and only until the newer one has run for recoveredAfter.
+// findLastCrashed returns the container that failed last. If a newer one was started, it counts
+// only if it exited during the wait, and only until the newer one has run for recoveredAfter.
 func (w *crashWatch) findLastCrashed(own []state.Container, now time.Time) (state.Container, bool) {
 	if len(own) == 0 {
 		return state.Container{}, false
@@ -117,7 +118,8 @@ func (w *crashWatch) findLastCrashed(own []state.Container, now time.Time) (stat
 
 func hasFailed(c state.Container) bool { return !c.Running && c.ExitCode != 0 }
 
-// countSameCrashes compares the log lines of a container that has exited with those of the one before.
+// countSameCrashes compares the log lines of a container that has exited with those of the one
+// before.
 func (w *crashWatch) countSameCrashes(ended state.Container, text string) {
 	switch {
 	case ended.ID == w.lastCrashed.ID:
@@ -130,8 +132,8 @@ func (w *crashWatch) countSameCrashes(ended state.Container, text string) {
 	w.lastCrashed = ended
 }
 
-// withoutNumbers removes times, process IDs and addresses from a log line, so that the same line of another start
-// is equal.
+// withoutNumbers removes times, process IDs and addresses from a log line, so that the same line
+// of another start is equal.
 func withoutNumbers(line string) string {
 	return regexp.MustCompile(`0x[0-9a-f]+|[0-9]+`).ReplaceAllString(line, "#")
 }
@@ -144,7 +146,8 @@ func (w *crashWatch) countCrashes(ended state.Container) uint32 {
 	return ended.Attempt + 1 - w.attempt
 }
 
-// containersOf returns the containers of a component's static Pod that run the component, oldest first.
+// containersOf returns the containers of a component's static Pod that run the component, oldest
+// first.
 func containersOf(all []state.Container, component string) []state.Container {
 	return slices.DeleteFunc(slices.Clone(all), func(c state.Container) bool {
 		return c.Component != component || c.Name != component
@@ -157,7 +160,8 @@ func isRunning(all []state.Container, component string) bool {
 	return len(own) > 0 && own[len(own)-1].Running
 }
 
-// FailedComponents returns the components of this machine's control plane that have failed and are not restarted yet.
+// FailedComponents returns the components of this machine's control plane that have failed and are
+// not restarted yet.
 func FailedComponents(ctx context.Context, r state.Reader, n *node.Node) []string {
 	all, err := r.Containers(ctx, n.CRISocket)
 	if err != nil {
@@ -173,14 +177,15 @@ func FailedComponents(ctx context.Context, r state.Reader, n *node.Node) []strin
 	return failed
 }
 
-// isArgumentError reports whether a component refused its command line: it will exit at each restart.
+// isArgumentError reports whether a component refused its command line: it will exit at each
+// restart.
 func isArgumentError(text string) bool {
 	return slices.ContainsFunc([]string{"unknown flag", "unknown shorthand flag", "invalid argument", "flag provided but not defined", "bad flag syntax", "for flag -"},
 		func(part string) bool { return strings.Contains(text, part) })
 }
 
-// crashLines returns the first line of a component's log that says why it exited, else the last three lines, quoted
-// and truncated. Later lines of a panic say where, not why.
+// crashLines returns the first line of a component's log that says why it exited, else the last
+// three lines, quoted and truncated. Later lines of a panic say where, not why.
 func crashLines(log string) string {
 	for line := range strings.Lines(log) {
 		if isCrashLine(line) {
@@ -190,7 +195,8 @@ func crashLines(log string) string {
 	return lastLines(log, 3)
 }
 
-// isCrashLine reports whether klog, zap, a flag library or Go's runtime wrote the line before an exit.
+// isCrashLine reports whether klog, zap, a flag library or Go's runtime wrote the line before an
+// exit.
 func isCrashLine(line string) bool {
 	fatal := regexp.MustCompile(`^F\d{4} \d\d:`) // the header of klog's
 	return isArgumentError(line) || fatal.MatchString(line) ||

@@ -99,7 +99,8 @@ func TestWaitGivesUpForCrashesDuringWait(t *testing.T) {
 	}
 }
 
-// The API server ends again and again while the image of etcd is still being pulled. That is no reason to give up.
+// The API server ends again and again while the image of etcd is still being pulled. That is no
+// reason to give up.
 func TestAPIServerWaitsForEtcd(t *testing.T) {
 	etcd := of("etcd", ended("e", 0, ""))
 	for name, c := range map[string]struct {

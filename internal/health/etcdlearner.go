@@ -13,13 +13,15 @@ import (
 	"kubeadm/internal/world"
 )
 
-// ErrLearnerNotPublished says that a learner has applied all entries of the others and still does not serve clients.
-// On start, etcd publishes the member's name and client URLs with a proposal, and serves clients once it has
-// applied that. If it got the entry with a snapshot it does not see it, and proposes it again after seven
-// seconds. A restarted member proposes it at once (docs/decisions/0023).
+// ErrLearnerNotPublished says that a learner has applied all entries of the others and still does
+// not serve clients. On start, etcd publishes the member's name and client URLs with a proposal,
+// and serves clients once it has applied that. If it got the entry with a snapshot it does not see
+// it, and proposes it again after seven seconds. A restarted member proposes it at once
+// (docs/decisions/0023).
 var ErrLearnerNotPublished = errors.New("it has caught up with the other members, but does not serve clients")
 
-// publishTimeout is how long a learner may be healthy without serving clients until it counts as not published.
+// publishTimeout is how long a learner may be healthy without serving clients until it counts as
+// not published.
 const publishTimeout = 300 * time.Millisecond
 
 // learnerWait is the wait for this machine's learner.
@@ -31,9 +33,9 @@ type learnerWait struct {
 	restarted  bool      // it was restarted already
 }
 
-// EtcdLearner is met once this machine's etcd learner serves clients and has nearly caught up, so that it may be
-// promoted. A learner that must be restarted for that ends the wait with ErrLearnerNotPublished, unless it was
-// restarted already.
+// EtcdLearner is met once this machine's etcd learner serves clients and has nearly caught up, so
+// that it may be promoted. A learner that must be restarted for that ends the wait with
+// ErrLearnerNotPublished, unless it was restarted already.
 func EtcdLearner(n *node.Node, via state.Etcd, restarted bool) world.Condition {
 	m := &learnerWait{n: n, via: via, restarted: restarted, watch: &crashWatch{socket: n.CRISocket, component: manifest.Etcd}}
 	return world.Condition{
@@ -64,8 +66,8 @@ func (m *learnerWait) check(ctx context.Context, r state.Reader) error {
 	return joinCause(crashCause(ctx, r, m.watch), m.notServingError(ctx, r))
 }
 
-// notServingError is the error of a published member that does not serve clients: it is catching up, or has not
-// seen its own publish request.
+// notServingError is the error of a published member that does not serve clients: it is catching
+// up, or has not seen its own publish request.
 func (m *learnerWait) notServingError(ctx context.Context, r state.Reader) error {
 	if err := checkHTTPHealth(ctx, r, state.Request{URL: manifest.EtcdHealth(m.n), Loopback: true}); err != nil {
 		m.readySince = time.Time{}

@@ -15,9 +15,9 @@ import (
 	"kubeadm/internal/problem"
 )
 
-// WaitCheckingFiles calls wait, which needs the files of this machine. It warns first about files that do not exist,
-// as the phase that creates them was skipped, and adds these warnings to the error of the wait. The manifests of
-// the later components need not exist yet.
+// WaitCheckingFiles calls wait, which needs the files of this machine. It warns first about files
+// that do not exist, as the phase that creates them was skipped, and adds these warnings to the
+// error of the wait. The manifests of the later components need not exist yet.
 func WaitCheckingFiles(ctx context.Context, e *flow.Env, n *node.Node, later []string, wait func() error) error {
 	var missing []string
 	for _, f := range listNeededFiles(n) {
@@ -70,7 +70,8 @@ func listNeededFiles(n *node.Node) []neededFile {
 	return all
 }
 
-// phaseOf returns the phase that creates a file of a group: a join has one phase for the whole group.
+// phaseOf returns the phase that creates a file of a group: a join has one phase for the whole
+// group.
 func phaseOf(n *node.Node, group, name string) string {
 	if n.Joins() {
 		return "control-plane-prepare/" + group

@@ -1,5 +1,5 @@
-// Package health waits for a healthy kubelet and healthy components of a control plane. Its errors say why they
-// are not healthy and what to do about it.
+// Package health waits for a healthy kubelet and healthy components of a control plane. Its errors
+// say why they are not healthy and what to do about it.
 package health
 
 import (
@@ -19,7 +19,8 @@ import (
 	"kubeadm/internal/world"
 )
 
-// Kubelet is met once the kubelet's health endpoint answers, at the address in its configuration file.
+// Kubelet is met once the kubelet's health endpoint answers, at the address in its configuration
+// file.
 func Kubelet(ctx context.Context, r state.Reader, n *node.Node) world.Condition {
 	config := readKubeletConfig(ctx, r, n)
 	host, port := "127.0.0.1", int32(10248)
@@ -43,8 +44,8 @@ func Kubelet(ctx context.Context, r state.Reader, n *node.Node) world.Condition 
 	}
 }
 
-// readKubeletConfig returns the kubelet's configuration on this machine, with the user's patches. Without the file
-// it returns the cluster's configuration of kubelets.
+// readKubeletConfig returns the kubelet's configuration on this machine, with the user's patches.
+// Without the file it returns the cluster's configuration of kubelets.
 func readKubeletConfig(ctx context.Context, r state.Reader, n *node.Node) *kubeletconfig.KubeletConfiguration {
 	var own kubeletconfig.KubeletConfiguration
 	data, err := r.ReadFile(ctx, n.Paths.KubeletConfig())
@@ -54,8 +55,8 @@ func readKubeletConfig(ctx context.Context, r state.Reader, n *node.Node) *kubel
 	return &own
 }
 
-// APIServer is met once this machine's API server is live and runs by its current manifest. If the local etcd has
-// failed, the error says so first.
+// APIServer is met once this machine's API server is live and runs by its current manifest. If the
+// local etcd has failed, the error says so first.
 func APIServer(n *node.Node, as state.Identity) world.Condition {
 	d := diagnosis{watches: []*crashWatch{{socket: n.CRISocket, component: release.APIServer}}}
 	if local, _ := node.LocalEtcd(n); local {
@@ -75,7 +76,8 @@ func APIServer(n *node.Node, as state.Identity) world.Condition {
 	}
 }
 
-// Component is met once a control plane component of this machine is healthy at url and runs by its current manifest.
+// Component is met once a control plane component of this machine is healthy at url and runs by
+// its current manifest.
 func Component(n *node.Node, component, url string) world.Condition {
 	d := diagnosis{watches: []*crashWatch{{socket: n.CRISocket, component: component}}}
 	old := &outdatedWatch{n: n, components: []string{component}}

@@ -11,7 +11,8 @@ import (
 	"kubeadm/internal/world"
 )
 
-// kubeletWatch finds out why the kubelet does not answer: whether it exited, and its last log line.
+// kubeletWatch finds out why the kubelet does not answer: whether it exited, and its last log
+// line.
 type kubeletWatch struct {
 	diagnosis
 	lookedAt time.Time
@@ -19,7 +20,8 @@ type kubeletWatch struct {
 	cause    error  // the last one found; the kubelet may have been restarted since
 }
 
-// addCause adds the last log line of a kubelet that has exited to err, and gives up if a restart cannot help.
+// addCause adds the last log line of a kubelet that has exited to err, and gives up if a restart
+// cannot help.
 func (w *kubeletWatch) addCause(ctx context.Context, r state.Reader, err error) error {
 	if err == nil {
 		return nil
@@ -45,8 +47,9 @@ func (w *kubeletWatch) addCause(ctx context.Context, r state.Reader, err error) 
 	return w.diagnosis.addCause(ctx, r, err)
 }
 
-// readLastKubeletLine returns the last line of the kubelet's log, quoted, if the kubelet has exited; empty if it
-// runs or if that is not known. recovered is true if it has run for recoveredAfter.
+// readLastKubeletLine returns the last line of the kubelet's log, quoted, if the kubelet has
+// exited; empty if it runs or if that is not known. recovered is true if it has run for
+// recoveredAfter.
 func readLastKubeletLine(ctx context.Context, r state.Reader) (line string, recovered bool) {
 	s, err := r.Service(ctx, "kubelet")
 	if err != nil || !s.Exists || !s.Since.IsZero() {
@@ -59,8 +62,8 @@ func readLastKubeletLine(ctx context.Context, r state.Reader) (line string, reco
 	return lastLines(log, 1), false
 }
 
-// isConfigurationError reports whether the kubelet exited because of its settings or this machine: it will exit at
-// each restart.
+// isConfigurationError reports whether the kubelet exited because of its settings or this machine:
+// it will exit at each restart.
 func isConfigurationError(line string) bool {
 	return isArgumentError(line) || slices.ContainsFunc([]string{
 		"failed to load kubelet config file",

@@ -9,8 +9,8 @@ import (
 	"kubeadm/internal/state"
 )
 
-// outdatedWatch finds components that still run by an earlier version of their manifest. They answer, but the
-// kubelet is about to restart them.
+// outdatedWatch finds components that still run by an earlier version of their manifest. They
+// answer, but the kubelet is about to restart them.
 type outdatedWatch struct {
 	n          *node.Node
 	components []string
@@ -18,9 +18,10 @@ type outdatedWatch struct {
 	done       bool // none of them is left
 }
 
-// restartTimeout is the longest time in which the kubelet stops a component whose manifest has changed: it sees the
-// change within seconds, and the grace period is half a minute. If the component still runs then, its manifest
-// just looks newer, for example after the clock was set back.
+// restartTimeout is the longest time in which the kubelet stops a component whose manifest has
+// changed: it sees the change within seconds, and the grace period is half a minute. If the
+// component still runs then, its manifest just looks newer, for example after the clock was set
+// back.
 const restartTimeout = time.Minute
 
 // check is an error while the kubelet has to restart a component.
@@ -38,7 +39,8 @@ func (o *outdatedWatch) check(ctx context.Context, r state.Reader) error {
 	return fmt.Errorf("%s still runs with the settings from before its manifest was changed", name)
 }
 
-// findOutdated returns the first component with a running container older than its manifest; empty if there is none.
+// findOutdated returns the first component with a running container older than its manifest; empty
+// if there is none.
 func (o *outdatedWatch) findOutdated(ctx context.Context, r state.Reader) string {
 	all, err := r.Containers(ctx, o.n.CRISocket)
 	if err != nil {

@@ -28,7 +28,8 @@ func (a *answering) Stat(_ context.Context, path string) (state.FileInfo, error)
 	return state.FileInfo{Path: path, ModTime: a.written}, nil
 }
 
-// The kubelet ends an API server whose manifest has changed, or whose etcd's, some moments later. Until then it answers.
+// The kubelet ends an API server whose manifest has changed, or whose etcd's, some moments later.
+// Until then it answers.
 func TestOutdatedAPIServer(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	at := func(name string, since time.Duration, running bool) state.Container {

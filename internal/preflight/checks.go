@@ -16,8 +16,8 @@ import (
 // Root returns the check that every command that changes a machine runs first: that it is root.
 func Root() []Check { return []Check{newPrivilegedUserCheck()} }
 
-// Init returns the checks of a machine that becomes the first control plane of a cluster. They share cached
-// queries: call it again for each Run.
+// Init returns the checks of a machine that becomes the first control plane of a cluster. They
+// share cached queries: call it again for each Run.
 func Init(n *node.Node, tool release.Tool) []Check {
 	return slices.Concat(
 		[]Check{newCPUCheck(), newMemoryCheck(), newKubernetesVersionCheck(n.Cluster.Version, tool), newFirewalldCheck(n.BindPort)},
@@ -36,8 +36,8 @@ func Init(n *node.Node, tool release.Tool) []Check {
 	)
 }
 
-// Join returns the checks of a machine that becomes a node of a cluster, those before discovery. They share
-// cached queries: call it again for each Run.
+// Join returns the checks of a machine that becomes a node of a cluster, those before discovery.
+// They share cached queries: call it again for each Run.
 func Join(l *node.Local, tool release.Tool) []Check {
 	list := slices.Concat(newKubeletCredentialChecks(l.Paths), newNodeChecks(l, tool, nil))
 	if l.Role == node.Worker {
@@ -50,12 +50,14 @@ func Join(l *node.Local, tool release.Tool) []Check {
 	return slices.Concat(list, []Check{newProxyCheck(host)}, newForwardingChecks([]string{host}))
 }
 
-// Joined returns the checks of any joining machine that need the discovered cluster's configuration.
+// Joined returns the checks of any joining machine that need the discovered cluster's
+// configuration.
 func Joined(n *node.Node) []Check {
 	return []Check{newKubeletNewerCheck(parseVersionOrNil(n.Cluster.Version))}
 }
 
-// JoinControlPlane returns the checks, besides those of Join, of a machine that joins as a control plane.
+// JoinControlPlane returns the checks, besides those of Join, of a machine that joins as a control
+// plane.
 func JoinControlPlane(n *node.Node, tool release.Tool) []Check {
 	list := slices.Concat(
 		[]Check{newCPUCheck(), newMemoryCheck(), newKubernetesVersionCheck(n.Cluster.Version, tool), newFirewalldCheck(n.BindPort)},
@@ -97,8 +99,8 @@ func clusterCIDRs(n *node.Node) []string {
 	return slices.Concat(strings.Split(n.Cluster.ServiceSubnet, ","), strings.Split(n.Cluster.PodSubnet, ","))
 }
 
-// newNodeChecks returns the checks of any machine that runs a kubelet. If the control plane's version is nil,
-// the kubelet's is compared with the tool's only.
+// newNodeChecks returns the checks of any machine that runs a kubelet. If the control plane's
+// version is nil, the kubelet's is compared with the tool's only.
 func newNodeChecks(l *node.Local, tool release.Tool, controlPlane *version.Version) []Check {
 	kubelet := query[*version.Version](readKubeletVersion).cached()
 	runtime := query[state.Runtime](func(ctx context.Context, r state.Reader) (state.Runtime, error) {

@@ -15,8 +15,8 @@ import (
 	"kubeadm/internal/state"
 )
 
-// fileFlags returns the flags of components that name a file of the user's. A component exits if it cannot read
-// the file.
+// fileFlags returns the flags of components that name a file of the user's. A component exits if
+// it cannot read the file.
 func fileFlags() map[string][]string {
 	return map[string][]string{
 		release.APIServer: {
@@ -44,8 +44,8 @@ func componentSections(c *node.Cluster) []section {
 	}
 }
 
-// newComponentFileChecks checks that the files in the user's arguments and volumes exist on this machine, and are
-// mounted in the component's container.
+// newComponentFileChecks checks that the files in the user's arguments and volumes exist on this
+// machine, and are mounted in the component's container.
 func newComponentFileChecks(n *node.Node) (list []Check) {
 	for _, s := range componentSections(&n.Cluster) {
 		for _, flag := range fileFlags()[s.component] {
@@ -116,9 +116,9 @@ func (s section) hostPath(n *node.Node, path string) (onHost string, mounted boo
 	return onHost, mounted, nil
 }
 
-// newObstacleChecks returns the checks of arguments, volumes and addresses with which a component of this control
-// plane would not run. Only commands that start components run them, as certificates and kubeconfigs can be
-// generated with such a configuration too.
+// newObstacleChecks returns the checks of arguments, volumes and addresses with which a component
+// of this control plane would not run. Only commands that start components run them, as
+// certificates and kubeconfigs can be generated with such a configuration too.
 func newObstacleChecks(n *node.Node) (list []Check) {
 	find := query[[]manifest.Obstacle](
 		func(ctx context.Context, r state.Reader) ([]manifest.Obstacle, error) {
@@ -169,8 +169,8 @@ func (r *Report) addObstacles(list []manifest.Obstacle) {
 
 const rootlessAccounts = "RootlessAccounts"
 
-// newRootlessAccountChecks checks that the users of a rootless control plane do not exist, or are as init creates
-// them.
+// newRootlessAccountChecks checks that the users of a rootless control plane do not exist, or are
+// as init creates them.
 func newRootlessAccountChecks(n *node.Node) []Check {
 	if !manifest.Rootless(n) {
 		return nil

@@ -27,8 +27,9 @@ const (
 	etcdVersionTimeout = 20 * time.Second
 )
 
-// newLocalEtcdChecks returns the checks for an etcd member on this machine; none if etcd is external. Data in its
-// directory are ours once a run of ours has started the member, not if it just created the directory.
+// newLocalEtcdChecks returns the checks for an etcd member on this machine; none if etcd is
+// external. Data in its directory are ours once a run of ours has started the member, not if it
+// just created the directory.
 func newLocalEtcdChecks(n *node.Node) []Check {
 	if n.Cluster.Etcd.External != nil {
 		return nil
@@ -41,7 +42,8 @@ func newLocalEtcdChecks(n *node.Node) []Check {
 	return append(list, newDirAvailableCheck(n.Cluster.Etcd.DataDir, change.FileTarget(n.Paths.Manifest(etcd))))
 }
 
-// newExternalEtcdFileChecks checks that the files exist with which the API server connects to etcd.
+// newExternalEtcdFileChecks checks that the files exist with which the API server connects to
+// etcd.
 func newExternalEtcdFileChecks(e *node.ExternalEtcd) []Check {
 	if e == nil {
 		return nil

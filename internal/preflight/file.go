@@ -25,8 +25,9 @@ func kubeletTargets(p node.Paths) []string {
 	return []string{change.FileTarget(p.KubeletConfig()), change.SetService{Name: "kubelet"}.Target()}
 }
 
-// newKubeletCredentialChecks checks that a machine has no kubelet credentials before a join. The kubelet creates
-// kubelet.conf by itself from bootstrap-kubelet.conf, so a run of ours that started the kubelet caused it.
+// newKubeletCredentialChecks checks that a machine has no kubelet credentials before a join. The
+// kubelet creates kubelet.conf by itself from bootstrap-kubelet.conf, so a run of ours that
+// started the kubelet caused it.
 func newKubeletCredentialChecks(p node.Paths) []Check {
 	bootstrap := p.BootstrapKubeconfig()
 	return []Check{
@@ -43,8 +44,8 @@ func newManifestChecks(p node.Paths) []Check {
 	return list
 }
 
-// newFileAvailableCheck checks that there is no file at path, unless an unfinished run of the same command made it or
-// one of the targets that cause it.
+// newFileAvailableCheck checks that there is no file at path, unless an unfinished run of the same
+// command made it or one of the targets that cause it.
 func newFileAvailableCheck(path string, causes ...string) Check {
 	causes = append(causes, change.FileTarget(path))
 	return Check{Name: "FileAvailable-" + dashPath(path), Run: func(ctx context.Context, r state.Reader, rep *Report) {
@@ -57,8 +58,8 @@ func newFileAvailableCheck(path string, causes ...string) Check {
 	}}
 }
 
-// newDirAvailableCheck checks that a directory is absent or empty, unless an unfinished run of the same command made
-// one of the targets that cause its contents.
+// newDirAvailableCheck checks that a directory is absent or empty, unless an unfinished run of the
+// same command made one of the targets that cause its contents.
 func newDirAvailableCheck(path string, causes ...string) Check {
 	return Check{Name: "DirAvailable-" + dashPath(path), Run: func(ctx context.Context, r state.Reader, rep *Report) {
 		inside, err := r.ReadDir(ctx, path)
@@ -85,8 +86,8 @@ func newProgramCheck(program string) Check {
 	}}
 }
 
-// programNotFoundError says that a program was not found, with the PATH of this process: under sudo that is
-// often not the user's.
+// programNotFoundError says that a program was not found, with the PATH of this process: under
+// sudo that is often not the user's.
 func programNotFoundError(ctx context.Context, r state.Reader, program string, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("program %q: %w", program, err)

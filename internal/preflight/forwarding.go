@@ -8,8 +8,8 @@ import (
 	"kubeadm/internal/state"
 )
 
-// newForwardingChecks checks that the kernel forwards packets of each IP family of the addresses and subnets.
-// Texts that are neither are skipped.
+// newForwardingChecks checks that the kernel forwards packets of each IP family of the addresses
+// and subnets. Texts that are neither are skipped.
 func newForwardingChecks(networks []string) []Check {
 	var v4, v6 bool
 	for _, text := range networks {

@@ -20,8 +20,8 @@ const (
 	minMemoryMiB = 1700
 )
 
-// lookupTimeout is the time for the DNS lookup of the node's name. The answer is not worth waiting longer for a
-// name server that does not answer.
+// lookupTimeout is the time for the DNS lookup of the node's name. The answer is not worth waiting
+// longer for a name server that does not answer.
 const lookupTimeout = 2 * time.Second
 
 func newPrivilegedUserCheck() Check {

@@ -11,12 +11,13 @@ import (
 	"kubeadm/internal/untrusted"
 )
 
-// checkNamePattern matches the names with a port, a path, a program or a service. A path begins with a slash,
-// and each slash of it is written as a dash.
+// checkNamePattern matches the names with a port, a path, a program or a service. A path begins
+// with a slash, and each slash of it is written as a dash.
 var checkNamePattern = regexp.MustCompile(
 	`(?i)^(port-[0-9]+|(fileavailable|diravailable|filecontent)--.+|(fileexisting|service)-.+)$`)
 
-// UnknownNames returns a warning for each name to ignore that no check has, here or in upstream's kubeadm.
+// UnknownNames returns a warning for each name to ignore that no check has, here or in upstream's
+// kubeadm.
 func UnknownNames(ignore node.Ignore) (warnings []string) {
 	names := append(Names(), "ControlPlaneNodesReady", "CoreDNSMigration", "CoreDNSUnsupportedPlugins",
 		"CreateJob", "StaticPodManifest")

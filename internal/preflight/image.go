@@ -10,12 +10,12 @@ import (
 	"kubeadm/internal/state"
 )
 
-// ImagePull is the name by which errors of pulling images can be ignored. Pulling changes the machine and so is
-// no Check; a Report of this name turns its errors into findings.
+// ImagePull is the name by which errors of pulling images can be ignored. Pulling changes the
+// machine and so is no Check; a Report of this name turns its errors into findings.
 const ImagePull = "ImagePull"
 
-// Pulls returns the changes that pull the images by this machine's pull policy, in the same order; none with
-// policy Never.
+// Pulls returns the changes that pull the images by this machine's pull policy, in the same order;
+// none with policy Never.
 func Pulls(l *node.Local, images []string) ([]change.Change, error) {
 	switch l.PullPolicy {
 	case corev1.PullNever:
@@ -31,8 +31,8 @@ func Pulls(l *node.Local, images []string) ([]change.Change, error) {
 	return list, nil
 }
 
-// SandboxNote returns a warning if the runtime is configured with another sandbox image than the one that is
-// pulled; empty if they are the same or the runtime does not report its own.
+// SandboxNote returns a warning if the runtime is configured with another sandbox image than the
+// one that is pulled; empty if they are the same or the runtime does not report its own.
 func SandboxNote(rt state.Runtime, pause string) string {
 	if rt.SandboxImage == "" || rt.SandboxImage == pause {
 		return ""

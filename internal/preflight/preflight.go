@@ -1,6 +1,6 @@
-// Package preflight has the checks of a machine that run before anything on it is changed, and which command
-// runs which. It only reads. Names, order and severity of the checks are public, since
-// --ignore-preflight-errors and scripts rely on them.
+// Package preflight has the checks of a machine that run before anything on it is changed, and
+// which command runs which. It only reads. Names, order and severity of the checks are public,
+// since --ignore-preflight-errors and scripts rely on them.
 package preflight
 
 import (
@@ -41,7 +41,8 @@ func Run(ctx context.Context, r state.Reader, checks []Check, ignore node.Ignore
 // query finds out something about the machine, which may take time.
 type query[T any] func(ctx context.Context, r state.Reader) (T, error)
 
-// cached returns a query that runs once and then returns the same result, so that checks that share it agree.
+// cached returns a query that runs once and then returns the same result, so that checks that
+// share it agree.
 func (q query[T]) cached() query[T] {
 	var (
 		done  sync.Once

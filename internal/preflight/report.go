@@ -26,7 +26,8 @@ type Finding struct {
 	Remedy   string // the next step, where Text does not name it
 }
 
-// String is one line: "[ERROR NumCPU]: what is wrong; the next step". A list in the text comes after it.
+// String is one line: "[ERROR NumCPU]: what is wrong; the next step". A list in the text comes
+// after it.
 func (f Finding) String() string { return fmt.Sprintf("[%s %s]: %s", f.Severity, f.Check, f.Message()) }
 
 // Message returns what is wrong, and the next step.
@@ -85,8 +86,8 @@ type Result struct {
 // Warnings returns the findings that do not stop the command.
 func (r Result) Warnings() []Finding { return r.withSeverity(Warning) }
 
-// Err returns one error that lists every finding that stops the command, with hints; nil if there is none.
-// errors.As finds the single findings in it as Failures.
+// Err returns one error that lists every finding that stops the command, with hints; nil if there
+// is none. errors.As finds the single findings in it as Failures.
 func (r Result) Err() error {
 	if r.stopped != nil {
 		return r.stopped

@@ -31,7 +31,8 @@ func startRuntimeHint(ctx context.Context, r state.Reader) string {
 	return start + ", or set --cri-socket to another one"
 }
 
-// newRuntimeVersionCheck checks that the runtime is new enough to report its cgroup driver (KEP-4033).
+// newRuntimeVersionCheck checks that the runtime is new enough to report its cgroup driver
+// (KEP-4033).
 func newRuntimeVersionCheck(runtime query[state.Runtime]) Check {
 	return Check{Name: "ContainerRuntimeVersion", Run: func(ctx context.Context, r state.Reader, rep *Report) {
 		rt, err := runtime(ctx, r)

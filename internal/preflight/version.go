@@ -51,8 +51,8 @@ func readKubeletVersion(ctx context.Context, r state.Reader) (*version.Version, 
 	return v, nil
 }
 
-// newKubeletNewerCheck warns about a kubelet that is newer than the control plane of the cluster it joins. It may
-// work, and may be intended while a cluster is being upgraded.
+// newKubeletNewerCheck warns about a kubelet that is newer than the control plane of the cluster
+// it joins. It may work, and may be intended while a cluster is being upgraded.
 func newKubeletNewerCheck(controlPlane *version.Version) Check {
 	return Check{Name: "KubeletVersion", Run: func(ctx context.Context, r state.Reader, rep *Report) {
 		v, err := readKubeletVersion(ctx, r)

@@ -45,8 +45,8 @@ func deployCoreDNS(ctx context.Context, e *flow.Env) error {
 	return applyCoreDNS(ctx, e, as, made, plan)
 }
 
-// applyCoreDNS applies the objects. A running CoreDNS of an old version uses a copy of the old Corefile until it is
-// replaced.
+// applyCoreDNS applies the objects. A running CoreDNS of an old version uses a copy of the old
+// Corefile until it is replaced.
 func applyCoreDNS(ctx context.Context, e *flow.Env, as state.Identity, made manifest.CoreDNS, plan manifest.CorefilePlan) error {
 	if err := e.Do(ctx, change.ApplyObject{Object: plan.Config, As: as, Keep: plan.Keep}); err != nil {
 		return err

@@ -1,4 +1,5 @@
-// Package bootstraptoken creates what machines need to join: tokens, their rights and the ConfigMap cluster-info.
+// Package bootstraptoken creates what machines need to join: tokens, their rights and the
+// ConfigMap cluster-info.
 package bootstraptoken
 
 import (

@@ -36,7 +36,8 @@ func newClusterInfo(ctx context.Context, e *flow.Env, n *node.Node) (*corev1.Con
 }
 
 // signClusterInfo signs cluster-info with each token that has the usage. The bootstrap signer of
-// kube-controller-manager would do it some seconds later, with the same result; so machines need not wait for it.
+// kube-controller-manager would do it some seconds later, with the same result; so machines need
+// not wait for it.
 func signClusterInfo(info *corev1.ConfigMap, tokens []node.BootstrapToken) error {
 	for _, t := range tokens {
 		if !slices.Contains(t.Usages, bootstrapapi.KnownTokenUsages[0]) {
@@ -51,8 +52,8 @@ func signClusterInfo(info *corev1.ConfigMap, tokens []node.BootstrapToken) error
 	return nil
 }
 
-// newClusterInfoChange writes cluster-info. It keeps the signatures of an unchanged kubeconfig, so that machines can
-// still join, and removes those of another one.
+// newClusterInfoChange writes cluster-info. It keeps the signatures of an unchanged kubeconfig, so
+// that machines can still join, and removes those of another one.
 func newClusterInfoChange(info *corev1.ConfigMap, as state.Identity) change.Change {
 	return change.MutateObject{Object: info, As: as, Mutate: func(u *unstructured.Unstructured) error {
 		now, _, err := unstructured.NestedString(u.Object, "data", bootstrapapi.KubeConfigKey)

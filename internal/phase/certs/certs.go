@@ -1,4 +1,5 @@
-// Package certs generates the certificates and keys of a control plane, or keeps the existing ones.
+// Package certs generates the certificates and keys of a control plane, or keeps the existing
+// ones.
 package certs
 
 import (
@@ -31,7 +32,8 @@ var Phase = flow.Phase{
 	}}},
 }
 
-// Join generates the certificates of a joining control plane. Those that all control planes share must exist.
+// Join generates the certificates of a joining control plane. Those that all control planes share
+// must exist.
 var Join = flow.Phase{
 	Name:  "certs",
 	Short: "Generate the certificates of this control plane",
@@ -69,7 +71,8 @@ func checkExisting(ctx context.Context, e *flow.Env) error {
 	return errors.Join(errs...)
 }
 
-// newJoinPhase returns the phase that generates the certificates of a single control plane, in parallel.
+// newJoinPhase returns the phase that generates the certificates of a single control plane, in
+// parallel.
 func newJoinPhase() flow.Phase {
 	all := flow.Phase{Parallel: true}
 	for _, p := range pki.Profiles() {
@@ -204,8 +207,8 @@ func createCertificate(ctx context.Context, e *flow.Env, p pki.Profile) error {
 	return writeCertificate(ctx, e, p, cert, key)
 }
 
-// newKey generates a key. It uses an existing key without a certificate if an unfinished run of the same command
-// wrote it.
+// newKey generates a key. It uses an existing key without a certificate if an unfinished run of
+// the same command wrote it.
 func newKey(e *flow.Env, paths node.Paths, p pki.Profile, found pki.Stored) (crypto.Signer, error) {
 	if found.Key == nil {
 		return e.Keys()
@@ -217,7 +220,8 @@ func newKey(e *flow.Env, paths node.Paths, p pki.Profile, found pki.Stored) (cry
 	return pki.ParseKey(found.Key)
 }
 
-// writeCertificate writes the key before the certificate: a CA certificate without its key would be an external CA.
+// writeCertificate writes the key before the certificate: a CA certificate without its key would
+// be an external CA.
 func writeCertificate(ctx context.Context, e *flow.Env, p pki.Profile, cert *x509.Certificate, key crypto.Signer) error {
 	n, err := e.Node(ctx)
 	if err != nil {

@@ -10,8 +10,9 @@ import (
 	"kubeadm/internal/problem"
 )
 
-// keepCertificate keeps an existing certificate if its CA signed it and it has not expired. On a machine that joins
-// it must also have its key and all SANs; on the first control plane that is a warning.
+// keepCertificate keeps an existing certificate if its CA signed it and it has not expired. On a
+// machine that joins it must also have its key and all SANs; on the first control plane that is a
+// warning.
 func keepCertificate(ctx context.Context, e *flow.Env, p pki.Profile, found pki.Stored, ca pki.CA) error {
 	n, err := e.Node(ctx)
 	if err != nil {

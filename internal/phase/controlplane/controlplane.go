@@ -58,8 +58,8 @@ var Join = flow.Phase{
 	},
 }
 
-// newComponentPhase returns the phase that writes the manifest of a component. If later is set, the phase of that name
-// writes it.
+// newComponentPhase returns the phase that writes the manifest of a component. If later is set,
+// the phase of that name writes it.
 func newComponentPhase(name, program, later string, flags ...flag.Name) flow.Phase {
 	return flow.Phase{
 		Name:  name,
@@ -77,8 +77,9 @@ func newComponentPhase(name, program, later string, flags ...flag.Name) flow.Pha
 	}
 }
 
-// writeOrPostpone postpones the manifest to a later phase, unless an earlier run wrote it already. A component that
-// starts before those that it needs retries only seconds later (docs/decisions/0022).
+// writeOrPostpone postpones the manifest to a later phase, unless an earlier run wrote it already.
+// A component that starts before those that it needs retries only seconds later
+// (docs/decisions/0022).
 func writeOrPostpone(ctx context.Context, e *flow.Env, n *node.Node, program, phase string) error {
 	exists, err := state.Exists(ctx, e.World, n.Paths.Manifest(program))
 	if err != nil {

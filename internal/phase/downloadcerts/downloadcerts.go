@@ -1,5 +1,5 @@
-// Package downloadcerts downloads the certificates and keys that control planes share, which another control plane
-// has uploaded encrypted with the certificate key.
+// Package downloadcerts downloads the certificates and keys that control planes share, which
+// another control plane has uploaded encrypted with the certificate key.
 package downloadcerts
 
 import (
@@ -82,8 +82,8 @@ func downloadCerts(ctx context.Context, e *flow.Env) error {
 	return e.Do(ctx, files...)
 }
 
-// isDownloaded reports whether an earlier run of the same command has written all files. The Secret may have expired
-// since.
+// isDownloaded reports whether an earlier run of the same command has written all files. The
+// Secret may have expired since.
 func isDownloaded(ctx context.Context, e *flow.Env, paths map[string]string) bool {
 	for _, path := range paths {
 		if _, err := e.World.Stat(ctx, path); err != nil || !e.World.Made(change.FileTarget(path)) {
@@ -93,8 +93,8 @@ func isDownloaded(ctx context.Context, e *flow.Env, paths map[string]string) boo
 	return true
 }
 
-// isOfDiscoveredCluster reports whether the CA on this machine is that of the discovered cluster. The earlier run may
-// have discovered another one.
+// isOfDiscoveredCluster reports whether the CA on this machine is that of the discovered cluster.
+// The earlier run may have discovered another one.
 func isOfDiscoveredCluster(ctx context.Context, e *flow.Env, n *node.Node) bool {
 	profile, _ := pki.ProfileOf(pki.ClusterCA)
 	here, err := certstore.ReadCA(ctx, e.World, n, profile)
@@ -121,8 +121,8 @@ func readSecret(ctx context.Context, e *flow.Env, n *node.Node) (map[string][]by
 	return s.Data, nil
 }
 
-// decryptFiles decrypts all files. Only the key of a CA may be empty, encrypted or not: that of an external CA. It is
-// left out.
+// decryptFiles decrypts all files. Only the key of a CA may be empty, encrypted or not: that of an
+// external CA. It is left out.
 func decryptFiles(key pki.CertificateKey, encrypted map[string][]byte, paths map[string]string) (map[string][]byte, error) {
 	all := map[string][]byte{}
 	for _, name := range slices.Sorted(maps.Keys(paths)) {
@@ -144,7 +144,8 @@ func decryptFiles(key pki.CertificateKey, encrypted map[string][]byte, paths map
 	return all, nil
 }
 
-// checkFiles checks that certificates and keys belong together, and that the CA is the discovered one.
+// checkFiles checks that certificates and keys belong together, and that the CA is the discovered
+// one.
 func checkFiles(n *node.Node, plain map[string][]byte) error {
 	parsed, err := pki.ParseShared(plain)
 	if err != nil {
@@ -157,8 +158,8 @@ func checkFiles(n *node.Node, plain map[string][]byte) error {
 	return nil
 }
 
-// newFiles returns the files to write. Those with a private key, even if named as a certificate, are readable for root
-// only.
+// newFiles returns the files to write. Those with a private key, even if named as a certificate,
+// are readable for root only.
 func newFiles(plain map[string][]byte, paths map[string]string) []change.Change {
 	var files []change.Change
 	for _, name := range slices.Sorted(maps.Keys(plain)) {
@@ -171,7 +172,8 @@ func newFiles(plain map[string][]byte, paths map[string]string) []change.Change 
 	return files
 }
 
-// checkNoForeignFiles is an error if files that this command did not write differ from the downloaded ones.
+// checkNoForeignFiles is an error if files that this command did not write differ from the
+// downloaded ones.
 func checkNoForeignFiles(ctx context.Context, e *flow.Env, files []change.Change) error {
 	var errs []error
 	for _, c := range files {

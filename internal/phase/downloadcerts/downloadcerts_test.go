@@ -85,8 +85,8 @@ func authority(t *testing.T, p pki.Profile) (cert, private []byte) {
 	return pki.EncodeCertificates(ca.Certificate), private
 }
 
-// download runs the phase with that key on a machine that has discovered the cluster. Its Secret has the encrypted
-// files; nil: there is no Secret.
+// download runs the phase with that key on a machine that has discovered the cluster. Its Secret
+// has the encrypted files; nil: there is no Secret.
 func (l *upload) download(t *testing.T, w *fake.World, key string) error {
 	t.Helper()
 	w.Elsewhere = true

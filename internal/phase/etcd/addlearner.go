@@ -16,10 +16,11 @@ import (
 )
 
 const (
-	// unreachableTimeout is how long a voter may be unreachable before it counts as lost: a static Pod that
-	// exits is back within this.
+	// unreachableTimeout is how long a voter may be unreachable before it counts as lost: a static
+	// Pod that exits is back within this.
 	unreachableTimeout = 40 * time.Second
-	// maxAttempts is how many other members may be added before this one, each within Timeouts.EtcdAPI.
+	// maxAttempts is how many other members may be added before this one, each within
+	// Timeouts.EtcdAPI.
 	maxAttempts = 20
 )
 
@@ -41,8 +42,9 @@ func addLearner(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) 
 	return fmt.Errorf("etcd member %s could not be added: others were added before it %d times", n.Name, maxAttempts)
 }
 
-// learnerSlot waits until a learner can be added. etcd has one learner at a time, and accepts none while too many
-// voters are unreachable. Machines that wait have no order: each tries when there is no learner.
+// learnerSlot waits until a learner can be added. etcd has one learner at a time, and accepts none
+// while too many voters are unreachable. Machines that wait have no order: each tries when there
+// is no learner.
 type learnerSlot struct {
 	n                *node.Node
 	via              state.Etcd
@@ -60,8 +62,8 @@ type learnerProgress struct {
 	index uint64 // the last applied index; 0 while it does not answer, and again once it has caught up
 }
 
-// newLearnerProgress returns the learner's progress. The index of a learner that has caught up does not count: it
-// keeps growing even if nothing promotes the learner.
+// newLearnerProgress returns the learner's progress. The index of a learner that has caught up
+// does not count: it keeps growing even if nothing promotes the learner.
 func newLearnerProgress(learner state.Member, members etcdcluster.Health) learnerProgress {
 	p := learnerProgress{id: learner.ID, name: learner.Name}
 	if members.CaughtUp(learner.ID) != nil {
@@ -70,8 +72,8 @@ func newLearnerProgress(learner state.Member, members etcdcluster.Health) learne
 	return p
 }
 
-// isFree is met when etcd has no other learner, or this machine's member already. After etcd has rejected our
-// learner, all voters must be reachable too.
+// isFree is met when etcd has no other learner, or this machine's member already. After etcd has
+// rejected our learner, all voters must be reachable too.
 func (s *learnerSlot) isFree() world.Condition {
 	s.answeredAt = time.Time{}
 	return world.Condition{
@@ -98,7 +100,8 @@ func (s *learnerSlot) isFree() world.Condition {
 	}
 }
 
-// checkError gives up if etcd has not answered for Timeouts.EtcdAPI. The wait for other learners may take longer.
+// checkError gives up if etcd has not answered for Timeouts.EtcdAPI. The wait for other learners
+// may take longer.
 func (s *learnerSlot) checkError(err error, now time.Time) error {
 	if s.answeredAt.IsZero() {
 		s.answeredAt = now

@@ -11,7 +11,8 @@ import (
 	"kubeadm/internal/world/fake"
 )
 
-// checkEachMinute checks the slot once a minute; silent has the IDs of the members that do not answer each time.
+// checkEachMinute checks the slot once a minute; silent has the IDs of the members that do not
+// answer each time.
 func checkEachMinute(ctx context.Context, slot *learnerSlot, w *fake.World, silent ...[]uint64) (err error) {
 	condition, now := slot.isFree(), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	w.Clock = func() time.Time { return now }

@@ -47,8 +47,8 @@ var Check = flow.Phase{
 	},
 }
 
-// Join adds this machine's member to the etcd cluster: as a learner, which is started, and promoted to a voter
-// once it has caught up.
+// Join adds this machine's member to the etcd cluster: as a learner, which is started, and
+// promoted to a voter once it has caught up.
 var Join = flow.Phase{
 	Name:   "etcd-join",
 	Short:  "Add this machine's member to etcd",
@@ -96,8 +96,8 @@ func joinEtcd(ctx context.Context, e *flow.Env) error {
 	return promoteLearner(ctx, e, n, via)
 }
 
-// findEtcd finds the endpoints of etcd: of the etcd Pods first, then of all members. Those that do not answer come
-// last, as each request to them takes seconds.
+// findEtcd finds the endpoints of etcd: of the etcd Pods first, then of all members. Those that do
+// not answer come last, as each request to them takes seconds.
 func findEtcd(ctx context.Context, e *flow.Env) (*node.Node, state.Etcd, error) {
 	n, as, err := e.Cluster(ctx)
 	if err != nil {
@@ -140,8 +140,8 @@ func newQuorumCondition(n *node.Node, via state.Etcd) world.Condition {
 	}
 }
 
-// quorumLossError names the unreachable voters of an etcd without a quorum, by the member list that one of the
-// others has; nil if the quorum is not lost.
+// quorumLossError names the unreachable voters of an etcd without a quorum, by the member list
+// that one of the others has; nil if the quorum is not lost.
 func quorumLossError(ctx context.Context, r state.Reader, via state.Etcd) error {
 	via.Stale = true
 	members, err := etcdcluster.CheckHealth(ctx, r, via)
@@ -151,8 +151,8 @@ func quorumLossError(ctx context.Context, r state.Reader, via state.Etcd) error 
 	return problem.New("etcd has lost its quorum", members.Quorum(), "start the machines of the unreachable members")
 }
 
-// checkMembers checks the health of all members. It retries, as etcd does not list its members while it elects a
-// leader.
+// checkMembers checks the health of all members. It retries, as etcd does not list its members
+// while it elects a leader.
 func checkMembers(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) (etcdcluster.Health, error) {
 	return retryCheck(ctx, e, n, via, etcdcluster.CheckHealth)
 }
@@ -182,8 +182,8 @@ func explainMissingFiles(err error) error {
 	return err
 }
 
-// writeManifest writes the member's static Pod manifest. Once a member has started, it takes the other members from
-// its data and not from the manifest, which then stays as it is.
+// writeManifest writes the member's static Pod manifest. Once a member has started, it takes the
+// other members from its data and not from the manifest, which then stays as it is.
 func writeManifest(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) error {
 	members, err := retryCheck(ctx, e, n, via, etcdcluster.CheckHealthQuickly)
 	if err != nil {

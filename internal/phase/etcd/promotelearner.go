@@ -32,8 +32,8 @@ func promoteLearner(ctx context.Context, e *flow.Env, n *node.Node, via state.Et
 	}
 }
 
-// waitForLearner waits until the learner serves clients and may be promoted. It restarts a learner that has not
-// published itself: without a vote, that does not affect the other members.
+// waitForLearner waits until the learner serves clients and may be promoted. It restarts a learner
+// that has not published itself: without a vote, that does not affect the other members.
 func waitForLearner(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) error {
 	wait := func(restarted bool) error {
 		return health.WaitCheckingFiles(ctx, e, n, manifest.Components(), func() error {
@@ -56,9 +56,10 @@ func waitForLearner(ctx context.Context, e *flow.Env, n *node.Node, via state.Et
 // proposalDuration is the longest time from a member's manifest to its publish request.
 const proposalDuration = 15 * time.Second
 
-// withProposals sends etcd proposals while a new member starts. etcd sends the learner a snapshot at the next applied
-// entry. If that is the learner's own publish request, the learner does not see it, and serves no clients until
-// it repeats the request after seven seconds (docs/decisions/0019).
+// withProposals sends etcd proposals while a new member starts. etcd sends the learner a snapshot
+// at the next applied entry. If that is the learner's own publish request, the learner does not
+// see it, and serves no clients until it repeats the request after seven seconds
+// (docs/decisions/0019).
 func withProposals(ctx context.Context, e *flow.Env, via state.Etcd, wait func() error) error {
 	limited, stop := context.WithTimeout(ctx, proposalDuration)
 	var done sync.WaitGroup

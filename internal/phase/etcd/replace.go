@@ -38,7 +38,8 @@ func replaceMembers(ctx context.Context, e *flow.Env, n *node.Node, via state.Et
 // confirmationTime is how long a member must be unreachable before it is removed.
 const confirmationTime = 5 * time.Second
 
-// confirmUnreachable is an error if a voter to remove answers within confirmationTime: it may be just restarting.
+// confirmUnreachable is an error if a voter to remove answers within confirmationTime: it may be
+// just restarting.
 func confirmUnreachable(ctx context.Context, e *flow.Env, via state.Etcd, m state.Member) error {
 	if m.Learner {
 		return nil
@@ -65,9 +66,9 @@ func memberAnswersError(name string, m state.Member) error {
 		"or remove that machine first: run kubeadm reset on it")
 }
 
-// findMembersToReplace returns the members to remove before this machine's is added: one that an earlier join of
-// this machine left, and those of --replace-member. It checks that a voter to remove is unreachable and that the
-// others keep the quorum.
+// findMembersToReplace returns the members to remove before this machine's is added: one that an
+// earlier join of this machine left, and those of --replace-member. It checks that a voter to
+// remove is unreachable and that the others keep the quorum.
 func findMembersToReplace(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) ([]state.Member, error) {
 	members, err := checkMembers(ctx, e, n, via)
 	if err != nil {
@@ -104,9 +105,10 @@ func checkQuorumAfterRemoval(members etcdcluster.Health, stale []state.Member) e
 	return nil
 }
 
-// findStaleMember finds the member that an earlier join of this machine left in etcd, by its address or by its name.
-// A learner at its address can be removed; any other one only with --replace-member. A learner of the same name at
-// another address may be of another machine that is joining.
+// findStaleMember finds the member that an earlier join of this machine left in etcd, by its
+// address or by its name. A learner at its address can be removed; any other one only with
+// --replace-member. A learner of the same name at another address may be of another machine that
+// is joining.
 func findStaleMember(ctx context.Context, e *flow.Env, n *node.Node, members etcdcluster.Health) ([]state.Member, error) {
 	data, err := hasData(ctx, e.World, n)
 	if err != nil {

@@ -1,4 +1,5 @@
-// Package generatecsr generates keys for a control plane, and signing requests for certificates of an external CA.
+// Package generatecsr generates keys for a control plane, and signing requests for certificates of
+// an external CA.
 package generatecsr
 
 import (
@@ -16,8 +17,8 @@ import (
 	"kubeadm/internal/state"
 )
 
-// Phase writes a key and a request for each certificate, and a kubeconfig without certificates and a request for
-// each kubeconfig user. It writes nothing if any of the files exists.
+// Phase writes a key and a request for each certificate, and a kubeconfig without certificates and
+// a request for each kubeconfig user. It writes nothing if any of the files exists.
 var Phase = flow.Phase{
 	Name:  "generate-csr",
 	Short: "Generate keys and certificate signing requests",
@@ -92,8 +93,8 @@ func newKeyAndRequest(e *flow.Env, n *node.Node, p pki.Profile) ([]change.WriteF
 	}, err
 }
 
-// newKubeconfigAndRequest generates a kubeconfig with a key and without certificates, and the signing request for its
-// user's certificate.
+// newKubeconfigAndRequest generates a kubeconfig with a key and without certificates, and the
+// signing request for its user's certificate.
 func newKubeconfigAndRequest(e *flow.Env, n *node.Node, p pki.KubeconfigProfile) ([]change.WriteFile, error) {
 	key, request, err := newRequest(e, p.File, pki.ClientSpec(p.UserOn(n.Name), p.Organization, pki.Validity{}))
 	if err != nil {

@@ -56,7 +56,8 @@ func showNextSteps(ctx context.Context, e *flow.Env, n *node.Node) error {
 	return nil
 }
 
-// Again prints the same on a machine where init has finished before, for the tokens that the cluster still has.
+// Again prints the same on a machine where init has finished before, for the tokens that the
+// cluster still has.
 var Again = flow.Phase{
 	Name:  Phase.Name,
 	Short: Phase.Short,
@@ -89,7 +90,8 @@ var Again = flow.Phase{
 	},
 }
 
-// isUploaded reports whether the certificates are uploaded, encrypted with the node's certificate key.
+// isUploaded reports whether the certificates are uploaded, encrypted with the node's certificate
+// key.
 func isUploaded(ctx context.Context, e *flow.Env, n *node.Node, as state.Identity) (bool, error) {
 	if !n.UploadCerts {
 		return false, nil
@@ -136,8 +138,8 @@ func readSecret(ctx context.Context, e *flow.Env, named *corev1.Secret, as state
 	return &s, runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &s)
 }
 
-// joinCommands has the commands that join machines with one token. Both are empty without a token, and
-// ControlPlane is empty without a shared endpoint of control planes.
+// joinCommands has the commands that join machines with one token. Both are empty without a token,
+// and ControlPlane is empty without a shared endpoint of control planes.
 type joinCommands struct{ Worker, ControlPlane string }
 
 func newJoinCommands(w flow.Withhold, n *node.Node, admin *pki.Kubeconfig, t node.BootstrapToken) (c joinCommands, err error) {
@@ -167,9 +169,9 @@ func printNextSteps(e *flow.Env, n *node.Node, c joinCommands) error {
 	return err
 }
 
-// nextSteps has sentences that programs look for (test/parity/phrases): the first one, "control-plane node" two lines
-// above the command that joins one, and "Please note" after that command. The first "kubeadm join" in init's
-// output must be that command.
+// nextSteps has sentences that programs look for (test/parity/phrases): the first one,
+// "control-plane node" two lines above the command that joins one, and "Please note" after that
+// command. The first "kubeadm join" in init's output must be that command.
 var nextSteps = template.Must(template.New("next steps").Parse(`
 Your Kubernetes control-plane has initialized successfully!
 

@@ -1,4 +1,5 @@
-// Package kubeconfig generates the kubeconfig files of a control plane, or keeps the existing ones.
+// Package kubeconfig generates the kubeconfig files of a control plane, or keeps the existing
+// ones.
 package kubeconfig
 
 import (
@@ -28,7 +29,8 @@ var Phase = flow.Phase{
 	Phases: []flow.Phase{{Parallel: true, Phases: newPhases()}},
 }
 
-// Join generates the files of a joining control plane, without that of its kubelet, which the kubelet writes itself.
+// Join generates the files of a joining control plane, without that of its kubelet, which the
+// kubelet writes itself.
 var Join = flow.Phase{
 	Name:  "kubeconfig",
 	Short: "Generate the kubeconfig files of this control plane",
@@ -144,8 +146,8 @@ func newKubeconfig(e *flow.Env, n *node.Node, p pki.KubeconfigProfile, ca pki.CA
 	return access.WithCertificate(pki.EncodeCertificates(cert), secret).Encode()
 }
 
-// keepKubeconfig checks that the file is for this cluster. owner is the common name that its certificate should have,
-// empty for any.
+// keepKubeconfig checks that the file is for this cluster. owner is the common name that its
+// certificate should have, empty for any.
 func keepKubeconfig(ctx context.Context, e *flow.Env, f certstore.KubeconfigFile, owner string) error {
 	var err error
 	if f.CAs, err = readCAs(ctx, e); err != nil {

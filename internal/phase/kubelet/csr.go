@@ -21,15 +21,15 @@ import (
 	"kubeadm/internal/world"
 )
 
-// Without manual approval the certificate is issued within a second or two. After approvalGrace the requests are
-// listed every listInterval, as many machines may be joining at once.
+// Without manual approval the certificate is issued within a second or two. After approvalGrace
+// the requests are listed every listInterval, as many machines may be joining at once.
 const (
 	approvalGrace = 3 * time.Second
 	listInterval  = 5 * time.Second
 )
 
-// withRequestState returns the condition with errors that say in what state the kubelet's certificate signing
-// request is.
+// withRequestState returns the condition with errors that say in what state the kubelet's
+// certificate signing request is.
 func withRequestState(ctx context.Context, e *flow.Env, n *node.Node, c world.Condition) (world.Condition, error) {
 	w, err := newCSRWatch(ctx, e, n)
 	check := c.Check
@@ -54,8 +54,8 @@ type csrWatch struct {
 	state error                    // the one found last
 }
 
-// newCSRWatch watches the requests that the kubelet makes with the bootstrap kubeconfig on this machine, or if that
-// does not exist with the one from discovery.
+// newCSRWatch watches the requests that the kubelet makes with the bootstrap kubeconfig on this
+// machine, or if that does not exist with the one from discovery.
 func newCSRWatch(ctx context.Context, e *flow.Env, n *node.Node) (*csrWatch, error) {
 	credential, err := state.ReadOptional(ctx, e.World, n.Paths.BootstrapKubeconfig())
 	if err != nil {
@@ -74,7 +74,8 @@ func newCSRWatch(ctx context.Context, e *flow.Env, n *node.Node) (*csrWatch, err
 	}, nil
 }
 
-// findRequestor returns the user name of the bootstrap credential in the API server; empty if it is not known.
+// findRequestor returns the user name of the bootstrap credential in the API server; empty if it
+// is not known.
 func findRequestor(config *pki.Kubeconfig) string {
 	if cert, err := config.ClientCertificate(); err == nil {
 		return cert.Subject.CommonName
@@ -103,7 +104,8 @@ func (w *csrWatch) addState(ctx context.Context, r state.Reader, err error) erro
 	return cmp.Or(w.state, err)
 }
 
-// findState returns the state of the newest request; nil if there is none, or if this machine may not list them.
+// findState returns the state of the newest request; nil if there is none, or if this machine may
+// not list them.
 func (w *csrWatch) findState(ctx context.Context, r state.Reader) error {
 	all, err := r.List(ctx, state.Query{
 		GVK: certv1.SchemeGroupVersion.WithKind("CertificateSigningRequest"), As: w.as,

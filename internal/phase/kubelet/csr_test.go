@@ -55,7 +55,8 @@ func decided(as certv1.RequestConditionType) func(*certv1.CertificateSigningRequ
 	}
 }
 
-// waited is what the user reads in vain waiting for the certificate: while it lasts, and at the end.
+// waited is what the user reads in vain waiting for the certificate: while it lasts, and at the
+// end.
 func waited(t *testing.T, w *fake.World) (said []string, err error) {
 	t.Helper()
 	config := pki.Access{Server: "https://192.0.2.10:6443", Cluster: "c", User: "u"}.WithToken("abcdef.0123456789abcdef")

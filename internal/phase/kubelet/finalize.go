@@ -64,7 +64,8 @@ func useRotatedCertificate(ctx context.Context, e *flow.Env) error {
 	return startService(ctx, e, file)
 }
 
-// RotatedCertificate is the file in which the kubelet keeps its current client certificate and key.
+// RotatedCertificate is the file in which the kubelet keeps its current client certificate and
+// key.
 func RotatedCertificate(n *node.Node) string {
 	dir := path.Join(n.Paths.Kubelet, "pki")
 	if set, ok := node.LastArg(n.KubeletArgs, "cert-dir"); ok {

@@ -48,8 +48,8 @@ var JoinStart = flow.Phase{
 	},
 }
 
-// newCredentialFiles returns the bootstrap kubeconfig and the cluster's CA. It overwrites the CA of an earlier run of
-// this command, which may be of another cluster, and no other one.
+// newCredentialFiles returns the bootstrap kubeconfig and the cluster's CA. It overwrites the CA
+// of an earlier run of this command, which may be of another cluster, and no other one.
 func newCredentialFiles(ctx context.Context, e *flow.Env, n *node.Node) ([]change.Change, error) {
 	bootstrap, err := newBootstrapKubeconfig(n)
 	if err != nil {
@@ -71,8 +71,8 @@ func newCredentialFiles(ctx context.Context, e *flow.Env, n *node.Node) ([]chang
 	return append(changes, change.WriteFile{Path: n.CACertPath, Data: cluster.CertificateAuthorityData, Mode: 0o644}), nil
 }
 
-// newBootstrapKubeconfig returns the bootstrap kubeconfig for the kubelet. That of a control plane has the local API
-// server, so that the kubelet is never newer than its API server.
+// newBootstrapKubeconfig returns the bootstrap kubeconfig for the kubelet. That of a control plane
+// has the local API server, so that the kubelet is never newer than its API server.
 func newBootstrapKubeconfig(n *node.Node) ([]byte, error) {
 	if n.Role != node.ControlPlane {
 		return n.Bootstrap, nil
@@ -85,7 +85,8 @@ func newBootstrapKubeconfig(n *node.Node) ([]byte, error) {
 	return config.Encode()
 }
 
-// checkNodeName is an error if the cluster has a Node of this name that is Ready, and so of another machine.
+// checkNodeName is an error if the cluster has a Node of this name that is Ready, and so of
+// another machine.
 func checkNodeName(ctx context.Context, e *flow.Env, n *node.Node) error {
 	u, err := discovery.Object(ctx, e, state.Ref{GVK: state.NodeKind, Name: n.Name, As: state.Identity{Config: n.Bootstrap}})
 	if apierrors.IsNotFound(err) {

@@ -16,8 +16,9 @@ import (
 	"kubeadm/internal/state"
 )
 
-// hasJoined reports whether the kubelet has its client certificate from an earlier run, and so needs no bootstrap
-// kubeconfig. A certificate of another cluster than the discovered one is an error.
+// hasJoined reports whether the kubelet has its client certificate from an earlier run, and so
+// needs no bootstrap kubeconfig. A certificate of another cluster than the discovered one is an
+// error.
 func hasJoined(ctx context.Context, e *flow.Env, n *node.Node) (bool, error) {
 	path := n.Paths.KubeletKubeconfig()
 	own, err := state.ReadOptional(ctx, e.World, path)
@@ -28,7 +29,8 @@ func hasJoined(ctx context.Context, e *flow.Env, n *node.Node) (bool, error) {
 		return false, problem.New("using the kubelet's kubeconfig "+path, err,
 			"to remove this machine from its current cluster: kubeadm reset, then run this command again")
 	}
-	// The kubelet writes kubelet.conf before the cluster has issued the certificate that it refers to.
+	// The kubelet writes kubelet.conf before the cluster has issued the certificate that it refers
+	// to.
 	err = newCertificateCondition(n).Check(ctx, e.World)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -65,8 +67,8 @@ func checkSameCluster(ctx context.Context, e *flow.Env, n *node.Node, own []byte
 	return err
 }
 
-// rejoin starts the kubelet with the client certificate that it has. If its Node was deleted, it stops the kubelet
-// first: a kubelet registers only when it starts.
+// rejoin starts the kubelet with the client certificate that it has. If its Node was deleted, it
+// stops the kubelet first: a kubelet registers only when it starts.
 func rejoin(ctx context.Context, e *flow.Env, n *node.Node) error {
 	as, err := newIdentity(n)
 	if err != nil {
@@ -86,7 +88,8 @@ func rejoin(ctx context.Context, e *flow.Env, n *node.Node) error {
 	return startKubelet(ctx, e, n)
 }
 
-// newIdentity returns the kubelet's identity at the discovered server: the local API server may not run yet.
+// newIdentity returns the kubelet's identity at the discovered server: the local API server may
+// not run yet.
 func newIdentity(n *node.Node) (state.Identity, error) {
 	found, err := pki.ParseKubeconfig(n.Bootstrap)
 	if err != nil {

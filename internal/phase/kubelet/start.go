@@ -39,9 +39,10 @@ var Start = flow.Phase{
 	},
 }
 
-// listFollowedManifests returns the manifests for which a running kubelet must be restarted if they are newer: before
-// its Node exists the kubelet may miss a changed manifest. Those of kube-controller-manager and kube-scheduler count
-// only if this run changed them, as they are written while the kubelet runs.
+// listFollowedManifests returns the manifests for which a running kubelet must be restarted if
+// they are newer: before its Node exists the kubelet may miss a changed manifest. Those of
+// kube-controller-manager and kube-scheduler count only if this run changed them, as they are
+// written while the kubelet runs.
 func listFollowedManifests(e *flow.Env, n *node.Node) []string {
 	manifests := []string{n.Paths.Manifest(release.APIServer), n.Paths.Manifest(manifest.Etcd)}
 	for _, late := range []string{release.ControllerManager, release.Scheduler} {
@@ -52,8 +53,8 @@ func listFollowedManifests(e *flow.Env, n *node.Node) []string {
 	return manifests
 }
 
-// stopIfComponentsFailed stops a kubelet of an earlier run whose components have failed: its restart back-off may take
-// five minutes, and starts from zero in a new kubelet.
+// stopIfComponentsFailed stops a kubelet of an earlier run whose components have failed: its
+// restart back-off may take five minutes, and starts from zero in a new kubelet.
 func stopIfComponentsFailed(ctx context.Context, e *flow.Env, n *node.Node) error {
 	failed := health.FailedComponents(ctx, e.World, n)
 	if len(failed) == 0 {
@@ -63,9 +64,9 @@ func stopIfComponentsFailed(ctx context.Context, e *flow.Env, n *node.Node) erro
 	return e.Do(ctx, change.SetService{Name: service})
 }
 
-// startKubelet writes the kubelet's files and starts it. It writes config.yaml last: without that file a kubelet
-// exits at once, so it never runs with only some of the files. A running kubelet that is older than one of the files
-// or of reads is restarted.
+// startKubelet writes the kubelet's files and starts it. It writes config.yaml last: without that
+// file a kubelet exits at once, so it never runs with only some of the files. A running kubelet
+// that is older than one of the files or of reads is restarted.
 func startKubelet(ctx context.Context, e *flow.Env, n *node.Node, reads ...string) error {
 	config, err := newConfigFile(ctx, e, n)
 	if err != nil {
@@ -86,8 +87,8 @@ func startKubelet(ctx context.Context, e *flow.Env, n *node.Node, reads ...strin
 	return startService(ctx, e, append(reads, n.Paths.KubeletFlags(), n.Paths.KubeletInstanceConfig(), n.Paths.KubeletConfig())...)
 }
 
-// startService starts the kubelet's service. Without a service the user runs the kubelet by other means; a later
-// phase waits for it.
+// startService starts the kubelet's service. Without a service the user runs the kubelet by other
+// means; a later phase waits for it.
 func startService(ctx context.Context, e *flow.Env, reads ...string) error {
 	s, err := e.World.Service(ctx, service)
 	if err == nil && !s.Exists {

@@ -17,7 +17,8 @@ import (
 	"kubeadm/internal/world"
 )
 
-// WaitBootstrap waits until the kubelet has its own client certificate, and removes the bootstrap kubeconfig.
+// WaitBootstrap waits until the kubelet has its own client certificate, and removes the bootstrap
+// kubeconfig.
 var WaitBootstrap = flow.Phase{
 	Name:  "kubelet-wait-bootstrap",
 	Short: "Wait until the kubelet has its own certificate",
@@ -50,8 +51,8 @@ var WaitBootstrap = flow.Phase{
 	},
 }
 
-// waitForLocalAPIServer waits for the local API server of a control plane, from which its kubelet requests the
-// certificate.
+// waitForLocalAPIServer waits for the local API server of a control plane, from which its kubelet
+// requests the certificate.
 func waitForLocalAPIServer(ctx context.Context, e *flow.Env, n *node.Node) error {
 	if n.Role != node.ControlPlane {
 		return nil
@@ -67,8 +68,9 @@ func waitForLocalAPIServer(ctx context.Context, e *flow.Env, n *node.Node) error
 	if s, err := e.World.Service(ctx, service); errors.Is(err, state.ErrNoInitSystem) || err == nil && !s.Exists {
 		return nil // the user runs the kubelet, and it retries by itself
 	}
-	// If the API server did not answer or did not authorize the kubelet's first requests, the kubelet backs off: up
-	// to 16 seconds until it requests its certificate, up to seven until it registers.
+	// If the API server did not answer or did not authorize the kubelet's first requests, the
+	// kubelet backs off: up to 16 seconds until it requests its certificate, up to seven until it
+	// registers.
 	e.Say("restarting the kubelet, so that it requests its certificate and registers at once")
 	return e.Do(ctx, change.SetService{Name: service}, change.SetService{Name: service, Active: true})
 }

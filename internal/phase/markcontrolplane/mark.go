@@ -56,8 +56,8 @@ var Phase = flow.Phase{
 	},
 }
 
-// newRegisteredCondition is met once the kubelet has created its Node with the label of its host name, which the
-// kubelet sets last.
+// newRegisteredCondition is met once the kubelet has created its Node with the label of its host
+// name, which the kubelet sets last.
 func newRegisteredCondition(n *node.Node, mark change.LabelNode) world.Condition {
 	return world.Condition{
 		Name:    "the kubelet to register node " + mark.Name,

@@ -21,8 +21,8 @@ func checkCertificates(ctx context.Context, e *flow.Env, n *node.Node) error {
 	return err
 }
 
-// checkExistingCAs checks the existing CAs, and the files that must exist if the cluster's CA is external. It reports
-// all errors together.
+// checkExistingCAs checks the existing CAs, and the files that must exist if the cluster's CA is
+// external. It reports all errors together.
 func checkExistingCAs(ctx context.Context, e *flow.Env, n *node.Node) error {
 	var errs []error
 	local, _ := node.LocalEtcd(n)
@@ -92,8 +92,8 @@ func checkExistingKubeconfigs(ctx context.Context, e *flow.Env, n *node.Node, ca
 	return errors.Join(errs...)
 }
 
-// checkKubeconfig checks that the cluster accepts the client certificate in a kubeconfig. A later phase checks its
-// server.
+// checkKubeconfig checks that the cluster accepts the client certificate in a kubeconfig. A later
+// phase checks its server.
 func checkKubeconfig(ctx context.Context, e *flow.Env, path string, ca pki.Stored) error {
 	data, err := state.ReadRequired(ctx, e.World, path)
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 	"kubeadm/internal/world"
 )
 
-// Init checks whether this machine can become the first control plane of a cluster, and pulls its images.
+// Init checks whether this machine can become the first control plane of a cluster, and pulls its
+// images.
 var Init = flow.Phase{
 	Name:  "preflight",
 	Short: "Check this machine and pull images",
@@ -129,7 +130,8 @@ func reportFindings(e *flow.Env, found checks.Result) error {
 	return found.Err()
 }
 
-// checkPatchFiles warns about skipped patch files, and finds unreadable ones before anything is changed.
+// checkPatchFiles warns about skipped patch files, and finds unreadable ones before anything is
+// changed.
 func checkPatchFiles(ctx context.Context, e *flow.Env) error {
 	_, notes, err := manifestinput.ReadPatches(ctx, e.World, e.Local.Patches)
 	for _, note := range notes {

@@ -10,8 +10,8 @@ import (
 	"kubeadm/internal/flow"
 )
 
-// Pull pulls images, serially or in parallel. If one fails it still pulls the others, but not from an unreachable
-// registry. The error lists the images that failed by cause.
+// Pull pulls images, serially or in parallel. If one fails it still pulls the others, but not from
+// an unreachable registry. The error lists the images that failed by cause.
 func Pull(ctx context.Context, e *flow.Env, pulls []change.Change, serially bool) error {
 	if !serially {
 		return groupPullErrors(e.DoAll(ctx, pulls...))

@@ -23,7 +23,8 @@ func checkControlPlaneEndpoint(n *node.Node) error {
 		"or join this machine as a worker, without --control-plane")
 }
 
-// checkSharedFiles checks that the files that all control planes share are on this machine, as they are not downloaded.
+// checkSharedFiles checks that the files that all control planes share are on this machine, as
+// they are not downloaded.
 func checkSharedFiles(ctx context.Context, e *flow.Env, n *node.Node) error {
 	var errs []error
 	for _, p := range pki.Profiles() {

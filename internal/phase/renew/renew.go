@@ -1,4 +1,5 @@
-// Package renew replaces certificates of a control plane by new ones with the same subject and SANs.
+// Package renew replaces certificates of a control plane by new ones with the same subject and
+// SANs.
 package renew
 
 import (
@@ -18,7 +19,8 @@ import (
 // Name is the name of the phase.
 const Name = "renew"
 
-// Phase renews them serially, in the order of their names, whether they are about to expire or not.
+// Phase renews them serially, in the order of their names, whether they are about to expire or
+// not.
 var Phase = flow.Phase{
 	Name:   Name,
 	Short:  "Renew the certificates",
@@ -89,7 +91,8 @@ type renewal struct {
 	ca    pki.CA
 }
 
-// replaceCertificate generates a new key and certificate. An interrupt does not stop it between writing the two.
+// replaceCertificate generates a new key and certificate. An interrupt does not stop it between
+// writing the two.
 func replaceCertificate(ctx context.Context, e *flow.Env, r renewal) error {
 	n, err := e.Node(ctx)
 	if err != nil {
@@ -117,7 +120,8 @@ func replaceCertificate(ctx context.Context, e *flow.Env, r renewal) error {
 	return e.Do(context.WithoutCancel(ctx), files...)
 }
 
-// newKey generates a key with the cluster's algorithm, or with that of the old key if the cluster's is not known.
+// newKey generates a key with the cluster's algorithm, or with that of the old key if the
+// cluster's is not known.
 func newKey(e *flow.Env, n *node.Node, old crypto.PublicKey) (crypto.Signer, error) {
 	algorithm, ok := pki.AlgorithmOf(old)
 	if n.Cluster.Algorithm != "" || !ok {
@@ -126,7 +130,8 @@ func newKey(e *flow.Env, n *node.Node, old crypto.PublicKey) (crypto.Signer, err
 	return pki.NewKey(e.Rand("renew/key"), algorithm)
 }
 
-// newFiles returns the files to write: the key first, so that a new certificate always has its key.
+// newFiles returns the files to write: the key first, so that a new certificate always has its
+// key.
 func (r renewal) newFiles(ctx context.Context, e *flow.Env, key []byte, cert *x509.Certificate) ([]change.Change, error) {
 	if r.File == "" {
 		return []change.Change{

@@ -34,7 +34,8 @@ var Cleanup = flow.Phase{
 	},
 }
 
-// removeJournal removes the journal before anything else: after an interrupted reset, no init or join may resume.
+// removeJournal removes the journal before anything else: after an interrupted reset, no init or
+// join may resume.
 func removeJournal(ctx context.Context, e *flow.Env) {
 	warnOnError(e, e.Do(ctx, change.Remove{Path: e.Local.Paths.Journal()}), "remove it by hand")
 }

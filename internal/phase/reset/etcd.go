@@ -1,5 +1,5 @@
-// Package reset removes what init and join created on this machine. Errors become warnings, so that as much as
-// possible is removed.
+// Package reset removes what init and join created on this machine. Errors become warnings, so
+// that as much as possible is removed.
 package reset
 
 import (
@@ -64,8 +64,9 @@ func removeData(ctx context.Context, e *flow.Env, dir string) {
 	warnOnError(e, e.Do(ctx, change.Remove{Path: dir, Contents: true}), "remove them by hand")
 }
 
-// removeMemberWithoutManifest removes a member whose manifest is not written yet or was removed, and its data. It does
-// nothing without etcd's server certificate; clients of an external etcd have the etcd CA too.
+// removeMemberWithoutManifest removes a member whose manifest is not written yet or was removed,
+// and its data. It does nothing without etcd's server certificate; clients of an external etcd
+// have the etcd CA too.
 func removeMemberWithoutManifest(ctx context.Context, e *flow.Env) error {
 	_, err := e.World.Stat(ctx, e.Local.Paths.Cert("etcd/server"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -74,7 +75,8 @@ func removeMemberWithoutManifest(ctx context.Context, e *flow.Env) error {
 	if err != nil {
 		return err
 	}
-	// A join may have added a learner before it wrote the manifest. It has the address of the local API server.
+	// A join may have added a learner before it wrote the manifest. It has the address of the
+	// local API server.
 	if address := findServerAddress(ctx, e); address != "" {
 		n := node.Node{Local: node.Local{Address: address}}
 		added := localMember{
@@ -88,8 +90,8 @@ func removeMemberWithoutManifest(ctx context.Context, e *flow.Env) error {
 	return nil
 }
 
-// findServerAddress returns the address of this machine's API server from its manifest, or from the kubeconfig of
-// kube-controller-manager; empty if there is neither.
+// findServerAddress returns the address of this machine's API server from its manifest, or from
+// the kubeconfig of kube-controller-manager; empty if there is neither.
 func findServerAddress(ctx context.Context, e *flow.Env) string {
 	if pod, err := readStaticPod(ctx, e, release.APIServer); err == nil {
 		return argumentValue(pod, "advertise-address")

@@ -49,8 +49,8 @@ func (l localMember) matches(m state.Member) bool {
 // apiTimeout is the time for the API server, which is asked last and may be broken.
 const apiTimeout = 5 * time.Second
 
-// checkMembers checks the health of all members. It takes their list from this member, else from those that it
-// joined, else from the etcd Pods in the API server. A stale list will do.
+// checkMembers checks the health of all members. It takes their list from this member, else from
+// those that it joined, else from the etcd Pods in the API server. A stale list will do.
 func (l localMember) checkMembers(ctx context.Context, e *flow.Env) (etcdcluster.Health, error) {
 	via := l.via
 	via.Stale = true
@@ -74,7 +74,8 @@ func (l localMember) checkMembers(ctx context.Context, e *flow.Env) (etcdcluster
 	return members, err
 }
 
-// initialClientURLs returns the client URLs of the members that this one joined: they use the same port.
+// initialClientURLs returns the client URLs of the members that this one joined: they use the same
+// port.
 func (l localMember) initialClientURLs() []string {
 	if len(l.clients) == 0 {
 		return nil
@@ -112,8 +113,9 @@ func memberNames(members []state.Member) string {
 	return strings.Join(all, ", ")
 }
 
-// argumentValue returns the value of --name=value in the command of the Pod's component. Other containers count only
-// if none is named after the component, as a sidecar may have a flag of that name too.
+// argumentValue returns the value of --name=value in the command of the Pod's component. Other
+// containers count only if none is named after the component, as a sidecar may have a flag of that
+// name too.
 func argumentValue(pod *corev1.Pod, name string) string {
 	containers := pod.Spec.Containers
 	if c, err := manifest.ComponentContainer(pod, pod.Name); err == nil {

@@ -19,27 +19,28 @@ import (
 	"kubeadm/internal/world"
 )
 
-// How long a reset looks for the other members if none answers: longer if this machine's member is known to have
-// joined others.
+// How long a reset looks for the other members if none answers: longer if this machine's member is
+// known to have joined others.
 const (
 	findTimeout       = 5 * time.Second
 	findTimeoutJoined = 30 * time.Second
 )
 
-// Each attempt of a removal asks the members of that moment, and outlasts the ten seconds for which etcd may reject
-// it to protect the quorum.
+// Each attempt of a removal asks the members of that moment, and outlasts the ten seconds for
+// which etcd may reject it to protect the quorum.
 const (
 	attemptTimeout = 20 * time.Second
 	maxAttempts    = 10
 )
 
-// quorumLossTimeout is how long too many voters must be unreachable until the quorum counts as lost: a static Pod that
-// exits is back within this.
+// quorumLossTimeout is how long too many voters must be unreachable until the quorum counts as
+// lost: a static Pod that exits is back within this.
 const quorumLossTimeout = 40 * time.Second
 
-// removeMember removes this machine's member from its etcd cluster, unless it is the last voter. It asks the others,
-// as a member that removes itself does not see the result. While etcd elects a leader, or another control plane is
-// reset too, it retries, for Timeouts.EtcdAPI in total. If the quorum is lost it gives up earlier.
+// removeMember removes this machine's member from its etcd cluster, unless it is the last voter.
+// It asks the others, as a member that removes itself does not see the result. While etcd elects a
+// leader, or another control plane is reset too, it retries, for Timeouts.EtcdAPI in total. If the
+// quorum is lost it gives up earlier.
 func removeMember(ctx context.Context, e *flow.Env, local localMember) error {
 	begun, limit := e.World.Now(), cmp.Or(e.Local.Timeouts.EtcdAPI, 2*time.Minute)
 	var out outage
@@ -108,9 +109,9 @@ func (u *outage) record(members etcdcluster.Health, now time.Time) time.Duration
 	return now.Sub(u.since)
 }
 
-// newRetryCondition is met when the removal can be retried: etcd has a quorum, or no other voter is left. It gives
-// up when the outage has lasted for quorumLossTimeout: members that elect a leader answer, unlike those of a lost
-// quorum.
+// newRetryCondition is met when the removal can be retried: etcd has a quorum, or no other voter
+// is left. It gives up when the outage has lasted for quorumLossTimeout: members that elect a
+// leader answer, unlike those of a lost quorum.
 func (l localMember) newRetryCondition(e *flow.Env, limit time.Duration, out *outage) world.Condition {
 	return world.Condition{
 		Name:    "a quorum of etcd's members",
@@ -150,8 +151,8 @@ func (l localMember) findMembers(ctx context.Context, e *flow.Env) (etcdcluster.
 	return members, err
 }
 
-// checkMemberAddress is an error if this machine does not have the member's address: then it is a clone, and the
-// member is that of the original machine.
+// checkMemberAddress is an error if this machine does not have the member's address: then it is a
+// clone, and the member is that of the original machine.
 func checkMemberAddress(ctx context.Context, e *flow.Env, m state.Member) error {
 	here, err := e.World.Addresses(ctx)
 	if err != nil {
@@ -184,8 +185,8 @@ func checkMemberAddress(ctx context.Context, e *flow.Env, m state.Member) error 
 		etcdcluster.MemberName(m), m.PeerURLs))...)
 }
 
-// Foresee reports, before anything is changed, what the removal of this machine's member means for the quorum. It
-// reports nothing if the members cannot be checked.
+// Foresee reports, before anything is changed, what the removal of this machine's member means for
+// the quorum. It reports nothing if the members cannot be checked.
 func Foresee(ctx context.Context, e *flow.Env) {
 	pod, err := readStaticPod(ctx, e, manifest.Etcd)
 	if err != nil {
@@ -202,7 +203,8 @@ func Foresee(ctx context.Context, e *flow.Env) {
 	}
 }
 
-// reportQuorum says whether etcd keeps its quorum without the member. It only warns if not, as the user decides.
+// reportQuorum says whether etcd keeps its quorum without the member. It only warns if not, as the
+// user decides.
 func reportQuorum(e *flow.Env, members etcdcluster.Health, m state.Member) {
 	if m.Learner {
 		return

@@ -238,8 +238,9 @@ func TestRemovalIsRetried(t *testing.T) {
 	}
 }
 
-// Members that do not answer for long mean that the quorum is lost: the reset continues sooner than after
-// timeouts.etcdAPICall. Members that elect a leader answer, and the reset waits for them.
+// Members that do not answer for long mean that the quorum is lost: the reset continues sooner
+// than after timeouts.etcdAPICall. Members that elect a leader answer, and the reset waits for
+// them.
 func TestLostQuorumAndElection(t *testing.T) {
 	for name, c := range map[string]struct {
 		silent      []uint64
@@ -277,7 +278,8 @@ func TestLostQuorumAndElection(t *testing.T) {
 	}
 }
 
-// A copy of a control plane's disk holds the manifest and the certificates of the original's member.
+// A copy of a control plane's disk holds the manifest and the certificates of the original's
+// member.
 func TestMemberOfAnotherMachineIsNotRemoved(t *testing.T) {
 	for name, c := range map[string]struct {
 		here []string // addresses of this machine
@@ -315,8 +317,8 @@ func TestMemberOfAnotherMachineIsNotRemoved(t *testing.T) {
 	}
 }
 
-// The first control plane's manifest names no other. If its member is down, the API server behind the shared address
-// may still know them.
+// The first control plane's manifest names no other. If its member is down, the API server behind
+// the shared address may still know them.
 func TestMembersFromAPIServer(t *testing.T) {
 	s := newScene(alone, member(1), member(2), member(3))
 	s.Silent, s.Elsewhere = []uint64{1}, true
@@ -337,8 +339,9 @@ func TestMembersFromAPIServer(t *testing.T) {
 	}
 }
 
-// A join that was stopped right after it had announced its member leaves no manifest of etcd, and a learner that holds
-// up all others. Where it was to serve stands in another manifest, or with those that are to ask the API server there.
+// A join that was stopped right after it had announced its member leaves no manifest of etcd, and
+// a learner that holds up all others. Where it was to serve stands in another manifest, or with
+// those that are to ask the API server there.
 func TestMemberWithoutManifestIsRemoved(t *testing.T) {
 	asks, err := pki.Access{Server: "https://192.0.2.1:6443", Cluster: "c", User: "u"}.WithToken("").Encode()
 	if err != nil {

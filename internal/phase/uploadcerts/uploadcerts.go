@@ -1,5 +1,5 @@
-// Package uploadcerts uploads the certificates that control planes share for those that join: encrypted, in a Secret
-// that expires after two hours.
+// Package uploadcerts uploads the certificates that control planes share for those that join:
+// encrypted, in a Secret that expires after two hours.
 package uploadcerts
 
 import (
@@ -55,8 +55,8 @@ var Phase = flow.Phase{
 	},
 }
 
-// Upload uploads the certificates, encrypted with the node's certificate key. It replaces those that were uploaded
-// before with another key, which then decrypts nothing any more.
+// Upload uploads the certificates, encrypted with the node's certificate key. It replaces those
+// that were uploaded before with another key, which then decrypts nothing any more.
 func Upload(ctx context.Context, e *flow.Env, n *node.Node, as state.Identity) error {
 	key, err := pki.ParseCertificateKey(n.CertificateKey)
 	if err != nil {
@@ -82,8 +82,8 @@ func Upload(ctx context.Context, e *flow.Env, n *node.Node, as state.Identity) e
 	return e.DoAll(ctx, change.ApplyAll(as, append(manifest.CertsAccess(), secret)...)...)
 }
 
-// createOwner creates the bootstrap token that owns the Secret. When it expires, its Secret and that of the
-// certificates are deleted.
+// createOwner creates the bootstrap token that owns the Secret. When it expires, its Secret and
+// that of the certificates are deleted.
 func createOwner(ctx context.Context, e *flow.Env, as state.Identity) (*corev1.Secret, error) {
 	const name = "upload-certs/owner"
 	token, err := e.Once(ctx, name, func() (string, error) {
@@ -113,7 +113,8 @@ func readSecret(ctx context.Context, e *flow.Env, ref state.Ref) (*corev1.Secret
 	return &s, nil
 }
 
-// readSharedFiles reads the shared files, by their names in the Secret. The file of an external CA's key is empty.
+// readSharedFiles reads the shared files, by their names in the Secret. The file of an external
+// CA's key is empty.
 func readSharedFiles(ctx context.Context, e *flow.Env, n *node.Node) (map[string][]byte, error) {
 	plain := map[string][]byte{}
 	for name, path := range n.SharedFiles() {
@@ -135,7 +136,8 @@ func readSharedFiles(ctx context.Context, e *flow.Env, n *node.Node) (map[string
 	return plain, nil
 }
 
-// encryptFiles encrypts the files. It keeps the encrypted text of an earlier upload with the same key.
+// encryptFiles encrypts the files. It keeps the encrypted text of an earlier upload with the same
+// key.
 func encryptFiles(ctx context.Context, e *flow.Env, as state.Identity, key pki.CertificateKey, plain map[string][]byte) (map[string][]byte, error) {
 	var before map[string][]byte
 	old, err := readSecret(ctx, e, state.RefOf(manifest.Certs(nil, &corev1.Secret{}), as))

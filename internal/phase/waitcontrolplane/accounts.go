@@ -15,8 +15,9 @@ import (
 	"kubeadm/internal/state"
 )
 
-// createControllerAccounts creates the ServiceAccounts of controllers while kube-controller-manager starts. It would
-// create them itself, serially, for five seconds before the first controller starts (docs/decisions/0024).
+// createControllerAccounts creates the ServiceAccounts of controllers while
+// kube-controller-manager starts. It would create them itself, serially, for five seconds before
+// the first controller starts (docs/decisions/0024).
 func createControllerAccounts(ctx context.Context, e *flow.Env, n *node.Node, as state.Identity) error {
 	set, _ := node.LastArg(n.Cluster.ControllerManager.Args, "use-service-account-credentials")
 	if own, err := strconv.ParseBool(set); err == nil && !own {

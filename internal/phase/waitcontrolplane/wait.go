@@ -1,4 +1,5 @@
-// Package waitcontrolplane waits until a started control plane is healthy, and names what keeps it from that.
+// Package waitcontrolplane waits until a started control plane is healthy, and names what keeps it
+// from that.
 package waitcontrolplane
 
 import (
@@ -11,8 +12,8 @@ import (
 	"kubeadm/internal/state"
 )
 
-// Init waits for the kubelet and the components of a first control plane. As soon as the API server answers, it
-// creates the cluster-admin ClusterRoleBinding.
+// Init waits for the kubelet and the components of a first control plane. As soon as the API
+// server answers, it creates the cluster-admin ClusterRoleBinding.
 var Init = flow.Phase{
 	Name:  "wait-control-plane",
 	Short: "Wait until the control plane is healthy",
@@ -54,8 +55,8 @@ var Join = flow.Phase{
 	},
 }
 
-// waitForAPIServer waits for the kubelet and the API server. Then it does the postponed work and creates the
-// cluster-admin ClusterRoleBinding and the accounts of controllers.
+// waitForAPIServer waits for the kubelet and the API server. Then it does the postponed work and
+// creates the cluster-admin ClusterRoleBinding and the accounts of controllers.
 func waitForAPIServer(ctx context.Context, e *flow.Env, n *node.Node) error {
 	if err := e.Await(ctx, health.Kubelet(ctx, e.World, n)); err != nil {
 		return health.WithKubeletHints(err)
