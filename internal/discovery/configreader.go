@@ -116,7 +116,7 @@ func (c configReader) awaitConfigMap(ctx context.Context, e *flow.Env, name stri
 // readOptionalConfigMap reads a ConfigMap that a cluster may not have.
 func (c configReader) readOptionalConfigMap(ctx context.Context, e *flow.Env, name string) (corev1.ConfigMap, error) {
 	var found corev1.ConfigMap
-	u, err := Object(ctx, e, configMapRef(name, c.as))
+	u, err := ReadObject(ctx, e, configMapRef(name, c.as))
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
 		e.Warn("ConfigMap %s cannot be read, defaults are assumed: %v", name, err)

@@ -13,9 +13,9 @@ import (
 	"kubeadm/internal/world"
 )
 
-// Object reads an object of the discovered cluster. It retries until a server answers, as not all
+// ReadObject reads an object of the discovered cluster. It retries until a server answers, as not all
 // backends of a load balancer may be ready. "Not found" is an answer.
-func Object(ctx context.Context, e *flow.Env, ref state.Ref) (*unstructured.Unstructured, error) {
+func ReadObject(ctx context.Context, e *flow.Env, ref state.Ref) (*unstructured.Unstructured, error) {
 	u, err := e.World.Object(ctx, ref)
 	if !isUnanswered(err) {
 		return u, err

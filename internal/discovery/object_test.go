@@ -55,7 +55,7 @@ func TestObjectBehindFlappingLoadBalancer(t *testing.T) {
 			f := &flapping{World: fake.New(), says: c.says}
 			e := flow.New(flow.Env{World: f, Emit: func(flow.Event) {}})
 			e.Local.Timeouts.KubernetesAPI = time.Minute
-			_, err := discovery.Object(t.Context(), e, state.Ref{GVK: state.NodeKind, Name: "cp2"})
+			_, err := discovery.ReadObject(t.Context(), e, state.Ref{GVK: state.NodeKind, Name: "cp2"})
 			if !errors.Is(err, c.want) || f.asked != c.asked {
 				t.Errorf("asked %d times: %v", f.asked, err)
 			}
@@ -64,7 +64,7 @@ func TestObjectBehindFlappingLoadBalancer(t *testing.T) {
 	f := &flapping{World: fake.New(), says: []error{cut}}
 	e := flow.New(flow.Env{World: f, Emit: func(flow.Event) {}})
 	e.Local.Timeouts.KubernetesAPI = 50 * time.Millisecond
-	_, err := discovery.Object(t.Context(), e, state.Ref{GVK: state.NodeKind, Name: "cp2"})
+	_, err := discovery.ReadObject(t.Context(), e, state.Ref{GVK: state.NodeKind, Name: "cp2"})
 	if !errors.Is(err, cut) || !strings.Contains(err.Error(), "waited 50ms for the cluster to answer") {
 		t.Errorf("%v", err)
 	}

@@ -255,7 +255,7 @@ func TestKubeletNewerThanClusterIsWarnedAbout(t *testing.T) {
 	} {
 		n := controlPlane()
 		n.Cluster.Version = version
-		if got := lines(Run(t.Context(), fit(), Joined(n), nil).Findings); got != want {
+		if got := lines(Run(t.Context(), fit(), AfterDiscovery(n), nil).Findings); got != want {
 			t.Errorf("%s: found %q, want %q", version, got, want)
 		}
 	}

@@ -50,9 +50,9 @@ func Join(l *node.Local, tool release.Tool) []Check {
 	return slices.Concat(list, []Check{newProxyCheck(host)}, newForwardingChecks([]string{host}))
 }
 
-// Joined returns the checks of any joining machine that need the discovered cluster's
+// AfterDiscovery returns the checks of any joining machine that need the discovered cluster's
 // configuration.
-func Joined(n *node.Node) []Check {
+func AfterDiscovery(n *node.Node) []Check {
 	return []Check{newKubeletNewerCheck(parseVersionOrNil(n.Cluster.Version))}
 }
 

@@ -31,9 +31,9 @@ func Pulls(l *node.Local, images []string) ([]change.Change, error) {
 	return list, nil
 }
 
-// SandboxNote returns a warning if the runtime is configured with another sandbox image than the
+// SandboxImageWarning returns a warning if the runtime is configured with another sandbox image than the
 // one that is pulled; empty if they are the same or the runtime does not report its own.
-func SandboxNote(rt state.Runtime, pause string) string {
+func SandboxImageWarning(rt state.Runtime, pause string) string {
 	if rt.SandboxImage == "" || rt.SandboxImage == pause {
 		return ""
 	}

@@ -105,7 +105,7 @@ func isOfDiscoveredCluster(ctx context.Context, e *flow.Env, n *node.Node) bool 
 func readSecret(ctx context.Context, e *flow.Env, n *node.Node) (map[string][]byte, error) {
 	ref := state.Ref{GVK: corev1.SchemeGroupVersion.WithKind("Secret"), Namespace: "kube-system", Name: manifest.CertsSecret,
 		As: state.Identity{Config: n.Bootstrap}}
-	u, err := discovery.Object(ctx, e, ref)
+	u, err := discovery.ReadObject(ctx, e, ref)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
 		return nil, problem.New("", fmt.Errorf("the certificates are not uploaded (an upload expires after two hours): %w", err), uploadAgainHint)

@@ -88,7 +88,7 @@ func newBootstrapKubeconfig(n *node.Node) ([]byte, error) {
 // checkNodeName is an error if the cluster has a Node of this name that is Ready, and so of
 // another machine.
 func checkNodeName(ctx context.Context, e *flow.Env, n *node.Node) error {
-	u, err := discovery.Object(ctx, e, state.Ref{GVK: state.NodeKind, Name: n.Name, As: state.Identity{Config: n.Bootstrap}})
+	u, err := discovery.ReadObject(ctx, e, state.Ref{GVK: state.NodeKind, Name: n.Name, As: state.Identity{Config: n.Bootstrap}})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

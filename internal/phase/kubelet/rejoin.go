@@ -74,7 +74,7 @@ func rejoin(ctx context.Context, e *flow.Env, n *node.Node) error {
 	if err != nil {
 		return err
 	}
-	_, err = discovery.Object(ctx, e, state.Ref{GVK: state.NodeKind, Name: n.Name, As: as})
+	_, err = discovery.ReadObject(ctx, e, state.Ref{GVK: state.NodeKind, Name: n.Name, As: as})
 	switch {
 	case apierrors.IsNotFound(err):
 		e.Say("the cluster has no node %s: restarting the kubelet, which registers it", n.Name)

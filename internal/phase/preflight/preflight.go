@@ -69,7 +69,7 @@ var Join = flow.Phase{
 		}
 		n, err := e.Node(ctx)
 		if err == nil {
-			err = runChecks(ctx, e, checks.Joined(n))
+			err = runChecks(ctx, e, checks.AfterDiscovery(n))
 		}
 		if err == nil {
 			err = tryPatches(ctx, e, n)
@@ -173,7 +173,7 @@ func pullImages(ctx context.Context, e *flow.Env, n *node.Node) error {
 	if err != nil {
 		rep.Fail("check the image names and the registry, or load the images into the container runtime by hand", "%v", err)
 	}
-	if note := checks.SandboxNote(rt, images.Pause()); note != "" {
+	if note := checks.SandboxImageWarning(rt, images.Pause()); note != "" {
 		e.Warn("%s", note)
 	}
 	return reportFindings(e, rep.Result(n.Ignore))
