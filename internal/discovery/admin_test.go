@@ -7,8 +7,8 @@ import (
 	"kubeadm/internal/pki"
 )
 
-// A control plane whose join was stopped finds the admin.conf that it made: it goes on with it
-// even where the token is over, and the kubelet gets the token all the same, if there is one.
+// A resumed join of a control plane reads the configuration with the admin.conf that it wrote,
+// even if the token has expired. The kubelet still gets the token, if there is one.
 func TestAdminConfFindsCluster(t *testing.T) {
 	c := newCluster(t)
 	c.tokens = nil

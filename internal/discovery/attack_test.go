@@ -77,7 +77,7 @@ func altered(info map[string]string, key, value string) map[string]string {
 	return info
 }
 
-// flipped is the text with another last letter.
+// flipped returns the text with another last letter.
 func flipped(text string) string {
 	last := "A"
 	if strings.HasSuffix(text, last) {
@@ -86,7 +86,7 @@ func flipped(text string) string {
 	return text[:len(text)-1] + last
 }
 
-// A relay shows another cluster-info whenever it is asked over a verified connection.
+// The server sends another cluster-info over the verified connection.
 func TestClusterInfoMustNotChange(t *testing.T) {
 	c := newCluster(t)
 	first, other := c.info, signed(t, leadingTo(t, "https://192.0.2.66:6443", pem(c.ca)), token)
@@ -128,8 +128,7 @@ func TestServerInClusterInfoIsNotContacted(t *testing.T) {
 	}
 }
 
-// Where the cluster is comes from cluster-info: the server there must have the cluster's
-// certificate before it is shown the token.
+// The server in cluster-info must have a certificate of the cluster before it is sent the token.
 func TestTokenIsSentToVerifiedServerOnly(t *testing.T) {
 	c := newCluster(t)
 	impostor := (&server{info: c.info, tokens: c.tokens, objects: c.objects}).begin(t, authority(t, "kubernetes"), nil)
@@ -148,8 +147,7 @@ func TestTokenIsSentToVerifiedServerOnly(t *testing.T) {
 	c.toldNothing(t)
 }
 
-// An API server is not to send a request with a token elsewhere; should one do so, the token
-// stays.
+// The token is not sent to another server, even if the API server redirects to it.
 func TestTokenIsNotSentAfterRedirect(t *testing.T) {
 	c := newCluster(t)
 	away := (&server{tokens: c.tokens, objects: c.objects}).begin(t, c.ca, nil)
@@ -176,8 +174,7 @@ func TestTokenWithoutAuthenticationUsage(t *testing.T) {
 	newMachine().refused(t, flags, append(words, "--print-join-command --upload-certs")...)
 }
 
-// That there must be a pin is a rule of configurations; it holds for an intent without one as
-// well.
+// The validation of the configuration demands a pin; discovery checks it again.
 func TestDiscoveryWithoutPinFails(t *testing.T) {
 	c := newCluster(t)
 	e := flow.New(flow.Env{World: newMachine(), Emit: func(flow.Event) {},
@@ -191,7 +188,7 @@ func TestDiscoveryWithoutPinFails(t *testing.T) {
 	}
 }
 
-// The other half of all the above: an honest cluster is joined.
+// An honest cluster is joined.
 func TestTokenDiscovery(t *testing.T) {
 	c := newCluster(t)
 	a := newMachine().joined(t, c.flags(c.server))

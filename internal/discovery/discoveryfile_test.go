@@ -18,18 +18,18 @@ import (
 
 const discoveryFile = "/srv/discovery.conf"
 
-// access leads to the cluster.
+// access is a kubeconfig of the cluster.
 func (c cluster) access() pki.Access {
 	return pki.Access{Server: c.URL, Cluster: "c", User: "u", CA: pem(c.ca)}
 }
 
-// admin is the pair of an administrator.
+// admin returns the client certificate and key of an administrator.
 func (c cluster) admin(t *testing.T) (cert, key []byte) {
 	t.Helper()
 	return pair(t, c.ca, pki.Spec{CommonName: "kubernetes-admin", Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, Validity: valid()})
 }
 
-// has puts a kubeconfig on the machine.
+// has writes a kubeconfig to the machine.
 func (m *machine) has(t *testing.T, name string, k *pki.Kubeconfig) {
 	t.Helper()
 	data, err := k.Encode()
@@ -97,12 +97,12 @@ func TestDiscoveryFileCredentials(t *testing.T) {
 	}
 }
 
-// program runs a line of a shell for credentials.
+// program is an exec plugin that runs a line of a shell.
 func program(line string) *api.ExecConfig {
 	return &api.ExecConfig{APIVersion: "client.authentication.k8s.io/v1", Command: "sh", InteractiveMode: api.NeverExecInteractiveMode, Args: []string{"-c", line}}
 }
 
-// What a program hands out stays for the program to hand out.
+// The credentials of an exec plugin are not copied into the kubelet's kubeconfig.
 func TestDiscoveryFileExecCredentials(t *testing.T) {
 	c, m := newCluster(t), newMachine()
 	k := c.access().WithToken("")

@@ -18,8 +18,7 @@ import (
 	"kubeadm/internal/world/fake"
 )
 
-// flapping is a cluster that says what it is told to, one after the other; the last of it for
-// good.
+// flapping is a cluster that gives the answers in order, and then repeats the last one.
 type flapping struct {
 	*fake.World
 	says  []error

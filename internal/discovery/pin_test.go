@@ -11,8 +11,8 @@ import (
 	"kubeadm/internal/pki"
 )
 
-// A second CA in a discovery file must not verify the server where a hash is given for the first
-// one only.
+// A second CA in a discovery file must not verify the server if the only hash is that of the
+// first.
 func TestDiscoveryFileWithPin(t *testing.T) {
 	c, mallory := newCluster(t), authority(t, "kubernetes")
 	cert, key := c.admin(t)
@@ -47,12 +47,13 @@ func TestDiscoveryFileWithPin(t *testing.T) {
 	}
 }
 
-// What is written are the CA certificates that a server has shown which a pinned one verifies.
+// The CA certificates that are written are those in the cluster-info of a server that a pinned CA
+// verifies.
 func TestPinnedServerPublishesCABundle(t *testing.T) {
 	c, other := newCluster(t), authority(t, "other")
 	both := append(pem(c.ca), pem(other)...)
 	for name, s := range map[string]struct {
-		file, shown, want []byte // nil: cluster-info is not shown
+		file, shown, want []byte // nil: cluster-info is not published
 		pinned            bool
 	}{
 		"more in the file than is shown": {file: both, shown: pem(c.ca), want: pem(c.ca), pinned: true},

@@ -14,8 +14,8 @@ import (
 	"kubeadm/internal/pki"
 )
 
-// TestMachineTrustStore runs itself again, since a process reads the trust store once: the second
-// one has a store of its own that trusts a CA made for it.
+// TestMachineTrustStore runs itself in a second process, as a process reads the trust store once.
+// The second one has its own trust store with a CA for this test.
 func TestMachineTrustStore(t *testing.T) {
 	const variable = "SSL_CERT_FILE"
 	if os.Getenv("TEST_TRUST_STORE") != "" {
@@ -112,7 +112,7 @@ func testNoCA(t *testing.T, trusted pki.CA) {
 }
 
 // testPinWithoutCA has a server that this machine's trust store verifies, but no pinned CA: it
-// must get nothing.
+// must get no credentials.
 func testPinWithoutCA(t *testing.T, trusted pki.CA) {
 	c := newCluster(t)
 	impostor := (&server{info: c.info, tokens: c.tokens, objects: c.objects}).begin(t, trusted, nil)
@@ -125,8 +125,7 @@ func testPinWithoutCA(t *testing.T, trusted pki.CA) {
 	impostor.toldNothing(t)
 }
 
-// testRemoteFileNamesNothingLocal has a web server that would like to see the files of this
-// machine.
+// testRemoteFileNamesNothingLocal has a web server whose files refer to files of this machine.
 func testRemoteFileNamesNothingLocal(t *testing.T, trusted pki.CA) {
 	c := newCluster(t)
 	cert, key := c.admin(t)

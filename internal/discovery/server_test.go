@@ -51,7 +51,7 @@ func valid() pki.Validity {
 
 func pem(ca pki.CA) []byte { return pki.EncodeCertificates(ca.Certificate) }
 
-// pair is a certificate with its key, both PEM.
+// pair returns a certificate and its key, both PEM.
 func pair(t *testing.T, ca pki.CA, spec pki.Spec) (cert, key []byte) {
 	t.Helper()
 	private, err := pki.NewKey(rand.Reader, pki.ECDSAP256)
@@ -83,8 +83,8 @@ type server struct {
 	seen []string // paths
 }
 
-// begin makes the server listen, with a certificate by that CA for 127.0.0.1; its clients' are by
-// clients.
+// begin starts the server with a certificate of that CA for 127.0.0.1. It accepts client
+// certificates of the CA clients.
 func (s *server) begin(t *testing.T, ca pki.CA, clients *x509.Certificate) *server {
 	t.Helper()
 	cert, key := pair(t, ca, pki.Spec{CommonName: "kube-apiserver", Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
@@ -106,7 +106,7 @@ func (s *server) begin(t *testing.T, ca pki.CA, clients *x509.Certificate) *serv
 	return s
 }
 
-// address is what a join is given: host and port.
+// address returns host and port.
 func (s *server) address() string { return s.Listener.Addr().String() }
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -193,14 +193,14 @@ func newCluster(t *testing.T) cluster {
 	return c
 }
 
-// flags join the cluster by token; at is whoever is asked.
+// flags returns flags that join the cluster by token, with the endpoint of a server.
 func (c cluster) flags(at *server) config.JoinFlags {
 	f := config.NewJoinFlags()
 	f.Endpoint, f.Token, f.CACertHashes = at.address(), token, []string{pki.PinOf(c.ca.Certificate).String()}
 	return f
 }
 
-// leadingTo is the kubeconfig in a cluster-info.
+// leadingTo returns the kubeconfig in a cluster-info.
 func leadingTo(t *testing.T, url string, ca []byte) string {
 	t.Helper()
 	info, err := manifest.ClusterInfo(pki.Access{Server: url, Cluster: "kubernetes", User: "unused", CA: ca}.WithToken(""))

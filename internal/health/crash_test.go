@@ -16,7 +16,7 @@ import (
 	"kubeadm/internal/world"
 )
 
-// runtime is a machine of which only the containers, the clock and the API server are looked at.
+// runtime is a machine with containers, a clock and an API server.
 type runtime struct {
 	state.Reader
 	now        time.Time
@@ -99,8 +99,8 @@ func TestWaitGivesUpForCrashesDuringWait(t *testing.T) {
 	}
 }
 
-// The API server ends again and again while the image of etcd is still being pulled. That is no
-// reason to give up.
+// The API server exits repeatedly while the image of etcd is being pulled. That is no reason to
+// give up.
 func TestAPIServerWaitsForEtcd(t *testing.T) {
 	etcd := of("etcd", ended("e", 0, ""))
 	for name, c := range map[string]struct {
@@ -127,12 +127,13 @@ func TestAPIServerWaitsForEtcd(t *testing.T) {
 	}
 }
 
-// deadline is what an HTTP client says of a server that does not answer.
+// deadline is the error of an HTTP client if the server does not answer.
 type deadline struct{ error }
 
 func (deadline) Timeout() bool { return true }
 
-// A component that fails is, in turn, away, silent and starting again. The last check says least.
+// A component that fails refuses connections, does not answer and restarts, in turn. The last
+// check says least.
 func TestMostInformativeCauseIsKept(t *testing.T) {
 	refused, silent := fmt.Errorf("dial: %w", syscall.ECONNREFUSED), deadline{errors.New("no answer in time")}
 	sick := errors.New("it answered 500; these of its checks fail: etcd")

@@ -11,7 +11,7 @@ import (
 	"kubeadm/internal/world"
 )
 
-// cluster is an etcd of one voter and one learner, whose machine it is.
+// cluster is an etcd with a voter and this machine's learner.
 type cluster struct {
 	runtime
 	name     string // of the learner, once it is published

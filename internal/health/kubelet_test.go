@@ -11,7 +11,7 @@ import (
 	"kubeadm/internal/world"
 )
 
-// unit is a machine of which only the kubelet's service and the clock are looked at.
+// unit is a machine with the kubelet's service and a clock.
 type unit struct {
 	state.Reader
 	now     time.Time

@@ -12,10 +12,10 @@ import (
 	"kubeadm/internal/state"
 )
 
-// answering is a machine whose API server answers whoever asks.
+// answering is a machine whose API server always answers.
 type answering struct {
 	runtime
-	written time.Time // when its manifests were
+	written time.Time // modification time of its manifests
 	asked   int
 }
 
@@ -28,7 +28,7 @@ func (a *answering) Stat(_ context.Context, path string) (state.FileInfo, error)
 	return state.FileInfo{Path: path, ModTime: a.written}, nil
 }
 
-// The kubelet ends an API server whose manifest has changed, or whose etcd's, some moments later.
+// The kubelet restarts an API server some moments after its manifest, or etcd's, has changed.
 // Until then it answers.
 func TestOutdatedAPIServer(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -71,7 +71,7 @@ func TestOutdatedAPIServer(t *testing.T) {
 	}
 }
 
-// A component without a manifest, as etcd that runs elsewhere, is nothing to wait for.
+// A component without a manifest, such as an external etcd, is not waited for.
 func TestComponentWithoutManifestIsNotOutdated(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	a := &answering{runtime: runtime{now: now, containers: []state.Container{{Name: "etcd", Component: "etcd", Running: true}}}}

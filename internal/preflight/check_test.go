@@ -15,7 +15,7 @@ import (
 
 var errOops = errors.New("oops")
 
-// A case is a machine or an intent that is wrong in one way, and all that init says to it.
+// initCase is a machine or configuration with one fault, and the findings of init's checks.
 type initCase struct {
 	alter func(*machine, *node.Node)
 	want  string
@@ -118,7 +118,7 @@ func portCases() map[string]initCase {
 	return map[string]initCase{
 		"API port taken": {func(m *machine, _ *node.Node) { m.busy[":6443"] = &state.PortError{Owner: "nginx (pid 812)"} },
 			`[ERROR Port-6443]: port 6443, which kube-apiserver needs, is in use by nginx (pid 812); stop that program, or choose another --apiserver-bind-port; if it belongs to another cluster, clean up with "kubeadm reset"`},
-		"kubelet's port taken by nobody knows": {func(m *machine, _ *node.Node) { m.busy[":10250"] = &state.PortError{} },
+		"kubelet's port taken by an unknown program": {func(m *machine, _ *node.Node) { m.busy[":10250"] = &state.PortError{} },
 			`[ERROR Port-10250]: port 10250, which the kubelet needs, is in use by a program that is not known; find it with "ss -ltnp sport = :10250" and stop it; if it belongs to another cluster, clean up with "kubeadm reset"`},
 		"address of another machine": {func(m *machine, n *node.Node) {
 			n.Address = "10.9.9.9"

@@ -105,7 +105,7 @@ func TestOrderOfControlPlaneJoinChecks(t *testing.T) {
 	}
 }
 
-// The names that users and scripts know; those of upgrades are yet to come.
+// The names are public. Those of upgrade are not implemented yet.
 func TestNames(t *testing.T) {
 	want := "IsPrivilegedUser " + beforeCommon + " HTTPProxyCIDR" + commonNames + ipv4 + ipv6 + localData +
 		" ComponentVolumes IPFamilies ExternalEtcdVersion ExternalEtcdClientCertificates " + joinFiles + caFile + " ComponentFile ImagePull"

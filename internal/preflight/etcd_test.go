@@ -37,7 +37,7 @@ func TestExternalEtcdVersion(t *testing.T) {
 		"something else":    {withEtcd(answer(404, "page not found")), "https://db:2379/version answers with status 404 and no version"},
 		"without a version": {withEtcd(answer(200, `{}`)), `unusable version ""`},
 	} {
-		// An answer that will not get better ends the wait, long before its bound.
+		// A permanent error ends the wait long before its timeout.
 		ctx, cancel := context.WithTimeout(t.Context(), etcdVersionTimeout*3/4)
 		found := Run(ctx, c.m, newExternalEtcdVersionChecks(external()), nil).Findings
 		cancel()

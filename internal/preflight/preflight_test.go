@@ -12,7 +12,7 @@ import (
 	"kubeadm/internal/state"
 )
 
-// said is a check that finds what it is told to, after a while.
+// said returns a check that takes some time and reports what find does.
 func said(name string, after time.Duration, find func(*Report)) Check {
 	return Check{Name: name, Run: func(ctx context.Context, _ state.Reader, rep *Report) {
 		select {

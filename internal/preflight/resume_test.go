@@ -9,7 +9,7 @@ import (
 	"kubeadm/internal/state"
 )
 
-// target is the target of a file.
+// target returns the target of a file.
 func target(path string) string { return change.FileTarget(path) }
 
 const kubeletUnit = "service:kubelet"
@@ -33,7 +33,7 @@ func halfInit() *machine {
 	return m
 }
 
-// halfJoin is a machine on which a join was killed after the kubelet had got its certificate.
+// halfJoin is a machine on which a join was killed after the kubelet had received its certificate.
 func halfJoin() *machine {
 	m := fit()
 	for _, path := range []string{
@@ -89,10 +89,10 @@ func TestFilesOfOthersFailChecks(t *testing.T) {
 	}
 }
 
-// What a run of ours made excuses what follows from it, and nothing else.
+// A target that a run of ours made excuses what follows from it, and nothing else.
 func TestEachTargetExcusesOwnChecksOnly(t *testing.T) {
 	for _, c := range []struct {
-		lost string // target that was not made after all
+		lost string // target that was not made
 		init bool
 		want []string
 	}{

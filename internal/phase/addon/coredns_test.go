@@ -21,14 +21,14 @@ import (
 	"kubeadm/internal/world/fake"
 )
 
-// scene is a cluster that gets its addons.
+// scene is a cluster and a run of the addon phase.
 type scene struct {
 	*fake.World
 	node *node.Node
 	e    *flow.Env
 
-	mu    sync.Mutex      // changes come side by side
-	lines []string        // what the user reads
+	mu    sync.Mutex      // changes are done in parallel
+	lines []string        // the output
 	did   []change.Change // in order
 }
 
@@ -59,7 +59,7 @@ func newScene() *scene {
 	return s
 }
 
-// running is a cluster with that many replicas of CoreDNS of a version, and a Corefile.
+// running returns a cluster with CoreDNS: its version, number of replicas and Corefile.
 func running(t *testing.T, version string, replicas int32, corefile string) *scene {
 	t.Helper()
 	s := newScene()
@@ -86,7 +86,7 @@ func (s *scene) deploy(t *testing.T) {
 	}
 }
 
-// deployment tells the replicas and image of CoreDNS, and the key of the Corefile that it reads.
+// deployment returns the replicas and image of CoreDNS, and the key of its Corefile.
 func (s *scene) deployment(t *testing.T) (replicas int64, image, key string) {
 	t.Helper()
 	o := s.object(t, "apps/v1", "Deployment")
@@ -121,9 +121,9 @@ func (s *scene) said(text string) bool {
 
 const (
 	newest = "registry.k8s.io/coredns/coredns:v1.14.6"
-	// ofOld is a Corefile with a plugin that CoreDNS has lost since.
+	// ofOld is a Corefile with a plugin that newer versions do not have.
 	ofOld = ".:53 {\n    errors\n    proxy . 192.0.2.53\n}\n"
-	// ofNow is one of the user's that every version reads.
+	// ofNow is a Corefile that every version reads.
 	ofNow = ".:53 {\n    errors\n    forward . 192.0.2.53\n}\n"
 )
 
@@ -162,7 +162,7 @@ func TestCorefileMigration(t *testing.T) {
 			order = append(order, fmt.Sprintf("%T", c)+" "+name)
 		}
 	}
-	want := []string{ // those that still run must not read what they do not understand
+	want := []string{ // the old Pods must not read the new Corefile
 		"change.ApplyObject object:ConfigMap:kube-system/coredns",
 		"change.MutateObject object:Deployment.apps:kube-system/coredns",
 		"change.ApplyObject object:Deployment.apps:kube-system/coredns",

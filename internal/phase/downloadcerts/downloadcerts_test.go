@@ -166,7 +166,7 @@ func ecKey(t *testing.T) (private, public []byte, signer crypto.Signer) {
 	return append([]byte("-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n"), text...), public, key
 }
 
-// reencoded is a key as PKCS#8.
+// reencoded returns a key as PKCS#8.
 func reencoded(t *testing.T, data []byte) []byte {
 	t.Helper()
 	key, err := pki.ParseKey(data)
@@ -176,7 +176,7 @@ func reencoded(t *testing.T, data []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 }
 
-// Whatever holds a private key is for root alone, in whatever block and file it stands.
+// A file with a private key is readable by root only, in whatever block the key is.
 func TestDownloadedKeysAreReadableByRootOnly(t *testing.T) {
 	secret := []string{"ca.key", "etcd-ca.key", "front-proxy-ca.key", "sa.key"}
 	for name, c := range map[string]struct {
@@ -229,7 +229,7 @@ func TestDownloadedKeysAreReadableByRootOnly(t *testing.T) {
 	}
 }
 
-// An old Secret, or one of another cluster, is found out before any of it is on the disk.
+// An old Secret, or one of another cluster, is detected before any file is written.
 func TestDownloadedFilesMustMatch(t *testing.T) {
 	other := newUpload(t)
 	take := func(names ...string) func(*testing.T, *upload) {

@@ -25,7 +25,7 @@ import (
 
 const tokenUser = "system:bootstrap:abcdef"
 
-// asked is a certificate request in the cluster, made so many minutes after noon.
+// asked creates a certificate signing request in the cluster, at that minute after noon.
 func asked(t *testing.T, w *fake.World, minute int, edit func(*certv1.CertificateSigningRequest)) {
 	t.Helper()
 	key, err := pki.NewKey(rand.Reader, pki.ECDSAP256)
@@ -55,8 +55,7 @@ func decided(as certv1.RequestConditionType) func(*certv1.CertificateSigningRequ
 	}
 }
 
-// waited is what the user reads in vain waiting for the certificate: while it lasts, and at the
-// end.
+// waited runs a wait for a certificate that is not issued, and returns its output and error.
 func waited(t *testing.T, w *fake.World) (said []string, err error) {
 	t.Helper()
 	config := pki.Access{Server: "https://192.0.2.10:6443", Cluster: "c", User: "u"}.WithToken("abcdef.0123456789abcdef")

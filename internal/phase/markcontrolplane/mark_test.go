@@ -20,7 +20,7 @@ import (
 	"kubeadm/internal/world/fake"
 )
 
-// flapping is a cluster to which there is no way whenever it is asked a second time.
+// flapping is a cluster that does not answer every second request.
 type flapping struct {
 	*fake.World
 	asked int

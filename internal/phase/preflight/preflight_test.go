@@ -19,7 +19,7 @@ import (
 
 const scheduler = "registry.k8s.io/kube-scheduler:v1.37.1"
 
-// asked is a run of a preflight phase: on which machine, for which node, and what was told.
+// asked is a run of a preflight phase: its machine, node and events.
 type asked struct {
 	*fake.World
 	node   *node.Node
@@ -27,7 +27,7 @@ type asked struct {
 	events []flow.Event
 }
 
-// machine is one that could become the first control plane.
+// machine returns a machine that can become the first control plane.
 func machine() *asked {
 	w := fake.New()
 	return &asked{World: w, node: &node.Node{
@@ -62,7 +62,7 @@ func (a *asked) note(e flow.Event) {
 	a.events = append(a.events, e)
 }
 
-// pulled are the images that were pulled, in order.
+// pulled returns the images that were pulled, in order.
 func (a *asked) pulled() []string {
 	var all []string
 	for _, e := range a.events {
@@ -73,7 +73,7 @@ func (a *asked) pulled() []string {
 	return all
 }
 
-// doubts are the checks that warned.
+// doubts returns the checks that warned.
 func (a *asked) doubts() []string {
 	var all []string
 	for _, e := range a.events {

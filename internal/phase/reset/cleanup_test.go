@@ -10,8 +10,8 @@ import (
 	"kubeadm/internal/world/memory"
 )
 
-// A reset removes a dangling link, which the next init would stumble over, and what a killed run
-// left half-written. Files of the user that only look like the latter stay.
+// A reset removes a dangling link, with which the next init would fail, and the unfinished files
+// of a killed run. It keeps files of the user with similar names.
 func TestCleanupRemovesOnlyOwnFiles(t *testing.T) {
 	const dir = "/etc/kubernetes/"
 	pending := change.PendingName("admin.conf", "ABCDEFGHIJKLMNOPQRSTUVWXYZ")

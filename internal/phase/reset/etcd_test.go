@@ -8,7 +8,7 @@ import (
 	"kubeadm/internal/phase/reset"
 )
 
-// A manifest may have been altered since it was written.
+// The user may have changed a manifest.
 func TestSystemDirectoryAsEtcdDataIsNotEmptied(t *testing.T) {
 	for _, dir := range []string{"/var/lib/", "var/lib/etcd", ".", "../var/lib/etcd"} {
 		s := newScene("cp1=https://192.0.2.1:2380", member(1))

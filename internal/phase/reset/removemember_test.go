@@ -50,12 +50,12 @@ type scene struct {
 	leaves []change.SetMember // that were carried out, or refused
 
 	leaderless bool    // the members answer that etcd has no leader
-	unanswered int     // of the next questions who the members are
+	unanswered int     // how many of the next member lists fail
 	refused    []error // by etcd, one for each of the next removals; nil: carried out
-	meanwhile  func()  // happens with each refusal
+	meanwhile  func()  // is called with each refusal
 }
 
-// Members has no answer while etcd elects a leader.
+// Members fails while etcd elects a leader.
 func (s *scene) Members(ctx context.Context, via state.Etcd) ([]state.Member, error) {
 	if s.unanswered > 0 {
 		s.unanswered--
@@ -73,14 +73,14 @@ func (s *scene) MemberStatus(ctx context.Context, via state.Etcd, m state.Member
 	return status, err
 }
 
-// Await looks at the scene and not at the fake world in it.
+// Await reads from the scene and not from the fake World in it.
 func (s *scene) Await(ctx context.Context, c world.Condition) error {
 	check := c.Check
 	c.Check = func(ctx context.Context, _ state.Reader) error { return check(ctx, s) }
 	return s.World.Await(ctx, c)
 }
 
-// Do notes who is asked to remove a member.
+// Do records the members that are asked to remove a member.
 func (s *scene) Do(ctx context.Context, c change.Change) error {
 	if set, ok := c.(change.SetMember); ok {
 		s.leaves = append(s.leaves, set)
@@ -94,7 +94,7 @@ func (s *scene) Do(ctx context.Context, c change.Change) error {
 	return s.World.Do(ctx, c)
 }
 
-// newScene is cp1 without an API server. Its manifest names the initial members.
+// newScene returns cp1 without an API server. initial is its --initial-cluster.
 func newScene(initial string, members ...state.Member) *scene {
 	s := &scene{World: fake.New()}
 	s.Services["kubelet"] = state.Service{Exists: true, Active: true}
@@ -127,7 +127,7 @@ func (s *scene) said(text string) bool {
 	return slices.ContainsFunc(s.lines, func(line string) bool { return strings.Contains(line, text) })
 }
 
-// member is cp1, cp2 or so.
+// member returns the member of cp1, cp2 and so on.
 func member(id uint64) state.Member {
 	host := fmt.Sprintf("https://192.0.2.%d", id)
 	return state.Member{ID: id, Name: fmt.Sprintf("cp%d", id), PeerURLs: []string{host + ":2380"}, ClientURLs: []string{host + ":2379"}}
@@ -278,8 +278,7 @@ func TestLostQuorumAndElection(t *testing.T) {
 	}
 }
 
-// A copy of a control plane's disk holds the manifest and the certificates of the original's
-// member.
+// A clone of a control plane has the manifest and certificates of the original's member.
 func TestMemberOfAnotherMachineIsNotRemoved(t *testing.T) {
 	for name, c := range map[string]struct {
 		here []string // addresses of this machine
@@ -317,8 +316,8 @@ func TestMemberOfAnotherMachineIsNotRemoved(t *testing.T) {
 	}
 }
 
-// The first control plane's manifest names no other. If its member is down, the API server behind
-// the shared address may still know them.
+// The manifest of the first control plane names no other members. If its member is down, the API
+// server at the shared endpoint may know them.
 func TestMembersFromAPIServer(t *testing.T) {
 	s := newScene(alone, member(1), member(2), member(3))
 	s.Silent, s.Elsewhere = []uint64{1}, true
@@ -339,9 +338,9 @@ func TestMembersFromAPIServer(t *testing.T) {
 	}
 }
 
-// A join that was stopped right after it had announced its member leaves no manifest of etcd, and
-// a learner that holds up all others. Where it was to serve stands in another manifest, or with
-// those that are to ask the API server there.
+// A join that was stopped right after it had added its learner leaves no manifest of etcd. The
+// learner's address is that of the API server, in its manifest or in the kubeconfig of
+// kube-controller-manager.
 func TestMemberWithoutManifestIsRemoved(t *testing.T) {
 	asks, err := pki.Access{Server: "https://192.0.2.1:6443", Cluster: "c", User: "u"}.WithToken("").Encode()
 	if err != nil {

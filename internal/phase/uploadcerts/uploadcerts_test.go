@@ -20,7 +20,7 @@ import (
 	"kubeadm/internal/world/memory"
 )
 
-// parameters are what `openssl ecparam -genkey` writes before a key.
+// parameters is the block that `openssl ecparam -genkey` writes before a key.
 const parameters = "-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n"
 
 // upload runs the phase on a control plane whose files were edited.

@@ -43,7 +43,7 @@ func TestControllerAccounts(t *testing.T) {
 			}})
 			n := &node.Node{}
 			n.Cluster.ControllerManager.Args = c.args
-			for range 2 { // the second time they are there
+			for range 2 { // the second time they exist
 				if err := createControllerAccounts(t.Context(), e, n, state.Identity{}); err != nil {
 					t.Fatal(err)
 				}
