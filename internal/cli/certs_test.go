@@ -196,7 +196,7 @@ func TestAnExpiredCertificateIsToBeRenewed(t *testing.T) {
 	s.initialised(t)
 	s.world.Clock = memory.Ticking(s.world.Now().Add(2 * 365 * 24 * time.Hour))
 	err := s.run(t.Context(), "init", "phase", "certs", "apiserver", "--config", "/init.yaml")
-	if err == nil || !strings.Contains(err.Error(), "expired") || !slices.Contains(problem.Hints(err), "if it was good so far: kubeadm certs renew apiserver") {
+	if err == nil || !strings.Contains(err.Error(), "expired") || !slices.Contains(problem.Hints(err), "to renew it: kubeadm certs renew apiserver") {
 		t.Errorf("got %v, %v", err, problem.Hints(err))
 	}
 	if err := s.run(t.Context(), "certs", "check-expiration"); err != nil || !strings.Contains(s.out.String(), "<invalid>") {

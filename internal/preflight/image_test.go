@@ -11,7 +11,7 @@ import (
 	"kubeadm/internal/state"
 )
 
-func TestPullsFollowThePolicy(t *testing.T) {
+func TestPullsFollowPullPolicy(t *testing.T) {
 	socket := worker().CRISocket
 	pulls := func(always bool) []change.Change {
 		return []change.Change{
@@ -35,14 +35,14 @@ func TestPullsFollowThePolicy(t *testing.T) {
 	}
 }
 
-func TestAnotherSandboxImageIsNoted(t *testing.T) {
+func TestSandboxNote(t *testing.T) {
 	rt := state.Runtime{Name: "containerd", SandboxImage: "registry.k8s.io/pause:3.8"}
-	note := SandboxNote(rt, "registry.k8s.io/pause:3.10.2")
+	note := SandboxImageWarning(rt, "registry.k8s.io/pause:3.10.2")
 	if !strings.Contains(note, "pause:3.8") || !strings.Contains(note, "pause:3.10.2") {
 		t.Errorf("note %q", note)
 	}
 	rt.SandboxImage = ""
-	if note := SandboxNote(rt, "registry.k8s.io/pause:3.10.2") + SandboxNote(state.Runtime{SandboxImage: "x"}, "x"); note != "" {
+	if note := SandboxImageWarning(rt, "registry.k8s.io/pause:3.10.2") + SandboxImageWarning(state.Runtime{SandboxImage: "x"}, "x"); note != "" {
 		t.Errorf("note %q", note)
 	}
 }

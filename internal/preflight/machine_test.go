@@ -16,12 +16,12 @@ import (
 	"kubeadm/internal/state"
 )
 
-// machine is what the checks can see of a machine; any other question is a nil dereference.
+// machine has what the checks read of a machine; any other read is a nil dereference.
 type machine struct {
 	state.Reader
 	host             state.HostInfo
 	hostErr          error
-	files            map[string]string // by path; a folder is there when a file below it is
+	files            map[string]string // by path; a directory exists when a file below it does
 	broken           map[string]error  // by path
 	programs         []string
 	kubelet          string
@@ -95,7 +95,7 @@ func (m *machine) Service(_ context.Context, name string) (state.Service, error)
 }
 
 func (m *machine) Runtime(context.Context, string) (state.Runtime, error) {
-	*m.runtimeQuestions++ // unguarded: -race tells if a set asks twice
+	*m.runtimeQuestions++ // unguarded: -race detects a set that asks twice
 	return m.runtime, m.runtimeErr
 }
 
@@ -133,7 +133,7 @@ func (m *machine) Fetch(_ context.Context, req state.Request) (state.Response, e
 	return next, nil
 }
 
-// fit is a machine that every check is content with.
+// fit returns a machine that passes every check.
 func fit() *machine {
 	return &machine{
 		host: state.HostInfo{CPUs: 2, MemoryMiB: 1700, Env: []string{"PATH=/bin", "PATH=/usr/sbin:/usr/bin"}},

@@ -9,7 +9,7 @@ import (
 	"kubeadm/internal/state"
 )
 
-// target is the target of a file.
+// target returns the target of a file.
 func target(path string) string { return change.FileTarget(path) }
 
 const kubeletUnit = "service:kubelet"
@@ -28,12 +28,12 @@ func halfInit() *machine {
 	m.files["/var/lib/etcd/member"] = "of the member, not made by us"
 	m.made = append(m.made, target("/var/lib/etcd"), kubeletUnit)
 	for _, address := range []string{":6443", ":10259", ":10257", ":10250", "10.0.0.5:2379", "10.0.0.5:2380"} {
-		m.busy[address] = &state.PortError{Address: address, Owner: "somebody (pid 812)"}
+		m.busy[address] = &state.PortError{Address: address, Owner: "nginx (pid 812)"}
 	}
 	return m
 }
 
-// halfJoin is a machine on which a join was killed after the kubelet had got its certificate.
+// halfJoin is a machine on which a join was killed after the kubelet had received its certificate.
 func halfJoin() *machine {
 	m := fit()
 	for _, path := range []string{
@@ -52,10 +52,10 @@ func failed(t *testing.T, m *machine, checks []Check) []string {
 	t.Helper()
 	var all Failures
 	errors.As(Run(t.Context(), m, checks, nil).Err(), &all)
-	return all.checks()
+	return all.checkNames()
 }
 
-func TestWhatAnUnfinishedRunMadeIsNoObstacle(t *testing.T) {
+func TestResumedRunPassesChecks(t *testing.T) {
 	if got := failed(t, halfInit(), Init(controlPlane(), tool(t))); len(got) > 0 {
 		t.Errorf("the second init fails at %v", got)
 	}
@@ -64,7 +64,7 @@ func TestWhatAnUnfinishedRunMadeIsNoObstacle(t *testing.T) {
 	}
 }
 
-func TestWithoutHistoryEverythingIsInTheWay(t *testing.T) {
+func TestFilesOfOthersFailChecks(t *testing.T) {
 	m := halfInit()
 	m.made = nil
 	want := []string{
@@ -89,10 +89,10 @@ func TestWithoutHistoryEverythingIsInTheWay(t *testing.T) {
 	}
 }
 
-// What a run of ours made excuses what follows from it, and nothing else.
-func TestEachExcuseHasItsOwnReach(t *testing.T) {
+// A target that a run of ours made excuses what follows from it, and nothing else.
+func TestEachTargetExcusesOwnChecksOnly(t *testing.T) {
 	for _, c := range []struct {
-		lost string // target that was not made after all
+		lost string // target that was not made
 		init bool
 		want []string
 	}{
@@ -118,7 +118,7 @@ func TestEachExcuseHasItsOwnReach(t *testing.T) {
 	}
 }
 
-func TestAnAddressOfAnotherMachineIsNeverExcused(t *testing.T) {
+func TestForeignAddressFailsResumedRun(t *testing.T) {
 	m := halfInit()
 	m.busy["10.0.0.5:2379"] = errors.New("cannot assign requested address")
 	if got := failed(t, m, Init(controlPlane(), tool(t))); !slices.Equal(got, []string{"Port-2379"}) {
@@ -126,7 +126,7 @@ func TestAnAddressOfAnotherMachineIsNeverExcused(t *testing.T) {
 	}
 }
 
-func TestAJoinThatHasCleanedUpItsBootstrapFileGoesOn(t *testing.T) {
+func TestResumedJoinWithoutBootstrapKubeconfig(t *testing.T) {
 	m := halfJoin()
 	bootstrap := "/etc/kubernetes/bootstrap-kubelet.conf"
 	delete(m.files, bootstrap)

@@ -12,13 +12,13 @@ import (
 	"kubeadm/internal/phase/downloadcerts"
 	"kubeadm/internal/phase/etcd"
 	"kubeadm/internal/phase/finished"
+	"kubeadm/internal/phase/generatecsr"
 	"kubeadm/internal/phase/joincommand"
 	"kubeadm/internal/phase/kubeconfig"
 	"kubeadm/internal/phase/kubelet"
 	"kubeadm/internal/phase/markcontrolplane"
 	"kubeadm/internal/phase/preflight"
 	"kubeadm/internal/phase/renew"
-	"kubeadm/internal/phase/request"
 	"kubeadm/internal/phase/reset"
 	"kubeadm/internal/phase/uploadcerts"
 	"kubeadm/internal/phase/uploadconfig"
@@ -97,4 +97,4 @@ var Reset = []flow.Phase{
 var Renew = []flow.Phase{renew.Phase}
 
 // Request makes keys whose certificates somebody else is to sign.
-var Request = []flow.Phase{request.Phase}
+var Request = []flow.Phase{generatecsr.Phase}

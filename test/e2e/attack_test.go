@@ -92,14 +92,14 @@ func TestS046_NobodyPosesAsTheCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	notSigned, posed := "not made with token "+d.id, "not signed by the cluster's CA: another server answers"
+	notSigned, posed := "not signed with token "+d.id, "not signed by the cluster's CA: another server answers"
 	for _, a := range []struct {
 		name  string
 		shows map[string]string
 		want  []string
 	}{
 		{"forged without the token", signpost(t, server, own, d.id+"."+strings.Repeat("z", 16)), []string{notSigned}},
-		{"forged with the token", signpost(t, server, own, d.token), []string{"not the one that was meant", pki.PinOf(d.mallory.Certificate).String()}},
+		{"forged with the token", signpost(t, server, own, d.token), []string{"is not the expected one", pki.PinOf(d.mallory.Certificate).String()}},
 		{"the true CA beside its own", signpost(t, server, append([]byte(string(d.ca)), own...), d.token), []string{posed}},
 		{"relayed", d.truth, []string{posed}},
 		{"altered", d.altered("kubeconfig", strings.Replace(d.truth["kubeconfig"], d.s.cp.Address(), d.other.Address(), 1)), []string{notSigned}},

@@ -172,7 +172,7 @@ func TestS047_AJoinThatMustBeApproved(t *testing.T) {
 	disapprove(t, s.cp)
 	n := add(t, s.Cluster, "patient")
 	t.Cleanup(func() { expel(t, s, n) })
-	command, end := saying(t, n, " waits for approval: ", joinCommand(ours, s)...)
+	command, end := saying(t, n, " is pending: ", joinCommand(ours, s)...)
 	if !strings.HasPrefix(command, "kubectl certificate approve csr-") {
 		t.Fatalf("it says to give the command %q", command)
 	}

@@ -23,7 +23,7 @@ var (
 	endpoint  = regexp.MustCompile(`[0-9.]+:6443`)
 
 	// hasty are waits that a run makes only where it had no answer at once, which is a matter of moments.
-	hasty = regexp.MustCompile(`^wait for (the cluster to answer|etcd to tell who its members are|kube-apiserver at https://endpoint)$`)
+	hasty = regexp.MustCompile(`^wait for (the cluster to answer|etcd to list its members|kube-apiserver at https://endpoint)$`)
 )
 
 // plain leaves out of an announcement, or of a deed, what differs from run to run.

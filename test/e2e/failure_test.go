@@ -203,7 +203,7 @@ func TestEtcdThatDoesNotExistIsNamed(t *testing.T) {
 		Kubelet: "crashLoopBackOff:\n  maxContainerRestartPeriod: 2s",
 	}
 	write(t, n, goodFile, nodes.InitConfig(config))
-	result := refused(t, n, []string{"container kube-apiserver ended", "etcd grpc connection not ready", "3 times", "127.0.0.1:3379"},
+	result := refused(t, n, []string{"container kube-apiserver exited", "etcd grpc connection not ready", "3 times", "127.0.0.1:3379"},
 		ours, "init", "--config", goodFile)
 	if result.Duration > 5*time.Minute {
 		t.Errorf("it was waited for %s", result.Duration)

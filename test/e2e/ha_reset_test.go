@@ -32,7 +32,7 @@ func TestS144_ControlPlanesLeaveOneAfterTheOther(t *testing.T) {
 			return err
 		})
 	}
-	if last := run(t, s.cp, ours, "reset", "--force"); !strings.Contains(last, "no other etcd member has a vote") {
+	if last := run(t, s.cp, ours, "reset", "--force"); !strings.Contains(last, "etcd has no other voter") {
 		t.Errorf("the last of all is told nothing of its cluster:\n%s", last)
 	}
 }

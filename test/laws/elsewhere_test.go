@@ -98,7 +98,7 @@ func TestAnotherMachinesCertificateIsRefused(t *testing.T) {
 		w.Files["/etc/kubernetes/pki/"+file] = begun(t).Files["/etc/kubernetes/pki/"+file]
 	}
 	out := elsewhere()[1].on(w).do(t)
-	if out.err == nil || !strings.Contains(out.err.Error(), "/etc/kubernetes/pki/apiserver.crt: it is not good for cp2, 192.0.2.30") {
+	if out.err == nil || !strings.Contains(out.err.Error(), "/etc/kubernetes/pki/apiserver.crt: it is not valid for cp2, 192.0.2.30") {
 		t.Errorf("got %v", out.err)
 	}
 	delete(w.Files, "/etc/kubernetes/pki/apiserver.key")

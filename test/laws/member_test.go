@@ -124,7 +124,7 @@ func TestDataOfAMemberThatWasRemovedAreNotStarted(t *testing.T) {
 	r := subjects()[2].on(another(t))
 	r.succeed(t)
 	r.machine.MemberList = r.machine.MemberList[:1]
-	refused(t, r.again(), "/var/lib/etcd holds the data of a member that etcd has no more")
+	refused(t, r.again(), "/var/lib/etcd holds the data of a member that was removed from etcd")
 	if _, err := r.machine.Stat(t.Context(), "/var/lib/etcd/member"); err != nil {
 		t.Error(err)
 	}

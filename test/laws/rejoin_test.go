@@ -119,7 +119,7 @@ func TestAKubeletWithoutServiceIsTheUsersToStart(t *testing.T) {
 	out := joinOn(m).do(t)
 	warned := false
 	for _, e := range out.events {
-		warned = warned || e.Kind == flow.Warned && e.Phase == "kubelet-start" && strings.Contains(e.Text, "yours to start")
+		warned = warned || e.Kind == flow.Warned && e.Phase == "kubelet-start" && strings.Contains(e.Text, "start the kubelet by hand")
 	}
 	if !warned || out.err == nil || !strings.Contains(out.err.Error(), "kubelet-wait-bootstrap") {
 		t.Errorf("warned: %v; %v", warned, out.err)

@@ -17,12 +17,12 @@ import (
 	"kubeadm/internal/state"
 )
 
-func coreDNS(ctx context.Context, e *flow.Env) error {
+func deployCoreDNS(ctx context.Context, e *flow.Env) error {
 	n, as, err := e.Cluster(ctx)
 	if err != nil {
 		return err
 	}
-	replicas, version, err := deployed(ctx, e, as)
+	replicas, version, err := findDeployedDNS(ctx, e, as)
 	if err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func coreDNS(ctx context.Context, e *flow.Env) error {
 	if err != nil {
 		return err
 	}
-	plan, err := planOf(ctx, e, n, state.RefOf(made.Config, as), version)
+	plan, err := planCorefile(ctx, e, n, state.RefOf(made.Config, as), version)
 	if err != nil {
 		return err
 	}
@@ -42,11 +42,12 @@ func coreDNS(ctx context.Context, e *flow.Env) error {
 		e.Warn("%s", plan.Warning)
 	}
 	e.Say("deploying CoreDNS")
-	return apply(ctx, e, as, made, plan)
+	return applyCoreDNS(ctx, e, as, made, plan)
 }
 
-// apply writes the parts. A running CoreDNS of an old version goes on with the old Corefile until it is replaced.
-func apply(ctx context.Context, e *flow.Env, as state.Identity, made manifest.CoreDNS, plan manifest.CorefilePlan) error {
+// applyCoreDNS applies the objects. A running CoreDNS of an old version uses a copy of the old
+// Corefile until it is replaced.
+func applyCoreDNS(ctx context.Context, e *flow.Env, as state.Identity, made manifest.CoreDNS, plan manifest.CorefilePlan) error {
 	if err := e.Do(ctx, change.ApplyObject{Object: plan.Config, As: as, Keep: plan.Keep}); err != nil {
 		return err
 	}
@@ -61,13 +62,13 @@ func apply(ctx context.Context, e *flow.Env, as state.Identity, made manifest.Co
 	return e.DoAll(ctx, append(rest, deployment)...)
 }
 
-// deployed tells how many replicas of which version of CoreDNS the cluster has.
-func deployed(ctx context.Context, e *flow.Env, as state.Identity) (int32, string, error) {
+// findDeployedDNS returns the number of replicas and the version of CoreDNS in the cluster.
+func findDeployedDNS(ctx context.Context, e *flow.Env, as state.Identity) (int32, string, error) {
 	all, err := e.List(ctx, state.Query{
 		GVK: appsv1.SchemeGroupVersion.WithKind("Deployment"), Namespace: "kube-system", LabelSelector: manifest.DNSSelector, As: as,
 	})
 	if err != nil {
-		return 0, "", fmt.Errorf("looking for the cluster's DNS server: %w", err)
+		return 0, "", fmt.Errorf("listing the Deployments of the cluster's DNS server: %w", err)
 	}
 	var found []appsv1.Deployment
 	for _, u := range all {
@@ -80,7 +81,7 @@ func deployed(ctx context.Context, e *flow.Env, as state.Identity) (int32, strin
 	return manifest.DeployedDNS(found)
 }
 
-func planOf(ctx context.Context, e *flow.Env, n *node.Node, ref state.Ref, version string) (manifest.CorefilePlan, error) {
+func planCorefile(ctx context.Context, e *flow.Env, n *node.Node, ref state.Ref, version string) (manifest.CorefilePlan, error) {
 	u, err := e.Object(ctx, ref)
 	if apierrors.IsNotFound(err) {
 		return manifest.PlanCorefile(n, nil, version)

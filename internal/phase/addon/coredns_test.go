@@ -21,14 +21,14 @@ import (
 	"kubeadm/internal/world/fake"
 )
 
-// scene is a cluster that gets its addons.
+// scene is a cluster and a run of the addon phase.
 type scene struct {
 	*fake.World
 	node *node.Node
 	e    *flow.Env
 
-	mu    sync.Mutex      // changes come side by side
-	lines []string        // what the user reads
+	mu    sync.Mutex      // changes are done in parallel
+	lines []string        // the output
 	did   []change.Change // in order
 }
 
@@ -59,7 +59,7 @@ func newScene() *scene {
 	return s
 }
 
-// running is a cluster with that many replicas of CoreDNS of a version, and a Corefile.
+// running returns a cluster with CoreDNS: its version, number of replicas and Corefile.
 func running(t *testing.T, version string, replicas int32, corefile string) *scene {
 	t.Helper()
 	s := newScene()
@@ -86,7 +86,7 @@ func (s *scene) deploy(t *testing.T) {
 	}
 }
 
-// deployment tells the replicas and image of CoreDNS, and the key of the Corefile that it reads.
+// deployment returns the replicas and image of CoreDNS, and the key of its Corefile.
 func (s *scene) deployment(t *testing.T) (replicas int64, image, key string) {
 	t.Helper()
 	o := s.object(t, "apps/v1", "Deployment")
@@ -121,13 +121,13 @@ func (s *scene) said(text string) bool {
 
 const (
 	newest = "registry.k8s.io/coredns/coredns:v1.14.6"
-	// ofOld is a Corefile with a plugin that CoreDNS has lost since.
+	// ofOld is a Corefile with a plugin that newer versions do not have.
 	ofOld = ".:53 {\n    errors\n    proxy . 192.0.2.53\n}\n"
-	// ofNow is one of the user's that every version reads.
+	// ofNow is a Corefile that every version reads.
 	ofNow = ".:53 {\n    errors\n    forward . 192.0.2.53\n}\n"
 )
 
-func TestANewClusterGetsTwoReplicas(t *testing.T) {
+func TestNewCluster(t *testing.T) {
 	s := newScene()
 	s.deploy(t)
 	if replicas, image, key := s.deployment(t); replicas != 2 || image != newest || key != manifest.CorefileKey {
@@ -135,7 +135,7 @@ func TestANewClusterGetsTwoReplicas(t *testing.T) {
 	}
 }
 
-func TestReplicasAndACorefileOfTheUsersStay(t *testing.T) {
+func TestReplicasAndCorefileAreKept(t *testing.T) {
 	s := running(t, "v1.14.2", 5, ofNow)
 	s.deploy(t)
 	if replicas, image, key := s.deployment(t); replicas != 5 || image != newest || key != manifest.CorefileKey {
@@ -146,7 +146,7 @@ func TestReplicasAndACorefileOfTheUsersStay(t *testing.T) {
 	}
 }
 
-func TestACorefileIsMigratedBeforeCoreDNSIsReplaced(t *testing.T) {
+func TestCorefileMigration(t *testing.T) {
 	s := running(t, "v1.3.1", 3, ofOld)
 	s.deploy(t)
 	if replicas, image, key := s.deployment(t); replicas != 3 || image != newest || key != manifest.CorefileKey {
@@ -162,7 +162,7 @@ func TestACorefileIsMigratedBeforeCoreDNSIsReplaced(t *testing.T) {
 			order = append(order, fmt.Sprintf("%T", c)+" "+name)
 		}
 	}
-	want := []string{ // those that still run must not read what they do not understand
+	want := []string{ // the old Pods must not read the new Corefile
 		"change.ApplyObject object:ConfigMap:kube-system/coredns",
 		"change.MutateObject object:Deployment.apps:kube-system/coredns",
 		"change.ApplyObject object:Deployment.apps:kube-system/coredns",
@@ -172,7 +172,7 @@ func TestACorefileIsMigratedBeforeCoreDNSIsReplaced(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeMigratedIsLeftAlone(t *testing.T) {
+func TestCorefileThatCannotBeMigrated(t *testing.T) {
 	s := running(t, "v0.1.0", 2, ofOld)
 	s.deploy(t)
 	if _, image, _ := s.deployment(t); !strings.HasSuffix(image, ":v0.1.0") {
@@ -183,7 +183,7 @@ func TestWhatCannotBeMigratedIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestAddonsThatAreTurnedOffAreNotTouched(t *testing.T) {
+func TestDisabledAddons(t *testing.T) {
 	s := newScene()
 	s.node.Cluster.DNS.Disabled, s.node.Cluster.Proxy.Disabled = true, true
 	if err := flow.Run(t.Context(), s.e, []flow.Phase{addon.Phase}, flow.Selection{}); err != nil {

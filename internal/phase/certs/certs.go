@@ -1,4 +1,5 @@
-// Package certs makes the certificates and keys of a control plane, or keeps those that are there.
+// Package certs generates the certificates and keys of a control plane, or keeps the existing
+// ones.
 package certs
 
 import (
@@ -17,39 +18,40 @@ import (
 	"kubeadm/internal/problem"
 )
 
-// Phase makes all of them. Trees of one CA and what it signs grow side by side.
+// Phase generates all of them, in parallel for each CA.
 var Phase = flow.Phase{
 	Name:  "certs",
-	Short: "Make the certificates",
-	Long:  "Make the certificates and keys that the control plane's components show and trust, and keep those that are there.",
+	Short: "Generate the certificates",
+	Long:  "Generate the certificates and keys of the control plane's components, and keep the existing ones.",
 	Run: func(ctx context.Context, e *flow.Env) error {
-		e.Say("using the certificate folder %q", e.Local.Paths.Certificates)
-		return existing(ctx, e)
+		e.Say("using the certificate directory %q", e.Local.Paths.Certificates)
+		return checkExisting(ctx, e)
 	},
 	Phases: []flow.Phase{{Parallel: true, Phases: []flow.Phase{
-		tree(pki.ClusterCA), tree(pki.FrontProxyCA), tree(pki.EtcdCA), serviceAccount,
+		newCAPhase(pki.ClusterCA), newCAPhase(pki.FrontProxyCA), newCAPhase(pki.EtcdCA), serviceAccountPhase,
 	}}},
 }
 
-// Join makes what is this machine's own on one more control plane. What all of them share must be here.
+// Join generates the certificates of a joining control plane. Those that all control planes share
+// must exist.
 var Join = flow.Phase{
 	Name:  "certs",
-	Short: "Make the certificates of this control plane",
-	Long:  "Make the certificates that are this control plane's own, signed by the authorities that all control planes share.",
+	Short: "Generate the certificates of this control plane",
+	Long:  "Generate the certificates of this control plane, signed by the certificate authorities that all control planes share.",
 	Flags: flag.WithDiscovery(flag.APIServerAdvertise, flag.Config, flag.ControlPlane, flag.DryRun, flag.NodeName),
 	When:  node.IsControlPlane,
 	Run: func(ctx context.Context, e *flow.Env) error {
 		n, err := e.Node(ctx)
 		if err == nil {
-			e.Say("using the certificate folder %q", n.Paths.Certificates)
+			e.Say("using the certificate directory %q", n.Paths.Certificates)
 		}
 		return err
 	},
-	Phases: []flow.Phase{own()},
+	Phases: []flow.Phase{newJoinPhase()},
 }
 
-// existing looks at the authorities and keys that are here before the first file is written.
-func existing(ctx context.Context, e *flow.Env) error {
+// checkExisting checks the existing CAs and service account keys before the first file is written.
+func checkExisting(ctx context.Context, e *flow.Env) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err
@@ -69,14 +71,15 @@ func existing(ctx context.Context, e *flow.Env) error {
 	return errors.Join(errs...)
 }
 
-// own are the certificates that each control plane has for itself, made side by side.
-func own() flow.Phase {
+// newJoinPhase returns the phase that generates the certificates of a single control plane, in
+// parallel.
+func newJoinPhase() flow.Phase {
 	all := flow.Phase{Parallel: true}
 	for _, p := range pki.Profiles() {
 		if p.IsCA() {
 			continue
 		}
-		part := phaseOf(p, leaf)
+		part := newPhase(p, createCertificate)
 		part.Name = ""
 		all.Phases = append(all.Phases, part)
 	}
@@ -85,36 +88,36 @@ func own() flow.Phase {
 
 // The flags of each phase below certs; the API server's certificate depends on more.
 var (
-	plain  = []flag.Name{flag.CertDir, flag.Config, flag.DryRun, flag.KubernetesVersion}
-	withID = []flag.Name{flag.APIServerAdvertise, flag.APIServerCertSANs, flag.CertDir, flag.Config,
+	certFlags          = []flag.Name{flag.CertDir, flag.Config, flag.DryRun, flag.KubernetesVersion}
+	apiServerCertFlags = []flag.Name{flag.APIServerAdvertise, flag.APIServerCertSANs, flag.CertDir, flag.Config,
 		flag.ControlPlaneEndpoint, flag.DryRun, flag.KubernetesVersion, flag.ServiceCIDR, flag.ServiceDNSDomain}
 )
 
-// tree is a CA followed by everything it signs.
-func tree(ca string) flow.Phase {
+// newCAPhase returns the phases that generate a CA, and then all certificates that it signs.
+func newCAPhase(ca string) flow.Phase {
 	var group flow.Phase
 	leaves := flow.Phase{Parallel: true}
 	for _, p := range pki.Profiles() {
 		switch {
 		case p.Name == ca:
-			group.Phases = append(group.Phases, phaseOf(p, authority))
+			group.Phases = append(group.Phases, newPhase(p, createCA))
 		case p.Issuer == ca:
-			leaves.Phases = append(leaves.Phases, phaseOf(p, leaf))
+			leaves.Phases = append(leaves.Phases, newPhase(p, createCertificate))
 		}
 	}
 	group.Phases = append(group.Phases, leaves)
 	return group
 }
 
-func phaseOf(p pki.Profile, run func(context.Context, *flow.Env, pki.Profile) error) flow.Phase {
+func newPhase(p pki.Profile, run func(context.Context, *flow.Env, pki.Profile) error) flow.Phase {
 	phase := flow.Phase{
 		Name:  p.Name,
-		Short: "Make the certificate for " + p.For,
-		Flags: plain,
+		Short: "Generate the certificate for " + p.For,
+		Flags: certFlags,
 		Run:   func(ctx context.Context, e *flow.Env) error { return run(ctx, e, p) },
 	}
 	if p.SANs == pki.APIServerSANs {
-		phase.Flags = withID
+		phase.Flags = apiServerCertFlags
 	}
 	if p.LocalEtcdOnly() {
 		phase.When = node.LocalEtcd
@@ -122,8 +125,8 @@ func phaseOf(p pki.Profile, run func(context.Context, *flow.Env, pki.Profile) er
 	return phase
 }
 
-// authority keeps the CA that is there, or makes one.
-func authority(ctx context.Context, e *flow.Env, p pki.Profile) error {
+// createCA generates a CA, or keeps the existing one.
+func createCA(ctx context.Context, e *flow.Env, p pki.Profile) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err
@@ -133,9 +136,18 @@ func authority(ctx context.Context, e *flow.Env, p pki.Profile) error {
 		return err
 	}
 	if found.Certificate != nil {
-		return keepAuthority(ctx, e, n, p)
+		ca, err := certstore.ReadCA(ctx, e.World, n, p)
+		if err != nil {
+			return err
+		}
+		if ca.CanIssue() {
+			e.Say("using the existing %q certificate authority", p.Base)
+		} else {
+			e.Say("using the existing %q certificate; its key is not on this machine (external CA)", p.Base)
+		}
+		return nil
 	}
-	key, err := keyFor(e, n.Paths, p, found)
+	key, err := newKey(e, n.Paths, p, found)
 	if err != nil {
 		return err
 	}
@@ -148,16 +160,17 @@ func authority(ctx context.Context, e *flow.Env, p pki.Profile) error {
 		return err
 	}
 	e.Say("generating the %q certificate and key", p.Base)
-	return write(ctx, e, p, ca.Certificate, key)
+	return writeCertificate(ctx, e, p, ca.Certificate, key)
 }
 
-// leaf keeps the certificate that is there, or makes one signed by its CA.
-func leaf(ctx context.Context, e *flow.Env, p pki.Profile) error {
+// createCertificate generates a certificate signed by its CA, or keeps the existing one.
+func createCertificate(ctx context.Context, e *flow.Env, p pki.Profile) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err
 	}
-	ca, err := issuer(ctx, e, n, p)
+	issuer, _ := pki.ProfileOf(p.Issuer)
+	ca, err := certstore.ReadCA(ctx, e.World, n, issuer)
 	if err != nil {
 		return err
 	}
@@ -166,13 +179,13 @@ func leaf(ctx context.Context, e *flow.Env, p pki.Profile) error {
 		return err
 	}
 	if found.Certificate != nil {
-		return keepLeaf(ctx, e, p, found, ca)
+		return keepCertificate(ctx, e, p, found, ca)
 	}
 	if !ca.CanIssue() {
 		return problem.New("", fmt.Errorf("%s does not exist and the key of its CA is not on this machine", n.Paths.Cert(p.Base)),
-			"have the keeper of the CA sign it, then put "+p.CertificateFile()+" and "+p.KeyFile()+" into "+n.Paths.Certificates)
+			"sign it with the external CA, then copy "+p.CertificateFile()+" and "+p.KeyFile()+" to "+n.Paths.Certificates)
 	}
-	key, err := keyFor(e, n.Paths, p, found)
+	key, err := newKey(e, n.Paths, p, found)
 	if err != nil {
 		return err
 	}
@@ -189,31 +202,27 @@ func leaf(ctx context.Context, e *flow.Env, p pki.Profile) error {
 	}
 	e.Say("generating the %q certificate and key", p.Base)
 	if p.SANs != pki.NoSANs {
-		e.Say("the %s certificate is good for %s", p.Base, spec.SANs)
+		e.Say("the %s certificate is valid for %s", p.Base, spec.SANs)
 	}
-	return write(ctx, e, p, cert, key)
+	return writeCertificate(ctx, e, p, cert, key)
 }
 
-// issuer is the CA that signs the certificate.
-func issuer(ctx context.Context, e *flow.Env, n *node.Node, p pki.Profile) (pki.CA, error) {
-	parent, _ := pki.ProfileOf(p.Issuer)
-	return certstore.ReadCA(ctx, e.World, n, parent)
-}
-
-// keyFor makes a key. One without a certificate is used only if an unfinished run of this very command left it.
-func keyFor(e *flow.Env, paths node.Paths, p pki.Profile, found pki.Stored) (crypto.Signer, error) {
+// newKey generates a key. It uses an existing key without a certificate if an unfinished run of
+// the same command wrote it.
+func newKey(e *flow.Env, paths node.Paths, p pki.Profile, found pki.Stored) (crypto.Signer, error) {
 	if found.Key == nil {
 		return e.Keys()
 	}
 	if !e.World.Made(change.FileTarget(paths.Key(p.Base))) {
 		return nil, problem.New("", fmt.Errorf("%s exists without its certificate", paths.Key(p.Base)),
-			"put the certificate back or move the key away")
+			"restore the certificate or move the key away")
 	}
 	return pki.ParseKey(found.Key)
 }
 
-// write keeps the key before the certificate: a certificate without its key would pass for a kept-elsewhere one.
-func write(ctx context.Context, e *flow.Env, p pki.Profile, cert *x509.Certificate, key crypto.Signer) error {
+// writeCertificate writes the key before the certificate: a CA certificate without its key would
+// be an external CA.
+func writeCertificate(ctx context.Context, e *flow.Env, p pki.Profile, cert *x509.Certificate, key crypto.Signer) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"kubeadm/internal/staticpod"
 )
 
-// Phase starts a new etcd cluster of one member.
+// Phase creates an etcd cluster of one member.
 var Phase = flow.Phase{
 	Name:  "etcd",
 	Short: "Write the static Pod of a local etcd",
@@ -22,11 +22,11 @@ var Phase = flow.Phase{
 		Short: "Write the static Pod of a local, single etcd member",
 		Flags: []flag.Name{flag.CertDir, flag.Config, flag.DryRun, flag.ImageRepository, flag.Patches},
 		When:  node.LocalEtcd,
-		Run:   first,
+		Run:   createEtcd,
 	}},
 }
 
-func first(ctx context.Context, e *flow.Env) error {
+func createEtcd(ctx context.Context, e *flow.Env) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err

@@ -14,30 +14,30 @@ import (
 	"kubeadm/internal/pki"
 )
 
-// Finalize lets the first control plane's kubelet live on the certificate it has got by now.
+// Finalize makes the first control plane's kubelet use its rotated client certificate.
 var Finalize = flow.Phase{
 	Name:  "kubelet-finalize",
-	Short: "Settle the kubelet after its TLS bootstrap",
-	Long:  "Settle what only a running kubelet can: let it use the client certificate that it renews by itself.",
+	Short: "Switch the kubelet to its rotated client certificate",
+	Long:  "Change kubelet.conf to the client certificate file that the running kubelet rotates, and restart the kubelet.",
 	Phases: []flow.Phase{{
 		Name:  "enable-client-cert-rotation",
-		Short: "Let the kubelet use the client certificate that it renews",
+		Short: "Make the kubelet use the client certificate that it rotates",
 		Flags: FinalizeFlags,
-		Run:   rotate,
+		Run:   useRotatedCertificate,
 	}},
 }
 
 // FinalizeFlags are the flags of Finalize and its children.
 var FinalizeFlags = []flag.Name{flag.CertDir, flag.Config, flag.DryRun}
 
-func rotate(ctx context.Context, e *flow.Env) error {
+func useRotatedCertificate(ctx context.Context, e *flow.Env) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err
 	}
 	pem := RotatedCertificate(n)
 	if _, err := e.World.Stat(ctx, pem); errors.Is(err, fs.ErrNotExist) {
-		return nil // the user has turned rotation off
+		return nil // the user has disabled rotation
 	} else if err != nil {
 		return err
 	}
@@ -51,20 +51,21 @@ func rotate(ctx context.Context, e *flow.Env) error {
 		err = config.FollowRotation(pem)
 	}
 	if err != nil {
-		return fmt.Errorf("letting %s use the renewed certificate: %w", file, err)
+		return fmt.Errorf("switching %s to the rotated client certificate: %w", file, err)
 	}
 	data, err := config.Encode()
 	if err != nil {
 		return err
 	}
-	e.Say("letting %q use the client certificate that the kubelet renews", file)
+	e.Say("switching %q to the client certificate that the kubelet rotates", file)
 	if err := e.Do(ctx, change.WriteFile{Path: file, Data: data, Mode: 0o600, Secret: true}); err != nil {
 		return err
 	}
-	return run(ctx, e, file)
+	return startService(ctx, e, file)
 }
 
-// RotatedCertificate is the file in which the kubelet keeps its current client certificate and key.
+// RotatedCertificate is the file in which the kubelet keeps its current client certificate and
+// key.
 func RotatedCertificate(n *node.Node) string {
 	dir := path.Join(n.Paths.Kubelet, "pki")
 	if set, ok := node.LastArg(n.KubeletArgs, "cert-dir"); ok {

@@ -18,11 +18,11 @@ import (
 	"kubeadm/internal/state"
 )
 
-// JoinStart gives the kubelet of a joining machine its bootstrap credential and starts it.
+// JoinStart writes the bootstrap kubeconfig of a joining machine's kubelet and starts the kubelet.
 var JoinStart = flow.Phase{
 	Name:  "kubelet-start",
-	Short: "Write the kubelet's configuration and bootstrap credential and (re)start it",
-	Long:  "Write the kubelet's files and the credential with which it asks the cluster for its own, and start it with them.",
+	Short: "Write the kubelet's configuration and bootstrap kubeconfig and (re)start it",
+	Long:  "Write the kubelet's files and the bootstrap kubeconfig with which it requests its client certificate, and start it.",
 	Flags: flag.WithDiscovery(flag.Config, flag.CRISocket, flag.DryRun, flag.NodeName, flag.Patches),
 	Run: func(ctx context.Context, e *flow.Env) error {
 		n, err := e.Node(ctx)
@@ -34,24 +34,24 @@ var JoinStart = flow.Phase{
 		} else if joined {
 			return rejoin(ctx, e, n)
 		}
-		if err := nameIsFree(ctx, e, n); err != nil {
+		if err := checkNodeName(ctx, e, n); err != nil {
 			return err
 		}
-		changes, err := credentials(ctx, e, n)
+		changes, err := newCredentialFiles(ctx, e, n)
 		if err != nil {
 			return err
 		}
 		if err := e.Do(ctx, changes...); err != nil {
 			return err
 		}
-		return start(ctx, e, n, n.Paths.BootstrapKubeconfig())
+		return startKubelet(ctx, e, n, n.Paths.BootstrapKubeconfig())
 	},
 }
 
-// credentials are the bootstrap kubeconfig and the cluster's CA. A CA that somebody else put there stays;
-// one from an earlier run of this command may be that of another cluster.
-func credentials(ctx context.Context, e *flow.Env, n *node.Node) ([]change.Change, error) {
-	bootstrap, err := introduction(n)
+// newCredentialFiles returns the bootstrap kubeconfig and the cluster's CA. It overwrites the CA
+// of an earlier run of this command, which may be of another cluster, and no other one.
+func newCredentialFiles(ctx context.Context, e *flow.Env, n *node.Node) ([]change.Change, error) {
+	bootstrap, err := newBootstrapKubeconfig(n)
 	if err != nil {
 		return nil, err
 	}
@@ -71,9 +71,9 @@ func credentials(ctx context.Context, e *flow.Env, n *node.Node) ([]change.Chang
 	return append(changes, change.WriteFile{Path: n.CACertPath, Data: cluster.CertificateAuthorityData, Mode: 0o644}), nil
 }
 
-// introduction is the bootstrap kubeconfig for the kubelet. That of a control plane talks to the API server
-// beside it, so that kubelet and API server are never of different releases.
-func introduction(n *node.Node) ([]byte, error) {
+// newBootstrapKubeconfig returns the bootstrap kubeconfig for the kubelet. That of a control plane
+// has the local API server, so that the kubelet is never newer than its API server.
+func newBootstrapKubeconfig(n *node.Node) ([]byte, error) {
 	if n.Role != node.ControlPlane {
 		return n.Bootstrap, nil
 	}
@@ -85,14 +85,15 @@ func introduction(n *node.Node) ([]byte, error) {
 	return config.Encode()
 }
 
-// nameIsFree refuses the name of a Node that somebody else's kubelet is using.
-func nameIsFree(ctx context.Context, e *flow.Env, n *node.Node) error {
-	u, err := discovery.Object(ctx, e, state.Ref{GVK: state.NodeKind, Name: n.Name, As: state.Identity{Config: n.Bootstrap}})
+// checkNodeName is an error if the cluster has a Node of this name that is Ready, and so of
+// another machine.
+func checkNodeName(ctx context.Context, e *flow.Env, n *node.Node) error {
+	u, err := discovery.ReadObject(ctx, e, state.Ref{GVK: state.NodeKind, Name: n.Name, As: state.Identity{Config: n.Bootstrap}})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("looking whether the name %s is free: %w", n.Name, err)
+		return fmt.Errorf("checking whether a Node %s exists: %w", n.Name, err)
 	}
 	var other corev1.Node
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &other); err != nil {
@@ -105,6 +106,6 @@ func nameIsFree(ctx context.Context, e *flow.Env, n *node.Node) error {
 				"or remove that node first: kubectl delete node "+n.Name)
 		}
 	}
-	e.Say("the cluster has a node %s already, which is not Ready: this machine takes its place", n.Name)
+	e.Say("the cluster has a node %s already, which is not Ready: this machine replaces it", n.Name)
 	return nil
 }

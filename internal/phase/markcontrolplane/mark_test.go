@@ -20,7 +20,7 @@ import (
 	"kubeadm/internal/world/fake"
 )
 
-// flapping is a cluster to which there is no way whenever it is asked a second time.
+// flapping is a cluster that does not answer every second request.
 type flapping struct {
 	*fake.World
 	asked int
@@ -35,7 +35,7 @@ func (f *flapping) Object(ctx context.Context, ref state.Ref) (*unstructured.Uns
 
 func (f *flapping) Await(ctx context.Context, c world.Condition) error { return world.Poll(ctx, f, c) }
 
-func TestANodeIsMarkedThroughAFlappingLoadBalancer(t *testing.T) {
+func TestMarkBehindFlappingLoadBalancer(t *testing.T) {
 	f := &flapping{World: fake.New()}
 	f.Elsewhere = true
 	made := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},

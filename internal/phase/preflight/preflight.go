@@ -1,4 +1,4 @@
-// Package preflight asks the questions that come before anything is changed, and brings the images.
+// Package preflight runs the checks that come before anything is changed, and pulls the images.
 package preflight
 
 import (
@@ -16,7 +16,8 @@ import (
 	"kubeadm/internal/world"
 )
 
-// Init asks whether this machine can become the first control plane of a cluster and pulls its images.
+// Init checks whether this machine can become the first control plane of a cluster, and pulls its
+// images.
 var Init = flow.Phase{
 	Name:  "preflight",
 	Short: "Check this machine and pull images",
@@ -29,46 +30,46 @@ var Init = flow.Phase{
 		if err != nil {
 			return err
 		}
-		if err := ask(ctx, e, checks.Root()); err != nil {
+		if err := runChecks(ctx, e, checks.Root()); err != nil {
 			return err
 		}
-		if err := ask(ctx, e, checks.Init(n, e.Tool)); err != nil {
+		if err := runChecks(ctx, e, checks.Init(n, e.Tool)); err != nil {
 			return err
 		}
-		if err := certificates(ctx, e, n); err != nil {
+		if err := checkCertificates(ctx, e, n); err != nil {
 			return err
 		}
-		if err := patches(ctx, e); err != nil {
+		if err := checkPatchFiles(ctx, e); err != nil {
 			return err
 		}
 		if err := tryPatches(ctx, e, n); err != nil {
 			return err
 		}
-		return pull(ctx, e, n)
+		return pullImages(ctx, e, n)
 	},
 }
 
-// Join asks whether this machine can become a node, then finds the cluster it is to join.
+// Join checks whether this machine can become a node, and discovers the cluster.
 var Join = flow.Phase{
 	Name:  "preflight",
 	Short: "Check this machine and find the cluster",
-	Long:  "Check whether this machine can become a node, find the cluster it is to join and read its configuration.",
+	Long:  "Check whether this machine can become a node, find the cluster to join and read its configuration.",
 	Flags: flag.WithDiscovery(flag.APIServerAdvertise, flag.APIServerBindPort, flag.CertificateKey, flag.Config, flag.ControlPlane, flag.CRISocket, flag.DryRun, flag.IgnorePreflightErrors, flag.NodeName),
 	Run: func(ctx context.Context, e *flow.Env) error {
 		e.Say("checking this machine")
 		warnOfUnknownNames(e)
-		if err := ask(ctx, e, checks.Root()); err != nil {
+		if err := runChecks(ctx, e, checks.Root()); err != nil {
 			return err
 		}
-		if err := ask(ctx, e, checks.Join(&e.Local, e.Tool)); err != nil {
+		if err := runChecks(ctx, e, checks.Join(&e.Local, e.Tool)); err != nil {
 			return err
 		}
-		if err := patches(ctx, e); err != nil {
+		if err := checkPatchFiles(ctx, e); err != nil {
 			return err
 		}
 		n, err := e.Node(ctx)
 		if err == nil {
-			err = ask(ctx, e, checks.Joined(n))
+			err = runChecks(ctx, e, checks.AfterDiscovery(n))
 		}
 		if err == nil {
 			err = tryPatches(ctx, e, n)
@@ -76,61 +77,62 @@ var Join = flow.Phase{
 		if err != nil || n.Role == node.Worker {
 			return err
 		}
-		return controlPlane(ctx, e, n)
+		return checkControlPlane(ctx, e, n)
 	},
 }
 
-// controlPlane asks what one more control plane needs of the cluster and of this machine.
-func controlPlane(ctx context.Context, e *flow.Env, n *node.Node) error {
-	if err := takesMore(n); err != nil {
+// checkControlPlane checks what a joining control plane needs of the cluster and of this machine.
+func checkControlPlane(ctx context.Context, e *flow.Env, n *node.Node) error {
+	if err := checkControlPlaneEndpoint(n); err != nil {
 		return err
 	}
 	if n.CertificateKey == "" {
-		if err := errors.Join(shared(ctx, e, n), supplied(ctx, e, n)); err != nil {
+		if err := errors.Join(checkSharedFiles(ctx, e, n), checkExistingCAs(ctx, e, n)); err != nil {
 			return err
 		}
 	}
 	e.Say("checking whether this machine can become a control plane")
-	if err := ask(ctx, e, checks.JoinControlPlane(n, e.Tool)); err != nil {
+	if err := runChecks(ctx, e, checks.JoinControlPlane(n, e.Tool)); err != nil {
 		return err
 	}
-	return pull(ctx, e, n)
+	return pullImages(ctx, e, n)
 }
 
-// Reset asks only whether this process may change the machine.
+// Reset only checks whether this process may change the machine.
 var Reset = flow.Phase{
 	Name:    "preflight",
 	Aliases: []string{"pre-flight"},
-	Short:   "Check that this machine may be changed",
+	Short:   "Check the rights to change this machine",
 	Flags:   []flag.Name{flag.DryRun, flag.Force, flag.IgnorePreflightErrors},
 	Run: func(ctx context.Context, e *flow.Env) error {
 		warnOfUnknownNames(e)
-		return ask(ctx, e, checks.Root())
+		return runChecks(ctx, e, checks.Root())
 	},
 }
 
-// warnOfUnknownNames warns of checks to be ignored that do not exist.
+// warnOfUnknownNames warns about names in --ignore-preflight-errors that no check has.
 func warnOfUnknownNames(e *flow.Env) {
 	for _, text := range checks.UnknownNames(e.Local.Ignore) {
 		e.Warn("%s", text)
 	}
 }
 
-// ask runs the checks; what they only doubt is passed on, what they refuse ends the phase.
-func ask(ctx context.Context, e *flow.Env, set []checks.Check) error {
+// runChecks runs the checks. Errors that are not ignored end the phase.
+func runChecks(ctx context.Context, e *flow.Env, set []checks.Check) error {
 	ctx = world.Listen(ctx, func(text string) { e.Say("%s", text) })
-	return pass(e, checks.Run(ctx, e.World, set, e.Local.Ignore))
+	return reportFindings(e, checks.Run(ctx, e.World, set, e.Local.Ignore))
 }
 
-func pass(e *flow.Env, found checks.Result) error {
+func reportFindings(e *flow.Env, found checks.Result) error {
 	for _, w := range found.Warnings() {
 		e.Doubt(w.Check, w.Message())
 	}
 	return found.Err()
 }
 
-// patches warns of the user's patches that are skipped, and finds unreadable ones before anything is made.
-func patches(ctx context.Context, e *flow.Env) error {
+// checkPatchFiles warns about skipped patch files, and finds unreadable ones before anything is
+// changed.
+func checkPatchFiles(ctx context.Context, e *flow.Env) error {
 	_, notes, err := manifestinput.ReadPatches(ctx, e.World, e.Local.Patches)
 	for _, note := range notes {
 		e.Named("patches").WarnOnce("%s", note)
@@ -138,7 +140,7 @@ func patches(ctx context.Context, e *flow.Env) error {
 	return err
 }
 
-// tryPatches finds those that do not apply before anything is made.
+// tryPatches finds patches that do not apply before anything is changed.
 func tryPatches(ctx context.Context, e *flow.Env, n *node.Node) error {
 	host, patches, err := manifestinput.Read(ctx, e.World, n, e.Named("patches").WarnOnce)
 	if err != nil {
@@ -147,8 +149,8 @@ func tryPatches(ctx context.Context, e *flow.Env, n *node.Node) error {
 	return patches.Try(n, host)
 }
 
-// pull brings the images that are missing.
-func pull(ctx context.Context, e *flow.Env, n *node.Node) error {
+// pullImages pulls the images by the pull policy.
+func pullImages(ctx context.Context, e *flow.Env, n *node.Node) error {
 	images, err := manifest.Images(n)
 	if err != nil {
 		return err
@@ -159,11 +161,11 @@ func pull(ctx context.Context, e *flow.Env, n *node.Node) error {
 	}
 	rep := checks.NewReport(checks.ImagePull)
 	rt, err := e.World.Runtime(ctx, n.CRISocket)
-	if err != nil { // else each image would fail, and say the same
-		rep.Fail("mend what CRI names", "no image can be pulled: %v", err)
-		return pass(e, rep.Result(n.Ignore))
+	if err != nil { // pulling would report the same error for each image
+		rep.Fail("fix what check CRI reports", "no image can be pulled: %v", err)
+		return reportFindings(e, rep.Result(n.Ignore))
 	}
-	sayMissing(ctx, e, pulls)
+	sayIfPulling(ctx, e, pulls)
 	err = Pull(ctx, e, pulls, n.PullSerially)
 	if stopped := context.Cause(ctx); stopped != nil {
 		return fmt.Errorf("stopped while pulling images: %w", stopped)
@@ -171,14 +173,14 @@ func pull(ctx context.Context, e *flow.Env, n *node.Node) error {
 	if err != nil {
 		rep.Fail("check the image names and the registry, or load the images into the container runtime by hand", "%v", err)
 	}
-	if note := checks.SandboxNote(rt, images.Pause()); note != "" {
+	if note := checks.SandboxImageWarning(rt, images.Pause()); note != "" {
 		e.Warn("%s", note)
 	}
-	return pass(e, rep.Result(n.Ignore))
+	return reportFindings(e, rep.Result(n.Ignore))
 }
 
-// sayMissing tells that pulling may take a while, if there is anything to pull.
-func sayMissing(ctx context.Context, e *flow.Env, pulls []change.Change) {
+// sayIfPulling says that pulling takes time, if any image has to be pulled.
+func sayIfPulling(ctx context.Context, e *flow.Env, pulls []change.Change) {
 	for _, p := range pulls {
 		if done, err := p.Done(ctx, e.World); err == nil && !done {
 			e.Say("pulling images; this takes a minute or two on an ordinary connection (`kubeadm config images pull` does it ahead of time)")

@@ -19,7 +19,7 @@ import (
 
 const scheduler = "registry.k8s.io/kube-scheduler:v1.37.1"
 
-// asked is a run of a preflight phase: on which machine, for which node, and what was told.
+// asked is a run of a preflight phase: its machine, node and events.
 type asked struct {
 	*fake.World
 	node   *node.Node
@@ -27,7 +27,7 @@ type asked struct {
 	events []flow.Event
 }
 
-// machine is one that could become the first control plane.
+// machine returns a machine that can become the first control plane.
 func machine() *asked {
 	w := fake.New()
 	return &asked{World: w, node: &node.Node{
@@ -62,7 +62,7 @@ func (a *asked) note(e flow.Event) {
 	a.events = append(a.events, e)
 }
 
-// pulled are the images that were pulled, in order.
+// pulled returns the images that were pulled, in order.
 func (a *asked) pulled() []string {
 	var all []string
 	for _, e := range a.events {
@@ -73,7 +73,7 @@ func (a *asked) pulled() []string {
 	return all
 }
 
-// doubts are the checks that warned.
+// doubts returns the checks that warned.
 func (a *asked) doubts() []string {
 	var all []string
 	for _, e := range a.events {
@@ -84,7 +84,7 @@ func (a *asked) doubts() []string {
 	return all
 }
 
-func TestImagesAreOnlyPulledWhereThePolicyWantsThem(t *testing.T) {
+func TestImagePullPolicy(t *testing.T) {
 	for policy, want := range map[corev1.PullPolicy]int{corev1.PullIfNotPresent: 6, corev1.PullAlways: 7, corev1.PullNever: 0} {
 		a := machine()
 		a.node.PullPolicy = policy
@@ -98,7 +98,7 @@ func TestImagesAreOnlyPulledWhereThePolicyWantsThem(t *testing.T) {
 	}
 }
 
-func TestSeveralImagesThatFailAreAllNamed(t *testing.T) {
+func TestAllFailedImagesAreNamed(t *testing.T) {
 	const etcd = "registry.k8s.io/etcd:3.7.0-0"
 	for name, serially := range map[string]bool{"one after the other": true, "side by side": false} {
 		a := machine()
@@ -114,7 +114,7 @@ func TestSeveralImagesThatFailAreAllNamed(t *testing.T) {
 	}
 }
 
-func TestAnImageThatFailsMayBeIgnored(t *testing.T) {
+func TestIgnoredImagePull(t *testing.T) {
 	for _, ignore := range []node.Ignore{{"imagepull"}, {"all"}} {
 		a := machine()
 		a.node.Ignore = ignore
@@ -125,7 +125,7 @@ func TestAnImageThatFailsMayBeIgnored(t *testing.T) {
 	}
 }
 
-func TestARuntimeThatDoesNotAnswerIsToldOnce(t *testing.T) {
+func TestUnreachableRuntimeIsReportedOnce(t *testing.T) {
 	a := machine()
 	a.Sockets = nil
 	a.node.Ignore = node.Ignore{"cri", "containerruntimeversion"}
@@ -135,7 +135,7 @@ func TestARuntimeThatDoesNotAnswerIsToldOnce(t *testing.T) {
 	}
 }
 
-func TestAFailedSetKeepsTheNextFromRunning(t *testing.T) {
+func TestFailedChecksStopLaterChecks(t *testing.T) {
 	a := machine()
 	a.Info.UserID, a.Info.CPUs = 1000, 1
 	err := a.run(t, preflight.Init)
@@ -149,7 +149,7 @@ func TestAFailedSetKeepsTheNextFromRunning(t *testing.T) {
 	}
 }
 
-func TestIgnoredFailuresAreWarningsAndEverythingGoesOn(t *testing.T) {
+func TestIgnoredFailuresAreWarnings(t *testing.T) {
 	a := machine()
 	a.Info.UserID, a.Info.CPUs = 1000, 1
 	a.node.Ignore = node.Ignore{"numcpu", "isprivilegeduser"}
@@ -170,20 +170,20 @@ func TestUnreachableRegistryIsAskedOnce(t *testing.T) {
 	}
 }
 
-func TestAnotherSandboxImageIsTold(t *testing.T) {
+func TestSandboxImageWarning(t *testing.T) {
 	a := machine()
 	a.CRI.SandboxImage = "registry.k8s.io/pause:3.1"
 	if err := a.run(t, preflight.Init); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.ContainsFunc(a.events, func(e flow.Event) bool {
-		return e.Kind == flow.Warned && strings.Contains(e.Text, "pause:3.1;") && strings.Contains(e.Text, "pause:3.10.2")
+		return e.Kind == flow.Warned && strings.Contains(e.Text, "pause:3.1,") && strings.Contains(e.Text, "pause:3.10.2")
 	}) {
 		t.Errorf("it is not told: %v", a.events)
 	}
 }
 
-func TestAWorkerPullsNothing(t *testing.T) {
+func TestWorkerPullsNothing(t *testing.T) {
 	a := machine()
 	a.node.Role = node.Worker
 	a.node.CACertPath = "/etc/kubernetes/pki/ca.crt"
@@ -192,7 +192,7 @@ func TestAWorkerPullsNothing(t *testing.T) {
 	}
 }
 
-func TestAnotherControlPlaneNeedsAnAddressOfAll(t *testing.T) {
+func TestControlPlaneJoinNeedsSharedEndpoint(t *testing.T) {
 	a := machine()
 	if err := a.run(t, preflight.Join); err == nil || !strings.Contains(err.Error(), "controlPlaneEndpoint") {
 		t.Errorf("without an endpoint: %v", err)
@@ -210,7 +210,7 @@ func TestAnotherControlPlaneNeedsAnAddressOfAll(t *testing.T) {
 	}
 }
 
-func TestResetAsksForRootOnly(t *testing.T) {
+func TestResetChecksForRootOnly(t *testing.T) {
 	a := machine()
 	a.Info.CPUs, a.Sockets = 1, nil
 	if err := a.run(t, preflight.Reset); err != nil {

@@ -10,8 +10,8 @@ import (
 	"kubeadm/internal/flow"
 )
 
-// Pull makes the changes that pull images, one after the other or side by side. Where one fails it still pulls the
-// others, but not from a registry that could not be reached. The error lists all images that failed, below their cause.
+// Pull pulls images, serially or in parallel. If one fails it still pulls the others, but not from
+// an unreachable registry. The error lists the images that failed by cause.
 func Pull(ctx context.Context, e *flow.Env, pulls []change.Change, serially bool) error {
 	if !serially {
 		return groupPullErrors(e.DoAll(ctx, pulls...))
@@ -39,7 +39,7 @@ func registryOf(ref string) string {
 	return registry
 }
 
-// groupPullErrors is joined errors with one line for each cause, and below it the images that it keeps away.
+// groupPullErrors groups joined errors by their cause: a line for the cause, then the images.
 func groupPullErrors(joined error) error {
 	many, ok := joined.(interface{ Unwrap() []error })
 	if !ok {
@@ -62,7 +62,7 @@ func groupPullErrors(joined error) error {
 	return errors.Join(errs...)
 }
 
-// pullErrors are those that have one cause.
+// pullErrors has the errors with the same cause.
 type pullErrors struct{ list []*change.PullError }
 
 func (p *pullErrors) Error() string {

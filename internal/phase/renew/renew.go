@@ -1,4 +1,5 @@
-// Package renew replaces certificates of a control plane by new ones that say the same and last anew.
+// Package renew replaces certificates of a control plane by new ones with the same subject and
+// SANs.
 package renew
 
 import (
@@ -18,20 +19,21 @@ import (
 // Name is the name of the phase.
 const Name = "renew"
 
-// Phase renews them one by one, in the order of their names: whether they are about to end or not.
+// Phase renews them serially, in the order of their names, whether they are about to expire or
+// not.
 var Phase = flow.Phase{
 	Name:   Name,
 	Short:  "Renew the certificates",
-	Phases: all(),
+	Phases: newPhases(),
 }
 
-func all() []flow.Phase {
+func newPhases() []flow.Phase {
 	var phases []flow.Phase
 	for _, c := range pki.Renewables() {
 		phases = append(phases, flow.Phase{
 			Name:  c.Name,
 			Short: "Renew the certificate for " + c.For,
-			Run:   func(ctx context.Context, e *flow.Env) error { return renew(ctx, e, c) },
+			Run:   func(ctx context.Context, e *flow.Env) error { return renewCertificate(ctx, e, c) },
 		})
 	}
 	return phases
@@ -40,7 +42,7 @@ func all() []flow.Phase {
 // Address is the phase that renews the certificate of that name.
 func Address(name string) string { return Name + "/" + name }
 
-func renew(ctx context.Context, e *flow.Env, c pki.Renewable) error {
+func renewCertificate(ctx context.Context, e *flow.Env, c pki.Renewable) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err
@@ -57,23 +59,23 @@ func renew(ctx context.Context, e *flow.Env, c pki.Renewable) error {
 		e.Say("MISSING! %s: %s does not exist", c.Name, certstore.RenewablePath(n.Paths, c))
 		return nil
 	}
-	ca, err := authority(ctx, e, n, c)
+	ca, err := readIssuer(ctx, e, n, c)
 	if err != nil {
 		return err
 	}
 	if !ca.CanIssue() {
-		e.Say("%s is left as it is: the key of its CA is kept elsewhere, and so is who renews it", c.Name)
+		e.Say("%s is not renewed: its CA is external, as the key is not on this machine", c.Name)
 		return nil
 	}
-	if err := replace(ctx, e, request{c, n.Paths, old, ca}); err != nil {
+	if err := replaceCertificate(ctx, e, renewal{c, n.Paths, old, ca}); err != nil {
 		return err
 	}
 	e.Say("%s is renewed: the certificate for %s", c.Name, c.For)
 	return nil
 }
 
-// authority is who signs the certificate.
-func authority(ctx context.Context, e *flow.Env, n *node.Node, c pki.Renewable) (pki.CA, error) {
+// readIssuer returns the CA that signs the certificate.
+func readIssuer(ctx context.Context, e *flow.Env, n *node.Node, c pki.Renewable) (pki.CA, error) {
 	profile, _ := pki.ProfileOf(c.Issuer)
 	if _, err := certstore.IsExternalCA(ctx, e.World, n.Paths, profile); err != nil {
 		return pki.CA{}, err
@@ -81,16 +83,17 @@ func authority(ctx context.Context, e *flow.Env, n *node.Node, c pki.Renewable) 
 	return certstore.ReadCA(ctx, e.World, n, profile)
 }
 
-// request is what is asked of an authority: a certificate in place of an old one.
-type request struct {
+// renewal is the replacement of a certificate.
+type renewal struct {
 	pki.Renewable
 	paths node.Paths
 	old   *x509.Certificate
-	by    pki.CA
+	ca    pki.CA
 }
 
-// replace makes key and certificate anew. Once it begins to write, no interruption comes between the two.
-func replace(ctx context.Context, e *flow.Env, r request) error {
+// replaceCertificate generates a new key and certificate. An interrupt does not stop it between
+// writing the two.
+func replaceCertificate(ctx context.Context, e *flow.Env, r renewal) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err
@@ -103,11 +106,11 @@ func replace(ctx context.Context, e *flow.Env, r request) error {
 	if err != nil {
 		return err
 	}
-	cert, err := r.by.Issue(e.Rand("renew/"+r.Name), pki.SpecOf(r.old, pki.Lasting(e.World.Now(), n.Cluster.CertValidity)), key.Public())
+	cert, err := r.ca.Issue(e.Rand("renew/"+r.Name), pki.SpecOf(r.old, pki.Lasting(e.World.Now(), n.Cluster.CertValidity)), key.Public())
 	if err != nil {
 		return err
 	}
-	files, err := r.files(ctx, e, text, cert)
+	files, err := r.newFiles(ctx, e, text, cert)
 	if err != nil {
 		return err
 	}
@@ -117,17 +120,19 @@ func replace(ctx context.Context, e *flow.Env, r request) error {
 	return e.Do(context.WithoutCancel(ctx), files...)
 }
 
-// newKey is of the kind that the cluster wants, or of the old one's where nobody says what the cluster wants.
+// newKey generates a key with the cluster's algorithm, or with that of the old key if the
+// cluster's is not known.
 func newKey(e *flow.Env, n *node.Node, old crypto.PublicKey) (crypto.Signer, error) {
-	kind, known := pki.AlgorithmOf(old)
-	if n.Cluster.Algorithm != "" || !known {
+	algorithm, ok := pki.AlgorithmOf(old)
+	if n.Cluster.Algorithm != "" || !ok {
 		return e.Keys()
 	}
-	return pki.NewKey(e.Rand("renew/key"), kind)
+	return pki.NewKey(e.Rand("renew/key"), algorithm)
 }
 
-// files are what is written: the key first, so that a certificate that is new always has its key.
-func (r request) files(ctx context.Context, e *flow.Env, key []byte, cert *x509.Certificate) ([]change.Change, error) {
+// newFiles returns the files to write: the key first, so that a new certificate always has its
+// key.
+func (r renewal) newFiles(ctx context.Context, e *flow.Env, key []byte, cert *x509.Certificate) ([]change.Change, error) {
 	if r.File == "" {
 		return []change.Change{
 			change.WriteFile{Path: r.paths.Key(r.Base), Data: key, Mode: 0o600, Secret: true},
@@ -141,11 +146,11 @@ func (r request) files(ctx context.Context, e *flow.Env, key []byte, cert *x509.
 	}
 	config, err := pki.ParseKubeconfig(data)
 	if err == nil {
-		err = config.Renew(pki.EncodeCertificates(r.by.Certificate), pki.EncodeCertificates(cert), key)
+		err = config.Renew(pki.EncodeCertificates(r.ca.Certificate), pki.EncodeCertificates(cert), key)
 	}
 	if err != nil {
-		return nil, problem.New("renewing the certificate in "+path, err, "move the file away and have a new one made: kubeadm init phase kubeconfig")
+		return nil, problem.New("renewing the certificate in "+path, err, "move the file away and generate a new one: kubeadm init phase kubeconfig")
 	}
-	made, err := config.Encode()
-	return []change.Change{change.WriteFile{Path: path, Data: made, Mode: 0o600, Secret: true}}, err
+	renewed, err := config.Encode()
+	return []change.Change{change.WriteFile{Path: path, Data: renewed, Mode: 0o600, Secret: true}}, err
 }

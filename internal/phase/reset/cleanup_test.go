@@ -10,9 +10,9 @@ import (
 	"kubeadm/internal/world/memory"
 )
 
-// A reset removes a dangling link, which the next init would stumble over, and what a killed run
-// left half-written. Files of the user that only look like the latter stay.
-func TestAResetRemovesOnlyWhatKubeadmWrites(t *testing.T) {
+// A reset removes a dangling link, with which the next init would fail, and the unfinished files
+// of a killed run. It keeps files of the user with similar names.
+func TestCleanupRemovesOnlyOwnFiles(t *testing.T) {
 	const dir = "/etc/kubernetes/"
 	pending := change.PendingName("admin.conf", "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 	s := newScene(alone, member(1))
@@ -40,7 +40,7 @@ func TestAResetRemovesOnlyWhatKubeadmWrites(t *testing.T) {
 	}
 }
 
-func TestADirectoryOfTheSystemBehindALinkIsNotToBeEmptiedByHand(t *testing.T) {
+func TestLinkToSystemDirectoryIsNotEmptied(t *testing.T) {
 	s := newScene(alone, member(1))
 	s.Files["/etc/kubernetes/pki"] = memory.File{Data: []byte("/etc"), Mode: fs.ModeSymlink | 0o777}
 	s.Files["/etc/hosts"] = memory.File{Mode: 0o644}

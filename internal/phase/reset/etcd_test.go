@@ -8,8 +8,8 @@ import (
 	"kubeadm/internal/phase/reset"
 )
 
-// A manifest may have been altered since it was written.
-func TestADirectoryThatIsNotEtcdsOwnIsNotEmptied(t *testing.T) {
+// The user may have changed a manifest.
+func TestSystemDirectoryAsEtcdDataIsNotEmptied(t *testing.T) {
 	for _, dir := range []string{"/var/lib/", "var/lib/etcd", ".", "../var/lib/etcd"} {
 		s := newScene("cp1=https://192.0.2.1:2380", member(1))
 		file := s.Files["/etc/kubernetes/manifests/etcd.yaml"]

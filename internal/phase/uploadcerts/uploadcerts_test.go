@@ -20,7 +20,7 @@ import (
 	"kubeadm/internal/world/memory"
 )
 
-// parameters are what `openssl ecparam -genkey` writes before a key.
+// parameters is the block that `openssl ecparam -genkey` writes before a key.
 const parameters = "-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n"
 
 // upload runs the phase on a control plane whose files were edited.
@@ -61,7 +61,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func TestKeysOfAnyFormAreUploadedAsTheyAre(t *testing.T) {
+func TestKeysOfAnyFormAreUploaded(t *testing.T) {
 	for name, edit := range map[string]func(map[string]string){
 		"as kubeadm writes them": func(map[string]string) {},
 		"EC PARAMETERS first": func(f map[string]string) {
@@ -83,7 +83,7 @@ func TestKeysOfAnyFormAreUploadedAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestFilesThatNoControlPlaneCouldUseAreNotUploaded(t *testing.T) {
+func TestUnusableFilesAreNotUploaded(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit func(map[string]string)
 		want string

@@ -14,7 +14,7 @@ import (
 	"kubeadm/internal/world/fake"
 )
 
-func TestAccountsAreMadeWhereControllersUseThem(t *testing.T) {
+func TestControllerAccounts(t *testing.T) {
 	const made = "object:ServiceAccount:kube-system/node-controller"
 	for name, c := range map[string]struct {
 		args []node.Arg
@@ -43,8 +43,8 @@ func TestAccountsAreMadeWhereControllersUseThem(t *testing.T) {
 			}})
 			n := &node.Node{}
 			n.Cluster.ControllerManager.Args = c.args
-			for range 2 { // the second time they are there
-				if err := accounts(t.Context(), e, n, state.Identity{}); err != nil {
+			for range 2 { // the second time they exist
+				if err := createControllerAccounts(t.Context(), e, n, state.Identity{}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -17,12 +17,12 @@ import (
 	"kubeadm/internal/state"
 )
 
-// address is where a component answers, as its static Pod on this machine says.
-func address(ctx context.Context, r state.Reader, n *node.Node, name, port string) (string, error) {
+// findURL returns the URL of a component, by the arguments in its static Pod manifest.
+func findURL(ctx context.Context, r state.Reader, n *node.Node, name, port string) (string, error) {
 	file := n.Paths.Manifest(name)
 	data, err := r.ReadFile(ctx, file)
 	if err != nil {
-		return "", problem.New("looking for the address of "+name, err, "run the control-plane phase first")
+		return "", problem.New("finding the address of "+name, err, "run the control-plane phase first")
 	}
 	var pod corev1.Pod
 	if err := yaml.Unmarshal(data, &pod); err != nil {
@@ -41,13 +41,13 @@ func address(ctx context.Context, r state.Reader, n *node.Node, name, port strin
 	return "https://" + net.JoinHostPort(host, lastValue(args, "secure-port", port)), nil
 }
 
-// lastValue is the value of the last --name=value among the arguments.
-func lastValue(args []string, name, otherwise string) string {
+// lastValue returns the value of the last --name=value among the arguments, else value.
+func lastValue(args []string, name, value string) string {
 	for _, a := range args {
-		key, value, ok := strings.Cut(strings.TrimLeft(a, "-"), "=")
+		key, given, ok := strings.Cut(strings.TrimLeft(a, "-"), "=")
 		if ok && key == name && strings.HasPrefix(a, "-") {
-			otherwise = value
+			value = given
 		}
 	}
-	return otherwise
+	return value
 }

@@ -9,7 +9,7 @@ import (
 	"kubeadm/internal/world/fake"
 )
 
-func TestAddressIsThatOfTheComponentBesideSidecars(t *testing.T) {
+func TestAddressBesideSidecars(t *testing.T) {
 	const (
 		own     = "- {name: kube-scheduler, command: [kube-scheduler, --secure-port=7], args: [--bind-address=::1]}\n"
 		sidecar = "- {name: proxy, command: [proxy, --secure-port=9, --bind-address=192.0.2.9]}\n"
@@ -31,7 +31,7 @@ func TestAddressIsThatOfTheComponentBesideSidecars(t *testing.T) {
 			if err := w.Do(t.Context(), change.WriteFile{Path: file, Data: []byte(text)}); err != nil {
 				t.Fatal(err)
 			}
-			got, err := address(t.Context(), w, n, "kube-scheduler", "10259")
+			got, err := findURL(t.Context(), w, n, "kube-scheduler", "10259")
 			if got != c.want {
 				t.Errorf("got %q, want %q (%v)", got, c.want, err)
 			}

@@ -1,4 +1,5 @@
-// Package waitcontrolplane waits until a started control plane answers, and names what keeps it from answering.
+// Package waitcontrolplane waits until a started control plane is healthy, and names what keeps it
+// from that.
 package waitcontrolplane
 
 import (
@@ -11,13 +12,13 @@ import (
 	"kubeadm/internal/state"
 )
 
-// Init waits for the kubelet and the components of a first control plane. The step is done as soon as the API
-// server answers.
+// Init waits for the kubelet and the components of a first control plane. The step is done as soon
+// as the API server answers.
 func Init(onceReady flow.Step) flow.Phase {
 	return flow.Phase{
 		Name:  "wait-control-plane",
-		Short: "Wait until the control plane answers",
-		Long:  "Wait until the kubelet has started the control plane's components and they say that they are well.",
+		Short: "Wait until the control plane is healthy",
+		Long:  "Wait until the kubelet has started the control plane's components and they are healthy.",
 		Phases: []flow.Phase{
 			{Run: func(ctx context.Context, e *flow.Env) error {
 				n, err := e.Node(ctx)
@@ -25,19 +26,21 @@ func Init(onceReady flow.Step) flow.Phase {
 					return err
 				}
 				e.Say("waiting for the kubelet to run the control plane from %q", n.Paths.Manifests())
-				return health.Before(ctx, e, n, []string{release.ControllerManager, release.Scheduler},
-					func() error { return first(ctx, e, n) })
+				later := []string{release.ControllerManager, release.Scheduler}
+				return health.WaitCheckingFiles(ctx, e, n, later, func() error {
+					return waitForAPIServer(ctx, e, n)
+				})
 			}},
 			{Before: []flow.Step{onceReady}, Run: func(ctx context.Context, e *flow.Env) error {
 				n, as, err := e.Cluster(ctx)
 				if err != nil {
 					return err
 				}
-				return health.Patiently(ctx, e, n, func() error {
-					if err := accounts(ctx, e, n, as); err != nil {
+				return health.WaitCheckingFiles(ctx, e, n, nil, func() error {
+					if err := createControllerAccounts(ctx, e, n, as); err != nil {
 						return err
 					}
-					return others(ctx, e, n)
+					return waitForComponents(ctx, e, n)
 				})
 			}},
 		},
@@ -47,53 +50,53 @@ func Init(onceReady flow.Step) flow.Phase {
 // Join waits for the components of one more control plane.
 var Join = flow.Phase{
 	Name:  "wait-control-plane",
-	Short: "Wait until this control plane answers",
-	Long:  "Wait until this control plane's components say that they are well.",
+	Short: "Wait until this control plane is healthy",
+	Long:  "Wait until this control plane's components are healthy.",
 	When:  node.IsControlPlane,
 	Run: func(ctx context.Context, e *flow.Env) error {
 		n, err := e.Node(ctx)
 		if err != nil {
 			return err
 		}
-		return health.Patiently(ctx, e, n, func() error {
+		return health.WaitCheckingFiles(ctx, e, n, nil, func() error {
 			as := state.Identity{Kubeconfig: n.Paths.Kubeconfig("admin.conf"), Server: n.LocalServer()}
 			if err := e.Await(ctx, health.APIServer(n, as)); err != nil {
-				return health.ComponentHelp(n, err)
+				return health.WithComponentHints(n, err)
 			}
-			return others(ctx, e, n)
+			return waitForComponents(ctx, e, n)
 		})
 	},
 }
 
-// first waits for the kubelet and the API server, and starts what can do something only now.
-func first(ctx context.Context, e *flow.Env, n *node.Node) error {
+// waitForAPIServer waits for the kubelet and the API server. Then it does the deferred work.
+func waitForAPIServer(ctx context.Context, e *flow.Env, n *node.Node) error {
 	if err := e.Await(ctx, health.Kubelet(ctx, e.World, n)); err != nil {
-		return health.KubeletHelp(err)
+		return health.WithKubeletHints(err)
 	}
 	admin := state.Identity{Kubeconfig: n.Paths.Kubeconfig("super-admin.conf"), Server: n.LocalServer()}
 	if _, err := e.World.Stat(ctx, admin.Kubeconfig); err != nil {
 		admin.Kubeconfig = n.Paths.Kubeconfig("admin.conf")
 	}
 	if err := e.Await(ctx, health.APIServer(n, admin)); err != nil {
-		return health.ComponentHelp(n, err)
+		return health.WithComponentHints(n, err)
 	}
 	return e.Due(ctx)
 }
 
-// others waits for the components that serve nobody but themselves.
-func others(ctx context.Context, e *flow.Env, n *node.Node) error {
+// waitForComponents waits for kube-controller-manager and kube-scheduler.
+func waitForComponents(ctx context.Context, e *flow.Env, n *node.Node) error {
 	for _, c := range []struct {
 		name, port, path string
 	}{
 		{release.ControllerManager, "10257", "/healthz"},
 		{release.Scheduler, "10259", "/livez"},
 	} {
-		url, err := address(ctx, e.World, n, c.name, c.port)
+		url, err := findURL(ctx, e.World, n, c.name, c.port)
 		if err != nil {
 			return err
 		}
 		if err := e.Await(ctx, health.Component(n, c.name, url+c.path)); err != nil {
-			return health.ComponentHelp(n, err)
+			return health.WithComponentHints(n, err)
 		}
 	}
 	return nil

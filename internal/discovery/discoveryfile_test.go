@@ -18,18 +18,18 @@ import (
 
 const discoveryFile = "/srv/discovery.conf"
 
-// access leads to the cluster.
+// access is a kubeconfig of the cluster.
 func (c cluster) access() pki.Access {
 	return pki.Access{Server: c.URL, Cluster: "c", User: "u", CA: pem(c.ca)}
 }
 
-// admin is the pair of an administrator.
+// admin returns the client certificate and key of an administrator.
 func (c cluster) admin(t *testing.T) (cert, key []byte) {
 	t.Helper()
 	return pair(t, c.ca, pki.Spec{CommonName: "kubernetes-admin", Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, Validity: valid()})
 }
 
-// has puts a kubeconfig on the machine.
+// has writes a kubeconfig to the machine.
 func (m *machine) has(t *testing.T, name string, k *pki.Kubeconfig) {
 	t.Helper()
 	data, err := k.Encode()
@@ -45,12 +45,12 @@ func fileFlags() config.JoinFlags {
 	return f
 }
 
-func nobody(a pki.Access) *pki.Kubeconfig {
+func anonymous(a pki.Access) *pki.Kubeconfig {
 	k := a.WithToken("")
 	return &pki.Kubeconfig{Clusters: map[string]*api.Cluster{"": k.Clusters[a.Cluster]}}
 }
 
-func TestEveryKindOfCredentialsInAFile(t *testing.T) {
+func TestDiscoveryFileCredentials(t *testing.T) {
 	c := newCluster(t)
 	c.closed = true // cluster-info is for known users only
 	cert, key := c.admin(t)
@@ -90,20 +90,20 @@ func TestEveryKindOfCredentialsInAFile(t *testing.T) {
 				string(user.ClientKeyData) != string(s.want.ClientKeyData) || user.TokenFile+user.ClientCertificate+user.ClientKey != "" {
 				t.Errorf("the kubelet is given %+v", user)
 			}
-			if strings.Contains(a.said, "nothing of itself") || strings.Contains(a.said, tokenSecret) {
+			if strings.Contains(a.said, "publishes no cluster-info") || strings.Contains(a.said, tokenSecret) {
 				t.Errorf("it says:\n%s", a.said)
 			}
 		})
 	}
 }
 
-// program runs a line of a shell for credentials.
+// program is an exec plugin that runs a line of a shell.
 func program(line string) *api.ExecConfig {
 	return &api.ExecConfig{APIVersion: "client.authentication.k8s.io/v1", Command: "sh", InteractiveMode: api.NeverExecInteractiveMode, Args: []string{"-c", line}}
 }
 
-// What a program hands out stays for the program to hand out.
-func TestCredentialsOfAProgramStayWithIt(t *testing.T) {
+// The credentials of an exec plugin are not copied into the kubelet's kubeconfig.
+func TestDiscoveryFileExecCredentials(t *testing.T) {
 	c, m := newCluster(t), newMachine()
 	k := c.access().WithToken("")
 	k.AuthInfos["u"].Exec = program(`echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"` + token + `"}}'`)
@@ -122,12 +122,12 @@ func TestCredentialsOfAProgramStayWithIt(t *testing.T) {
 	}
 }
 
-func TestATokenTakesThePlaceOfCredentials(t *testing.T) {
+func TestTLSBootstrapTokenReplacesCredentials(t *testing.T) {
 	c := newCluster(t)
 	cert, key := c.admin(t)
 	k := c.access().WithCertificate(cert, key)
 	k.Clusters["other"], k.AuthInfos["other"] = &api.Cluster{Server: "https://192.0.2.9"}, &api.AuthInfo{Token: "of another cluster"}
-	for name, file := range map[string]*pki.Kubeconfig{"nobody": nobody(c.access()), "somebody": k} {
+	for name, file := range map[string]*pki.Kubeconfig{"no user": anonymous(c.access()), "a user": k} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine()
 			m.has(t, discoveryFile, file)
@@ -148,21 +148,48 @@ func TestATokenTakesThePlaceOfCredentials(t *testing.T) {
 	}
 }
 
-func TestWhatTheClusterTellsOfItself(t *testing.T) {
+// The client CA of an API server may be another one than that of its serving certificate.
+func TestWarningAboutForeignClientCertificate(t *testing.T) {
+	const warning = "the client certificate in " + discoveryFile + " is not signed by a CA that this file trusts"
+	serving, client := authority(t, "serving"), authority(t, "client")
+	c := cluster{&server{tokens: []string{token}, users: []string{"kubernetes-admin"}, objects: stored(t)}, serving}
+	c.begin(t, serving, client.Certificate)
+	c.info = signed(t, leadingTo(t, c.URL, pem(serving)), token)
+	cert, key := cluster{c.server, client}.admin(t)
+	k := c.access().WithCertificate(cert, key)
+	join := func(k *pki.Kubeconfig, tlsToken string) attempt {
+		m, flags := newMachine(), fileFlags()
+		flags.TLSBootstrapToken = tlsToken
+		m.has(t, discoveryFile, k)
+		return m.joined(t, flags)
+	}
+	if a := join(k, ""); !strings.Contains(a.said, warning) || !strings.Contains(a.said, `CA "serving"`) {
+		t.Errorf("no warning about a client certificate of another CA:\n%s", a.said)
+	}
+	if a := join(k, token); strings.Contains(a.said, warning) {
+		t.Errorf("a warning about a client certificate that a token replaces:\n%s", a.said)
+	}
+	k.Clusters["c"].CertificateAuthorityData = append(pem(serving), pem(client)...)
+	if a := join(k, ""); strings.Contains(a.said, warning) {
+		t.Errorf("a warning about a client certificate whose CA is in the file:\n%s", a.said)
+	}
+}
+
+func TestDiscoveryFileAndClusterInfo(t *testing.T) {
 	const lb = "https://192.0.2.99:6443"
 	for name, s := range map[string]struct {
 		told func(t *testing.T, c cluster)
 		want string
 	}{
 		"the same":       {func(*testing.T, cluster) {}, ""},
-		"another server": {func(t *testing.T, c cluster) { c.info = signed(t, leadingTo(t, lb, pem(c.ca)), token) }, "the cluster calls itself " + strconv.Quote(lb)},
+		"another server": {func(t *testing.T, c cluster) { c.info = signed(t, leadingTo(t, lb, pem(c.ca)), token) }, "the cluster's server is " + strconv.Quote(lb) + " in its cluster-info"},
 		"nothing": {func(_ *testing.T, c cluster) {
 			c.answers = map[string]http.HandlerFunc{infoPath: func(w http.ResponseWriter, _ *http.Request) { fail(w, 403, metav1.StatusReasonForbidden) }}
-		}, discoveryFile + " is taken as it is: "},
+		}, "publishes no cluster-info to compare " + discoveryFile + " with: "},
 		"nothing at all": {func(_ *testing.T, c cluster) {
 			c.answers = map[string]http.HandlerFunc{infoPath: func(w http.ResponseWriter, _ *http.Request) { fail(w, 404, metav1.StatusReasonNotFound) }}
-		}, discoveryFile + " is taken as it is: "},
-		"nonsense": {func(_ *testing.T, c cluster) { c.info = map[string]string{"kubeconfig": ":\n-"} }, discoveryFile + " is taken as it is: "},
+		}, "publishes no cluster-info to compare " + discoveryFile + " with: "},
+		"nonsense": {func(_ *testing.T, c cluster) { c.info = map[string]string{"kubeconfig": ":\n-"} }, "publishes no cluster-info to compare " + discoveryFile + " with: "},
 		"no key":   {func(_ *testing.T, c cluster) { c.info = map[string]string{} }, `has no key "kubeconfig"`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -170,7 +197,7 @@ func TestWhatTheClusterTellsOfItself(t *testing.T) {
 			s.told(t, c)
 			m.has(t, discoveryFile, c.access().WithToken(token))
 			a := m.joined(t, fileFlags())
-			if !strings.Contains(a.said, s.want) || s.want == "" && (strings.Contains(a.said, "calls itself") || strings.Contains(a.said, "as it is")) {
+			if !strings.Contains(a.said, s.want) || s.want == "" && (strings.Contains(a.said, "the cluster's server is") || strings.Contains(a.said, "publishes no cluster-info")) {
 				t.Errorf("it does not say %q but\n%s", s.want, a.said)
 			}
 			boot, err := pki.ParseKubeconfig(a.node.Bootstrap)
@@ -184,7 +211,7 @@ func TestWhatTheClusterTellsOfItself(t *testing.T) {
 	}
 }
 
-func TestAFileThatDoesNotLeadToTheCluster(t *testing.T) {
+func TestDiscoveryFileErrors(t *testing.T) {
 	c := newCluster(t)
 	mallory := authority(t, "kubernetes")
 	attacker := (&server{info: c.info, tokens: c.tokens, objects: c.objects}).begin(t, mallory, nil)
@@ -211,7 +238,7 @@ func TestAFileThatDoesNotLeadToTheCluster(t *testing.T) {
 			words: []string{"does not accept the credentials in " + discoveryFile, "--tls-bootstrap-token"}},
 		"an unknown token besides": {edit: func(f *config.JoinFlags) { f.Token = "zzzzzz." + tokenSecret },
 			words: []string{"does not accept the bootstrap token", "kubeadm token create --print-join-command"}},
-		"no credentials": {file: func(k *pki.Kubeconfig) { *k = *nobody(c.access()) },
+		"no credentials": {file: func(k *pki.Kubeconfig) { *k = *anonymous(c.access()) },
 			words: []string{discoveryFile, "holds no credentials", "no current context", "--tls-bootstrap-token"}},
 		"a user that is not there": {file: func(k *pki.Kubeconfig) { delete(k.AuthInfos, "u") },
 			words: []string{"holds no credentials", `user "u"`}},

@@ -50,12 +50,12 @@ type scene struct {
 	leaves []change.SetMember // that were carried out, or refused
 
 	leaderless bool    // the members answer that etcd has no leader
-	unanswered int     // of the next questions who the members are
+	unanswered int     // how many of the next member lists fail
 	refused    []error // by etcd, one for each of the next removals; nil: carried out
-	meanwhile  func()  // happens with each refusal
+	meanwhile  func()  // is called with each refusal
 }
 
-// Members has no answer while etcd elects a leader.
+// Members fails while etcd elects a leader.
 func (s *scene) Members(ctx context.Context, via state.Etcd) ([]state.Member, error) {
 	if s.unanswered > 0 {
 		s.unanswered--
@@ -73,14 +73,14 @@ func (s *scene) MemberStatus(ctx context.Context, via state.Etcd, m state.Member
 	return status, err
 }
 
-// Await looks at the scene and not at the fake world in it.
+// Await reads from the scene and not from the fake World in it.
 func (s *scene) Await(ctx context.Context, c world.Condition) error {
 	check := c.Check
 	c.Check = func(ctx context.Context, _ state.Reader) error { return check(ctx, s) }
 	return s.World.Await(ctx, c)
 }
 
-// Do notes who is asked to remove a member.
+// Do records the members that are asked to remove a member.
 func (s *scene) Do(ctx context.Context, c change.Change) error {
 	if set, ok := c.(change.SetMember); ok {
 		s.leaves = append(s.leaves, set)
@@ -94,7 +94,7 @@ func (s *scene) Do(ctx context.Context, c change.Change) error {
 	return s.World.Do(ctx, c)
 }
 
-// newScene is cp1 without an API server. Its manifest names the initial members.
+// newScene returns cp1 without an API server. initial is its --initial-cluster.
 func newScene(initial string, members ...state.Member) *scene {
 	s := &scene{World: fake.New()}
 	s.Services["kubelet"] = state.Service{Exists: true, Active: true}
@@ -127,7 +127,7 @@ func (s *scene) said(text string) bool {
 	return slices.ContainsFunc(s.lines, func(line string) bool { return strings.Contains(line, text) })
 }
 
-// member is cp1, cp2 or so.
+// member returns the member of cp1, cp2 and so on.
 func member(id uint64) state.Member {
 	host := fmt.Sprintf("https://192.0.2.%d", id)
 	return state.Member{ID: id, Name: fmt.Sprintf("cp%d", id), PeerURLs: []string{host + ":2380"}, ClientURLs: []string{host + ":2379"}}
@@ -141,7 +141,7 @@ func learner(id uint64) state.Member {
 
 const alone, both = "cp1=https://192.0.2.1:2380", "cp2=https://192.0.2.2:2380,cp1=https://192.0.2.1:2380"
 
-func TestAMemberLeavesByWayOfTheOthers(t *testing.T) {
+func TestMemberIsRemovedThroughOthers(t *testing.T) {
 	for name, c := range map[string]struct {
 		initial string
 		members []state.Member
@@ -150,16 +150,16 @@ func TestAMemberLeavesByWayOfTheOthers(t *testing.T) {
 		says    string
 		warns   int
 	}{
-		"one of three":             {alone, []state.Member{member(1), member(2), member(3)}, nil, "[https://192.0.2.2:2379 https://192.0.2.3:2379]", "by way of cp2, cp3", 0},
-		"it is down itself":        {both, []state.Member{member(1), member(2), member(3)}, []uint64{1}, "[https://192.0.2.2:2379 https://192.0.2.3:2379]", "by way of cp2, cp3", 0},
-		"another is down":          {alone, []state.Member{member(1), member(2), member(3), member(4)}, []uint64{3}, "[https://192.0.2.2:2379 https://192.0.2.4:2379 https://192.0.2.3:2379]", "by way of", 0},
-		"it has no vote yet":       {both, []state.Member{learner(1), member(2)}, []uint64{1}, "[https://192.0.2.2:2379]", "by way of cp2", 0},
+		"one of three":             {alone, []state.Member{member(1), member(2), member(3)}, nil, "[https://192.0.2.2:2379 https://192.0.2.3:2379]", "through cp2, cp3", 0},
+		"it is down itself":        {both, []state.Member{member(1), member(2), member(3)}, []uint64{1}, "[https://192.0.2.2:2379 https://192.0.2.3:2379]", "through cp2, cp3", 0},
+		"another is down":          {alone, []state.Member{member(1), member(2), member(3), member(4)}, []uint64{3}, "[https://192.0.2.2:2379 https://192.0.2.4:2379 https://192.0.2.3:2379]", "through cp", 0},
+		"it has no vote yet":       {both, []state.Member{learner(1), member(2)}, []uint64{1}, "[https://192.0.2.2:2379]", "through cp2", 0},
 		"it costs the quorum":      {alone, []state.Member{member(1), member(2), member(3)}, []uint64{3}, "[https://192.0.2.2:2379 https://192.0.2.3:2379]", "1 of 2 voting etcd members are healthy, and a quorum needs 2: asking etcd member cp3", 4},
 		"there is no quorum":       {alone, []state.Member{member(1), member(2)}, []uint64{2}, "[https://192.0.2.2:2379]", "remove it on another control plane: etcdctl member remove 1", 4},
-		"nobody answers":           {both, []state.Member{member(1), member(2)}, []uint64{1, 2}, "", "looking for the other members", 2},
-		"it is the last":           {alone, []state.Member{member(1)}, nil, "", "the cluster with them", 0},
-		"it alone has a vote":      {alone, []state.Member{member(1), learner(2)}, nil, "", "the cluster with them", 0},
-		"it was removed before":    {both, []state.Member{member(2), member(3)}, nil, "", "does not count this machine's member", 0},
+		"no member answers":        {both, []state.Member{member(1), member(2)}, []uint64{1, 2}, "", "looking for the other members", 2},
+		"it is the last":           {alone, []state.Member{member(1)}, nil, "", "etcd has no other voter", 0},
+		"it alone has a vote":      {alone, []state.Member{member(1), learner(2)}, nil, "", "etcd has no other voter", 0},
+		"it was removed before":    {both, []state.Member{member(2), member(3)}, nil, "", "is not in the etcd cluster any more", 0},
 		"the first, and it's down": {alone, []state.Member{member(1), member(2)}, []uint64{1}, "", "connection refused", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -186,8 +186,8 @@ func TestAMemberLeavesByWayOfTheOthers(t *testing.T) {
 	}
 }
 
-// What one look does not find out, while etcd elects a leader, the next one does.
-func TestAMemberLeavesAlthoughEtcdElectsALeader(t *testing.T) {
+// What one check does not find out, while etcd elects a leader, the next one does.
+func TestMemberIsRemovedDuringElection(t *testing.T) {
 	for _, initial := range []string{alone, both} {
 		for unanswered := range 12 {
 			s := newScene(initial, member(1), member(2), member(3))
@@ -200,8 +200,8 @@ func TestAMemberLeavesAlthoughEtcdElectsALeader(t *testing.T) {
 	}
 }
 
-// A removal that fails is tried again by way of the members that there are by then.
-func TestARemovalIsTriedAgain(t *testing.T) {
+// A removal that fails is retried through the members of that moment.
+func TestRemovalIsRetried(t *testing.T) {
 	noLeader := errors.New("etcdserver: no leader")
 	for name, c := range map[string]struct {
 		refused   []error
@@ -210,16 +210,16 @@ func TestARemovalIsTriedAgain(t *testing.T) {
 		left      []uint64
 		says      string
 	}{
-		"the leader comes back": {[]error{noLeader, noLeader}, func(*scene) {}, 3, []uint64{2, 3}, "trying again: "},
+		"the leader comes back": {[]error{noLeader, noLeader}, func(*scene) {}, 3, []uint64{2, 3}, "retrying: "},
 		"another leaves at the same time": {[]error{noLeader}, func(s *scene) {
 			s.MemberList = []state.Member{member(1), member(3)}
-		}, 2, []uint64{3}, "trying again: "},
+		}, 2, []uint64{3}, "retrying: "},
 		"all others have left": {[]error{noLeader}, func(s *scene) {
 			s.MemberList = []state.Member{member(1)}
-		}, 1, []uint64{1}, "no other etcd member has a vote"},
+		}, 1, []uint64{1}, "etcd has no other voter"},
 		"the answer was lost": {[]error{noLeader}, func(s *scene) {
 			s.MemberList = []state.Member{member(2), member(3)}
-		}, 1, []uint64{2, 3}, "does not count this machine's member"},
+		}, 1, []uint64{2, 3}, "is not in the etcd cluster any more"},
 		"etcd refuses for good": {[]error{change.ErrQuorum}, func(*scene) {}, 1, []uint64{1, 2, 3}, "etcdctl member remove 1"},
 		"it never succeeds":     {slices.Repeat([]error{noLeader}, 99), func(*scene) {}, 10, []uint64{1, 2, 3}, "etcdctl member remove 1"},
 	} {
@@ -238,9 +238,10 @@ func TestARemovalIsTriedAgain(t *testing.T) {
 	}
 }
 
-// Members that do not answer for long have taken the quorum with them: the reset goes on sooner than after
-// timeouts.etcdAPICall. Members that elect a leader answer, and are waited for.
-func TestAResetTellsALostQuorumFromAnElection(t *testing.T) {
+// Members that do not answer for long mean that the quorum is lost: the reset continues sooner
+// than after timeouts.etcdAPICall. Members that elect a leader answer, and the reset waits for
+// them.
+func TestLostQuorumAndElection(t *testing.T) {
 	for name, c := range map[string]struct {
 		silent      []uint64
 		leaderless  bool
@@ -277,8 +278,8 @@ func TestAResetTellsALostQuorumFromAnElection(t *testing.T) {
 	}
 }
 
-// A copy of a control plane's disk holds the manifest and the certificates of the original's member.
-func TestTheMemberOfAnotherMachineStays(t *testing.T) {
+// A clone of a control plane has the manifest and certificates of the original's member.
+func TestMemberOfAnotherMachineIsNotRemoved(t *testing.T) {
 	for name, c := range map[string]struct {
 		here []string // addresses of this machine
 		peer string
@@ -315,9 +316,9 @@ func TestTheMemberOfAnotherMachineStays(t *testing.T) {
 	}
 }
 
-// The first control plane's manifest names no other. If its member is down, the API server behind the shared address
-// may still know them.
-func TestTheAPIServerIsAskedLast(t *testing.T) {
+// The manifest of the first control plane names no other members. If its member is down, the API
+// server at the shared endpoint may know them.
+func TestMembersFromAPIServer(t *testing.T) {
 	s := newScene(alone, member(1), member(2), member(3))
 	s.Silent, s.Elsewhere = []uint64{1}, true
 	for id := range uint64(3) {
@@ -337,9 +338,10 @@ func TestTheAPIServerIsAskedLast(t *testing.T) {
 	}
 }
 
-// A join that was stopped right after it had announced its member leaves no manifest of etcd, and a learner that holds
-// up all others. Where it was to serve stands in another manifest, or with those that are to ask the API server there.
-func TestAMemberWithoutAManifestLeaves(t *testing.T) {
+// A join that was stopped right after it had added its learner leaves no manifest of etcd. The
+// learner's address is that of the API server, in its manifest or in the kubeconfig of
+// kube-controller-manager.
+func TestMemberWithoutManifestIsRemoved(t *testing.T) {
 	asks, err := pki.Access{Server: "https://192.0.2.1:6443", Cluster: "c", User: "u"}.WithToken("").Encode()
 	if err != nil {
 		t.Fatal(err)

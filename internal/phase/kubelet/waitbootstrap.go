@@ -17,67 +17,69 @@ import (
 	"kubeadm/internal/world"
 )
 
-// WaitBootstrap waits until the kubelet has traded its bootstrap credential for one of its
-// own, and takes the bootstrap credential away.
+// WaitBootstrap waits until the kubelet has its own client certificate, and removes the bootstrap
+// kubeconfig.
 var WaitBootstrap = flow.Phase{
 	Name:  "kubelet-wait-bootstrap",
 	Short: "Wait until the kubelet has its own certificate",
-	Long:  "Wait until the kubelet runs and the cluster has given it a certificate of its own, then remove the bootstrap credential.",
+	Long:  "Wait until the kubelet runs and the cluster has issued its client certificate, then remove the bootstrap kubeconfig.",
 	Flags: []flag.Name{flag.Config, flag.CRISocket, flag.DryRun},
 	Run: func(ctx context.Context, e *flow.Env) error {
 		n, err := e.Node(ctx)
 		if err != nil {
 			return err
 		}
-		err = health.Patiently(ctx, e, n, func() error {
+		err = health.WaitCheckingFiles(ctx, e, n, nil, func() error {
 			if err := e.Await(ctx, health.Kubelet(ctx, e.World, n)); err != nil {
-				return health.KubeletHelp(err)
+				return health.WithKubeletHints(err)
 			}
-			return ownServer(ctx, e, n)
+			return waitForLocalAPIServer(ctx, e, n)
 		})
 		if err != nil {
 			return err
 		}
-		own, err := approvable(ctx, e, n, bootstrapped(n))
+		own, err := withRequestState(ctx, e, n, newCertificateCondition(n))
 		if err != nil {
 			return err
 		}
 		if err := e.Await(ctx, own); err != nil {
 			return problem.New("", err,
-				"see what the kubelet says: journalctl -xeu kubelet",
-				"see whether its certificate request waits for approval: kubectl get csr; kubectl certificate approve <name>")
+				"check the kubelet's log: journalctl -xeu kubelet",
+				"check whether its certificate signing request is pending: kubectl get csr; kubectl certificate approve <name>")
 		}
 		return e.Do(ctx, change.Remove{Path: n.Paths.BootstrapKubeconfig()})
 	},
 }
 
-// ownServer waits for the API server beside the kubelet of a control plane, as that is where it asks for its certificate.
-func ownServer(ctx context.Context, e *flow.Env, n *node.Node) error {
+// waitForLocalAPIServer waits for the local API server of a control plane, from which its kubelet
+// requests the certificate.
+func waitForLocalAPIServer(ctx context.Context, e *flow.Env, n *node.Node) error {
 	if n.Role != node.ControlPlane {
 		return nil
 	}
-	before := bootstrapped(n).Check(ctx, e.World) == nil // by an earlier run
+	hasCertificate := newCertificateCondition(n).Check(ctx, e.World) == nil // from an earlier run
 	as := state.Identity{Kubeconfig: n.Paths.Kubeconfig("admin.conf"), Server: n.LocalServer()}
 	if err := e.Await(ctx, health.APIServer(n, as)); err != nil {
-		return health.ComponentHelp(n, err)
+		return health.WithComponentHints(n, err)
 	}
-	if before {
+	if hasCertificate {
 		return nil
 	}
 	if s, err := e.World.Service(ctx, service); errors.Is(err, state.ErrNoInitSystem) || err == nil && !s.Exists {
-		return nil // it is not ours to start, and asks again by itself, if later
+		return nil // the user runs the kubelet, and it retries by itself
 	}
-	// A kubelet whose first questions found no API server, or one that knew nobody's rights yet, waits longer each time: up to 16
-	// seconds to ask for its certificate, up to seven to register.
-	e.Say("starting the kubelet anew, so that it asks for its certificate and registers at once")
+	// If the API server did not answer or did not authorize the kubelet's first requests, the
+	// kubelet backs off: up to 16 seconds until it requests its certificate, up to seven until it
+	// registers.
+	e.Say("restarting the kubelet, so that it requests its certificate and registers at once")
 	return e.Do(ctx, change.SetService{Name: service}, change.SetService{Name: service, Active: true})
 }
 
-// bootstrapped holds once the kubelet's own kubeconfig is there with all that it refers to.
-func bootstrapped(n *node.Node) world.Condition {
+// newCertificateCondition is met once kubelet.conf exists with all files that it refers to.
+func newCertificateCondition(n *node.Node) world.Condition {
 	file := n.Paths.KubeletKubeconfig()
 	return world.Condition{
-		Name:    "the cluster to give the kubelet its own certificate",
+		Name:    "the cluster to issue the kubelet's client certificate",
 		Timeout: n.Timeouts.TLSBootstrap,
 		Check: func(ctx context.Context, r state.Reader) error {
 			data, err := r.ReadFile(ctx, file)

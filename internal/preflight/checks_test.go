@@ -32,7 +32,7 @@ func names(checks []Check) string {
 	return strings.Join(list, " ")
 }
 
-func TestInitAsksInTheKnownOrder(t *testing.T) {
+func TestOrderOfInitChecks(t *testing.T) {
 	for name, c := range map[string]struct {
 		alter func(*node.Node)
 		want  string
@@ -42,7 +42,7 @@ func TestInitAsksInTheKnownOrder(t *testing.T) {
 			func(n *node.Node) { n.Cluster.PodSubnet = "10.244.0.0/16,fd00:10::/56" },
 			beforeCommon + strings.Repeat(" HTTPProxyCIDR", 3) + commonNames + ipv4 + ipv6 + localData + running,
 		},
-		"IPv6 and a folder of its own": {
+		"IPv6 and another data directory": {
 			func(n *node.Node) {
 				n.Address, n.Cluster.ServiceSubnet, n.Cluster.Etcd.DataDir = "fd00::5", "fd00:96::/112", "/data/etcd"
 			},
@@ -66,7 +66,7 @@ func TestInitAsksInTheKnownOrder(t *testing.T) {
 	}
 }
 
-func TestJoinAsksInTheKnownOrder(t *testing.T) {
+func TestOrderOfJoinChecks(t *testing.T) {
 	for _, c := range []struct {
 		role           node.Role
 		endpoint, want string
@@ -85,7 +85,7 @@ func TestJoinAsksInTheKnownOrder(t *testing.T) {
 	}
 }
 
-func TestAJoiningControlPlaneAsksInTheKnownOrder(t *testing.T) {
+func TestOrderOfControlPlaneJoinChecks(t *testing.T) {
 	external := &node.ExternalEtcd{Endpoints: []string{"https://a:2379"}, CAFile: "/ca", CertFile: "/c", KeyFile: "/k"}
 	for _, c := range []struct {
 		key  string
@@ -105,8 +105,8 @@ func TestAJoiningControlPlaneAsksInTheKnownOrder(t *testing.T) {
 	}
 }
 
-// The names that users and scripts know; those of upgrades are yet to come.
-func TestEveryNameIsKnown(t *testing.T) {
+// The names are public. Those of upgrade are not implemented yet.
+func TestNames(t *testing.T) {
 	want := "IsPrivilegedUser " + beforeCommon + " HTTPProxyCIDR" + commonNames + ipv4 + ipv6 + localData +
 		" ComponentVolumes IPFamilies ExternalEtcdVersion ExternalEtcdClientCertificates " + joinFiles + caFile + " ComponentFile ImagePull"
 	if got := strings.Join(Names(), " "); got != want {
@@ -114,7 +114,7 @@ func TestEveryNameIsKnown(t *testing.T) {
 	}
 }
 
-func TestAFitMachineHasNoFindings(t *testing.T) {
+func TestReadyMachineHasNoFindings(t *testing.T) {
 	m := fit()
 	for name, checks := range map[string][]Check{
 		"init": slices.Concat(Root(), Init(controlPlane(), tool(t))), "join": Join(worker(), tool(t)),

@@ -1,4 +1,4 @@
-// Package joincommand ends an init by telling how to use the cluster and how to join it.
+// Package joincommand prints the closing text of init: how to use the cluster and how to join it.
 package joincommand
 
 import (
@@ -28,11 +28,11 @@ var Phase = flow.Phase{
 		if err != nil {
 			return err
 		}
-		return show(ctx, e, n)
+		return showNextSteps(ctx, e, n)
 	},
 }
 
-func show(ctx context.Context, e *flow.Env, n *node.Node) error {
+func showNextSteps(ctx context.Context, e *flow.Env, n *node.Node) error {
 	data, err := e.World.ReadFile(ctx, n.Paths.Kubeconfig("admin.conf"))
 	if err != nil {
 		return err
@@ -42,21 +42,22 @@ func show(ctx context.Context, e *flow.Env, n *node.Node) error {
 		return err
 	}
 	if len(n.Tokens) == 0 {
-		return execute(e, n, joinCommands{})
+		return printNextSteps(e, n, joinCommands{})
 	}
 	for _, t := range n.Tokens {
-		commands, err := joinCommandsWith(e.Withhold, n, admin, t)
+		commands, err := newJoinCommands(e.Withhold, n, admin, t)
 		if err != nil {
 			return err
 		}
-		if err := execute(e, n, commands); err != nil {
+		if err := printNextSteps(e, n, commands); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Again shows the same on a machine where init has finished before, for the tokens that the cluster still has.
+// Again prints the same on a machine where init has finished before, for the tokens that the
+// cluster still has.
 var Again = flow.Phase{
 	Name:  Phase.Name,
 	Short: Phase.Short,
@@ -68,35 +69,30 @@ var Again = flow.Phase{
 		shown := *n
 		shown.Tokens = nil
 		for _, t := range n.Tokens {
-			here, err := hasToken(ctx, e, t, as)
+			s, err := readSecret(ctx, e, manifest.Token(t, e.World.Now()), as)
 			if err != nil {
 				return err
 			}
-			if here {
+			if s != nil && string(s.Data[bootstrapapi.BootstrapTokenSecretKey]) == t.Secret {
 				shown.Tokens = append(shown.Tokens, t)
 			}
 		}
 		if len(shown.Tokens) == 0 {
 			e.Say("the cluster has no such token any more; this creates a new one: kubeadm token create --print-join-command")
 		}
-		if shown.UploadCerts, err = uploaded(ctx, e, n, as); err != nil {
+		if shown.UploadCerts, err = isUploaded(ctx, e, n, as); err != nil {
 			return err
 		}
 		if !shown.UploadCerts {
 			shown.CertificateKey = ""
 		}
-		return show(ctx, e, &shown)
+		return showNextSteps(ctx, e, &shown)
 	},
 }
 
-// hasToken reports whether the cluster has that token, with that secret.
-func hasToken(ctx context.Context, e *flow.Env, t node.BootstrapToken, as state.Identity) (bool, error) {
-	s, err := secretOf(ctx, e, manifest.Token(t, e.World.Now()), as)
-	return s != nil && string(s.Data[bootstrapapi.BootstrapTokenSecretKey]) == t.Secret, err
-}
-
-// uploaded reports whether the certificates are uploaded, encrypted with the node's certificate key.
-func uploaded(ctx context.Context, e *flow.Env, n *node.Node, as state.Identity) (bool, error) {
+// isUploaded reports whether the certificates are uploaded, encrypted with the node's certificate
+// key.
+func isUploaded(ctx context.Context, e *flow.Env, n *node.Node, as state.Identity) (bool, error) {
 	if !n.UploadCerts {
 		return false, nil
 	}
@@ -104,7 +100,7 @@ func uploaded(ctx context.Context, e *flow.Env, n *node.Node, as state.Identity)
 	if err != nil {
 		return false, err
 	}
-	s, err := secretOf(ctx, e, manifest.Certs(nil, &corev1.Secret{}), as)
+	s, err := readSecret(ctx, e, manifest.Certs(nil, &corev1.Secret{}), as)
 	if err != nil {
 		return false, err
 	}
@@ -129,8 +125,8 @@ func uploaded(ctx context.Context, e *flow.Env, n *node.Node, as state.Identity)
 	return true, nil
 }
 
-// secretOf reads a Secret of the cluster; nil if there is none.
-func secretOf(ctx context.Context, e *flow.Env, named *corev1.Secret, as state.Identity) (*corev1.Secret, error) {
+// readSecret reads a Secret; nil if there is none.
+func readSecret(ctx context.Context, e *flow.Env, named *corev1.Secret, as state.Identity) (*corev1.Secret, error) {
 	u, err := e.Object(ctx, state.RefOf(named, as))
 	if apierrors.IsNotFound(err) {
 		return nil, nil
@@ -142,11 +138,11 @@ func secretOf(ctx context.Context, e *flow.Env, named *corev1.Secret, as state.I
 	return &s, runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &s)
 }
 
-// joinCommands are the commands that join machines with one token. Both are empty without a token, and
-// ControlPlane is empty without an endpoint that control planes share.
+// joinCommands has the commands that join machines with one token. Both are empty without a token,
+// and ControlPlane is empty without a shared endpoint of control planes.
 type joinCommands struct{ Worker, ControlPlane string }
 
-func joinCommandsWith(w flow.Withhold, n *node.Node, admin *pki.Kubeconfig, t node.BootstrapToken) (c joinCommands, err error) {
+func newJoinCommands(w flow.Withhold, n *node.Node, admin *pki.Kubeconfig, t node.BootstrapToken) (c joinCommands, err error) {
 	token, key := t.String(), n.CertificateKey
 	if w.Token {
 		token = flow.Withheld
@@ -160,10 +156,10 @@ func joinCommandsWith(w flow.Withhold, n *node.Node, admin *pki.Kubeconfig, t no
 	return c, err
 }
 
-// execute prints the closing text.
-func execute(e *flow.Env, n *node.Node, c joinCommands) error {
+// printNextSteps prints the closing text.
+func printNextSteps(e *flow.Env, n *node.Node, c joinCommands) error {
 	var b strings.Builder
-	err := text.Execute(&b, struct {
+	err := nextSteps.Execute(&b, struct {
 		joinCommands
 		AdminConf string
 		Self      string // the user and group that run the commands, in a shell's syntax
@@ -173,10 +169,10 @@ func execute(e *flow.Env, n *node.Node, c joinCommands) error {
 	return err
 }
 
-// text holds sentences that programs look for (test/parity/phrases): the first one, "control-plane node" two lines
-// above the command that joins one, "Please note" after that command, and the first "kubeadm join" of all
-// that init prints in this very command.
-var text = template.Must(template.New("next steps").Parse(`
+// nextSteps has sentences that programs look for (test/parity/phrases): the first one,
+// "control-plane node" two lines above the command that joins one, and "Please note" after that
+// command. The first "kubeadm join" in init's output must be that command.
+var nextSteps = template.Must(template.New("next steps").Parse(`
 Your Kubernetes control-plane has initialized successfully!
 
 To use the cluster as an ordinary user, copy the administrator's kubeconfig:
@@ -194,13 +190,13 @@ https://kubernetes.io/docs/concepts/cluster-administration/addons/ and install i
 
   kubectl apply -f [podnetwork].yaml
 {{if .ControlPlane}}{{if not .Uploaded}}
-Before another machine joins as a control plane, copy the certificate authorities and the service account
-keys to it.{{end}}
+Before another machine joins as a control plane, copy the certificate authorities and service account keys
+to it.{{end}}
 To add a control-plane node, run this command on it as root:
 
   {{.ControlPlane}}
 {{if .Uploaded}}
-Please note: the certificate key and a token together open the cluster's private keys. Keep both secret.
+Please note: the certificate key and a token together give access to the cluster's private keys. Keep both secret.
 The uploaded certificates expire after two hours. To upload them again and print a new command, run:
 
   kubeadm token create --print-join-command --upload-certs

@@ -13,7 +13,7 @@ import (
 	"kubeadm/internal/world/fake"
 )
 
-// electing is an etcd that chooses a leader whenever it is asked a second time who its members are.
+// electing is an etcd that elects a leader at every second request.
 type electing struct {
 	*fake.World
 	asked int
@@ -28,13 +28,13 @@ func (w *electing) Members(ctx context.Context, via state.Etcd) ([]state.Member,
 
 func (w *electing) Await(ctx context.Context, c world.Condition) error { return world.Poll(ctx, w, c) }
 
-func TestAMemberIsAnnouncedAlthoughEtcdChoosesALeader(t *testing.T) {
+func TestAddLearnerDuringElection(t *testing.T) {
 	w := &electing{World: fake.New()}
 	w.MemberList = []state.Member{{ID: 1, Name: "cp1", PeerURLs: []string{"https://192.0.2.1:2380"}}}
 	n := &node.Node{Local: node.Local{Name: "cp2", Address: "192.0.2.2"}}
 	n.Timeouts.EtcdAPI = time.Minute
 	e := flow.New(flow.Env{World: w, Local: n.Local, Emit: func(flow.Event) {}})
-	if err := announce(t.Context(), e, n, state.Etcd{}); err != nil {
+	if err := addLearner(t.Context(), e, n, state.Etcd{}); err != nil {
 		t.Fatal(err)
 	}
 	if len(w.MemberList) != 2 || !w.MemberList[1].Learner {

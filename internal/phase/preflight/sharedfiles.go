@@ -13,39 +13,40 @@ import (
 	"kubeadm/internal/state"
 )
 
-// takesMore refuses a cluster that is known by the address of one control plane alone.
-func takesMore(n *node.Node) error {
+// checkControlPlaneEndpoint is an error if the cluster has no endpoint that control planes share.
+func checkControlPlaneEndpoint(n *node.Node) error {
 	if n.Cluster.Endpoint != "" {
 		return nil
 	}
-	return problem.New("", errors.New("this cluster takes one control plane only: its configuration has no controlPlaneEndpoint, an address that all control planes share"),
-		"set clusterConfiguration.controlPlaneEndpoint to a name or a load balancer that leads to the control planes: kubectl edit configmap kubeadm-config --namespace kube-system",
+	return problem.New("", errors.New("no control plane can be added to this cluster: its configuration has no controlPlaneEndpoint, an address that all control planes share"),
+		"set controlPlaneEndpoint in ClusterConfiguration to a name or load balancer of the control planes: kubectl edit configmap kubeadm-config --namespace kube-system",
 		"or join this machine as a worker, without --control-plane")
 }
 
-// shared wants what all control planes have in common to be on this machine, as nobody lends it.
-func shared(ctx context.Context, e *flow.Env, n *node.Node) error {
+// checkSharedFiles checks that the files that all control planes share are on this machine, as
+// they are not downloaded.
+func checkSharedFiles(ctx context.Context, e *flow.Env, n *node.Node) error {
 	var errs []error
 	for _, p := range pki.Profiles() {
 		if !p.IsCA() || p.LocalEtcdOnly() && n.Cluster.Etcd.External != nil {
 			continue
 		}
-		if err := sharedCA(ctx, e, n, p); err != nil {
+		if err := checkSharedCA(ctx, e, n, p); err != nil {
 			errs = append(errs, err)
 		}
 	}
-	if err := sharedKeyPair(ctx, e, n); err != nil {
+	if err := checkServiceAccountKeyPair(ctx, e, n); err != nil {
 		errs = append(errs, err)
 	}
 	if len(errs) == 0 {
 		return nil
 	}
 	return problem.New("the certificates that control planes share", errors.Join(errs...),
-		"let a control plane lend them: kubeadm token create --print-join-command --upload-certs",
+		"upload them on a control plane: kubeadm token create --print-join-command --upload-certs",
 		"or copy them by hand from a control plane to "+n.Paths.Certificates)
 }
 
-func sharedCA(ctx context.Context, e *flow.Env, n *node.Node, p pki.Profile) error {
+func checkSharedCA(ctx context.Context, e *flow.Env, n *node.Node, p pki.Profile) error {
 	found, err := certstore.ReadPair(ctx, e.World, n.Paths, p.Base)
 	if err != nil {
 		return err
@@ -64,13 +65,13 @@ func sharedCA(ctx context.Context, e *flow.Env, n *node.Node, p pki.Profile) err
 		}
 	}
 	if !ca.CanIssue() {
-		e.Warn("%s is not on this machine: what it would sign must be here already", n.Paths.Key(p.Base))
+		e.Warn("%s is not on this machine: the certificates that it signs must exist already", n.Paths.Key(p.Base))
 	}
 	return nil
 }
 
-// sharedKeyPair wants the two halves that sign and check service account tokens.
-func sharedKeyPair(ctx context.Context, e *flow.Env, n *node.Node) error {
+// checkServiceAccountKeyPair checks the key pair that signs and verifies service account tokens.
+func checkServiceAccountKeyPair(ctx context.Context, e *flow.Env, n *node.Node) error {
 	var errs []error
 	for _, half := range []string{pki.ServiceAccountKey, pki.ServiceAccountPublicKey} {
 		_, err := state.ReadRequired(ctx, e.World, n.Paths.Certificate(half))

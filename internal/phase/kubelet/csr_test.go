@@ -25,7 +25,7 @@ import (
 
 const tokenUser = "system:bootstrap:abcdef"
 
-// asked is a certificate request in the cluster, made so many minutes after noon.
+// asked creates a certificate signing request in the cluster, at that minute after noon.
 func asked(t *testing.T, w *fake.World, minute int, edit func(*certv1.CertificateSigningRequest)) {
 	t.Helper()
 	key, err := pki.NewKey(rand.Reader, pki.ECDSAP256)
@@ -55,7 +55,7 @@ func decided(as certv1.RequestConditionType) func(*certv1.CertificateSigningRequ
 	}
 }
 
-// waited is what the user reads in vain waiting for the certificate: while it lasts, and at the end.
+// waited runs a wait for a certificate that is not issued, and returns its output and error.
 func waited(t *testing.T, w *fake.World) (said []string, err error) {
 	t.Helper()
 	config := pki.Access{Server: "https://192.0.2.10:6443", Cluster: "c", User: "u"}.WithToken("abcdef.0123456789abcdef")
@@ -73,30 +73,30 @@ func waited(t *testing.T, w *fake.World) (said []string, err error) {
 		}
 	}})
 	never := world.Condition{Name: "it", Timeout: time.Minute, Check: func(context.Context, state.Reader) error { return errors.New("not yet") }}
-	c, err := approvable(t.Context(), e, n, never)
+	c, err := withRequestState(t.Context(), e, n, never)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return said, e.Await(t.Context(), c)
 }
 
-func TestARequestThatWaitsForApprovalIsNamed(t *testing.T) {
+func TestPendingRequestIsNamed(t *testing.T) {
 	own := func(*certv1.CertificateSigningRequest) {}
 	for name, c := range map[string]struct {
 		requests []func(*certv1.CertificateSigningRequest)
 		want     string
 	}{
 		"none":     {nil, "not yet"},
-		"waiting":  {[]func(*certv1.CertificateSigningRequest){own}, "its certificate request csr-own waits for approval: kubectl certificate approve csr-own"},
+		"waiting":  {[]func(*certv1.CertificateSigningRequest){own}, "its certificate signing request csr-own is pending: kubectl certificate approve csr-own"},
 		"denied":   {[]func(*certv1.CertificateSigningRequest){decided(certv1.CertificateDenied)}, "csr-own is denied: Because: of this"},
 		"failed":   {[]func(*certv1.CertificateSigningRequest){decided(certv1.CertificateFailed)}, "csr-own is failed: Because: of this"},
 		"approved": {[]func(*certv1.CertificateSigningRequest){decided(certv1.CertificateApproved)}, "csr-own is approved, but not signed"},
 		"an older one was denied": {[]func(*certv1.CertificateSigningRequest){func(r *certv1.CertificateSigningRequest) {
 			r.Name = "csr-old"
 			decided(certv1.CertificateDenied)(r)
-		}, own}, "csr-own waits for approval"},
+		}, own}, "csr-own is pending"},
 		"two are waiting": {[]func(*certv1.CertificateSigningRequest){func(r *certv1.CertificateSigningRequest) { r.Name = "csr-old" }, own},
-			"make sure that nobody else makes them, then approve the newest: kubectl certificate approve csr-own (older: csr-old)"},
+			"check that they are all from this machine, then approve the newest: kubectl certificate approve csr-own (older: csr-old)"},
 		"another node's": {[]func(*certv1.CertificateSigningRequest){func(r *certv1.CertificateSigningRequest) {
 			key, _ := pki.NewKey(rand.Reader, pki.ECDSAP256)
 			r.Spec.Request, _ = pki.Spec{CommonName: "system:node:worker2"}.Request(rand.Reader, key)
@@ -121,12 +121,12 @@ func TestARequestThatWaitsForApprovalIsNamed(t *testing.T) {
 	}
 }
 
-func TestWhoMakesTheRequest(t *testing.T) {
+func TestRequestor(t *testing.T) {
 	a := pki.Access{Server: "https://192.0.2.10:6443", Cluster: "c", User: "u"}
 	for want, config := range map[string]*pki.Kubeconfig{
-		tokenUser: a.WithToken("abcdef.0123456789abcdef"), "": a.WithToken("of a service account"), "somebody": certified(t, a),
+		tokenUser: a.WithToken("abcdef.0123456789abcdef"), "": a.WithToken("of a service account"), "bootstrapper": certified(t, a),
 	} {
-		if got := requestor(config); got != want {
+		if got := findRequestor(config); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
@@ -139,7 +139,7 @@ func certified(t *testing.T, a pki.Access) *pki.Kubeconfig {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	ca, err := pki.NewCA(rand.Reader, key, pki.Spec{CommonName: "somebody", Validity: pki.Validity{NotBefore: now, NotAfter: now.Add(time.Hour)}})
+	ca, err := pki.NewCA(rand.Reader, key, pki.Spec{CommonName: "bootstrapper", Validity: pki.Validity{NotBefore: now, NotAfter: now.Add(time.Hour)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,41 @@
+package health
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"kubeadm/internal/flow"
+	"kubeadm/internal/node"
+	"kubeadm/internal/phaseindex"
+	"kubeadm/internal/problem"
+)
+
+// WaitCheckingFiles calls wait, which needs the files of this machine. It warns first about files
+// that do not exist, as the phase that creates them was skipped, and adds these warnings to the
+// error of the wait. The manifests of the later components need not exist yet.
+func WaitCheckingFiles(ctx context.Context, e *flow.Env, n *node.Node, later []string, wait func() error) error {
+	localEtcd, _ := node.LocalEtcd(n)
+	var missing []string
+	for _, f := range phaseindex.Files(n.Local, n.Joins()) {
+		// Of a key and its certificate one is enough. super-admin.conf is for emergencies, and the
+		// user may have moved it away.
+		isNeeded := f.Kind != phaseindex.PublicKey && (f.Kind != phaseindex.PrivateKey || f.Name == "sa") && f.Name != "super-admin"
+		isLater := slices.ContainsFunc(later, func(component string) bool { return n.Paths.Manifest(component) == f.Path })
+		if !isNeeded || isLater || f.LocalEtcd && !localEtcd {
+			continue
+		}
+		if _, err := e.World.Stat(ctx, f.Path); errors.Is(err, fs.ErrNotExist) {
+			text := fmt.Sprintf("%s does not exist: run the %s phase first", f.Path, f.Phase)
+			e.Warn("%s", text)
+			missing = append(missing, text)
+		}
+	}
+	err := wait()
+	if err == nil || len(missing) == 0 {
+		return err
+	}
+	return problem.New("", err, missing...)
+}

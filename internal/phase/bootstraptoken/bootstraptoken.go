@@ -1,0 +1,47 @@
+// Package bootstraptoken creates what machines need to join: tokens, their rights and the
+// ConfigMap cluster-info.
+package bootstraptoken
+
+import (
+	"context"
+	"slices"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/flag"
+	"kubeadm/internal/flow"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/state"
+)
+
+// Phase creates the tokens, their rights and the ConfigMap cluster-info.
+var Phase = flow.Phase{
+	Name:    "bootstrap-token",
+	Aliases: []string{"bootstraptoken"},
+	Short:   "Create bootstrap tokens with which nodes join",
+	Long: "Create the bootstrap tokens, the RBAC rules with which a machine that has one gets its own certificate, " +
+		"and the public ConfigMap cluster-info.",
+	Flags: []flag.Name{flag.Config, flag.DryRun, flag.Kubeconfig, flag.SkipTokenPrint},
+	Run: func(ctx context.Context, e *flow.Env) error {
+		n, as, err := e.Cluster(ctx)
+		if err != nil {
+			return err
+		}
+		info, err := newClusterInfo(ctx, e, n)
+		if err != nil {
+			return err
+		}
+		var objects []state.Object
+		for _, t := range n.Tokens {
+			objects = append(objects, manifest.Token(t, e.World.Now()))
+			shown := t.String()
+			if e.Withhold.Token {
+				shown = flow.Withheld
+			}
+			e.Result("using token: %s", shown)
+		}
+		objects = slices.Concat(objects, manifest.BootstrapRBAC(), manifest.ClusterInfoAccess())
+		e.Say("creating RBAC rules that allow tokens to get certificates for nodes, and nodes to rotate them")
+		e.Say("creating the ConfigMap %q in namespace %q", "cluster-info", "kube-public")
+		return e.DoAll(ctx, append(change.ApplyAll(as, objects...), newClusterInfoChange(info, as))...)
+	},
+}
