@@ -29,16 +29,16 @@ import (
 	"kubeadm/test/nodes"
 )
 
-const infoPath = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
+const clusterInfoPath = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
 
-// impostor is an attacker that runs on a node.
-type impostor struct {
-	process *nodes.Process
-	told    []attacker.Request // once it was stopped
+// rogueServer is an attacker that runs on a node.
+type rogueServer struct {
+	process  *nodes.Process
+	requests []attacker.Request // once it was stopped
 }
 
-// impose starts an attacker on a node and waits until it answers.
-func impose(t *testing.T, n *nodes.Node, plan attacker.Plan) *impostor {
+// startRogueServer starts an attacker on a node and waits until it answers.
+func startRogueServer(t *testing.T, n *nodes.Node, plan attacker.Plan) *rogueServer {
 	t.Helper()
 	const program = "/root/attack"
 	if _, err := n.ReadFile(program); err != nil {
@@ -62,9 +62,9 @@ func impose(t *testing.T, n *nodes.Node, plan attacker.Plan) *impostor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := &impostor{process: process}
+	i := &rogueServer{process: process}
 	t.Cleanup(func() { i.stop(t) })
-	await(t, "the attacker at "+plan.Listen, patience, func() error {
+	await(t, "the attacker at "+plan.Listen, waitLimit, func() error {
 		c, err := n.Cluster().Dial(t.Context(), "tcp", plan.Listen)
 		if err == nil {
 			err = c.Close()
@@ -75,7 +75,7 @@ func impose(t *testing.T, n *nodes.Node, plan attacker.Plan) *impostor {
 }
 
 // stop ends the attacker and reads what it was told.
-func (i *impostor) stop(t *testing.T) {
+func (i *rogueServer) stop(t *testing.T) {
 	t.Helper()
 	if i.process == nil {
 		return
@@ -92,15 +92,15 @@ func (i *impostor) stop(t *testing.T) {
 		} else if err != nil {
 			t.Fatalf("reading what the attacker was told: %v\n%s%s", err, result.Stdout, result.Stderr)
 		}
-		i.told = append(i.told, r)
+		i.requests = append(i.requests, r)
 	}
 }
 
-// learnedNothing checks that no credential and none of the secrets was among what the attacker was told.
-func (i *impostor) learnedNothing(t *testing.T, secrets ...string) {
+// checkNoCredentials checks that no credential and none of the secrets was among what the attacker was told.
+func (i *rogueServer) checkNoCredentials(t *testing.T, secrets ...string) {
 	t.Helper()
 	i.stop(t)
-	for _, r := range i.told {
+	for _, r := range i.requests {
 		if r.Header.Get("Authorization") != "" || r.Header.Get("Cookie") != "" || len(r.Certificates) > 0 {
 			t.Errorf("the attacker was shown credentials: %+v", r)
 		}
@@ -113,32 +113,32 @@ func (i *impostor) learnedNothing(t *testing.T, secrets ...string) {
 	}
 }
 
-// authority is a CA that no cluster has.
-func authority(t *testing.T, name string) pki.CA {
+// newTestCA is a CA that no cluster has.
+func newTestCA(t *testing.T, name string) pki.CA {
 	t.Helper()
 	key, err := pki.NewKey(rand.Reader, pki.ECDSAP256)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ca, err := pki.NewCA(rand.Reader, key, pki.Spec{CommonName: name, Validity: today()})
+	ca, err := pki.NewCA(rand.Reader, key, pki.Spec{CommonName: name, Validity: validityOfTwoHours()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return ca
 }
 
-func today() pki.Validity {
+func validityOfTwoHours() pki.Validity {
 	return pki.Validity{NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
 }
 
-// issue makes a certificate and its key, both PEM.
-func issue(t *testing.T, ca pki.CA, spec pki.Spec) (cert, key string) {
+// issueCertificate makes a certificate and its key, both PEM.
+func issueCertificate(t *testing.T, ca pki.CA, spec pki.Spec) (cert, key string) {
 	t.Helper()
 	private, err := pki.NewKey(rand.Reader, pki.ECDSAP256)
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec.Validity = today()
+	spec.Validity = validityOfTwoHours()
 	signed, err := ca.Issue(rand.Reader, spec, private.Public())
 	if err != nil {
 		t.Fatal(err)
@@ -150,16 +150,16 @@ func issue(t *testing.T, ca pki.CA, spec pki.Spec) (cert, key string) {
 	return string(pki.EncodeCertificates(signed)), string(text)
 }
 
-// serving is a plan to listen on the node with a certificate by that CA.
-func serving(t *testing.T, n *nodes.Node, port string, ca pki.CA) attacker.Plan {
+// newServerPlan is a plan to listen on the node with a certificate by that CA.
+func newServerPlan(t *testing.T, n *nodes.Node, port string, ca pki.CA) attacker.Plan {
 	t.Helper()
-	cert, key := issue(t, ca, pki.Spec{CommonName: "kube-apiserver", Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	cert, key := issueCertificate(t, ca, pki.Spec{CommonName: "kube-apiserver", Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		SANs: pki.SANs{IPs: []net.IP{net.ParseIP(n.Address())}}})
 	return attacker.Plan{Listen: net.JoinHostPort(n.Address(), port), Cert: cert, Key: key, Answers: map[string]attacker.Answer{}}
 }
 
-// shows is a cluster-info as the API server would show it.
-func shows(t *testing.T, data map[string]string) attacker.Answer {
+// clusterInfoAnswer is a cluster-info as the API server would show it.
+func clusterInfoAnswer(t *testing.T, data map[string]string) attacker.Answer {
 	t.Helper()
 	m := corev1.ConfigMap{Data: data}
 	m.Name, m.Namespace = bootstrapapi.ConfigMapClusterInfo, "kube-public"
@@ -171,8 +171,8 @@ func shows(t *testing.T, data map[string]string) attacker.Answer {
 	return attacker.Answer{Status: http.StatusOK, Body: string(text)}
 }
 
-// signpost is a cluster-info that leads to a server, signed by a token.
-func signpost(t *testing.T, server string, ca []byte, token string) map[string]string {
+// signedClusterInfo is a cluster-info that leads to a server, signed by a token.
+func signedClusterInfo(t *testing.T, server string, ca []byte, token string) map[string]string {
 	t.Helper()
 	info, err := manifest.ClusterInfo(pki.Access{Server: server, Cluster: "kubernetes", User: "nobody", CA: ca}.WithToken(""))
 	if err != nil {

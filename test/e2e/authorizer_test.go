@@ -11,24 +11,24 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// askerDir is where the API server of authorizers finds its files.
-const askerDir = "/etc/kubernetes/authorization"
+// authorizationDir is where the API server of authorizers finds its files.
+const authorizationDir = "/etc/kubernetes/authorization"
 
-// authorizers lets the API server ask a file, then a program, about whom it does not let in by itself, and know users by
+// authorizationConfig lets the API server ask a file, then a program, about whom it does not let in by itself, and know users by
 // tokens of a file.
-const authorizers = `apiServer:
+const authorizationConfig = `apiServer:
   extraArgs:
   - {name: authorization-mode, value: "Node,RBAC,ABAC,Webhook"}
-  - {name: authorization-policy-file, value: ` + askerDir + `/policy.jsonl}
-  - {name: authorization-webhook-config-file, value: ` + askerDir + `/webhook.conf}
+  - {name: authorization-policy-file, value: ` + authorizationDir + `/policy.jsonl}
+  - {name: authorization-webhook-config-file, value: ` + authorizationDir + `/webhook.conf}
   - {name: authorization-webhook-version, value: v1}
-  - {name: token-auth-file, value: ` + askerDir + `/tokens.csv}
+  - {name: token-auth-file, value: ` + authorizationDir + `/tokens.csv}
   extraVolumes:
-  - {name: authorization, hostPath: ` + askerDir + `, mountPath: ` + askerDir + `, readOnly: true, pathType: Directory}
+  - {name: authorization, hostPath: ` + authorizationDir + `, mountPath: ` + authorizationDir + `, readOnly: true, pathType: Directory}
 `
 
-// askerFiles are what the arguments name. The last user is in the group whose members may ask for a kubelet's certificate.
-func askerFiles() map[string]string {
+// authorizationFiles are what the arguments name. The last user is in the group whose members may ask for a kubelet's certificate.
+func authorizationFiles() map[string]string {
 	return map[string]string{
 		"policy.jsonl": `{"apiVersion": "abac.authorization.kubernetes.io/v1beta1", "kind": "Policy", "spec": {"user": "abel", "namespace": "kube-system", "resource": "pods", "readonly": true}}` + "\n",
 		"webhook.conf": `{"apiVersion": "v1", "kind": "Config", "clusters": [{"name": "asker", "cluster": {"server": "http://127.0.0.1:8099/"}}],
@@ -37,8 +37,8 @@ func askerFiles() map[string]string {
 	}
 }
 
-// asker answers one review of a subject on standard input and output: wilma may do what nobody else decided about.
-const asker = `#!/bin/sh
+// webhookScript answers one review of a subject on standard input and output: wilma may do what nobody else decided about.
+const webhookScript = `#!/bin/sh
 while IFS= read -r line; do
 	line=$(printf %s "$line" | tr -d '\r')
 	case $line in
@@ -51,34 +51,34 @@ answer='{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","st
 printf 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %s\r\nConnection: close\r\n\r\n%s' ${#answer} "$answer"
 `
 
-// TestS202_TheAPIServersFilesAreThereBeforeItStarts gives the API server further authorizers and users by files, and lets a
+// TestAPIServerExtraFiles gives the API server further authorizers and users by files, and lets a
 // kubelet in by a token of a file, which an administrator approves.
-func TestS202_TheAPIServersFilesAreThereBeforeItStarts(t *testing.T) {
+func TestAPIServerExtraFiles(t *testing.T) {
 	t.Parallel()
-	s := &site{Cluster: newCluster(t)}
-	if err := s.add(t.Context()); err != nil {
+	s := &testCluster{Cluster: newCluster(t)}
+	if err := s.addNodes(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	write(t, s.cp, goodFile, nodes.InitConfig(nodes.Config{Address: s.cp.Address(), Cluster: authorizers}))
-	command := []string{ours, "init", "--config", goodFile}
-	refused(t, s.cp, []string{"ComponentFile", askerDir + "/policy.jsonl", "does not exist", "apiServer.extraVolumes"}, command...)
-	shell(t, s.cp, "mkdir -p "+askerDir)
-	for name, text := range askerFiles() {
-		if err := s.cp.WriteFile(askerDir+"/"+name, []byte(text), 0o600); err != nil {
+	writeFile(t, s.cp, initConfigFile, nodes.InitConfig(nodes.Config{Address: s.cp.Address(), Cluster: authorizationConfig}))
+	command := []string{kubeadm, "init", "--config", initConfigFile}
+	checkFails(t, s.cp, []string{"ComponentFile", authorizationDir + "/policy.jsonl", "does not exist", "apiServer.extraVolumes"}, command...)
+	runShell(t, s.cp, "mkdir -p "+authorizationDir)
+	for name, text := range authorizationFiles() {
+		if err := s.cp.WriteFile(authorizationDir+"/"+name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := s.cp.WriteFile("/usr/local/bin/asker", []byte(asker), 0o755); err != nil {
+	if err := s.cp.WriteFile("/usr/local/bin/asker", []byte(webhookScript), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	shell(t, s.cp, "systemd-run --quiet --unit=asker socat TCP-LISTEN:8099,bind=127.0.0.1,reuseaddr,fork EXEC:/usr/local/bin/asker")
+	runShell(t, s.cp, "systemd-run --quiet --unit=asker socat TCP-LISTEN:8099,bind=127.0.0.1,reuseaddr,fork EXEC:/usr/local/bin/asker")
 	run(t, s.cp, command...)
-	t.Run("authorizers", func(t *testing.T) { authorized(t, s.cp) })
-	t.Run("kubelet", func(t *testing.T) { enters(t, s) })
+	t.Run("authorizers", func(t *testing.T) { checkAuthorization(t, s.cp) })
+	t.Run("kubelet", func(t *testing.T) { joinWorkerByHand(t, s) })
 }
 
-// authorized asks the API server for what only the file, only the program, and nobody allows.
-func authorized(t *testing.T, cp *nodes.Node) {
+// checkAuthorization asks the API server for what only the file, only the program, and nobody allows.
+func checkAuthorization(t *testing.T, cp *nodes.Node) {
 	for _, c := range []struct {
 		user, verb, what, want string
 	}{
@@ -89,7 +89,7 @@ func authorized(t *testing.T, cp *nodes.Node) {
 	} {
 		question := "may " + strings.Join([]string{c.user, c.verb, c.what}, " ")
 		// A program that is asked may be slow to answer; the exit code is the same for a no and where nobody answers.
-		await(t, "an answer to: "+question, patience, func() error {
+		await(t, "an answer to: "+question, waitLimit, func() error {
 			result, err := cp.Run(t.Context(), "kubectl", "--kubeconfig=/dev/null", "--server=https://"+cp.Address()+":6443",
 				"--certificate-authority=/etc/kubernetes/pki/ca.crt", "--token=token-of-"+c.user,
 				"auth", "can-i", c.verb, c.what, "--namespace=kube-system")
@@ -102,19 +102,19 @@ func authorized(t *testing.T, cp *nodes.Node) {
 	}
 }
 
-// enters makes the worker a node without kubeadm: files by hand, a token of the file, and an approval by hand since
+// joinWorkerByHand makes the worker a node without kubeadm: files by hand, a token of the file, and an approval by hand since
 // nobody else approves any more.
-func enters(t *testing.T, s *site) {
-	disapprove(t, s.cp)
+func joinWorkerByHand(t *testing.T, s *testCluster) {
+	removeAutoApproval(t, s.cp)
 	for _, name := range []string{"/etc/kubernetes/pki/ca.crt", "/var/lib/kubelet/config.yaml", "/var/lib/kubelet/instance-config.yaml"} {
 		data, err := s.cp.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		shell(t, s.worker, "mkdir -p $(dirname "+name+")")
-		write(t, s.worker, name, string(data))
+		runShell(t, s.worker, "mkdir -p $(dirname "+name+")")
+		writeFile(t, s.worker, name, string(data))
 	}
-	shell(t, s.worker, fmt.Sprintf(`export KUBECONFIG=/etc/kubernetes/bootstrap-kubelet.conf
+	runShell(t, s.worker, fmt.Sprintf(`export KUBECONFIG=/etc/kubernetes/bootstrap-kubelet.conf
 		kubectl config set-cluster c --server=https://%s:6443 --certificate-authority=/etc/kubernetes/pki/ca.crt --embed-certs
 		kubectl config set-credentials u --token=token-of-kubelets
 		kubectl config set-context x --cluster=c --user=u
@@ -122,12 +122,12 @@ func enters(t *testing.T, s *site) {
 		systemctl restart kubelet`, s.cp.Address()))
 	const wanting = `{{range .items}}{{if and (not .status.conditions) (eq .spec.username "kubelets")}}{{.metadata.name}} {{end}}{{end}}`
 	var requests []string
-	await(t, "the kubelet's request", patience, func() error {
+	await(t, "the kubelet's request", waitLimit, func() error {
 		if requests = strings.Fields(kubectl(t, s.cp, "get", "csr", "--output=go-template="+wanting)); len(requests) == 0 {
 			return errors.New("there is none")
 		}
 		return nil
 	})
 	kubectl(t, s.cp, append([]string{"certificate", "approve"}, requests...)...)
-	awaitMember(t, s, s.worker)
+	awaitJoined(t, s, s.worker)
 }

@@ -18,83 +18,83 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// TestS085_BothFamilies makes a cluster whose nodes, Pods and Services have IPv4 and IPv6 addresses (S052, S070, S121).
-func TestS085_BothFamilies(t *testing.T) {
+// TestDualStack makes a cluster whose nodes, Pods and Services have IPv4 and IPv6 addresses (S052, S070, S121).
+func TestDualStack(t *testing.T) {
 	t.Parallel()
-	s := formOf(t, nodes.DualStack)
+	s := newClusterOfFamilies(t, nodes.DualStack)
 	t.Run("init needs forwarding of both", func(t *testing.T) {
 		const file = "net/ipv6/conf/default/forwarding"
-		shell(t, s.worker, "echo 0 >/proc/sys/"+file)
-		result := refused(t, s.worker, []string{"FileContent--proc-sys-net-ipv6-conf-default-forwarding", "/proc/sys/" + file},
-			ours, "init", "phase", "preflight", "--config", goodFile)
-		t.Log(strings.Join(tail(result.Stderr, 4), "\n"))
-		shell(t, s.worker, "echo 1 >/proc/sys/"+file)
+		runShell(t, s.worker, "echo 0 >/proc/sys/"+file)
+		result := checkFails(t, s.worker, []string{"FileContent--proc-sys-net-ipv6-conf-default-forwarding", "/proc/sys/" + file},
+			kubeadm, "init", "phase", "preflight", "--config", initConfigFile)
+		t.Log(strings.Join(lastLines(result.Stderr, 4), "\n"))
+		runShell(t, s.worker, "echo 1 >/proc/sys/"+file)
 	})
-	s.invite(t)
+	s.initAndJoinByFile(t)
 	t.Run("addresses", func(t *testing.T) { testAddresses(t, s) })
-	t.Run("certificate", func(t *testing.T) { testNamesOfTheAPIServer(t, s, "10.96.0.1") })
-	t.Run("configuration", func(t *testing.T) { testRanges(t, s, nodes.DualStack) })
-	serves(t, s)
+	t.Run("certificate", func(t *testing.T) { testAPIServerSANs(t, s, "10.96.0.1") })
+	t.Run("configuration", func(t *testing.T) { testCIDRs(t, s, nodes.DualStack) })
+	checkWorkload(t, s)
 }
 
-// TestS140_IPv6Alone does the same without IPv4.
-func TestS140_IPv6Alone(t *testing.T) {
+// TestIPv6Only does the same without IPv4.
+func TestIPv6Only(t *testing.T) {
 	t.Parallel()
-	if !lab.full {
+	if !suite.full {
 		t.Skip("takes half a minute: make e2e-full")
 	}
-	s := formOf(t, nodes.IPv6Only)
-	s.invite(t)
+	s := newClusterOfFamilies(t, nodes.IPv6Only)
+	s.initAndJoinByFile(t)
 	t.Run("addresses", func(t *testing.T) { testAddresses(t, s) })
-	t.Run("certificate", func(t *testing.T) { testNamesOfTheAPIServer(t, s, "fd00:96::1") })
-	t.Run("configuration", func(t *testing.T) { testRanges(t, s, nodes.IPv6Only) })
-	serves(t, s)
+	t.Run("certificate", func(t *testing.T) { testAPIServerSANs(t, s, "fd00:96::1") })
+	t.Run("configuration", func(t *testing.T) { testCIDRs(t, s, nodes.IPv6Only) })
+	checkWorkload(t, s)
 }
 
-// formOf makes the nodes of a cluster with other families of addresses, and a configuration for init on each.
-func formOf(t *testing.T, families nodes.Families) *site {
+// newClusterOfFamilies makes the nodes of a cluster with other families of addresses, and a configuration for init on each.
+func newClusterOfFamilies(t *testing.T, families nodes.Families) *testCluster {
 	t.Helper()
 	o := testOptions(t)
 	o.Families = families
-	s := &site{Cluster: newClusterOf(t, o)}
-	if err := s.add(t.Context()); err != nil {
+	s := &testCluster{Cluster: newClusterOf(t, o)}
+	if err := s.addNodes(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, n := range s.Nodes() {
-		write(t, n, goodFile, nodes.InitConfig(nodes.Config{Address: n.Address(), NodeIPs: n.Addresses()}))
+		writeFile(t, n, initConfigFile, nodes.InitConfig(nodes.Config{Address: n.Address(), NodeIPs: n.Addresses()}))
 	}
 	return s
 }
 
-// invite lets the worker join the control plane by file, since that tells the kubelet its addresses, and waits for both.
-func (s *site) invite(t *testing.T) {
+// initAndJoinByFile lets the worker join the control plane by file, since that tells the kubelet its addresses, and waits for both.
+func (s *testCluster) initAndJoinByFile(t *testing.T) {
 	t.Helper()
 	var err error
-	if s.initial, err = s.cp.Run(t.Context(), ours, "init", "--config", goodFile); err != nil {
+	if s.initResult, err = s.cp.Run(t.Context(), kubeadm, "init", "--config", initConfigFile); err != nil {
 		t.Fatal(err)
 	}
-	if s.command, _, err = nodes.JoinCommands(s.initial.Stdout); err != nil {
+	if s.workerJoin, _, err = nodes.JoinCommands(s.initResult.Stdout); err != nil {
 		t.Fatal(err)
 	}
-	write(t, s.worker, joinFile, joinFileOf(t, s.command, nodes.NodeIPArgument(s.worker.Addresses())))
-	run(t, s.worker, ours, "join", "--config", joinFile)
-	if err := settle(t.Context(), s.cp, 2); err != nil {
+	writeFile(t, s.worker, joinConfigFile, joinConfigFor(t, s.workerJoin, nodes.NodeIPArgument(s.worker.Addresses())))
+	run(t, s.worker, kubeadm, "join", "--config", joinConfigFile)
+	if err := awaitClusterReady(t.Context(), s.cp, 2); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // testAddresses checks that each node has an address and a range for Pods of each family, in order.
-func testAddresses(t *testing.T, s *site) {
+func testAddresses(t *testing.T, s *testCluster) {
 	// They come from the kubelet and the controller manager, one after the other.
-	await(t, "addresses of all nodes", patience, func() (err error) {
-		for _, item := range get[corev1.NodeList](t, s.cp, "nodes").Items {
-			err = errors.Join(err, addressed(item, s.Node(item.Name).Addresses()))
+	await(t, "addresses of all nodes", waitLimit, func() (err error) {
+		for _, item := range getObject[corev1.NodeList](t, s.cp, "nodes").Items {
+			err = errors.Join(err, checkNodeAddresses(item, s.Node(item.Name).Addresses()))
 		}
 		return err
 	})
 	// CoreDNS serves as soon as one of its Pods does.
-	await(t, "addresses of CoreDNS", patience, func() (err error) {
-		for _, pod := range get[corev1.PodList](t, s.cp, "--namespace=kube-system", "pods", "--selector=k8s-app=kube-dns").Items {
+	await(t, "addresses of CoreDNS", waitLimit, func() (err error) {
+		for _, pod := range getObject[corev1.PodList](t, s.cp, "--namespace=kube-system", "pods", "--selector=k8s-app=kube-dns").Items {
 			if len(pod.Status.PodIPs) != len(s.cp.Addresses()) {
 				err = errors.Join(err, fmt.Errorf("pod %s has %v", pod.Name, pod.Status.PodIPs))
 			}
@@ -103,8 +103,8 @@ func testAddresses(t *testing.T, s *site) {
 	})
 }
 
-// addressed is an error unless a node has these addresses, and a range for Pods beside each.
-func addressed(n corev1.Node, want []string) error {
+// checkNodeAddresses is an error unless a node has these addresses, and a range for Pods beside each.
+func checkNodeAddresses(n corev1.Node, want []string) error {
 	var own []string
 	for _, a := range n.Status.Addresses {
 		if a.Type == corev1.NodeInternalIP {
@@ -123,9 +123,9 @@ func addressed(n corev1.Node, want []string) error {
 	return nil
 }
 
-// testNamesOfTheAPIServer looks for the addresses in its certificate: its Service's, which is of the first family, and its own.
-func testNamesOfTheAPIServer(t *testing.T, s *site, service string) {
-	block, _ := pem.Decode([]byte(read(t, s.cp, "/etc/kubernetes/pki/apiserver.crt")))
+// testAPIServerSANs looks for the addresses in its certificate: its Service's, which is of the first family, and its own.
+func testAPIServerSANs(t *testing.T, s *testCluster, service string) {
+	block, _ := pem.Decode([]byte(readFile(t, s.cp, "/etc/kubernetes/pki/apiserver.crt")))
 	if block == nil {
 		t.Fatal("apiserver.crt holds no certificate")
 	}
@@ -138,10 +138,10 @@ func testNamesOfTheAPIServer(t *testing.T, s *site, service string) {
 	}
 }
 
-// testRanges looks for the ranges of Pods and Services wherever they are kept.
-func testRanges(t *testing.T, s *site, families nodes.Families) {
-	kept := get[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap", "kubeadm-config").Data["ClusterConfiguration"]
-	proxy := get[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap", "kube-proxy").Data["config.conf"]
+// testCIDRs looks for the ranges of Pods and Services wherever they are kept.
+func testCIDRs(t *testing.T, s *testCluster, families nodes.Families) {
+	kept := getObject[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap", "kubeadm-config").Data["ClusterConfiguration"]
+	proxy := getObject[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap", "kube-proxy").Data["config.conf"]
 	flags := ""
 	if families == nodes.DualStack {
 		flags = "--node-ip=" + strings.Join(s.worker.Addresses(), ",")
@@ -150,17 +150,17 @@ func testRanges(t *testing.T, s *site, families nodes.Families) {
 		"podSubnet: " + families.PodSubnets():                     kept,
 		"serviceSubnet: " + families.ServiceSubnets():             kept,
 		"clusterCIDR: " + families.PodSubnets():                   proxy,
-		"--cluster-cidr=" + families.PodSubnets():                 read(t, s.cp, "/etc/kubernetes/manifests/kube-controller-manager.yaml"),
-		"--service-cluster-ip-range=" + families.ServiceSubnets(): read(t, s.cp, "/etc/kubernetes/manifests/kube-apiserver.yaml"),
-		flags: read(t, s.worker, "/var/lib/kubelet/kubeadm-flags.env"),
+		"--cluster-cidr=" + families.PodSubnets():                 readFile(t, s.cp, "/etc/kubernetes/manifests/kube-controller-manager.yaml"),
+		"--service-cluster-ip-range=" + families.ServiceSubnets(): readFile(t, s.cp, "/etc/kubernetes/manifests/kube-apiserver.yaml"),
+		flags: readFile(t, s.worker, "/var/lib/kubelet/kubeadm-flags.env"),
 	} {
 		if !strings.Contains(in, text) {
 			t.Errorf("%q is not in:\n%s", text, in)
 		}
 	}
 	// A node is Ready before the Pods on it are.
-	await(t, "kube-proxy to be ready on both nodes", patience, func() error {
-		d := get[appsv1.DaemonSet](t, s.cp, "--namespace=kube-system", "daemonset", "kube-proxy")
+	await(t, "kube-proxy to be ready on both nodes", waitLimit, func() error {
+		d := getObject[appsv1.DaemonSet](t, s.cp, "--namespace=kube-system", "daemonset", "kube-proxy")
 		if d.Status.NumberReady != 2 {
 			return fmt.Errorf("it is on %d", d.Status.NumberReady)
 		}
@@ -168,8 +168,8 @@ func testRanges(t *testing.T, s *site, families nodes.Families) {
 	})
 }
 
-// joinFileOf writes a join command, as init printed it, as a configuration file with further fields of nodeRegistration.
-func joinFileOf(t *testing.T, command []string, registration string) string {
+// joinConfigFor writes a join command, as init printed it, as a configuration file with further fields of nodeRegistration.
+func joinConfigFor(t *testing.T, command []string, registration string) string {
 	t.Helper()
-	return joinConfig(command[2], flagOf(t, command, "--token"), flagOf(t, command, "--discovery-token-ca-cert-hash")) + registration
+	return joinConfig(command[2], flagValue(t, command, "--token"), flagValue(t, command, "--discovery-token-ca-cert-hash")) + registration
 }

@@ -12,57 +12,57 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// TestTwoControlPlanesResetAtTheSameTimeBothLeaveEtcd resets the leader first, so that etcd elects
+// TestTwoControlPlanesResetAtOnce resets the leader first, so that etcd elects
 // another while the second asks to be removed.
-func TestTwoControlPlanesResetAtTheSameTimeBothLeaveEtcd(t *testing.T) {
-	s := high(t)
-	leaving := slices.Clone(s.planes[1:])
-	lead(t, s, leaving[0])
+func TestTwoControlPlanesResetAtOnce(t *testing.T) {
+	s := sharedHACluster(t)
+	leaving := slices.Clone(s.controlPlanes[1:])
+	moveLeader(t, s, leaving[0])
 	var all sync.WaitGroup
 	for i, n := range leaving {
 		all.Go(func() {
 			time.Sleep(time.Duration(i) * 200 * time.Millisecond)
-			leaveEtcd(t, n)
+			resetFromEtcd(t, n)
 		})
 	}
 	all.Wait()
-	replant(t, s, leaving...)
+	replaceResetNodes(t, s, leaving...)
 }
 
-// TestAResetLeavesEtcdThoughTheLeaderFreezes stops the leader's process for longer than the others
+// TestResetWhileEtcdLeaderIsFrozen stops the leader's process for longer than the others
 // wait for it: until they have elected another, no question has an answer.
-func TestAResetLeavesEtcdThoughTheLeaderFreezes(t *testing.T) {
-	if !lab.full {
+func TestResetWhileEtcdLeaderIsFrozen(t *testing.T) {
+	if !suite.full {
 		t.Skip("takes a minute: make e2e-full")
 	}
-	s := high(t)
-	frozen, n := s.planes[1], s.planes[2]
-	lead(t, s, frozen)
+	s := sharedHACluster(t)
+	frozen, n := s.controlPlanes[1], s.controlPlanes[2]
+	moveLeader(t, s, frozen)
 	var thaw sync.WaitGroup
 	thaw.Go(func() {
-		shell(t, frozen, "pid=$(pgrep --exact --oldest etcd); kill -STOP $pid; sleep 6; kill -CONT $pid")
+		runShell(t, frozen, "pid=$(pgrep --exact --oldest etcd); kill -STOP $pid; sleep 6; kill -CONT $pid")
 	})
-	leaveEtcd(t, n)
+	resetFromEtcd(t, n)
 	thaw.Wait()
-	replant(t, s, n)
+	replaceResetNodes(t, s, n)
 }
 
-// TestAResetOfACopyLeavesTheOriginalsEtcdMemberAlone copies a control plane's files to another machine.
-func TestAResetOfACopyLeavesTheOriginalsEtcdMemberAlone(t *testing.T) {
-	s := high(t)
-	original := s.planes[2]
-	n := add(t, s.Cluster, "copy")
-	for _, name := range strings.Fields(shell(t, original, "find /etc/kubernetes -type f")) {
+// TestResetOfCopyKeepsOriginalMember copies a control plane's files to another machine.
+func TestResetOfCopyKeepsOriginalMember(t *testing.T) {
+	s := sharedHACluster(t)
+	original := s.controlPlanes[2]
+	n := addNode(t, s.Cluster, "copy")
+	for _, name := range strings.Fields(runShell(t, original, "find /etc/kubernetes -type f")) {
 		data, err := original.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		shell(t, n, "mkdir -p $(dirname "+name+")")
+		runShell(t, n, "mkdir -p $(dirname "+name+")")
 		if err := n.WriteFile(name, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	result, err := n.Run(t.Context(), ours, "reset", "--force")
+	result, err := n.Run(t.Context(), kubeadm, "reset", "--force")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,15 +71,15 @@ func TestAResetOfACopyLeavesTheOriginalsEtcdMemberAlone(t *testing.T) {
 			t.Errorf("the user does not read %q:\n%s", want, result.Stderr)
 		}
 	}
-	vote(t, s.planes...)
+	checkVotingMembers(t, s.controlPlanes...)
 	if err := s.Scrap(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func leaveEtcd(t *testing.T, n *nodes.Node) {
+func resetFromEtcd(t *testing.T, n *nodes.Node) {
 	t.Helper()
-	result, err := n.Run(t.Context(), ours, "reset", "--force")
+	result, err := n.Run(t.Context(), kubeadm, "reset", "--force")
 	if err != nil {
 		t.Error(err)
 	}
@@ -89,22 +89,22 @@ func leaveEtcd(t *testing.T, n *nodes.Node) {
 	}
 }
 
-// replant checks that etcd has no member of the machines that were reset any more, and puts new
+// replaceResetNodes checks that etcd has no member of the machines that were reset any more, and puts new
 // ones in their place.
-func replant(t *testing.T, s *trio, gone ...*nodes.Node) {
+func replaceResetNodes(t *testing.T, s *haCluster, gone ...*nodes.Node) {
 	t.Helper()
-	seat(t, s, slices.DeleteFunc(slices.Clone(s.planes), func(n *nodes.Node) bool { return slices.Contains(gone, n) })...)
-	vote(t, s.planes...)
-	for _, other := range s.planes {
+	setControlPlanes(t, s, slices.DeleteFunc(slices.Clone(s.controlPlanes), func(n *nodes.Node) bool { return slices.Contains(gone, n) })...)
+	checkVotingMembers(t, s.controlPlanes...)
+	for _, other := range s.controlPlanes {
 		awaitAPI(t, other, "")
 	}
 	for _, n := range gone {
-		bury(t, s, n)
+		destroyNode(t, s, n)
 		n, err := s.AddAt(t.Context(), n.Name(), n.Address())
 		if err != nil {
 			t.Fatal(err)
 		}
-		run(t, n, planeCommand(ours, s)...)
-		admit(t, s, n)
+		run(t, n, controlPlaneJoinCommand(kubeadm, s)...)
+		addControlPlane(t, s, n)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// member is one of etcd's.
-type member struct {
+// etcdMember is one of etcd's.
+type etcdMember struct {
 	ID        uint64
 	Name      string
 	PeerURLs  []string
@@ -25,42 +25,42 @@ type member struct {
 func etcdctl(t *testing.T, cp *nodes.Node, args ...string) string {
 	t.Helper()
 	var said string
-	await(t, "an answer to etcdctl "+strings.Join(args, " "), patience, func() error {
-		result, err := cp.Run(t.Context(), asEtcd(args...)...)
+	await(t, "an answer to etcdctl "+strings.Join(args, " "), waitLimit, func() error {
+		result, err := cp.Run(t.Context(), etcdctlCommand(args...)...)
 		said = strings.TrimSpace(result.Stdout)
 		return err
 	})
 	return said
 }
 
-func asEtcd(args ...string) []string {
+func etcdctlCommand(args ...string) []string {
 	const pki = "/etc/kubernetes/pki/etcd/"
 	return append([]string{"etcdctl", "--endpoints=https://127.0.0.1:2379", "--cacert=" + pki + "ca.crt",
 		"--cert=" + pki + "healthcheck-client.crt", "--key=" + pki + "healthcheck-client.key",
 		"--dial-timeout=10s", "--command-timeout=20s"}, args...)
 }
 
-// quorum waits until the member of a control plane can read what etcd holds: there is a leader, and he has a quorum.
-func quorum(t *testing.T, cp *nodes.Node) {
+// awaitQuorum waits until the member of a control plane can read what etcd holds: there is a leader, and he has a quorum.
+func awaitQuorum(t *testing.T, cp *nodes.Node) {
 	t.Helper()
-	await(t, "a quorum of etcd on "+cp.Name(), patience, func() error {
-		_, err := cp.Run(t.Context(), asEtcd("endpoint", "health")...)
+	await(t, "a quorum of etcd on "+cp.Name(), waitLimit, func() error {
+		_, err := cp.Run(t.Context(), etcdctlCommand("endpoint", "health")...)
 		return err
 	})
 }
 
-func membersOf(t *testing.T, cp *nodes.Node) []member {
+func listMembers(t *testing.T, cp *nodes.Node) []etcdMember {
 	t.Helper()
-	quorum(t, cp)
-	var list struct{ Members []member }
+	awaitQuorum(t, cp)
+	var list struct{ Members []etcdMember }
 	if err := json.Unmarshal([]byte(etcdctl(t, cp, "member", "list", "--write-out=json")), &list); err != nil {
 		t.Fatal(err)
 	}
 	return list.Members
 }
 
-// leader is the ID of the member that leads etcd, 0 while nobody does.
-func leader(t *testing.T, cp *nodes.Node) uint64 {
+// findLeaderID is the ID of the member that leads etcd, 0 while nobody does.
+func findLeaderID(t *testing.T, cp *nodes.Node) uint64 {
 	t.Helper()
 	var all []struct{ Status struct{ Leader uint64 } }
 	if err := json.Unmarshal([]byte(etcdctl(t, cp, "endpoint", "status", "--write-out=json")), &all); err != nil {
@@ -69,27 +69,27 @@ func leader(t *testing.T, cp *nodes.Node) uint64 {
 	return all[0].Status.Leader
 }
 
-// lead lets a node's member lead etcd. Who leads may change between the question and the order.
-func lead(t *testing.T, s *trio, n *nodes.Node) {
+// moveLeader lets a node's member lead etcd. Who leads may change between the question and the order.
+func moveLeader(t *testing.T, s *haCluster, n *nodes.Node) {
 	t.Helper()
-	await(t, n.Name()+" to lead etcd", patience, func() error {
-		all, now := membersOf(t, s.cp), leader(t, s.cp)
-		i := slices.IndexFunc(all, func(m member) bool { return m.ID == now })
-		own := slices.IndexFunc(all, func(m member) bool { return m.Name == n.Name() })
+	await(t, n.Name()+" to lead etcd", waitLimit, func() error {
+		all, now := listMembers(t, s.cp), findLeaderID(t, s.cp)
+		i := slices.IndexFunc(all, func(m etcdMember) bool { return m.ID == now })
+		own := slices.IndexFunc(all, func(m etcdMember) bool { return m.Name == n.Name() })
 		if i < 0 || own < 0 {
 			return fmt.Errorf("%d leads these: %v", now, all)
 		}
 		if i == own {
 			return nil
 		}
-		_, err := s.Node(all[i].Name).Run(t.Context(), asEtcd("move-leader", fmt.Sprintf("%x", all[own].ID))...)
+		_, err := s.Node(all[i].Name).Run(t.Context(), etcdctlCommand("move-leader", fmt.Sprintf("%x", all[own].ID))...)
 		return errors.Join(fmt.Errorf("%s leads", all[i].Name), err)
 	})
 }
 
-// vote checks that these nodes have a vote in etcd, each one, at its address, that they are well, and that nobody else
+// checkVotingMembers checks that these nodes have a vote in etcd, each one, at its address, that they are well, and that nobody else
 // is a member, not even without a vote.
-func vote(t *testing.T, all ...*nodes.Node) {
+func checkVotingMembers(t *testing.T, all ...*nodes.Node) {
 	t.Helper()
 	var want []string
 	for _, n := range all {
@@ -97,23 +97,23 @@ func vote(t *testing.T, all ...*nodes.Node) {
 	}
 	slices.Sort(want)
 	// A member tells the others its name by itself.
-	await(t, "the members of etcd", patience, func() error {
-		if got := seats(t, all[0]); !slices.Equal(got, want) {
-			return fmt.Errorf("they are%s\nbut should be%s", lines("%s", got), lines("%s", want))
+	await(t, "the members of etcd", waitLimit, func() error {
+		if got := describeMembers(t, all[0]); !slices.Equal(got, want) {
+			return fmt.Errorf("they are%s\nbut should be%s", indentLines("%s", got), indentLines("%s", want))
 		}
 		return nil
 	})
-	await(t, "all members of etcd to be well", patience, func() error {
-		_, err := all[0].Run(t.Context(), asEtcd("endpoint", "health", "--cluster")...)
+	await(t, "all members of etcd to be well", waitLimit, func() error {
+		_, err := all[0].Run(t.Context(), etcdctlCommand("endpoint", "health", "--cluster")...)
 		return err
 	})
 }
 
-// seats says who the members of etcd are, and whether they have a vote.
-func seats(t *testing.T, cp *nodes.Node) []string {
+// describeMembers says who the members of etcd are, and whether they have a vote.
+func describeMembers(t *testing.T, cp *nodes.Node) []string {
 	t.Helper()
 	var all []string
-	for _, m := range membersOf(t, cp) {
+	for _, m := range listMembers(t, cp) {
 		does := " votes at "
 		if m.IsLearner {
 			does = " learns at "

@@ -17,27 +17,27 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// trio is a Kubernetes cluster of several control planes, usually three, behind a load balancer, and some workers.
-type trio struct {
-	site       // cp is the first control plane, worker the first worker
-	balancer   *nodes.Balancer
-	planes     []*nodes.Node
-	workers    []*nodes.Node
-	invitation []string                // for control planes to join, as init printed it
-	by         string                  // the program that does init; empty: ours
-	outside    *nodes.Etcd             // nil: each control plane has a member of etcd
-	entered    map[string]nodes.Result // of every other node's join -v=1, by name
+// haCluster is a Kubernetes cluster of several control planes, usually three, behind a load balancer, and some workers.
+type haCluster struct {
+	testCluster      // cp is the first control plane, worker the first worker
+	balancer         *nodes.Balancer
+	controlPlanes    []*nodes.Node
+	workers          []*nodes.Node
+	controlPlaneJoin []string                // for control planes to join, as init printed it
+	initProgram      string                  // the program that does init; empty: ours
+	externalEtcd     *nodes.Etcd             // nil: each control plane has a member of etcd
+	joinResults      map[string]nodes.Result // of every other node's join -v=1, by name
 }
 
-// high is the cluster of three control planes and two workers that tests share. What a failed test leaves is not used again.
-func high(t *testing.T) *trio {
+// sharedHACluster is the cluster of three control planes and two workers that tests share. What a failed test leaves is not used again.
+func sharedHACluster(t *testing.T) *haCluster {
 	t.Helper()
-	if lab.high == nil {
-		s, err := formHigh(t.Context())
-		lab.high = s
+	if suite.sharedHA == nil {
+		s, err := createSharedHACluster(t.Context())
+		suite.sharedHA = s
 		if err != nil {
-			lab.failed = true
-			if err := lab.closeHigh(); err != nil {
+			suite.failed = true
+			if err := suite.closeSharedHA(); err != nil {
 				t.Error(err)
 			}
 			t.Fatal("the shared cluster of three control planes did not come up:", err)
@@ -47,47 +47,47 @@ func high(t *testing.T) *trio {
 		if !t.Failed() {
 			return
 		}
-		lab.failed = true
-		if err := lab.closeHigh(); err != nil {
+		suite.failed = true
+		if err := suite.closeSharedHA(); err != nil {
 			t.Error(err)
 		}
 	})
-	lab.high.lend(t, flagOf(t, lab.high.invitation, "--certificate-key"))
-	return lab.high
+	suite.sharedHA.refreshUploadedCertificates(t, flagValue(t, suite.sharedHA.controlPlaneJoin, "--certificate-key"))
+	return suite.sharedHA
 }
 
-func formHigh(ctx context.Context) (*trio, error) {
+func createSharedHACluster(ctx context.Context) (*haCluster, error) {
 	c, err := nodes.NewCluster(context.Background(), sharedOptions())
 	if err != nil {
 		return nil, err
 	}
-	s := &trio{site: site{Cluster: c}}
-	if err := s.begin(ctx, 3, 2, nodes.Config{}); err != nil {
+	s := &haCluster{testCluster: testCluster{Cluster: c}}
+	if err := s.createFirst(ctx, 3, 2, nodes.Config{}); err != nil {
 		return s, err
 	}
 	// What follows must do without it: it is for emergencies.
 	if _, err := s.cp.Run(ctx, "rm", "/etc/kubernetes/super-admin.conf"); err != nil {
 		return s, err
 	}
-	if err := s.enter(ctx, s.planes[1:]...); err != nil {
+	if err := s.joinNodes(ctx, s.controlPlanes[1:]...); err != nil {
 		return s, err
 	}
-	if err := s.enter(ctx, s.workers...); err != nil {
+	if err := s.joinNodes(ctx, s.workers...); err != nil {
 		return s, err
 	}
-	return s, settle(ctx, s.cp, 5)
+	return s, awaitClusterReady(ctx, s.cp, 5)
 }
 
-// begin makes the nodes and the load balancer, and the first control plane of a cluster that lends its certificates.
-func (s *trio) begin(ctx context.Context, planes, workers int, config nodes.Config) error {
-	if err := s.raise(ctx, planes, workers); err != nil {
+// createFirst makes the nodes and the load balancer, and the first control plane of a cluster that lends its certificates.
+func (s *haCluster) createFirst(ctx context.Context, planes, workers int, config nodes.Config) error {
+	if err := s.createNodes(ctx, planes, workers); err != nil {
 		return err
 	}
-	return s.start(ctx, config)
+	return s.initFirst(ctx, config)
 }
 
-// raise makes the nodes and the load balancer.
-func (s *trio) raise(ctx context.Context, planes, workers int) error {
+// createNodes makes the nodes and the load balancer.
+func (s *haCluster) createNodes(ctx context.Context, planes, workers int) error {
 	var names []string
 	for i := range planes {
 		names = append(names, fmt.Sprintf("cp%d", i+1))
@@ -99,70 +99,70 @@ func (s *trio) raise(ctx context.Context, planes, workers int) error {
 	if err != nil {
 		return err
 	}
-	s.planes, s.workers, s.cp = added[:planes], added[planes:], added[0]
+	s.controlPlanes, s.workers, s.cp = added[:planes], added[planes:], added[0]
 	if workers > 0 {
 		s.worker = s.workers[0]
 	}
 	if s.balancer, err = s.Balance(ctx); err != nil {
 		return err
 	}
-	return s.balancer.Serve(s.planes...)
+	return s.balancer.Serve(s.controlPlanes...)
 }
 
-// start makes the first control plane of a cluster that lends its certificates.
-func (s *trio) start(ctx context.Context, config nodes.Config) (err error) {
-	if s.outside != nil {
-		if err := s.outside.Admit(s.cp); err != nil {
+// initFirst makes the first control plane of a cluster that lends its certificates.
+func (s *haCluster) initFirst(ctx context.Context, config nodes.Config) (err error) {
+	if s.externalEtcd != nil {
+		if err := s.externalEtcd.Admit(s.cp); err != nil {
 			return err
 		}
-		config.Cluster += s.outside.Config()
+		config.Cluster += s.externalEtcd.Config()
 	}
 	config.Address, config.Endpoint = s.cp.Address(), s.balancer.Endpoint()
-	if err := s.cp.WriteFile(goodFile, []byte(nodes.InitConfig(config)), 0o600); err != nil {
+	if err := s.cp.WriteFile(initConfigFile, []byte(nodes.InitConfig(config)), 0o600); err != nil {
 		return err
 	}
-	s.lent = time.Now()
-	init := []string{cmp.Or(s.by, ours), "init", "--config", goodFile, "--upload-certs", "-v=1"}
-	if s.initial, err = s.cp.Run(ctx, init...); err != nil {
+	s.uploadedAt = time.Now()
+	init := []string{cmp.Or(s.initProgram, kubeadm), "init", "--config", initConfigFile, "--upload-certs", "-v=1"}
+	if s.initResult, err = s.cp.Run(ctx, init...); err != nil {
 		return err
 	}
-	s.command, s.invitation, err = nodes.JoinCommands(s.initial.Stdout)
-	if err == nil && s.invitation == nil {
-		err = fmt.Errorf("init printed no command for control planes:\n%s", s.initial.Stdout)
+	s.workerJoin, s.controlPlaneJoin, err = nodes.JoinCommands(s.initResult.Stdout)
+	if err == nil && s.controlPlaneJoin == nil {
+		err = fmt.Errorf("init printed no command for control planes:\n%s", s.initResult.Stdout)
 	}
 	return err
 }
 
-// enter lets nodes join at the same instant, each as what it is.
-func (s *trio) enter(ctx context.Context, all ...*nodes.Node) error {
+// joinNodes lets nodes join at the same instant, each as what it is.
+func (s *haCluster) joinNodes(ctx context.Context, all ...*nodes.Node) error {
 	joins := make(map[*nodes.Node][]string)
 	for _, n := range all {
-		joins[n] = slices.Clone(s.command)
-		if slices.Contains(s.planes, n) {
-			joins[n] = slices.Clone(s.invitation)
+		joins[n] = slices.Clone(s.workerJoin)
+		if slices.Contains(s.controlPlanes, n) {
+			joins[n] = slices.Clone(s.controlPlaneJoin)
 		}
 		joins[n] = append(joins[n], "-v=1")
 	}
-	results, err := atOnce(ctx, joins)
-	if s.entered == nil {
-		s.entered = make(map[string]nodes.Result)
+	results, err := joinAtOnce(ctx, joins)
+	if s.joinResults == nil {
+		s.joinResults = make(map[string]nodes.Result)
 	}
 	for n, result := range results {
-		s.entered[n.Name()] = result
+		s.joinResults[n.Name()] = result
 	}
 	return err
 }
 
-// times logs how long the joins took.
-func (s *trio) times(t *testing.T) {
+// logJoinTimes logs how long the joins took.
+func (s *haCluster) logJoinTimes(t *testing.T) {
 	t.Helper()
-	for name, result := range s.entered {
+	for name, result := range s.joinResults {
 		t.Logf("%s joined in %s", name, result.Duration.Round(100*time.Millisecond))
 	}
 }
 
-// atOnce starts a join on each node at the same instant and waits for all of them.
-func atOnce(ctx context.Context, joins map[*nodes.Node][]string) (map[*nodes.Node]nodes.Result, error) {
+// joinAtOnce starts a join on each node at the same instant and waits for all of them.
+func joinAtOnce(ctx context.Context, joins map[*nodes.Node][]string) (map[*nodes.Node]nodes.Result, error) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	var failed error
@@ -182,16 +182,16 @@ func atOnce(ctx context.Context, joins map[*nodes.Node][]string) (map[*nodes.Nod
 	return results, failed
 }
 
-// planeCommand is a command that joins a machine to the cluster as a control plane, with the checks left out that nodes
+// controlPlaneJoinCommand is a command that joins a machine to the cluster as a control plane, with the checks left out that nodes
 // cannot pass. The program is ours or the peer's.
-func planeCommand(program string, s *trio, more ...string) []string {
-	args := slices.Clone(s.invitation)
+func controlPlaneJoinCommand(program string, s *haCluster, more ...string) []string {
+	args := slices.Clone(s.controlPlaneJoin)
 	args[0] = program
 	return append(append(args, "--ignore-preflight-errors="+nodes.IgnoredPreflight), more...)
 }
 
-// without takes a flag and its value out of a command.
-func without(command []string, flag string) []string {
+// withoutFlag takes a flag and its value out of a command.
+func withoutFlag(command []string, flag string) []string {
 	i := slices.Index(command, flag)
 	return slices.Concat(command[:i], command[i+2:])
 }
@@ -199,7 +199,7 @@ func without(command []string, flag string) []string {
 // awaitAPI waits until a control plane's own API server is ready, or says so of a part of it.
 func awaitAPI(t *testing.T, cp *nodes.Node, part string) {
 	t.Helper()
-	await(t, "the API server of "+cp.Name(), patience, func() error {
+	await(t, "the API server of "+cp.Name(), waitLimit, func() error {
 		result, err := cp.Kubectl(t.Context(), "--server=https://"+cp.Address()+":6443", "get", "--raw", "/readyz"+part)
 		if said := strings.TrimSpace(result.Stdout); err == nil && said != "ok" {
 			err = fmt.Errorf("it says %q", said)
@@ -208,26 +208,26 @@ func awaitAPI(t *testing.T, cp *nodes.Node, part string) {
 	})
 }
 
-// dismiss lets a control plane leave by reset, which must take its member along, and throws the machine away.
-func dismiss(t *testing.T, s *trio, program string, n *nodes.Node) {
+// resetAndDestroy lets a control plane leave by reset, which must take its member along, and throws the machine away.
+func resetAndDestroy(t *testing.T, s *haCluster, program string, n *nodes.Node) {
 	t.Helper()
 	run(t, n, program, "reset", "--force")
-	seat(t, s, slices.DeleteFunc(slices.Clone(s.planes), func(other *nodes.Node) bool { return other == n })...)
-	vote(t, s.planes...)
-	bury(t, s, n)
+	setControlPlanes(t, s, slices.DeleteFunc(slices.Clone(s.controlPlanes), func(other *nodes.Node) bool { return other == n })...)
+	checkVotingMembers(t, s.controlPlanes...)
+	destroyNode(t, s, n)
 }
 
-// seat says who the cluster's control planes are, to the load balancer too.
-func seat(t *testing.T, s *trio, planes ...*nodes.Node) {
+// setControlPlanes says who the cluster's control planes are, to the load balancer too.
+func setControlPlanes(t *testing.T, s *haCluster, planes ...*nodes.Node) {
 	t.Helper()
-	s.planes = planes
+	s.controlPlanes = planes
 	if err := s.balancer.Serve(planes...); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// bury removes what the API knows of a node and throws the machine away.
-func bury(t *testing.T, s *trio, n *nodes.Node) {
+// destroyNode removes what the API knows of a node and throws the machine away.
+func destroyNode(t *testing.T, s *haCluster, n *nodes.Node) {
 	t.Helper()
 	if err := s.Scrap(t.Context(), n); err != nil {
 		t.Fatal(err)
@@ -236,11 +236,11 @@ func bury(t *testing.T, s *trio, n *nodes.Node) {
 	kubectl(t, s.cp, "delete", "node", "--ignore-not-found", strings.ToLower(n.Name()))
 }
 
-// admit makes a node one of the cluster's control planes in the eyes of all that follows, and checks it.
-func admit(t *testing.T, s *trio, n *nodes.Node) {
+// addControlPlane makes a node one of the cluster's control planes in the eyes of all that follows, and checks it.
+func addControlPlane(t *testing.T, s *haCluster, n *nodes.Node) {
 	t.Helper()
-	seat(t, s, append(slices.Clone(s.planes), n)...)
-	vote(t, s.planes...)
-	awaitMember(t, &s.site, n)
-	whole(t, s, n)
+	setControlPlanes(t, s, append(slices.Clone(s.controlPlanes), n)...)
+	checkVotingMembers(t, s.controlPlanes...)
+	awaitJoined(t, &s.testCluster, n)
+	checkControlPlane(t, s, n)
 }

@@ -19,9 +19,9 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// interrupted runs a command and sends it the signal when it writes a line that stop picks. It returns once the command
+// runInterrupted runs a command and sends it the signal when it writes a line that stop picks. It returns once the command
 // has ended, and tells whether there was such a line. A command that was near its end may have reached it before the signal.
-func interrupted(t *testing.T, n *nodes.Node, signal unix.Signal, stop func(line string) bool, args ...string) (nodes.Result, bool) {
+func runInterrupted(t *testing.T, n *nodes.Node, signal unix.Signal, stop func(line string) bool, args ...string) (nodes.Result, bool) {
 	t.Helper()
 	read, write := io.Pipe()
 	cmd := n.Command(args...)
@@ -46,15 +46,15 @@ func interrupted(t *testing.T, n *nodes.Node, signal unix.Signal, stop func(line
 	return result, <-sent
 }
 
-// inPhase picks the first line of a phase.
-func inPhase(name string) func(string) bool {
+// atPhase picks the first line of a phase.
+func atPhase(name string) func(string) bool {
 	return func(line string) bool { return strings.HasPrefix(line, "["+name+"] ") }
 }
 
 // atChange picks the line that says that change number k is done, counted from 0.
 func atChange(k int) func(string) bool {
 	return func(line string) bool {
-		if _, ok := deedOf(line); !ok {
+		if _, ok := doneChange(line); !ok {
 			return false
 		}
 		k--
@@ -67,9 +67,9 @@ var (
 	phaseLine = regexp.MustCompile(`^\[([a-z-]+)\] `)
 )
 
-// deedOf is the change that a line says is done. The accounts of controllers do not count: which of them kube-controller-manager
+// doneChange is the change that a line says is done. The accounts of controllers do not count: which of them kube-controller-manager
 // makes first is a matter of moments, and a dry run does not know of them.
-func deedOf(line string) (deed string, ok bool) {
+func doneChange(line string) (deed string, ok bool) {
 	m := doneLine.FindStringSubmatch(line)
 	if m == nil {
 		return "", false
@@ -81,7 +81,7 @@ func deedOf(line string) (deed string, ok bool) {
 // phasesOf lists the phases that a run with -v=1 went through, and how many changes it made.
 func phasesOf(output string) (phases []string, changes int) {
 	for line := range strings.Lines(output) {
-		if _, ok := deedOf(line); ok {
+		if _, ok := doneChange(line); ok {
 			changes++
 		}
 		m := phaseLine.FindStringSubmatch(line)
@@ -93,28 +93,28 @@ func phasesOf(output string) (phases []string, changes int) {
 	return phases, changes
 }
 
-// kept are the files that kubeadm made on a node, by name. Two equal values stand for a file that nobody touched: an
+// fileSet are the files that kubeadm made on a node, by name. Two equal values stand for a file that nobody touched: an
 // atomic write makes a new inode.
-type kept map[string]file
+type fileSet map[string]fileState
 
-type file struct{ mode, inode, changed, digest string }
+type fileState struct{ mode, inode, changed, digest string }
 
-// filesOf lists what is in kubeadm's and the kubelet's directories, less the journal and what the kubelet writes itself.
-func filesOf(t *testing.T, n *nodes.Node) kept {
+// listFiles lists what is in kubeadm's and the kubelet's directories, less the journal and what the kubelet writes itself.
+func listFiles(t *testing.T, n *nodes.Node) fileSet {
 	t.Helper()
 	const script = `find /etc/kubernetes /var/lib/kubelet/config.yaml /var/lib/kubelet/instance-config.yaml /var/lib/kubelet/kubeadm-flags.env \
 		-path /etc/kubernetes/tmp -prune -o -type f -printf '%p %m %i %T@ ' -exec sha256sum {} \; 2>/dev/null || true`
-	files := make(kept)
-	for line := range strings.Lines(shell(t, n, script)) {
+	files := make(fileSet)
+	for line := range strings.Lines(runShell(t, n, script)) {
 		if f := strings.Fields(line); len(f) >= 5 {
-			files[f[0]] = file{f[1], f[2], f[3], f[4]}
+			files[f[0]] = fileState{f[1], f[2], f[3], f[4]}
 		}
 	}
 	return files
 }
 
-// names lists the files with their modes, so that two machines can be compared.
-func (k kept) names() []string {
+// list lists the files with their modes, so that two machines can be compared.
+func (k fileSet) list() []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(k)) {
 		names = append(names, name+" "+k[name].mode)
@@ -122,23 +122,23 @@ func (k kept) names() []string {
 	return names
 }
 
-// unfinished matches what a kill leaves of a file that was being written; the next run removes it.
-var unfinished = regexp.MustCompile(`/\.[^/]+\.kubeadm-[A-Z0-9]+$`)
+// partialFile matches what a kill leaves of a file that was being written; the next run removes it.
+var partialFile = regexp.MustCompile(`/\.[^/]+\.kubeadm-[A-Z0-9]+$`)
 
-// rewritten lists the files of before that are not the same any more. One of them is meant to change: kubelet.conf is
+// changedFiles lists the files of before that are not the same any more. One of them is meant to change: kubelet.conf is
 // told of the certificate that the kubelet renews.
-func rewritten(before, after kept) []string {
+func changedFiles(before, after fileSet) []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(before)) {
-		if before[name] != after[name] && name != "/etc/kubernetes/kubelet.conf" && name != "/etc/kubernetes/bootstrap-kubelet.conf" && !unfinished.MatchString(name) {
+		if before[name] != after[name] && name != "/etc/kubernetes/kubelet.conf" && name != "/etc/kubernetes/bootstrap-kubelet.conf" && !partialFile.MatchString(name) {
 			names = append(names, name)
 		}
 	}
 	return names
 }
 
-// same tells whether two nodes of the same name and address hold the same bytes in a file.
-func same(t *testing.T, a, b *nodes.Node, name string) bool {
+// isSameFile tells whether two nodes of the same name and address hold the same bytes in a file.
+func isSameFile(t *testing.T, a, b *nodes.Node, name string) bool {
 	t.Helper()
 	ours, err := a.ReadFile(name)
 	if err != nil {

@@ -12,29 +12,29 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// TestS164_InitGoesOnWithOtherArguments stops init again and again when its API server runs, each time in another phase, and goes on
+// TestInitResumesWithOtherArguments stops init again and again when its API server runs, each time in another phase, and goes on
 // with other arguments of the control plane. The kubelet puts another API server in the place of the one that runs: what
 // comes after the wait must speak to that one.
-func TestS164_InitGoesOnWithOtherArguments(t *testing.T) {
+func TestInitResumesWithOtherArguments(t *testing.T) {
 	t.Parallel()
-	n := add(t, newCluster(t), "cp1")
-	command := []string{ours, "init", "--config", goodFile, "-v=1"}
+	n := addNode(t, newCluster(t), "cp1")
+	command := []string{kubeadm, "init", "--config", initConfigFile, "-v=1"}
 	for verbosity, phase := range []string{"upload-config", "bootstrap-token", "addon", "upload-config", ""} {
 		config := nodes.Config{Address: n.Address()}
 		config.Cluster = fmt.Sprintf("apiServer:\n  extraArgs:\n  - {name: v, value: \"%d\"}", verbosity)
-		write(t, n, goodFile, nodes.InitConfig(config))
+		writeFile(t, n, initConfigFile, nodes.InitConfig(config))
 		if phase == "" {
 			run(t, n, command...)
 			break
 		}
-		result, killed := interrupted(t, n, unix.SIGKILL, inPhase(phase), command...)
+		result, killed := runInterrupted(t, n, unix.SIGKILL, atPhase(phase), command...)
 		if !killed {
 			t.Fatalf("init did not get to phase %s:\n%s%s", phase, result.Stdout, result.Stderr)
 		}
-		t.Logf("killed after %s:%s", result.Duration, lines("%s", tail(result.Stdout, 2)))
+		t.Logf("killed after %s:%s", result.Duration, indentLines("%s", lastLines(result.Stdout, 2)))
 	}
-	marked(t, n)
-	if running := shell(t, n, "pgrep -af kube-apiserver"); !strings.Contains(running, " --v=4") {
+	checkControlPlaneNode(t, n)
+	if running := runShell(t, n, "pgrep -af kube-apiserver"); !strings.Contains(running, " --v=4") {
 		t.Errorf("the API server that runs has not the last arguments:\n%s", running)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// oldConfig is a file as it was written for kubeadm before v1beta4, %[1]s the machine's address.
-const oldConfig = `apiVersion: kubeadm.k8s.io/v1beta3
+// v1beta3Config is a file as it was written for kubeadm before v1beta4, %[1]s the machine's address.
+const v1beta3Config = `apiVersion: kubeadm.k8s.io/v1beta3
 kind: InitConfiguration
 bootstrapTokens:
 - token: abcdef.0123456789abcdef
@@ -52,53 +52,53 @@ cgroupDriver: cgroupfs
 failCgroupV1: false
 `
 
-// TestS203_ThereAndBackAgain rewrites a file of an older version. The new one means the same to init, stays as it is when it is
+// TestConfigMigrateRoundTrip rewrites a file of an older version. The new one means the same to init, stays as it is when it is
 // rewritten once more, and is good for the peer.
-func TestS203_ThereAndBackAgain(t *testing.T) {
+func TestConfigMigrateRoundTrip(t *testing.T) {
 	t.Parallel()
-	n := add(t, newCluster(t), "cp1")
+	n := addNode(t, newCluster(t), "cp1")
 	const older, newer = "/root/older.yaml", "/root/newer.yaml"
-	text := fmt.Sprintf(oldConfig, n.Address(), nodes.IgnoredPreflight)
-	write(t, n, older, text)
-	run(t, n, ours, "config", "migrate", "--old-config", older, "--new-config", newer)
-	migrated := read(t, n, newer)
+	text := fmt.Sprintf(v1beta3Config, n.Address(), nodes.IgnoredPreflight)
+	writeFile(t, n, older, text)
+	run(t, n, kubeadm, "config", "migrate", "--old-config", older, "--new-config", newer)
+	migrated := readFile(t, n, newer)
 	if strings.Contains(migrated, "v1beta3") || !strings.Contains(migrated, "kubeadm.k8s.io/v1beta4") {
 		t.Errorf("it was rewritten as\n%s", migrated)
 	}
-	if again := run(t, n, ours, "config", "migrate", "--old-config", newer); again != strings.TrimSpace(migrated) {
+	if again := run(t, n, kubeadm, "config", "migrate", "--old-config", newer); again != strings.TrimSpace(migrated) {
 		t.Errorf("rewritten once more it is\n%s\ninstead of\n%s", again, migrated)
 	}
-	run(t, n, peer, "config", "validate", "--config", newer)
+	run(t, n, upstreamKubeadm, "config", "validate", "--config", newer)
 	// The configuration of the kubelet keeps its form and is not rewritten.
 	_, components, _ := strings.Cut(text, "---\napiVersion: kubelet")
-	write(t, n, newer, migrated+"---\napiVersion: kubelet"+components)
+	writeFile(t, n, newer, migrated+"---\napiVersion: kubelet"+components)
 	told := make(map[string][]string)
 	for _, file := range []string{older, newer} {
-		told[file] = announcements(run(t, n, ours, "init", "--config", file, "--dry-run"))
+		told[file] = announcedChanges(run(t, n, kubeadm, "init", "--config", file, "--dry-run"))
 	}
 	if !slices.Equal(told[older], told[newer]) || len(told[older]) < 20 {
-		t.Errorf("by the older file init would do%s\nand by the newer%s", lines("%s", told[older]), lines("%s", told[newer]))
+		t.Errorf("by the older file init would do%s\nand by the newer%s", indentLines("%s", told[older]), indentLines("%s", told[newer]))
 	}
 }
 
-// TestS203_RandomInput reads files that went wrong by chance: each is either good or refused by one error.
-func TestS203_RandomInput(t *testing.T) {
+// TestConfigValidateRandomInput reads files that went wrong by chance: each is either good or refused by one error.
+func TestConfigValidateRandomInput(t *testing.T) {
 	t.Parallel()
-	n := add(t, newCluster(t), "cp1")
+	n := addNode(t, newCluster(t), "cp1")
 	count := 100
-	if lab.full {
+	if suite.full {
 		count = 3000
 	}
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	chance := rand.New(rand.NewPCG(seed, 0))
-	good := []string{fmt.Sprintf(oldConfig, n.Address(), nodes.IgnoredPreflight), nodes.InitConfig(nodes.Config{Address: n.Address()})}
+	good := []string{fmt.Sprintf(v1beta3Config, n.Address(), nodes.IgnoredPreflight), nodes.InitConfig(nodes.Config{Address: n.Address()})}
 	for i := range count {
-		write(t, n, fmt.Sprintf("/root/random/%04d.yaml", i), mutilate(chance, good[i%2]))
+		writeFile(t, n, fmt.Sprintf("/root/random/%04d.yaml", i), corruptText(chance, good[i%2]))
 	}
-	said := shell(t, n, `cd /root/random
+	said := runShell(t, n, `cd /root/random
 		for file in *.yaml; do
-			code=0; `+ours+` config validate --config $file >$file.said 2>&1 || code=$?
+			code=0; `+kubeadm+` config validate --config $file >$file.said 2>&1 || code=$?
 			errors=$(grep -c "^error: " $file.said || true)
 			case $code/$errors in
 			0/0) echo good ;;
@@ -116,8 +116,8 @@ func TestS203_RandomInput(t *testing.T) {
 	t.Logf("of %d files %d are good and %d refused", count, tally["good"], tally["refused"])
 }
 
-// mutilate alters a text here and there, by lines and by bytes.
-func mutilate(chance *rand.Rand, text string) string {
+// corruptText alters a text here and there, by lines and by bytes.
+func corruptText(chance *rand.Rand, text string) string {
 	strange := []string{"[", "{", "- ", "\t", "null", "-1", "99999999999999999999", "~", "&a", "*a", "!!binary x", "'", "\"", ": ", "\x00", "é", "v1beta9"}
 	all := strings.Split(text, "\n")
 	for range 1 + chance.IntN(3) {

@@ -19,7 +19,7 @@ import (
 // olderVersion is the Kubernetes of the older bundle.
 func olderVersion(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(lab.older, "bundle.json"))
+	text, err := os.ReadFile(filepath.Join(suite.older, "bundle.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,25 +30,25 @@ func olderVersion(t *testing.T) string {
 	return bundle.Kubernetes
 }
 
-// olderCluster is newCluster of nodes that have the older release too.
-func olderCluster(t *testing.T) *nodes.Cluster {
+// newOlderCluster is newCluster of nodes that have the older release too.
+func newOlderCluster(t *testing.T) *nodes.Cluster {
 	t.Helper()
 	o := testOptions(t)
-	o.Older = lab.older
+	o.Older = suite.older
 	return newClusterOf(t, o)
 }
 
-// TestS041_TheMinorBeforeIsDeployed makes a cluster of the minor before this kubeadm's own, control plane and kubelets.
-func TestS041_TheMinorBeforeIsDeployed(t *testing.T) {
+// TestPreviousMinorIsDeployed makes a cluster of the minor before this kubeadm's own, control plane and kubelets.
+func TestPreviousMinorIsDeployed(t *testing.T) {
 	t.Parallel()
-	s := &site{Cluster: olderCluster(t)}
-	if err := s.add(t.Context()); err != nil {
+	s := &testCluster{Cluster: newOlderCluster(t)}
+	if err := s.addNodes(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	older := olderVersion(t)
 	// A kubelet newer than the API server is refused before anything is changed.
-	write(t, s.cp, goodFile, nodes.InitConfig(nodes.Config{Address: s.cp.Address(), Version: older}))
-	refused(t, s.cp, []string{"KubeletVersion", strings.TrimPrefix(older, "v")}, ours, "init", "--config", goodFile)
+	writeFile(t, s.cp, initConfigFile, nodes.InitConfig(nodes.Config{Address: s.cp.Address(), Version: older}))
+	checkFails(t, s.cp, []string{"KubeletVersion", strings.TrimPrefix(older, "v")}, kubeadm, "init", "--config", initConfigFile)
 	for _, n := range []*nodes.Node{s.cp, s.worker} {
 		if err := n.UseOlder(t.Context()); err != nil {
 			t.Fatal(err)
@@ -58,24 +58,24 @@ func TestS041_TheMinorBeforeIsDeployed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.command, _, err = nodes.JoinCommands(initial.Stdout); err != nil {
+	if s.workerJoin, _, err = nodes.JoinCommands(initial.Stdout); err != nil {
 		t.Fatal(err)
 	}
-	run(t, s.worker, joinCommand(ours, s)...)
-	if err := settle(t.Context(), s.cp, 2); err != nil {
+	run(t, s.worker, workerJoinCommand(kubeadm, s)...)
+	if err := awaitClusterReady(t.Context(), s.cp, 2); err != nil {
 		t.Fatal(err)
 	}
-	marked(t, s.cp)
+	checkControlPlaneNode(t, s.cp)
 	if got := kubectl(t, s.cp, "version", "--output=json"); strings.Count(got, `"gitVersion": "`+older+`"`) != 2 {
 		t.Errorf("want kubectl and the API server at %s, got:\n%s", older, got)
 	}
-	for _, n := range get[corev1.NodeList](t, s.cp, "nodes").Items {
+	for _, n := range getObject[corev1.NodeList](t, s.cp, "nodes").Items {
 		if got := n.Status.NodeInfo.KubeletVersion; got != older {
 			t.Errorf("the kubelet of %s is %s, want %s", n.Name, got, older)
 		}
 	}
 	// A kubelet tells of its static Pods a moment after its node is Ready.
-	await(t, "Pods of "+older, patience, func() error {
+	await(t, "Pods of "+older, waitLimit, func() error {
 		images := kubectl(t, s.cp, "--namespace=kube-system", "get", "pods", "--output=jsonpath={.items[*].spec.containers[*].image}")
 		for _, want := range []string{"kube-apiserver:" + older, "kube-controller-manager:" + older, "kube-scheduler:" + older, "kube-proxy:" + older} {
 			if !strings.Contains(images, want) {
@@ -84,21 +84,21 @@ func TestS041_TheMinorBeforeIsDeployed(t *testing.T) {
 		}
 		return nil
 	})
-	run(t, s.worker, ours, "reset", "--force")
-	run(t, s.cp, ours, "reset", "--force")
+	run(t, s.worker, kubeadm, "reset", "--force")
+	run(t, s.cp, kubeadm, "reset", "--force")
 }
 
-// TestS042_AnOlderKubeletJoins joins a node whose kubelet is a minor behind the control plane.
-func TestS042_AnOlderKubeletJoins(t *testing.T) {
+// TestOlderKubeletJoins joins a node whose kubelet is a minor behind the control plane.
+func TestOlderKubeletJoins(t *testing.T) {
 	t.Parallel()
-	s := &site{Cluster: olderCluster(t)}
-	if err := s.add(t.Context()); err != nil {
+	s := &testCluster{Cluster: newOlderCluster(t)}
+	if err := s.addNodes(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.worker.UseOlder(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.form(t.Context()); err != nil {
+	if err := s.initAndJoin(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := kubectl(t, s.cp, "get", "node", "worker1", "--output=jsonpath={.status.nodeInfo.kubeletVersion}"), olderVersion(t); got != want {

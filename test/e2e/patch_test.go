@@ -18,8 +18,8 @@ import (
 
 const patchDir = "/etc/patches"
 
-// patched are the targets that hold a Pod: where it is, as a path and as a document around it, and its container.
-var patched = []struct{ target, path, around, container string }{
+// podPatchTargets are the targets that hold a Pod: where it is, as a path and as a document around it, and its container.
+var podPatchTargets = []struct{ target, path, around, container string }{
 	{"etcd", "", "%s", "etcd"},
 	{"kube-apiserver", "", "%s", "kube-apiserver"},
 	{"kube-controller-manager", "", "%s", "kube-controller-manager"},
@@ -28,9 +28,9 @@ var patched = []struct{ target, path, around, container string }{
 	{"kubeproxydaemonset", "/spec/template", `{"spec": {"template": %s}}`, "kube-proxy"},
 }
 
-// patch puts files on a node that patch every target in every way. Each says that it came last, and leaves a mark of its
+// writePatches puts files on a node that patch every target in every way. Each says that it came last, and leaves a mark of its
 // own. The strategic ones find the container by its name, where the others would replace the list.
-func patch(t *testing.T, n *nodes.Node, maxPods int) {
+func writePatches(t *testing.T, n *nodes.Node, maxPods int) {
 	t.Helper()
 	files := map[string]string{
 		"kubeletconfiguration0.yaml":          "maxPods: 1\nregistryPullQPS: 11\n",
@@ -39,7 +39,7 @@ func patch(t *testing.T, n *nodes.Node, maxPods int) {
 		"kube-apiserver9+json.yaml.bak":       "what an editor left",
 		"more/kube-scheduler3+strategic.yaml": "# of a directory below\nmetadata: {labels: {more: x}}\n---\nmetadata: {labels: {still-more: x}}\n",
 	}
-	for _, p := range patched {
+	for _, p := range podPatchTargets {
 		const marks = `"metadata": {"annotations": {"last": "%[1]s", "%[1]s": "` + "%[2]s" + `"}}`
 		files[p.target+"0.yaml"] = fmt.Sprintf(p.around, fmt.Sprintf("{"+marks+`, "spec": {"containers": [{"name": "%[3]s", "resources": {"requests": {"cpu": "17m"}}}]}}`, "strategic", n.Name(), p.container))
 		files[p.target+"1+json.json"] = fmt.Sprintf(`[{"op": "replace", "path": "%[1]s/metadata/annotations/last", "value": "json"},
@@ -47,33 +47,33 @@ func patch(t *testing.T, n *nodes.Node, maxPods int) {
 		files[p.target+"2+merge.yaml"] = fmt.Sprintf(p.around, fmt.Sprintf("{"+marks+"}", "merge", n.Name()))
 	}
 	for name, text := range files {
-		write(t, n, path.Join(patchDir, name), text)
+		writeFile(t, n, path.Join(patchDir, name), text)
 	}
 }
 
-// TestS024_PatchesOfEveryTargetAndType patches all that can be patched on each node of a cluster: by file on the first, by
+// TestPatchesOfEveryTargetAndType patches all that can be patched on each node of a cluster: by file on the first, by
 // flag on the second control plane, by file on a worker (S026, S099).
-func TestS024_PatchesOfEveryTargetAndType(t *testing.T) {
+func TestPatchesOfEveryTargetAndType(t *testing.T) {
 	t.Parallel()
-	s := &trio{site: site{Cluster: newCluster(t)}}
-	if err := s.raise(t.Context(), 2, 1); err != nil {
+	s := &haCluster{testCluster: testCluster{Cluster: newCluster(t)}}
+	if err := s.createNodes(t.Context(), 2, 1); err != nil {
 		t.Fatal(err)
 	}
 	limits := make(map[string]string)
 	for i, n := range s.Nodes() {
-		patch(t, n, 71+i)
+		writePatches(t, n, 71+i)
 		limits[n.Name()] = fmt.Sprint(71 + i)
 	}
-	if err := s.start(t.Context(), nodes.Config{Init: "patches:\n  directory: " + patchDir}); err != nil {
+	if err := s.initFirst(t.Context(), nodes.Config{Init: "patches:\n  directory: " + patchDir}); err != nil {
 		t.Fatal(err)
 	}
-	if notice := s.initial.Stdout + s.initial.Stderr; !strings.Contains(notice, patchDir+"/kube-apiserver9+json.yaml.bak") {
+	if notice := s.initResult.Stdout + s.initResult.Stderr; !strings.Contains(notice, patchDir+"/kube-apiserver9+json.yaml.bak") {
 		t.Errorf("init does not tell which file it passed over:\n%s", notice)
 	}
-	run(t, s.planes[1], planeCommand(ours, s, "--patches", patchDir)...)
-	write(t, s.worker, joinFile, joinFileOf(t, s.command, "")+"patches:\n  directory: "+patchDir+"\n")
-	run(t, s.worker, ours, "join", "--config", joinFile)
-	for _, n := range s.planes {
+	run(t, s.controlPlanes[1], controlPlaneJoinCommand(kubeadm, s, "--patches", patchDir)...)
+	writeFile(t, s.worker, joinConfigFile, joinConfigFor(t, s.workerJoin, "")+"patches:\n  directory: "+patchDir+"\n")
+	run(t, s.worker, kubeadm, "join", "--config", joinConfigFile)
+	for _, n := range s.controlPlanes {
 		t.Run(n.Name(), func(t *testing.T) { testPatchedPods(t, s, n) })
 	}
 	t.Run("kubelets", func(t *testing.T) { testPatchedKubelets(t, s, limits) })
@@ -81,25 +81,25 @@ func TestS024_PatchesOfEveryTargetAndType(t *testing.T) {
 }
 
 // testPatchedPods waits until the kubelet has told of the static Pods that it runs, and looks at these.
-func testPatchedPods(t *testing.T, s *trio, n *nodes.Node) {
-	for _, p := range patched {
+func testPatchedPods(t *testing.T, s *haCluster, n *nodes.Node) {
+	for _, p := range podPatchTargets {
 		if p.path != "" {
 			continue
 		}
-		await(t, "the kubelet's word on "+p.target, patience, func() error {
+		await(t, "the kubelet's word on "+p.target, waitLimit, func() error {
 			_, err := s.cp.Kubectl(t.Context(), "--namespace=kube-system", "get", "pod", p.target+"-"+n.Name())
 			return err
 		})
-		pod := get[corev1.Pod](t, s.cp, "--namespace=kube-system", "pod", p.target+"-"+n.Name())
-		bears(t, n, p.target, pod.ObjectMeta, pod.Spec)
+		pod := getObject[corev1.Pod](t, s.cp, "--namespace=kube-system", "pod", p.target+"-"+n.Name())
+		checkPatched(t, n, p.target, pod.ObjectMeta, pod.Spec)
 		if _, ok := pod.Labels["still-more"]; ok != (p.target == "kube-scheduler") {
 			t.Errorf("%s has the labels %v", p.target, pod.Labels)
 		}
 	}
 }
 
-// bears checks that a Pod shows all three patches of a node, applied in order.
-func bears(t *testing.T, n *nodes.Node, target string, meta metav1.ObjectMeta, spec corev1.PodSpec) {
+// checkPatched checks that a Pod shows all three patches of a node, applied in order.
+func checkPatched(t *testing.T, n *nodes.Node, target string, meta metav1.ObjectMeta, spec corev1.PodSpec) {
 	t.Helper()
 	for key, want := range map[string]string{"last": "merge", "strategic": n.Name(), "json": n.Name(), "merge": n.Name()} {
 		if got := meta.Annotations[key]; got != want {
@@ -113,35 +113,35 @@ func bears(t *testing.T, n *nodes.Node, target string, meta metav1.ObjectMeta, s
 }
 
 // testPatchedKubelets asks the cluster how many Pods each kubelet admits; what kubelets share is as it was.
-func testPatchedKubelets(t *testing.T, s *trio, limits map[string]string) {
-	await(t, "all nodes", patience, func() error {
-		if known := len(get[corev1.NodeList](t, s.cp, "nodes").Items); known != len(limits) {
+func testPatchedKubelets(t *testing.T, s *haCluster, limits map[string]string) {
+	await(t, "all nodes", waitLimit, func() error {
+		if known := len(getObject[corev1.NodeList](t, s.cp, "nodes").Items); known != len(limits) {
 			return fmt.Errorf("there are %d", known)
 		}
 		return nil
 	})
 	for name, want := range limits {
-		capacity := get[corev1.Node](t, s.cp, "node", name).Status.Capacity
+		capacity := getObject[corev1.Node](t, s.cp, "node", name).Status.Capacity
 		if got := capacity.Pods().String(); got != want {
 			t.Errorf("the kubelet of %s admits %s Pods, want %s", name, got, want)
 		}
-		config := read(t, s.Node(name), "/var/lib/kubelet/config.yaml")
+		config := readFile(t, s.Node(name), "/var/lib/kubelet/config.yaml")
 		for _, line := range []string{"registryPullQPS: 11", "registryBurst: 12", "eventBurst: 13"} {
 			if !slices.Contains(strings.Split(config, "\n"), line) {
 				t.Errorf("%s: config.yaml lacks %q:\n%s", name, line, config)
 			}
 		}
 	}
-	shared := get[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap", "kubelet-config").Data["kubelet"]
+	shared := getObject[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap", "kubelet-config").Data["kubelet"]
 	if strings.Contains(shared, "maxPods") {
 		t.Errorf("one node's patch is in the configuration of all kubelets:\n%s", shared)
 	}
 }
 
 // testPatchedAddons looks at what init made; no join touches it.
-func testPatchedAddons(t *testing.T, s *trio) {
-	d := get[appsv1.Deployment](t, s.cp, "--namespace=kube-system", "deployment", "coredns")
-	bears(t, s.cp, "corednsdeployment", d.Spec.Template.ObjectMeta, d.Spec.Template.Spec)
-	p := get[appsv1.DaemonSet](t, s.cp, "--namespace=kube-system", "daemonset", "kube-proxy")
-	bears(t, s.cp, "kubeproxydaemonset", p.Spec.Template.ObjectMeta, p.Spec.Template.Spec)
+func testPatchedAddons(t *testing.T, s *haCluster) {
+	d := getObject[appsv1.Deployment](t, s.cp, "--namespace=kube-system", "deployment", "coredns")
+	checkPatched(t, s.cp, "corednsdeployment", d.Spec.Template.ObjectMeta, d.Spec.Template.Spec)
+	p := getObject[appsv1.DaemonSet](t, s.cp, "--namespace=kube-system", "daemonset", "kube-proxy")
+	checkPatched(t, s.cp, "kubeproxydaemonset", p.Spec.Template.ObjectMeta, p.Spec.Template.Spec)
 }

@@ -25,65 +25,65 @@ import (
 
 // Where the registry is, at the gateway of all nodes, and what its images are called there.
 const (
-	registryHost = "10.77.0.1:" + registryPort
-	registryPort = "5000"
-	mirrored     = registryHost + "/mirror"
+	registryHost     = "10.77.0.1:" + registryPort
+	registryPort     = "5000"
+	mirrorRepository = registryHost + "/mirror"
 )
 
-// shelf is a registry of images, over TLS by an authority of its own. It notes what it is asked for, and can fall silent.
-type shelf struct {
-	cluster *nodes.Cluster
-	pair    tls.Certificate
-	images  http.Handler
-	server  *http.Server // nil: connections are refused
+// testRegistry is a registry of images, over TLS by an authority of its own. It notes what it is asked for, and can fall silent.
+type testRegistry struct {
+	cluster     *nodes.Cluster
+	certificate tls.Certificate
+	images      http.Handler
+	server      *http.Server // nil: connections are refused
 
-	mu     sync.Mutex
-	asked  []string                                         // images, as often as they were looked up by their tags
-	before func(http.ResponseWriter, *http.Request, string) // what comes before an answer; nil: nothing
+	mu        sync.Mutex
+	requested []string                                         // images, as often as they were looked up by their tags
+	before    func(http.ResponseWriter, *http.Request, string) // what comes before an answer; nil: nothing
 }
 
-// newShelf opens an empty registry that the node's container runtime trusts.
-func newShelf(t *testing.T, n *nodes.Node) *shelf {
+// newTestRegistry opens an empty registry that the node's container runtime trusts.
+func newTestRegistry(t *testing.T, n *nodes.Node) *testRegistry {
 	t.Helper()
 	address, _, err := net.SplitHostPort(registryHost)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ca := authority(t, "registry")
-	cert, key := issue(t, ca, pki.Spec{CommonName: "registry", Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	ca := newTestCA(t, "registry")
+	cert, key := issueCertificate(t, ca, pki.Spec{CommonName: "registry", Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		SANs: pki.SANs{IPs: []net.IP{net.ParseIP(address)}}})
 	pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &shelf{cluster: n.Cluster(), pair: pair, images: registry.New(registry.Logger(log.New(io.Discard, "", 0)))}
+	s := &testRegistry{cluster: n.Cluster(), certificate: pair, images: registry.New(registry.Logger(log.New(io.Discard, "", 0)))}
 	s.open(t)
 	t.Cleanup(s.close)
 	dir := "/etc/containerd/certs.d/" + registryHost
-	write(t, n, dir+"/ca.crt", string(pki.EncodeCertificates(ca.Certificate)))
-	write(t, n, dir+"/hosts.toml", "[host.'https://"+registryHost+"']\nca = '"+dir+"/ca.crt'\n")
+	writeFile(t, n, dir+"/ca.crt", string(pki.EncodeCertificates(ca.Certificate)))
+	writeFile(t, n, dir+"/hosts.toml", "[host.'https://"+registryHost+"']\nca = '"+dir+"/ca.crt'\n")
 	return s
 }
 
-func (s *shelf) open(t *testing.T) {
+func (s *testRegistry) open(t *testing.T) {
 	t.Helper()
 	listener, err := s.cluster.Listen(registryPort)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.server = &http.Server{Handler: s, ErrorLog: log.New(io.Discard, "", 0)}
-	go s.server.Serve(tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{s.pair}}))
+	go s.server.Serve(tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{s.certificate}}))
 }
 
 // close cuts all connections and refuses new ones.
-func (s *shelf) close() {
+func (s *testRegistry) close() {
 	if s.server != nil {
 		s.server.Close()
 		s.server = nil
 	}
 }
 
-func (s *shelf) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *testRegistry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name, tag, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, "/v2/"), "/manifests/")
 	image := ""
 	if ok && r.Method == http.MethodHead && !strings.Contains(tag, ":") {
@@ -92,7 +92,7 @@ func (s *shelf) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	before := s.before
 	if image != "" {
-		s.asked = append(s.asked, image)
+		s.requested = append(s.requested, image)
 	}
 	s.mu.Unlock()
 	if before != nil {
@@ -101,85 +101,85 @@ func (s *shelf) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.images.ServeHTTP(w, r)
 }
 
-// heed begins to note anew what is asked for, and does something before each answer, knowing which image is looked up, if one is.
-func (s *shelf) heed(before func(w http.ResponseWriter, r *http.Request, image string)) {
+// onRequest begins to note anew what is asked for, and does something before each answer, knowing which image is looked up, if one is.
+func (s *testRegistry) onRequest(before func(w http.ResponseWriter, r *http.Request, image string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.asked, s.before = nil, before
+	s.requested, s.before = nil, before
 }
 
-// questions are the images that were asked for since, in order of their names.
-func (s *shelf) questions() []string {
+// requestedImages are the images that were asked for since, in order of their names.
+func (s *testRegistry) requestedImages() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Compact(slices.Sorted(slices.Values(s.asked)))
+	return slices.Compact(slices.Sorted(slices.Values(s.requested)))
 }
 
-// ctr runs containerd's own client.
-func ctr(t *testing.T, n *nodes.Node, args ...string) {
+// runCtr runs containerd's own client.
+func runCtr(t *testing.T, n *nodes.Node, args ...string) {
 	t.Helper()
 	run(t, n, append([]string{"ctr", "--namespace=k8s.io", "images"}, args...)...)
 }
 
-// fill moves the images of a control plane from the node to the registry, and returns their names there.
-func (s *shelf) fill(t *testing.T, n *nodes.Node) []string {
+// moveImagesFrom moves the images of a control plane from the node to the registry, and returns their names there.
+func (s *testRegistry) moveImagesFrom(t *testing.T, n *nodes.Node) []string {
 	t.Helper()
-	list := []string{ours, "config", "images", "list", "--kubernetes-version", "v1.37.1"}
+	list := []string{kubeadm, "config", "images", "list", "--kubernetes-version", "v1.37.1"}
 	held := strings.Fields(run(t, n, list...))
-	images := strings.Fields(run(t, n, append(list, "--image-repository", mirrored)...))
+	images := strings.Fields(run(t, n, append(list, "--image-repository", mirrorRepository)...))
 	for i, image := range images {
-		ctr(t, n, "tag", held[i], image)
-		ctr(t, n, "push", "--hosts-dir=/etc/containerd/certs.d", image)
+		runCtr(t, n, "tag", held[i], image)
+		runCtr(t, n, "push", "--hosts-dir=/etc/containerd/certs.d", image)
 	}
-	forget(t, n)
+	removeImages(t, n)
 	return images
 }
 
-// forget lets the node hold no image: an image has several names, and is kept for the sake of each.
-func forget(t *testing.T, n *nodes.Node) {
+// removeImages lets the node hold no image: an image has several names, and is kept for the sake of each.
+func removeImages(t *testing.T, n *nodes.Node) {
 	t.Helper()
-	shell(t, n, "ctr --namespace=k8s.io images rm --sync $(ctr --namespace=k8s.io images ls --quiet) >/dev/null")
+	runShell(t, n, "ctr --namespace=k8s.io images rm --sync $(ctr --namespace=k8s.io images ls --quiet) >/dev/null")
 }
 
-// TestS118_ImagesComeFromARegistryOfOnesOwn pulls all images of a control plane from a registry, by both commands that do it. The
+// TestPrivateRegistry pulls all images of a control plane from a registry, by both commands that do it. The
 // registry lacks some, does not answer and is not there; policies say when it is asked.
-func TestS118_ImagesComeFromARegistryOfOnesOwn(t *testing.T) {
-	n := add(t, newCluster(t), "cp1")
-	shell(t, n, `cat >>/etc/containerd/config.toml <<END
+func TestPrivateRegistry(t *testing.T) {
+	n := addNode(t, newCluster(t), "cp1")
+	runShell(t, n, `cat >>/etc/containerd/config.toml <<END
 [plugins.'io.containerd.cri.v1.images'.registry]
 config_path = '/etc/containerd/certs.d'
 END
 		systemctl restart containerd`)
-	s := newShelf(t, n)
-	images := s.fill(t, n)
-	pull := []string{ours, "config", "images", "pull", "--image-repository", mirrored, "--kubernetes-version", "v1.37.1"}
+	s := newTestRegistry(t, n)
+	images := s.moveImagesFrom(t, n)
+	pull := []string{kubeadm, "config", "images", "pull", "--image-repository", mirrorRepository, "--kubernetes-version", "v1.37.1"}
 	t.Run("pull", func(t *testing.T) { testPull(t, s, n, images, pull) })
 	t.Run("a tag is missing", func(t *testing.T) {
-		result := refused(t, n, []string{mirrored + "/kube-scheduler:v1.37.0", mirrored + "/kube-proxy:v1.37.0", "not found", "--image-repository"},
-			ours, "config", "images", "pull", "--image-repository", mirrored, "--kubernetes-version", "v1.37.0")
-		if !strings.Contains(result.Stdout, "Pulled "+mirrored+"/coredns:") {
+		result := checkFails(t, n, []string{mirrorRepository + "/kube-scheduler:v1.37.0", mirrorRepository + "/kube-proxy:v1.37.0", "not found", "--image-repository"},
+			kubeadm, "config", "images", "pull", "--image-repository", mirrorRepository, "--kubernetes-version", "v1.37.0")
+		if !strings.Contains(result.Stdout, "Pulled "+mirrorRepository+"/coredns:") {
 			t.Errorf("what is there was not pulled:\n%s", result.Stdout)
 		}
 		t.Log(result.Stderr)
 	})
-	t.Run("silence", func(t *testing.T) { testSilence(t, s, n, images[slices.IndexFunc(images, isPause)], pull) })
+	t.Run("silence", func(t *testing.T) { testHangingRegistry(t, s, n, images[slices.IndexFunc(images, isPauseImage)], pull) })
 	t.Run("preflight", func(t *testing.T) { testPreflightPulls(t, s, n, images) })
 }
 
-func isPause(image string) bool { return strings.Contains(image, "/pause:") }
+func isPauseImage(image string) bool { return strings.Contains(image, "/pause:") }
 
 // testPull wants each image told of, and held; asked for a second time, the registry is asked again.
-func testPull(t *testing.T, s *shelf, n *nodes.Node, images, pull []string) {
+func testPull(t *testing.T, s *testRegistry, n *nodes.Node, images, pull []string) {
 	var want []string
 	for _, image := range images {
 		want = append(want, "[config/images] Pulled "+image)
 	}
 	for range 2 {
-		s.heed(nil)
+		s.onRequest(nil)
 		if got := run(t, n, pull...); got != strings.Join(want, "\n") {
 			t.Errorf("want %q, got:\n%s", want, got)
 		}
-		if got := s.questions(); !slices.Equal(got, slices.Sorted(slices.Values(images))) {
+		if got := s.requestedImages(); !slices.Equal(got, slices.Sorted(slices.Values(images))) {
 			t.Errorf("the registry was asked for %q", got)
 		}
 	}
@@ -191,16 +191,16 @@ func testPull(t *testing.T, s *shelf, n *nodes.Node, images, pull []string) {
 	}
 }
 
-// testSilence lets the registry fall silent when an image is looked up, until the user, who is told so, does not wait any longer.
-func testSilence(t *testing.T, s *shelf, n *nodes.Node, pause string, pull []string) {
+// testHangingRegistry lets the registry fall silent when an image is looked up, until the user, who is told so, does not wait any longer.
+func testHangingRegistry(t *testing.T, s *testRegistry, n *nodes.Node, pause string, pull []string) {
 	asked := make(chan bool, 100)
-	s.heed(func(_ http.ResponseWriter, r *http.Request, image string) {
+	s.onRequest(func(_ http.ResponseWriter, r *http.Request, image string) {
 		if image == pause {
 			asked <- true
 			<-r.Context().Done()
 		}
 	})
-	defer s.heed(nil)
+	defer s.onRequest(nil)
 	const errors = "/root/pull.log" // read while the command runs
 	p, err := n.Start(t.Context(), append([]string{"sh", "-c", `exec "$0" "$@" 2>` + errors}, pull...)...)
 	if err != nil {
@@ -208,11 +208,11 @@ func testSilence(t *testing.T, s *shelf, n *nodes.Node, pause string, pull []str
 	}
 	select {
 	case <-asked:
-	case <-time.After(patience):
+	case <-time.After(waitLimit):
 		t.Error("the registry is not asked")
 	}
-	await(t, "the command to tell of the silence", patience, func() error {
-		if told := read(t, n, errors); !strings.Contains(told, fmt.Sprintf("[config] pull image %q: still at it after ", pause)) {
+	await(t, "the command to tell of the silence", waitLimit, func() error {
+		if told := readFile(t, n, errors); !strings.Contains(told, fmt.Sprintf("[config] pull image %q: still at it after ", pause)) {
 			return fmt.Errorf("it says %q", told)
 		}
 		return nil
@@ -221,25 +221,25 @@ func testSilence(t *testing.T, s *shelf, n *nodes.Node, pause string, pull []str
 		t.Fatal(err)
 	}
 	result, _ := p.Wait() // How it ended is judged by what it says.
-	result.Stderr = read(t, n, errors)
-	explained(t, result, []string{"stopped while pulling images: interrupted"})
+	result.Stderr = readFile(t, n, errors)
+	checkError(t, result, []string{"stopped while pulling images: interrupted"})
 	if strings.Contains(result.Stderr, "--image-repository") {
 		t.Errorf("who interrupts is told to look for a fault:\n%s", result.Stderr)
 	}
 }
 
 // testPreflightPulls checks when the phase preflight asks the registry, and that it asks for several images at once where it may.
-func testPreflightPulls(t *testing.T, s *shelf, n *nodes.Node, images []string) {
+func testPreflightPulls(t *testing.T, s *testRegistry, n *nodes.Node, images []string) {
 	preflight := func(registration string) []string {
-		write(t, n, goodFile, nodes.InitConfig(nodes.Config{
-			Address: n.Address(), Registration: registration, Cluster: "imageRepository: " + mirrored,
+		writeFile(t, n, initConfigFile, nodes.InitConfig(nodes.Config{
+			Address: n.Address(), Registration: registration, Cluster: "imageRepository: " + mirrorRepository,
 		}))
-		s.heed(nil)
-		return []string{ours, "init", "phase", "preflight", "--config", goodFile}
+		s.onRequest(nil)
+		return []string{kubeadm, "init", "phase", "preflight", "--config", initConfigFile}
 	}
 	asks := func(want ...string) {
 		t.Helper()
-		if got := s.questions(); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+		if got := s.requestedImages(); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
 			t.Errorf("the registry was asked for %q, want %q", got, want)
 		}
 	}
@@ -247,13 +247,13 @@ func testPreflightPulls(t *testing.T, s *shelf, n *nodes.Node, images []string) 
 	asks(images...)
 	run(t, n, preflight("  imagePullPolicy: IfNotPresent\n")...)
 	asks()
-	ctr(t, n, "rm", "--sync", images[2], images[3])
+	runCtr(t, n, "rm", "--sync", images[2], images[3])
 	run(t, n, preflight("  imagePullPolicy: Never\n")...)
 	asks()
 	var asked []string // It may know of the one before it knows of the other.
-	await(t, "the runtime to know that images are gone", patience, func() error {
+	await(t, "the runtime to know that images are gone", waitLimit, func() error {
 		run(t, n, preflight("  imagePullPolicy: IfNotPresent\n")...)
-		asked = slices.Sorted(slices.Values(append(asked, s.questions()...)))
+		asked = slices.Sorted(slices.Values(append(asked, s.requestedImages()...)))
 		if want := slices.Sorted(slices.Values(images[2:4])); !slices.Equal(asked, want) {
 			return fmt.Errorf("the registry was asked for %q, want %q", asked, want)
 		}
@@ -261,8 +261,8 @@ func testPreflightPulls(t *testing.T, s *shelf, n *nodes.Node, images []string) 
 	})
 
 	command := preflight("  imagePullPolicy: Always\n  imagePullSerial: false\n")
-	s.heed(func(_ http.ResponseWriter, r *http.Request, _ string) { // nobody gets an answer before all have been asked for
-		for len(s.questions()) < len(images) && r.Context().Err() == nil {
+	s.onRequest(func(_ http.ResponseWriter, r *http.Request, _ string) { // nobody gets an answer before all have been asked for
+		for len(s.requestedImages()) < len(images) && r.Context().Err() == nil {
 			time.Sleep(10 * time.Millisecond)
 		}
 	})
@@ -270,9 +270,9 @@ func testPreflightPulls(t *testing.T, s *shelf, n *nodes.Node, images []string) 
 	asks(images...)
 	t.Run("nobody there", func(t *testing.T) {
 		s.close()
-		refused(t, n, append([]string{"[ERROR ImagePull]", "connection refused"}, images...), command...)
-		result := refused(t, n, append([]string{"connection refused", "check the image names and the registry"}, images...),
-			ours, "config", "images", "pull", "--config", goodFile)
+		checkFails(t, n, append([]string{"[ERROR ImagePull]", "connection refused"}, images...), command...)
+		result := checkFails(t, n, append([]string{"connection refused", "check the image names and the registry"}, images...),
+			kubeadm, "config", "images", "pull", "--config", initConfigFile)
 		t.Log(result.Stderr)
 	})
 }

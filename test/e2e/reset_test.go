@@ -12,9 +12,9 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// legacies may be on a machine after a reset, each for its reason; whatever else differs from the machine before init or
+// allowedRemains may be on a machine after a reset, each for its reason; whatever else differs from the machine before init or
 // join is a fault.
-var legacies = []struct{ line, reason string }{
+var allowedRemains = []struct{ line, reason string }{
 	{`^\+ files: /(root/kubeadm\.yaml|root/\.kube(/.*)?) `, "the test's own"},
 	{`^\+ files: /etc/cni(/net\.d(/.*)?)? `, "the pod network's configuration, of which kubeadm knows nothing"},
 	{`^\+ files: /var/lib/cni(/.*)? `, "the pod network's notes on addresses in use"},
@@ -28,21 +28,21 @@ var legacies = []struct{ line, reason string }{
 	{`^[+-] units: kubelet\.service`, "stopped; whether it starts at boot is left as it was"},
 }
 
-// clean compares a machine with what it was before; files whose names begin with one of those that stay are left out. The kernel and
+// awaitRestored compares a machine with what it was before; files whose names begin with one of those that stay are left out. The kernel and
 // the container runtime may be a moment behind with what they take away of containers that are gone.
-func clean(t *testing.T, n *nodes.Node, before nodes.Fingerprint, stays ...string) {
+func awaitRestored(t *testing.T, n *nodes.Node, before nodes.Fingerprint, stays ...string) {
 	t.Helper()
-	await(t, n.Name()+" to be after reset what it was", patience, func() error {
-		left := slices.DeleteFunc(before.Diff(fingerprint(t, n)), func(line string) bool { return mayStay(line, stays) })
+	await(t, n.Name()+" to be after reset what it was", waitLimit, func() error {
+		left := slices.DeleteFunc(before.Diff(takeFingerprint(t, n)), func(line string) bool { return mayRemain(line, stays) })
 		if len(left) > 0 {
-			return fmt.Errorf("it differs:%s", lines("%s", left))
+			return fmt.Errorf("it differs:%s", indentLines("%s", left))
 		}
 		return nil
 	})
 }
 
-func mayStay(line string, stays []string) bool {
-	for _, legacy := range legacies {
+func mayRemain(line string, stays []string) bool {
+	for _, legacy := range allowedRemains {
 		if regexp.MustCompile(legacy.line).MatchString(line) {
 			return true
 		}
@@ -50,40 +50,40 @@ func mayStay(line string, stays []string) bool {
 	return slices.ContainsFunc(stays, func(name string) bool { return strings.HasPrefix(line, "+ files: "+name) })
 }
 
-// TestS191_ResetReturnsTheMachine takes a cluster apart again and, in a full run, makes it anew from the same machines.
-func TestS191_ResetReturnsTheMachine(t *testing.T) {
+// TestResetRestoresMachine takes a cluster apart again and, in a full run, makes it anew from the same machines.
+func TestResetRestoresMachine(t *testing.T) {
 	t.Parallel()
-	s := &site{Cluster: newCluster(t)}
-	if err := s.add(t.Context()); err != nil {
+	s := &testCluster{Cluster: newCluster(t)}
+	if err := s.addNodes(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	cp, worker := fingerprint(t, s.cp), fingerprint(t, s.worker)
-	if err := s.form(t.Context()); err != nil {
+	cp, worker := takeFingerprint(t, s.cp), takeFingerprint(t, s.worker)
+	if err := s.initAndJoin(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, n := range []*nodes.Node{s.worker, s.cp} {
-		run(t, n, ours, "reset", "--force")
+		run(t, n, kubeadm, "reset", "--force")
 	}
-	clean(t, s.worker, worker)
-	clean(t, s.cp, cp)
-	if !lab.full {
-		return // TestS199_WeJoinThePeersCluster uses machines again, too.
+	awaitRestored(t, s.worker, worker)
+	awaitRestored(t, s.cp, cp)
+	if !suite.full {
+		return // TestJoinUpstreamCluster uses machines again, too.
 	}
-	if err := s.form(t.Context()); err != nil {
+	if err := s.initAndJoin(t.Context()); err != nil {
 		t.Errorf("the same machines cannot be used again: %v", err)
 	}
 }
 
-func TestS016_DryRunOfResetOfAMachineThatIsNoNode(t *testing.T) {
+func TestResetDryRunOnCleanMachine(t *testing.T) {
 	t.Parallel()
-	n := add(t, newCluster(t), "blank")
-	untouched(t, n, nil, ours, "reset", "--force", "--dry-run")
+	n := addNode(t, newCluster(t), "blank")
+	runUnchanged(t, n, nil, kubeadm, "reset", "--force", "--dry-run")
 }
 
-func TestS191_ResetOfAMachineThatIsNoNodeChangesNothing(t *testing.T) {
+func TestResetOnCleanMachine(t *testing.T) {
 	t.Parallel()
-	n := add(t, newCluster(t), "blank")
-	before := fingerprint(t, n)
-	run(t, n, ours, "reset", "--force")
-	clean(t, n, before)
+	n := addNode(t, newCluster(t), "blank")
+	before := takeFingerprint(t, n)
+	run(t, n, kubeadm, "reset", "--force")
+	awaitRestored(t, n, before)
 }

@@ -10,45 +10,45 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// TestS029_TheControlPlaneIsNotRoot makes two control planes whose components are users of their own, and asks the kernel
+// TestRootlessControlPlane makes two control planes whose components are users of their own, and asks the kernel
 // who runs what and whom files belong to.
-func TestS029_TheControlPlaneIsNotRoot(t *testing.T) {
+func TestRootlessControlPlane(t *testing.T) {
 	t.Parallel()
-	s := &trio{site: site{Cluster: newCluster(t)}}
-	if err := s.raise(t.Context(), 2, 0); err != nil {
+	s := &haCluster{testCluster: testCluster{Cluster: newCluster(t)}}
+	if err := s.createNodes(t.Context(), 2, 0); err != nil {
 		t.Fatal(err)
 	}
-	before := fingerprint(t, s.planes[1])
-	if err := s.start(t.Context(), nodes.Config{Cluster: "featureGates:\n  RootlessControlPlane: true"}); err != nil {
+	before := takeFingerprint(t, s.controlPlanes[1])
+	if err := s.initFirst(t.Context(), nodes.Config{Cluster: "featureGates:\n  RootlessControlPlane: true"}); err != nil {
 		t.Fatal(err)
 	}
-	run(t, s.planes[1], planeCommand(ours, s)...)
-	vote(t, s.planes...)
-	for _, n := range s.planes {
+	run(t, s.controlPlanes[1], controlPlaneJoinCommand(kubeadm, s)...)
+	checkVotingMembers(t, s.controlPlanes...)
+	for _, n := range s.controlPlanes {
 		t.Run(n.Name(), func(t *testing.T) {
 			testUsers(t, n)
 			testOwners(t, n)
 		})
 	}
-	again := run(t, s.cp, ours, "init", "--config", goodFile, "--upload-certs", "-v=1")
+	again := run(t, s.cp, kubeadm, "init", "--config", initConfigFile, "--upload-certs", "-v=1")
 	if strings.Contains(again, "] done: ") {
 		t.Errorf("what was there was made again:\n%s", again)
 	}
-	run(t, s.planes[1], ours, "reset", "--force")
-	clean(t, s.planes[1], before)
+	run(t, s.controlPlanes[1], kubeadm, "reset", "--force")
+	awaitRestored(t, s.controlPlanes[1], before)
 }
 
 // testUsers waits until each component runs, and looks at its rights.
 func testUsers(t *testing.T, n *nodes.Node) {
 	const bindLowPorts = "0000000000000400"
-	readers := shell(t, n, "getent group kubeadm-sa-key-readers | cut -d: -f3")
+	readers := runShell(t, n, "getent group kubeadm-sa-key-readers | cut -d: -f3")
 	for component, want := range map[string]struct{ user, groups, bound string }{
 		"etcd":                    {"kubeadm-etcd", "", strings.Repeat("0", 16)},
 		"kube-apiserver":          {"kubeadm-kas", readers, bindLowPorts},
 		"kube-controller-manager": {"kubeadm-kcm", readers, strings.Repeat("0", 16)},
 		"kube-scheduler":          {"kubeadm-ks", "", strings.Repeat("0", 16)},
 	} {
-		user, status := runsAs(t, n, component)
+		user, status := awaitProcessOf(t, n, component)
 		if user != want.user+" "+want.user {
 			t.Errorf("%s runs as %q, want %s", component, user, want.user)
 		}
@@ -61,14 +61,14 @@ func testUsers(t *testing.T, n *nodes.Node) {
 	}
 }
 
-// runsAs waits until there is one process of a component, and tells its user and group and what the kernel says of it.
-func runsAs(t *testing.T, n *nodes.Node, component string) (user string, status map[string]string) {
+// awaitProcessOf waits until there is one process of a component, and tells its user and group and what the kernel says of it.
+func awaitProcessOf(t *testing.T, n *nodes.Node, component string) (user string, status map[string]string) {
 	t.Helper()
 	// All at once: a component that ends is started anew as another process.
 	script := `pid=$(ps -eo pid=,args= | awk '$2 == "` + component + `" {print $1}')
 		ps -o user:20=,group:20= -p "$pid" && cat "/proc/$pid/status"`
 	status = make(map[string]string)
-	await(t, component+" to run on "+n.Name(), patience, func() error {
+	await(t, component+" to run on "+n.Name(), waitLimit, func() error {
 		result, err := n.Run(t.Context(), "sh", "-ec", script)
 		if err != nil {
 			return err
@@ -108,10 +108,10 @@ func testOwners(t *testing.T, n *nodes.Node) {
 			t.Errorf("%s is %s, want %s", file, got, want)
 		}
 	}
-	if members := shell(t, n, "getent group kubeadm-sa-key-readers | cut -d: -f4"); members != "kubeadm-kas,kubeadm-kcm" {
+	if members := runShell(t, n, "getent group kubeadm-sa-key-readers | cut -d: -f4"); members != "kubeadm-kas,kubeadm-kcm" {
 		t.Errorf("the readers of sa.key are %q", members)
 	}
-	if shells := shell(t, n, "getent passwd kubeadm-etcd kubeadm-kas kubeadm-kcm kubeadm-ks | cut -d: -f7 | sort -u"); shells != "/bin/false" {
+	if shells := runShell(t, n, "getent passwd kubeadm-etcd kubeadm-kas kubeadm-kcm kubeadm-ks | cut -d: -f7 | sort -u"); shells != "/bin/false" {
 		t.Errorf("users of the control plane have the shells %q", shells)
 	}
 }

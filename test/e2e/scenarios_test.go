@@ -11,14 +11,14 @@ import (
 )
 
 var (
-	declared  = regexp.MustCompile(`(?m)^func (TestS\d{3}_\w+)\(`)
-	mentioned = regexp.MustCompile(`TestS\d{3}_\w+`)
-	row       = regexp.MustCompile(`^\| (\d+) \| (.+) \| (.+) \|$`)
+	testFunction = regexp.MustCompile(`(?m)^func (TestS\d{3}_\w+)\(`)
+	testName     = regexp.MustCompile(`TestS\d{3}_\w+`)
+	scenarioRow  = regexp.MustCompile(`^\| (\d+) \| (.+) \| (.+) \|$`)
 )
 
-// TestCatalogueIsTrue checks that SCENARIOS.md has all scenarios, names every test on the line of its number and none
+// TestCatalogueListsEveryTest checks that SCENARIOS.md has all scenarios, names every test on the line of its number and none
 // that does not exist.
-func TestCatalogueIsTrue(t *testing.T) {
+func TestCatalogueListsEveryTest(t *testing.T) {
 	files, err := filepath.Glob("*_test.go")
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +29,7 @@ func TestCatalogueIsTrue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range declared.FindAllStringSubmatch(string(source), -1) {
+		for _, m := range testFunction.FindAllStringSubmatch(string(source), -1) {
 			tests = append(tests, m[1])
 		}
 	}
@@ -39,7 +39,7 @@ func TestCatalogueIsTrue(t *testing.T) {
 	}
 	next, listed := 1, make(map[string]bool)
 	for line := range strings.Lines(string(catalogue)) {
-		m := row.FindStringSubmatch(strings.TrimSpace(line))
+		m := scenarioRow.FindStringSubmatch(strings.TrimSpace(line))
 		if m == nil {
 			continue
 		}
@@ -48,7 +48,7 @@ func TestCatalogueIsTrue(t *testing.T) {
 			t.Fatalf("want scenario %d next, got %q", next, m[1])
 		}
 		next++
-		for _, name := range mentioned.FindAllString(m[3], -1) {
+		for _, name := range testName.FindAllString(m[3], -1) {
 			if !slices.Contains(tests, name) {
 				t.Errorf("scenario %d names %s, which does not exist", number, name)
 			}

@@ -16,20 +16,20 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// ours and peer are the two programs on each node.
+// kubeadm and peer are the two programs on each node.
 const (
-	ours = "kubeadm"
-	peer = "kubeadm-upstream"
+	kubeadm         = "kubeadm"
+	upstreamKubeadm = "kubeadm-upstream"
 )
 
-// site is a Kubernetes cluster and how it came to be.
-type site struct {
+// testCluster is a Kubernetes cluster and how it came to be.
+type testCluster struct {
 	*nodes.Cluster
 	cp, worker *nodes.Node
-	initial    nodes.Result // of init -v=1
-	joined     nodes.Result // of the worker's join -v=1
-	command    []string     // for workers to join, as init printed it
-	lent       time.Time    // when the certificates were lent last
+	initResult nodes.Result // of init -v=1
+	joinResult nodes.Result // of the worker's join -v=1
+	workerJoin []string     // for workers to join, as init printed it
+	uploadedAt time.Time    // when the certificates were lent last
 	err        error
 }
 
@@ -41,7 +41,7 @@ func newCluster(t *testing.T) *nodes.Cluster {
 
 // testOptions are those of clusters that end with their test.
 func testOptions(t *testing.T) nodes.Options {
-	return nodes.Options{Bundle: lab.bundle, Kubeadm: lab.kubeadm, Log: t.Logf, Keep: nodes.KeepFailed(t)}
+	return nodes.Options{Bundle: suite.bundle, Kubeadm: suite.kubeadm, Log: t.Logf, Keep: nodes.KeepFailed(t)}
 }
 
 // newClusterOf makes a cluster of nodes that differs from others.
@@ -59,7 +59,7 @@ func newClusterOf(t *testing.T, o nodes.Options) *nodes.Cluster {
 	return c
 }
 
-func add(t *testing.T, c *nodes.Cluster, name string) *nodes.Node {
+func addNode(t *testing.T, c *nodes.Cluster, name string) *nodes.Node {
 	t.Helper()
 	n, err := c.Add(t.Context(), name)
 	if err != nil {
@@ -68,8 +68,8 @@ func add(t *testing.T, c *nodes.Cluster, name string) *nodes.Node {
 	return n
 }
 
-// add makes the two nodes.
-func (s *site) add(ctx context.Context) error {
+// addNodes makes the two nodes.
+func (s *testCluster) addNodes(ctx context.Context) error {
 	both, err := s.AddAll(ctx, "cp1", "worker1")
 	if err == nil {
 		s.cp, s.worker = both[0], both[1]
@@ -77,24 +77,24 @@ func (s *site) add(ctx context.Context) error {
 	return err
 }
 
-// form makes a control plane that lends its certificates, and a worker, and waits until both are Ready.
-func (s *site) form(ctx context.Context) (err error) {
-	s.lent = time.Now()
-	s.initial, err = s.cp.Init(ctx, nodes.InitConfig(nodes.Config{Address: s.cp.Address()}), io.Discard, "--upload-certs", "-v=1")
+// initAndJoin makes a control plane that lends its certificates, and a worker, and waits until both are Ready.
+func (s *testCluster) initAndJoin(ctx context.Context) (err error) {
+	s.uploadedAt = time.Now()
+	s.initResult, err = s.cp.Init(ctx, nodes.InitConfig(nodes.Config{Address: s.cp.Address()}), io.Discard, "--upload-certs", "-v=1")
 	if err != nil {
 		return err
 	}
-	if s.command, _, err = nodes.JoinCommands(s.initial.Stdout); err != nil {
+	if s.workerJoin, _, err = nodes.JoinCommands(s.initResult.Stdout); err != nil {
 		return err
 	}
-	if s.joined, err = s.worker.Join(ctx, append(slices.Clone(s.command), "-v=1"), io.Discard); err != nil {
+	if s.joinResult, err = s.worker.Join(ctx, append(slices.Clone(s.workerJoin), "-v=1"), io.Discard); err != nil {
 		return err
 	}
-	return settle(ctx, s.cp, 2)
+	return awaitClusterReady(ctx, s.cp, 2)
 }
 
-// settle connects the Pods and waits until that many nodes are Ready and names are resolved.
-func settle(ctx context.Context, cp *nodes.Node, count int) error {
+// awaitClusterReady connects the Pods and waits until that many nodes are Ready and names are resolved.
+func awaitClusterReady(ctx context.Context, cp *nodes.Node, count int) error {
 	// A join ends before its kubelet registers.
 	if err := cp.AwaitNodes(ctx, count); err != nil {
 		return err
@@ -108,15 +108,15 @@ func settle(ctx context.Context, cp *nodes.Node, count int) error {
 	return cp.AwaitDNS(ctx)
 }
 
-// lend lends the certificates under the same key once more before the two hours are over for which they are lent, if that is soon:
+// refreshUploadedCertificates lends the certificates under the same key once more before the two hours are over for which they are lent, if that is soon:
 // a cluster that tests share may live longer.
-func (s *site) lend(t *testing.T, key string) {
+func (s *testCluster) refreshUploadedCertificates(t *testing.T, key string) {
 	t.Helper()
-	if time.Since(s.lent) < time.Hour {
+	if time.Since(s.uploadedAt) < time.Hour {
 		return
 	}
-	s.lent = time.Now()
-	run(t, s.cp, ours, "token", "create", "--ttl=10m", "--print-join-command", "--upload-certs", "--certificate-key", key)
+	s.uploadedAt = time.Now()
+	run(t, s.cp, kubeadm, "token", "create", "--ttl=10m", "--print-join-command", "--upload-certs", "--certificate-key", key)
 }
 
 // run runs a command that must succeed and returns what it wrote to its standard output.
@@ -129,21 +129,21 @@ func run(t *testing.T, n *nodes.Node, args ...string) string {
 	return strings.TrimSpace(result.Stdout)
 }
 
-func shell(t *testing.T, n *nodes.Node, script string) string {
+func runShell(t *testing.T, n *nodes.Node, script string) string {
 	t.Helper()
 	return run(t, n, "sh", "-ec", script)
 }
 
-// unanswered is what kubectl says where no API server takes its question, or none has an answer just now.
-var unanswered = regexp.MustCompile(`connection re(fused|set)|was refused|EOF|i/o timeout|handshake timeout|connection lost|etcdserver: |currently unable to handle|deadline exceeded|time allotted|GOAWAY|code = Unavailable|no route to host`)
+// transientError is what kubectl says where no API server takes its question, or none has an answer just now.
+var transientError = regexp.MustCompile(`connection re(fused|set)|was refused|EOF|i/o timeout|handshake timeout|connection lost|etcdserver: |currently unable to handle|deadline exceeded|time allotted|GOAWAY|code = Unavailable|no route to host`)
 
 // kubectl runs kubectl on a control plane; it must succeed once an API server answers.
 func kubectl(t *testing.T, cp *nodes.Node, args ...string) string {
 	t.Helper()
 	var result nodes.Result
-	await(t, "an answer to kubectl "+strings.Join(args, " "), patience, func() (err error) {
+	await(t, "an answer to kubectl "+strings.Join(args, " "), waitLimit, func() (err error) {
 		result, err = cp.Kubectl(t.Context(), args...)
-		if err != nil && !unanswered.MatchString(err.Error()) {
+		if err != nil && !transientError.MatchString(err.Error()) {
 			t.Fatal(err)
 		}
 		return err
@@ -151,8 +151,8 @@ func kubectl(t *testing.T, cp *nodes.Node, args ...string) string {
 	return strings.TrimSpace(result.Stdout)
 }
 
-// get reads an object, or a list of them, as the administrator.
-func get[T any](t *testing.T, cp *nodes.Node, args ...string) T {
+// getObject reads an object, or a list of them, as the administrator.
+func getObject[T any](t *testing.T, cp *nodes.Node, args ...string) T {
 	t.Helper()
 	var object T
 	text := kubectl(t, cp, append([]string{"get", "--output=json"}, args...)...)
@@ -162,8 +162,8 @@ func get[T any](t *testing.T, cp *nodes.Node, args ...string) T {
 	return object
 }
 
-// patience is for how long tests wait for what somebody else is to bring about: many times what it takes where nothing else runs.
-const patience = 3 * time.Minute
+// waitLimit is for how long tests wait for what somebody else is to bring about: many times what it takes where nothing else runs.
+const waitLimit = 3 * time.Minute
 
 // await polls until check returns nil. Whatever a kubelet, a controller or another program does by itself is waited for and never
 // looked at once.
@@ -182,16 +182,16 @@ func await(t *testing.T, name string, limit time.Duration, check func() error) {
 	}
 }
 
-// joinCommand is a command that joins a machine to the shared cluster as a worker, with the checks left out that nodes
+// workerJoinCommand is a command that joins a machine to the shared cluster as a worker, with the checks left out that nodes
 // cannot pass. The program is ours or the peer's.
-func joinCommand(program string, s *site) []string {
-	args := slices.Clone(s.command)
+func workerJoinCommand(program string, s *testCluster) []string {
+	args := slices.Clone(s.workerJoin)
 	args[0] = program
 	return append(args, "--ignore-preflight-errors="+nodes.IgnoredPreflight)
 }
 
-// flagOf returns the value of a flag in a command.
-func flagOf(t *testing.T, command []string, flag string) string {
+// flagValue returns the value of a flag in a command.
+func flagValue(t *testing.T, command []string, flag string) string {
 	t.Helper()
 	i := slices.Index(command, flag)
 	if i < 0 || i+1 == len(command) {
@@ -200,21 +200,21 @@ func flagOf(t *testing.T, command []string, flag string) string {
 	return command[i+1]
 }
 
-var certificateKey = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
+var certificateKeyPattern = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
 
-// keyOf finds the certificate key that init printed.
-func keyOf(t *testing.T, output string) string {
+// certificateKeyIn finds the certificate key that init printed.
+func certificateKeyIn(t *testing.T, output string) string {
 	t.Helper()
 	// Pins have as many digits, but stand behind "sha256:".
-	keys := certificateKey.FindAllString(strings.ReplaceAll(output, "sha256:", "pin_"), -1)
+	keys := certificateKeyPattern.FindAllString(strings.ReplaceAll(output, "sha256:", "pin_"), -1)
 	if len(keys) == 0 {
 		t.Fatalf("init printed no certificate key:\n%s", output)
 	}
 	return keys[0]
 }
 
-// expel takes a node out of the Kubernetes cluster and switches it off, unless a failed test's nodes are wanted.
-func expel(t *testing.T, s *site, n *nodes.Node) {
+// removeNode takes a node out of the Kubernetes cluster and switches it off, unless a failed test's nodes are wanted.
+func removeNode(t *testing.T, s *testCluster, n *nodes.Node) {
 	t.Helper()
 	if nodes.KeepFailed(t)() {
 		return
@@ -225,14 +225,14 @@ func expel(t *testing.T, s *site, n *nodes.Node) {
 		t.Error(err)
 	}
 	// A kubelet that still ran might register after this.
-	await(t, "the end of node "+n.Name(), patience, func() error {
+	await(t, "the end of node "+n.Name(), waitLimit, func() error {
 		_, err := s.cp.Kubectl(ctx, "delete", "node", "--ignore-not-found", strings.ToLower(n.Name()))
 		return err
 	})
 }
 
-// awaitMember waits until the node is Ready, with the Pod network it needs for that.
-func awaitMember(t *testing.T, s *site, n *nodes.Node) {
+// awaitJoined waits until the node is Ready, with the Pod network it needs for that.
+func awaitJoined(t *testing.T, s *testCluster, n *nodes.Node) {
 	t.Helper()
 	awaitRegistered(t, s, n)
 	if err := s.PodNetwork(t.Context(), s.cp); err != nil {
@@ -242,18 +242,18 @@ func awaitMember(t *testing.T, s *site, n *nodes.Node) {
 }
 
 // awaitRegistered waits until the API knows of a node: a join ends before its kubelet registers.
-func awaitRegistered(t *testing.T, s *site, n *nodes.Node) {
+func awaitRegistered(t *testing.T, s *testCluster, n *nodes.Node) {
 	t.Helper()
-	await(t, n.Name()+" to register", patience, func() error {
+	await(t, n.Name()+" to register", waitLimit, func() error {
 		_, err := s.cp.Kubectl(t.Context(), "get", "node", strings.ToLower(n.Name()))
 		return err
 	})
 }
 
 // awaitReady waits until a node is Ready.
-func awaitReady(t *testing.T, s *site, n *nodes.Node) {
+func awaitReady(t *testing.T, s *testCluster, n *nodes.Node) {
 	t.Helper()
-	await(t, n.Name()+" to be Ready", patience, func() error {
+	await(t, n.Name()+" to be Ready", waitLimit, func() error {
 		const condition = `--output=jsonpath={range .status.conditions[?(@.type=="Ready")]}{.status}: {.message}{end}`
 		result, err := s.cp.Kubectl(t.Context(), "get", "node", strings.ToLower(n.Name()), condition)
 		if err == nil && !strings.HasPrefix(result.Stdout, "True:") {
@@ -263,6 +263,6 @@ func awaitReady(t *testing.T, s *site, n *nodes.Node) {
 	})
 }
 
-func lines(format string, list []string) string {
+func indentLines(format string, list []string) string {
 	return fmt.Sprintf(format, "\n  "+strings.Join(list, "\n  "))
 }

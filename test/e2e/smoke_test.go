@@ -21,7 +21,7 @@ import (
 	"kubeadm/test/nodes"
 )
 
-const workload = `apiVersion: apps/v1
+const webManifest = `apiVersion: apps/v1
 kind: Deployment
 metadata:
   name: web
@@ -56,11 +56,11 @@ spec:
     targetPort: 9376
 `
 
-func TestS054_PodsRunAndReachEachOther(t *testing.T) { serves(t, home(t)) }
+func TestPodsAndServices(t *testing.T) { checkWorkload(t, sharedCluster(t)) }
 
-// serves checks that Pods run on a cluster's worker and can be reached in all ways, by each family of addresses it has.
-func serves(t *testing.T, s *site) {
-	if err := s.cp.WriteFile("/root/web.yaml", []byte(workload), 0o644); err != nil {
+// checkWorkload checks that Pods run on a cluster's worker and can be reached in all ways, by each family of addresses it has.
+func checkWorkload(t *testing.T, s *testCluster) {
+	if err := s.cp.WriteFile("/root/web.yaml", []byte(webManifest), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	kubectl(t, s.cp, "apply", "-f", "/root/web.yaml")
@@ -71,7 +71,7 @@ func serves(t *testing.T, s *site) {
 	})
 	kubectl(t, s.cp, "rollout", "status", "--timeout=180s", "deployment/web")
 	var names []string
-	for _, pod := range get[corev1.PodList](t, s.cp, "pods", "--selector=app=web").Items {
+	for _, pod := range getObject[corev1.PodList](t, s.cp, "pods", "--selector=app=web").Items {
 		names = append(names, pod.Name)
 		if pod.Spec.NodeName != "worker1" {
 			t.Errorf("pod %s runs on %s", pod.Name, pod.Spec.NodeName)
@@ -82,10 +82,10 @@ func serves(t *testing.T, s *site) {
 	}
 	t.Run("Service", func(t *testing.T) { testService(t, s, names) })
 	t.Run("NodePort", func(t *testing.T) { testNodePort(t, s, names) })
-	t.Run("names", func(t *testing.T) { testNames(t, s, names[0]) })
+	t.Run("names", func(t *testing.T) { testDNS(t, s, names[0]) })
 	t.Run("logs", func(t *testing.T) {
 		// The container runtime writes down what a program says a moment later.
-		await(t, "something of a Pod that says something when it starts", patience, func() error {
+		await(t, "something of a Pod that says something when it starts", waitLimit, func() error {
 			result, err := s.cp.Kubectl(t.Context(), "logs", names[0])
 			if err == nil && result.Stdout == "" {
 				err = errors.New("kubectl logs shows nothing")
@@ -96,8 +96,8 @@ func serves(t *testing.T, s *site) {
 }
 
 // testService asks the Service by its name and each of its addresses, from within a Pod.
-func testService(t *testing.T, s *site, names []string) {
-	addresses := get[corev1.Service](t, s.cp, "service", "web").Spec.ClusterIPs
+func testService(t *testing.T, s *testCluster, names []string) {
+	addresses := getObject[corev1.Service](t, s.cp, "service", "web").Spec.ClusterIPs
 	if len(addresses) != len(s.cp.Addresses()) {
 		t.Errorf("the Service has the addresses %q, the nodes %q", addresses, s.cp.Addresses())
 	}
@@ -107,9 +107,9 @@ func testService(t *testing.T, s *site, names []string) {
 }
 
 // testAnswers asks until each of the Service's Pods has answered.
-func testAnswers(t *testing.T, s *site, names []string, url string) {
+func testAnswers(t *testing.T, s *testCluster, names []string, url string) {
 	seen := make(map[string]bool)
-	await(t, "an answer from each Pod at "+url, patience, func() error {
+	await(t, "an answer from each Pod at "+url, waitLimit, func() error {
 		// A node's proxy hears of a Service a moment after the Pods are ready, and picks one of them at random.
 		result, err := s.cp.Kubectl(t.Context(), "exec", names[0], "--", "agnhost", "get", url)
 		if err != nil {
@@ -127,12 +127,12 @@ func testAnswers(t *testing.T, s *site, names []string, url string) {
 }
 
 // testNodePort asks each node at each of its addresses from outside.
-func testNodePort(t *testing.T, s *site, names []string) {
-	service := get[corev1.Service](t, s.cp, "service", "web")
+func testNodePort(t *testing.T, s *testCluster, names []string) {
+	service := getObject[corev1.Service](t, s.cp, "service", "web")
 	port := strconv.Itoa(int(service.Spec.Ports[0].NodePort))
 	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, DialContext: s.Dial}}
 	for _, address := range slices.Concat(s.cp.Addresses(), s.worker.Addresses()) {
-		await(t, "an answer from "+address, patience, func() error {
+		await(t, "an answer from "+address, waitLimit, func() error {
 			response, err := client.Get("http://" + net.JoinHostPort(address, port))
 			if err != nil {
 				return err
@@ -147,8 +147,8 @@ func testNodePort(t *testing.T, s *site, names []string) {
 	}
 }
 
-// testNames resolves names of Services that have one address, of the first family, and of one that has as many as its node.
-func testNames(t *testing.T, s *site, pod string) {
+// testDNS resolves names of Services that have one address, of the first family, and of one that has as many as its node.
+func testDNS(t *testing.T, s *testCluster, pod string) {
 	api, dns := "10.96.0.1", "10.96.0.10"
 	if strings.Contains(s.cp.Address(), ":") {
 		api, dns = "fd00:96::1", "fd00:96::a"
@@ -157,10 +157,10 @@ func testNames(t *testing.T, s *site, pod string) {
 		"kubernetes.default":                     api,
 		"kube-dns.kube-system.svc.cluster.local": dns,
 		"kubernetes.default.svc.cluster.local":   api,
-		"web":                                    strings.Join(get[corev1.Service](t, s.cp, "service", "web").Spec.ClusterIPs, "\n"),
+		"web":                                    strings.Join(getObject[corev1.Service](t, s.cp, "service", "web").Spec.ClusterIPs, "\n"),
 	} {
 		// CoreDNS that has lost the API server serves no names until it has heard of all Services again.
-		await(t, "the address of "+name, patience, func() error {
+		await(t, "the address of "+name, waitLimit, func() error {
 			result, err := s.cp.Kubectl(t.Context(), "exec", pod, "--", "agnhost", "resolve", name)
 			if got := strings.TrimSpace(result.Stdout); err == nil && got != want {
 				err = fmt.Errorf("it is %s, want %s", got, want)
@@ -170,11 +170,11 @@ func testNames(t *testing.T, s *site, pod string) {
 	}
 }
 
-// TestS159_AHealthyRunWarnsOfNothing allows the warnings of checks that a sandboxed node is known to fail.
-func TestS159_AHealthyRunWarnsOfNothing(t *testing.T) {
-	s := home(t)
+// TestNoUnexpectedWarnings allows the warnings of checks that a sandboxed node is known to fail.
+func TestNoUnexpectedWarnings(t *testing.T) {
+	s := sharedCluster(t)
 	known := strings.Split(nodes.IgnoredPreflight, ",")
-	for text := range strings.Lines(s.initial.Stderr + s.joined.Stderr) {
+	for text := range strings.Lines(s.initResult.Stderr + s.joinResult.Stderr) {
 		text = strings.TrimSpace(text)
 		isKnown := slices.ContainsFunc(known, func(check string) bool { return strings.HasPrefix(text, "[WARNING "+check+"]") })
 		if text != "" && !isKnown && !logLine.MatchString(text) {

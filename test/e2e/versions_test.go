@@ -11,8 +11,8 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// oldCluster is what v1beta3 says in other words than v1beta4.
-const oldCluster = `apiServer:
+// v1beta3Cluster is what v1beta3 says in other words than v1beta4.
+const v1beta3Cluster = `apiServer:
   timeoutForControlPlane: 4m30s
   extraArgs:
     profiling: "false"
@@ -24,38 +24,38 @@ func inVersion(version, text string) string {
 	return strings.ReplaceAll(text, "kubeadm.k8s.io/v1beta4", "kubeadm.k8s.io/"+version)
 }
 
-// TestS005_FilesOfEveryVersionOfTheAPI makes a cluster by a file of v1beta3, joins a worker by another, and one by a file of the
+// TestConfigOfEveryAPIVersion makes a cluster by a file of v1beta3, joins a worker by another, and one by a file of the
 // version that is not settled yet, once it is migrated. Files of v1beta4 are those of all other tests.
-func TestS005_FilesOfEveryVersionOfTheAPI(t *testing.T) {
+func TestConfigOfEveryAPIVersion(t *testing.T) {
 	t.Parallel()
-	s := &site{Cluster: newCluster(t)}
-	if err := s.add(t.Context()); err != nil {
+	s := &testCluster{Cluster: newCluster(t)}
+	if err := s.addNodes(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	next := add(t, s.Cluster, "worker2")
-	old := inVersion("v1beta3", nodes.InitConfig(nodes.Config{Address: s.cp.Address(), Cluster: oldCluster, Registration: "  kubeletExtraArgs: {node-labels: age=old}"}))
+	next := addNode(t, s.Cluster, "worker2")
+	old := inVersion("v1beta3", nodes.InitConfig(nodes.Config{Address: s.cp.Address(), Cluster: v1beta3Cluster, Registration: "  kubeletExtraArgs: {node-labels: age=old}"}))
 	initial, err := s.cp.Init(t.Context(), old, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.command, _, err = nodes.JoinCommands(initial.Stdout); err != nil {
+	if s.workerJoin, _, err = nodes.JoinCommands(initial.Stdout); err != nil {
 		t.Fatal(err)
 	}
-	file := joinConfig(s.command[2], flagOf(t, s.command, "--token"), flagOf(t, s.command, "--discovery-token-ca-cert-hash"))
-	joinByOld(t, s.worker, file)
-	joinByNext(t, next, file)
-	if err := settle(t.Context(), s.cp, 3); err != nil {
+	file := joinConfig(s.workerJoin[2], flagValue(t, s.workerJoin, "--token"), flagValue(t, s.workerJoin, "--discovery-token-ca-cert-hash"))
+	joinByV1beta3(t, s.worker, file)
+	joinByV1(t, next, file)
+	if err := awaitClusterReady(t.Context(), s.cp, 3); err != nil {
 		t.Fatal(err)
 	}
-	spoken(t, s.cp)
+	checkV1beta3Applied(t, s.cp)
 }
 
-// joinByOld joins by a file of v1beta3 as it is.
-func joinByOld(t *testing.T, n *nodes.Node, file string) {
+// joinByV1beta3 joins by a file of v1beta3 as it is.
+func joinByV1beta3(t *testing.T, n *nodes.Node, file string) {
 	t.Helper()
 	file = strings.Replace(file, "discovery:\n", "discovery:\n  timeout: 2m\n", 1) + "  kubeletExtraArgs: {node-labels: age=old}\n"
-	write(t, n, joinFile, inVersion("v1beta3", file))
-	result, err := n.Run(t.Context(), ours, "join", "--config", joinFile)
+	writeFile(t, n, joinConfigFile, inVersion("v1beta3", file))
+	result, err := n.Run(t.Context(), kubeadm, "join", "--config", joinConfigFile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,26 +64,26 @@ func joinByOld(t *testing.T, n *nodes.Node, file string) {
 	}
 }
 
-// joinByNext joins by a file of v1, which is refused until it is migrated.
-func joinByNext(t *testing.T, n *nodes.Node, file string) {
+// joinByV1 joins by a file of v1, which is refused until it is migrated.
+func joinByV1(t *testing.T, n *nodes.Node, file string) {
 	t.Helper()
 	file += "  kubeletExtraArgs: [{name: node-labels, value: age=new, mergeMethod: ''}]\n"
-	write(t, n, "/root/next.yaml", inVersion("v1", file))
-	refused(t, n, []string{"kubeadm.k8s.io/v1,", "experimental"}, ours, "join", "--config", "/root/next.yaml")
-	refused(t, n, []string{"--allow-experimental-api"}, ours, "config", "migrate", "--old-config", "/root/next.yaml", "--new-config", joinFile)
-	run(t, n, ours, "config", "migrate", "--old-config", "/root/next.yaml", "--new-config", joinFile, "--allow-experimental-api")
-	run(t, n, ours, "join", "--config", joinFile)
+	writeFile(t, n, "/root/next.yaml", inVersion("v1", file))
+	checkFails(t, n, []string{"kubeadm.k8s.io/v1,", "experimental"}, kubeadm, "join", "--config", "/root/next.yaml")
+	checkFails(t, n, []string{"--allow-experimental-api"}, kubeadm, "config", "migrate", "--old-config", "/root/next.yaml", "--new-config", joinConfigFile)
+	run(t, n, kubeadm, "config", "migrate", "--old-config", "/root/next.yaml", "--new-config", joinConfigFile, "--allow-experimental-api")
+	run(t, n, kubeadm, "join", "--config", joinConfigFile)
 }
 
-// spoken checks that what the files said came about.
-func spoken(t *testing.T, cp *nodes.Node) {
+// checkV1beta3Applied checks that what the files said came about.
+func checkV1beta3Applied(t *testing.T, cp *nodes.Node) {
 	t.Helper()
 	stored := kubectl(t, cp, "--namespace=kube-system", "get", "configmap", "kubeadm-config", "--output=jsonpath={.data.ClusterConfiguration}")
 	if !strings.Contains(stored, "kubeadm.k8s.io/v1beta4") || !strings.Contains(stored, "- name: audit-log-path\n    value: '-'") {
 		t.Errorf("the cluster keeps\n%s", stored)
 	}
 	// A kubelet tells of its static Pods a moment after its node is Ready.
-	await(t, "an API server with the arguments", patience, func() error {
+	await(t, "an API server with the arguments", waitLimit, func() error {
 		command := kubectl(t, cp, "--namespace=kube-system", "get", "pods", "--selector=component=kube-apiserver", "--output=jsonpath={.items[*].spec.containers[0].command}")
 		for _, want := range []string{`"--audit-log-path=-"`, `"--profiling=false"`} {
 			if !strings.Contains(command, want) {

@@ -42,19 +42,19 @@ func decrypt(key string, sealed []byte) ([]byte, error) {
 	return gcm.Open(nil, sealed[:gcm.NonceSize()], sealed[gcm.NonceSize():], nil)
 }
 
-func TestS048_CertificatesAreLentUnderTheKey(t *testing.T) {
-	s := home(t)
-	lent(t, s.cp, keyOf(t, s.initial.Stdout))
+func TestUploadedCertificates(t *testing.T) {
+	s := sharedCluster(t)
+	checkUploadedCertificates(t, s.cp, certificateKeyIn(t, s.initResult.Stdout))
 }
 
-// TestS048_OneCommandLendsThemAnew mints all that one more control plane needs, under a key of its own, and then
+// TestTokenCreateUploadsCertificates mints all that one more control plane needs, under a key of its own, and then
 // under the first key again, which other tests know.
-func TestS048_OneCommandLendsThemAnew(t *testing.T) {
-	s := home(t)
-	first := keyOf(t, s.initial.Stdout)
+func TestTokenCreateUploadsCertificates(t *testing.T) {
+	s := sharedCluster(t)
+	first := certificateKeyIn(t, s.initResult.Stdout)
 	mint := func(flags ...string) (command []string) {
 		t.Helper()
-		result, err := s.cp.Run(t.Context(), append([]string{ours, "token", "create", "--ttl=10m", "--print-join-command", "--upload-certs"}, flags...)...)
+		result, err := s.cp.Run(t.Context(), append([]string{kubeadm, "token", "create", "--ttl=10m", "--print-join-command", "--upload-certs"}, flags...)...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,23 +64,23 @@ func TestS048_OneCommandLendsThemAnew(t *testing.T) {
 		return strings.Fields(result.Stdout)
 	}
 	command := mint()
-	key := flagOf(t, command, "--certificate-key")
-	lent(t, s.cp, key)
-	if list := run(t, s.cp, ours, "token", "list"); !strings.Contains(list, flagOf(t, command, "--token")) {
+	key := flagValue(t, command, "--certificate-key")
+	checkUploadedCertificates(t, s.cp, key)
+	if list := run(t, s.cp, kubeadm, "token", "list"); !strings.Contains(list, flagValue(t, command, "--token")) {
 		t.Errorf("its token is not in the list:\n%s", list)
 	}
 	again := mint("--certificate-key", first)
-	if got := flagOf(t, again, "--certificate-key"); got != first || key == first {
+	if got := flagValue(t, again, "--certificate-key"); got != first || key == first {
 		t.Errorf("lent under %s, then as told under %s: it printed %s", key, first, got)
 	}
-	lent(t, s.cp, first)
+	checkUploadedCertificates(t, s.cp, first)
 }
 
-// lent checks the Secret with the certificates that control planes share: whoever has the key can open it, and it goes
+// checkUploadedCertificates checks the Secret with the certificates that control planes share: whoever has the key can open it, and it goes
 // with a token that can do nothing else.
-func lent(t *testing.T, cp *nodes.Node, key string) {
+func checkUploadedCertificates(t *testing.T, cp *nodes.Node, key string) {
 	t.Helper()
-	secret := get[corev1.Secret](t, cp, "--namespace=kube-system", "secret", "kubeadm-certs")
+	secret := getObject[corev1.Secret](t, cp, "--namespace=kube-system", "secret", "kubeadm-certs")
 	for name, file := range map[string]string{
 		"ca.crt": "ca.crt", "ca.key": "ca.key", "front-proxy-ca.crt": "front-proxy-ca.crt", "front-proxy-ca.key": "front-proxy-ca.key",
 		"sa.pub": "sa.pub", "sa.key": "sa.key", "etcd-ca.crt": "etcd/ca.crt", "etcd-ca.key": "etcd/ca.key",
@@ -100,7 +100,7 @@ func lent(t *testing.T, cp *nodes.Node, key string) {
 	if len(owners) != 1 || owners[0].Kind != "Secret" || owners[0].Controller == nil || !*owners[0].Controller {
 		t.Fatalf("Secret kubeadm-certs belongs to %+v", owners)
 	}
-	owner := get[corev1.Secret](t, cp, "--namespace=kube-system", "secret", owners[0].Name)
+	owner := getObject[corev1.Secret](t, cp, "--namespace=kube-system", "secret", owners[0].Name)
 	if owner.UID != owners[0].UID || owner.Data["usage-bootstrap-authentication"] != nil || owner.Data["usage-bootstrap-signing"] != nil {
 		t.Errorf("the owner of Secret kubeadm-certs is not a token without use: %v", owner)
 	}
@@ -109,88 +109,88 @@ func lent(t *testing.T, cp *nodes.Node, key string) {
 	if lasts := expires.Sub(owner.CreationTimestamp.Time); err != nil || lasts > 2*time.Hour || lasts < time.Hour {
 		t.Errorf("the certificates were lent at %s until %s", owner.CreationTimestamp, owner.Data["expiration"])
 	}
-	allowed(t, cp, "token", "get", "secrets/kubeadm-certs", "--namespace=kube-system")
+	awaitAllowed(t, cp, "token", "get", "secrets/kubeadm-certs", "--namespace=kube-system")
 }
 
-func TestS049_TheControlPlaneIsMarked(t *testing.T) {
-	s := home(t)
-	marked(t, s.cp)
+func TestControlPlaneLabelsAndTaint(t *testing.T) {
+	s := sharedCluster(t)
+	checkControlPlaneNode(t, s.cp)
 	// A node that is not Ready has taints, and keeps them until the controller manager has heard that it is.
-	await(t, "a worker without marks", patience, func() error {
-		worker := get[corev1.Node](t, s.cp, "node", "worker1")
-		if _, ok := worker.Labels[controlPlane]; ok || len(worker.Spec.Taints) != 0 {
+	await(t, "a worker without marks", waitLimit, func() error {
+		worker := getObject[corev1.Node](t, s.cp, "node", "worker1")
+		if _, ok := worker.Labels[controlPlaneLabel]; ok || len(worker.Spec.Taints) != 0 {
 			return fmt.Errorf("it has labels %v and taints %v", worker.Labels, worker.Spec.Taints)
 		}
 		return nil
 	})
 }
 
-// marked checks the labels and the taint of the cluster's first node.
-func marked(t *testing.T, cp *nodes.Node) {
+// checkControlPlaneNode checks the labels and the taint of the cluster's first node.
+func checkControlPlaneNode(t *testing.T, cp *nodes.Node) {
 	t.Helper()
-	n := get[corev1.Node](t, cp, "node", cp.Name())
-	for _, label := range []string{controlPlane, "node.kubernetes.io/exclude-from-external-load-balancers"} {
+	n := getObject[corev1.Node](t, cp, "node", cp.Name())
+	for _, label := range []string{controlPlaneLabel, "node.kubernetes.io/exclude-from-external-load-balancers"} {
 		if value, ok := n.Labels[label]; !ok || value != "" {
 			t.Errorf("the control plane lacks the label %s: %v", label, n.Labels)
 		}
 	}
 	if !slices.ContainsFunc(n.Spec.Taints, func(taint corev1.Taint) bool {
-		return taint.Key == controlPlane && taint.Effect == corev1.TaintEffectNoSchedule
+		return taint.Key == controlPlaneLabel && taint.Effect == corev1.TaintEffectNoSchedule
 	}) {
 		t.Errorf("the control plane has the taints %v", n.Spec.Taints)
 	}
 }
 
-func TestS050_NamesAreServed(t *testing.T) {
-	s := home(t)
+func TestCoreDNS(t *testing.T) {
+	s := sharedCluster(t)
 	if err := s.cp.AwaitDNS(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	d := get[appsv1.Deployment](t, s.cp, "--namespace=kube-system", "deployment", "coredns")
+	d := getObject[appsv1.Deployment](t, s.cp, "--namespace=kube-system", "deployment", "coredns")
 	pod := d.Spec.Template.Spec
 	if *d.Spec.Replicas != 2 || pod.ServiceAccountName != "coredns" ||
 		pod.PriorityClassName != "system-cluster-critical" || d.Spec.Selector.MatchLabels["k8s-app"] != "kube-dns" {
 		t.Errorf("Deployment coredns is %+v", d)
 	}
-	if service := get[corev1.Service](t, s.cp, "--namespace=kube-system", "service", "kube-dns"); service.Spec.ClusterIP != "10.96.0.10" {
+	if service := getObject[corev1.Service](t, s.cp, "--namespace=kube-system", "service", "kube-dns"); service.Spec.ClusterIP != "10.96.0.10" {
 		t.Errorf("Service kube-dns has the address %s", service.Spec.ClusterIP)
 	}
-	get[corev1.ServiceAccount](t, s.cp, "--namespace=kube-system", "serviceaccount", "coredns")
-	m := get[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap", "coredns")
+	getObject[corev1.ServiceAccount](t, s.cp, "--namespace=kube-system", "serviceaccount", "coredns")
+	m := getObject[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap", "coredns")
 	if !strings.Contains(m.Data["Corefile"], "kubernetes cluster.local in-addr.arpa ip6.arpa") {
 		t.Errorf("the Corefile is:\n%s", m.Data["Corefile"])
 	}
-	if b := get[rbacv1.ClusterRoleBinding](t, s.cp, "clusterrolebinding", "system:coredns"); len(b.Subjects) != 1 || b.Subjects[0].Name != "coredns" {
+	if b := getObject[rbacv1.ClusterRoleBinding](t, s.cp, "clusterrolebinding", "system:coredns"); len(b.Subjects) != 1 || b.Subjects[0].Name != "coredns" {
 		t.Errorf("system:coredns binds %v", b.Subjects)
 	}
 }
 
-func TestS051_EveryNodeHasAProxy(t *testing.T) {
-	s := home(t)
-	await(t, "kube-proxy on every node", patience, func() error {
-		d := get[appsv1.DaemonSet](t, s.cp, "--namespace=kube-system", "daemonset", "kube-proxy")
-		listed := get[corev1.NodeList](t, s.cp, "nodes")
+func TestKubeProxy(t *testing.T) {
+	s := sharedCluster(t)
+	await(t, "kube-proxy on every node", waitLimit, func() error {
+		d := getObject[appsv1.DaemonSet](t, s.cp, "--namespace=kube-system", "daemonset", "kube-proxy")
+		listed := getObject[corev1.NodeList](t, s.cp, "nodes")
 		if d.Status.NumberReady < 2 || int(d.Status.DesiredNumberScheduled) != len(listed.Items) || d.Spec.Template.Spec.ServiceAccountName != "kube-proxy" {
 			return fmt.Errorf("of %d nodes, the DaemonSet is %+v", len(listed.Items), d)
 		}
 		return nil
 	})
-	get[corev1.ServiceAccount](t, s.cp, "--namespace=kube-system", "serviceaccount", "kube-proxy")
-	m := get[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap", "kube-proxy")
+	getObject[corev1.ServiceAccount](t, s.cp, "--namespace=kube-system", "serviceaccount", "kube-proxy")
+	m := getObject[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap", "kube-proxy")
 	if !strings.Contains(m.Data["config.conf"], "clusterCIDR: "+nodes.PodSubnet) || !strings.Contains(m.Data["kubeconfig.conf"], s.cp.Address()) {
 		t.Errorf("kube-proxy is configured by %v", m.Data)
 	}
-	if b := get[rbacv1.ClusterRoleBinding](t, s.cp, "clusterrolebinding", "kubeadm:node-proxier"); b.RoleRef.Name != "system:node-proxier" {
+	if b := getObject[rbacv1.ClusterRoleBinding](t, s.cp, "clusterrolebinding", "kubeadm:node-proxier"); b.RoleRef.Name != "system:node-proxier" {
 		t.Errorf("kubeadm:node-proxier binds to %s", b.RoleRef.Name)
 	}
-	allowed(t, s.cp, "token", "get", "configmaps/kube-proxy", "--namespace=kube-system")
+	awaitAllowed(t, s.cp, "token", "get", "configmaps/kube-proxy", "--namespace=kube-system")
 }
 
-func TestS052_EveryNodeHasItsShareOfPodAddresses(t *testing.T) {
-	s := home(t)
+func TestPodCIDROfEachNode(t *testing.T) {
+	s := sharedCluster(t)
 	all := netip.MustParsePrefix(nodes.PodSubnet)
 	var seen []netip.Prefix
-	for _, n := range get[corev1.NodeList](t, s.cp, "nodes").Items {
+	for _, n := range getObject[corev1.NodeList](t, s.cp, "nodes").Items {
 		share, err := netip.ParsePrefix(n.Spec.PodCIDR)
 		if err != nil || share.Bits() != 24 || !all.Contains(share.Addr()) {
 			t.Errorf("node %s has the addresses %q", n.Name, n.Spec.PodCIDR)
@@ -202,15 +202,15 @@ func TestS052_EveryNodeHasItsShareOfPodAddresses(t *testing.T) {
 	}
 }
 
-func TestS053_AdministratorsAreAGroup(t *testing.T) {
-	s := home(t)
-	if b := get[rbacv1.ClusterRoleBinding](t, s.cp, "clusterrolebinding", "kubeadm:cluster-admins"); b.RoleRef.Name != "cluster-admin" ||
+func TestAdminGroups(t *testing.T) {
+	s := sharedCluster(t)
+	if b := getObject[rbacv1.ClusterRoleBinding](t, s.cp, "clusterrolebinding", "kubeadm:cluster-admins"); b.RoleRef.Name != "cluster-admin" ||
 		len(b.Subjects) != 1 || b.Subjects[0].Name != "kubeadm:cluster-admins" {
 		t.Errorf("kubeadm:cluster-admins binds %v to %s", b.Subjects, b.RoleRef.Name)
 	}
 	for file, group := range map[string]string{"admin.conf": "kubeadm:cluster-admins", "super-admin.conf": "system:masters"} {
 		script := "kubectl config view --raw --kubeconfig /etc/kubernetes/" + file + " -o jsonpath='{.users[0].user.client-certificate-data}' | base64 -d"
-		block, _ := pem.Decode([]byte(shell(t, s.cp, script)))
+		block, _ := pem.Decode([]byte(runShell(t, s.cp, script)))
 		if block == nil {
 			t.Fatalf("%s holds no certificate", file)
 		}
