@@ -66,7 +66,7 @@ func (d *attackedJoin) checkRefused(t *testing.T, words []string, command ...str
 		return strings.Contains(line, "routes: 10.244.") // to the Pods of a node that another test lets join meanwhile
 	})
 	if len(diff) > 0 {
-		t.Errorf("%s is not as it was:%s", d.victim.Name(), indentLines("%s", diff))
+		t.Errorf("%s is not as it was:%s", d.victim.Name(), indentLines(diff))
 	}
 	if strings.Contains(result.Stdout+result.Stderr, d.tokenSecret) {
 		t.Errorf("the token is told:\n%s%s", result.Stdout, result.Stderr)

@@ -87,7 +87,7 @@ func checkDryRunMatches(t *testing.T, dry, real string) {
 		}
 	}
 	if !t.Failed() {
-		t.Errorf("not as often announced as done:%s\n%s", indentLines("%s", told), indentLines("%s", done))
+		t.Errorf("not as often announced as done:%s\n%s", indentLines(told), indentLines(done))
 	}
 }
 
@@ -118,7 +118,7 @@ func runUnchanged(t *testing.T, n *nodes.Node, env []string, args ...string) nod
 func checkUnchanged(t *testing.T, n *nodes.Node, before nodes.Fingerprint) {
 	t.Helper()
 	if diff := before.Diff(takeFingerprint(t, n)); len(diff) > 0 {
-		t.Errorf("%s is not as it was:%s", n.Name(), indentLines("%s", diff))
+		t.Errorf("%s is not as it was:%s", n.Name(), indentLines(diff))
 	}
 }
 
@@ -204,7 +204,7 @@ func TestResetDryRunLeavesClusterRunning(t *testing.T) {
 		files := listFiles(t, n)
 		output := run(t, n, kubeadm, "reset", "--force", "--dry-run")
 		if now := listFiles(t, n); fmt.Sprint(now) != fmt.Sprint(files) {
-			t.Errorf("the dry run changed files on %s:%s\nbefore:%s", n.Name(), indentLines("%s", now.list()), indentLines("%s", files.list()))
+			t.Errorf("the dry run changed files on %s:%s\nbefore:%s", n.Name(), indentLines(now.list()), indentLines(files.list()))
 		}
 		for _, want := range []string{`stop service "kubelet"`, "remove all Kubernetes containers", `remove the contents of "/etc/kubernetes/pki"`} {
 			if !slices.Contains(announcedChanges(output), want) {

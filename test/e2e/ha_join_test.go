@@ -33,7 +33,7 @@ func TestControlPlaneJoinWithUploadedCertificates(t *testing.T) {
 		first[i] = "/etc/kubernetes/pki/sa.pub 644"
 	}
 	if !slices.Equal(joined, first) {
-		t.Errorf("a joined control plane has the files%s\nbut the first one%s", indentLines("%s", joined), indentLines("%s", first))
+		t.Errorf("a joined control plane has the files%s\nbut the first one%s", indentLines(joined), indentLines(first))
 	}
 }
 

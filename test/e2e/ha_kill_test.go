@@ -30,7 +30,7 @@ func TestControlPlaneJoinKilledInEveryPhase(t *testing.T) {
 		}
 		after := listFiles(t, n)
 		if changed := changedFiles(before, after); len(changed) > 0 {
-			t.Errorf("the run that was killed in phase %s wrote again what was there:%s", phase, indentLines("%s", changed))
+			t.Errorf("the run that was killed in phase %s wrote again what was there:%s", phase, indentLines(changed))
 		}
 		before = after
 		checkSingleMember(t, s, n)
@@ -89,10 +89,10 @@ func resumeControlPlaneJoin(t *testing.T, s *haCluster, n *nodes.Node, before fi
 	}
 	after := listFiles(t, n)
 	if changed := changedFiles(before, after); len(changed) > 0 {
-		t.Errorf("the second run wrote again what was there:%s", indentLines("%s", changed))
+		t.Errorf("the second run wrote again what was there:%s", indentLines(changed))
 	}
 	if got, undisturbed := after.list(), listFiles(t, s.controlPlanes[1]).list(); !slices.Equal(got, undisturbed) {
-		t.Errorf("the files are%s\nbut those of an undisturbed join%s", indentLines("%s", got), indentLines("%s", undisturbed))
+		t.Errorf("the files are%s\nbut those of an undisturbed join%s", indentLines(got), indentLines(undisturbed))
 	}
 	addControlPlane(t, s, n)
 	if again := run(t, n, controlPlaneJoinCommand(kubeadm, s, "-v=1")...); strings.Contains(again, "] done: ") {

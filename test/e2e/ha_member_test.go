@@ -99,7 +99,7 @@ func checkVotingMembers(t *testing.T, all ...*nodes.Node) {
 	// A member tells the others its name by itself.
 	await(t, "the members of etcd", waitLimit, func() error {
 		if got := describeMembers(t, all[0]); !slices.Equal(got, want) {
-			return fmt.Errorf("they are%s\nbut should be%s", indentLines("%s", got), indentLines("%s", want))
+			return fmt.Errorf("they are%s\nbut should be%s", indentLines(got), indentLines(want))
 		}
 		return nil
 	})

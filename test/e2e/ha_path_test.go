@@ -59,7 +59,7 @@ func TestExpiredCertificateKey(t *testing.T) {
 	s.controlPlaneJoin = strings.Fields(run(t, s.cp, strings.Fields(remedy)...))
 	checkUploadedCertificates(t, s.cp, flagValue(t, s.controlPlaneJoin, "--certificate-key"))
 	if left := listFiles(t, n); len(left) > 0 {
-		t.Errorf("the refused joins left files:%s", indentLines("%s", left.list()))
+		t.Errorf("the refused joins left files:%s", indentLines(left.list()))
 	}
 	destroyNode(t, s, n)
 }

@@ -22,7 +22,7 @@ func TestUpstreamJoinsOurControlPlanes(t *testing.T) {
 	checkPhrases(t, "join of a control plane", joined)
 	addControlPlane(t, s, n)
 	if guest, ours := listFiles(t, n).list(), listFiles(t, like).list(); !slices.Equal(guest, ours) {
-		t.Errorf("the peer's control plane has the files%s\nbut ours%s", indentLines("%s", guest), indentLines("%s", ours))
+		t.Errorf("the peer's control plane has the files%s\nbut ours%s", indentLines(guest), indentLines(ours))
 	}
 	for _, name := range []string{
 		"/etc/kubernetes/manifests/kube-apiserver.yaml", "/etc/kubernetes/manifests/kube-controller-manager.yaml",

@@ -46,7 +46,7 @@ func TestInitKilledInEveryPhase(t *testing.T) {
 		}
 		after := listFiles(t, n)
 		if changed := changedFiles(before, after); len(changed) > 0 {
-			t.Errorf("the run that was killed in phase %s wrote again what was there:%s", phase, indentLines("%s", changed))
+			t.Errorf("the run that was killed in phase %s wrote again what was there:%s", phase, indentLines(changed))
 		}
 		before = after
 	}
@@ -105,7 +105,7 @@ func TestInitKilledAtAnyMoment(t *testing.T) {
 				t.Fatal(err)
 			}
 			result, _ := p.Wait() // It was killed.
-			t.Logf("killed after:%s", indentLines("%s", lastLines(result.Stdout, 2)))
+			t.Logf("killed after:%s", indentLines(lastLines(result.Stdout, 2)))
 			resumeInit(t, s, n, listFiles(t, n))
 		})
 	}
@@ -132,7 +132,7 @@ func killAndResumeInit(t *testing.T, s *testCluster, stop func(string) bool) {
 	if !killed {
 		t.Fatalf("init was not killed:\n%s%s", result.Stdout, result.Stderr)
 	}
-	t.Logf("killed after:%s", indentLines("%s", lastLines(result.Stdout, 2)))
+	t.Logf("killed after:%s", indentLines(lastLines(result.Stdout, 2)))
 	resumeInit(t, s, n, listFiles(t, n))
 }
 
@@ -151,11 +151,11 @@ func resumeInit(t *testing.T, s *testCluster, n *nodes.Node, before fileSet) {
 	}
 	after := listFiles(t, n)
 	if changed := changedFiles(before, after); len(changed) > 0 {
-		t.Errorf("the second run wrote again what was there:%s", indentLines("%s", changed))
+		t.Errorf("the second run wrote again what was there:%s", indentLines(changed))
 	}
 	undisturbed := listFiles(t, s.cp).list()
 	if got := after.list(); !slices.Equal(got, undisturbed) {
-		t.Errorf("the files are%s\nbut those of an undisturbed init%s", indentLines("%s", got), indentLines("%s", undisturbed))
+		t.Errorf("the files are%s\nbut those of an undisturbed init%s", indentLines(got), indentLines(undisturbed))
 	}
 	for name := range after {
 		if isPlain := strings.Contains(name, "/manifests/") || strings.HasPrefix(name, "/var/lib/kubelet/"); isPlain && !isSameFile(t, s.cp, n, name) {
@@ -210,7 +210,7 @@ func awaitSameObjects(t *testing.T, a, b *nodes.Node) {
 	// Kubernetes' own service accounts come one after the other in the first seconds.
 	await(t, "the objects of an undisturbed init", waitLimit, func() error {
 		if want, got := names(a), names(b); !slices.Equal(got, want) {
-			return fmt.Errorf("there are%s\nbut after an undisturbed init%s", indentLines("%s", got), indentLines("%s", want))
+			return fmt.Errorf("there are%s\nbut after an undisturbed init%s", indentLines(got), indentLines(want))
 		}
 		return nil
 	})
@@ -231,7 +231,7 @@ func TestWorkerJoinKilledInEveryPhase(t *testing.T) {
 		}
 		after := listFiles(t, n)
 		if changed := changedFiles(before, after); len(changed) > 0 {
-			t.Errorf("the run that was killed in phase %s wrote again what was there:%s", phase, indentLines("%s", changed))
+			t.Errorf("the run that was killed in phase %s wrote again what was there:%s", phase, indentLines(changed))
 		}
 		before = after
 	}
@@ -262,10 +262,10 @@ func resumeWorkerJoin(t *testing.T, s *testCluster, n *nodes.Node, before fileSe
 	}
 	after := listFiles(t, n)
 	if changed := changedFiles(before, after); len(changed) > 0 {
-		t.Errorf("the second run wrote again what was there:%s", indentLines("%s", changed))
+		t.Errorf("the second run wrote again what was there:%s", indentLines(changed))
 	}
 	if got, undisturbed := after.list(), listFiles(t, s.worker).list(); !slices.Equal(got, undisturbed) {
-		t.Errorf("the files are%s\nbut those of an undisturbed join%s", indentLines("%s", got), indentLines("%s", undisturbed))
+		t.Errorf("the files are%s\nbut those of an undisturbed join%s", indentLines(got), indentLines(undisturbed))
 	}
 	awaitJoined(t, s, n)
 }

@@ -31,7 +31,7 @@ func TestInitResumesWithOtherArguments(t *testing.T) {
 		if !killed {
 			t.Fatalf("init did not get to phase %s:\n%s%s", phase, result.Stdout, result.Stderr)
 		}
-		t.Logf("killed after %s:%s", result.Duration, indentLines("%s", lastLines(result.Stdout, 2)))
+		t.Logf("killed after %s:%s", result.Duration, indentLines(lastLines(result.Stdout, 2)))
 	}
 	checkControlPlaneNode(t, n)
 	if running := runShell(t, n, "pgrep -af kube-apiserver"); !strings.Contains(running, " --v=4") {

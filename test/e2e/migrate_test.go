@@ -77,7 +77,7 @@ func TestConfigMigrateRoundTrip(t *testing.T) {
 		told[file] = announcedChanges(run(t, n, kubeadm, "init", "--config", file, "--dry-run"))
 	}
 	if !slices.Equal(told[older], told[newer]) || len(told[older]) < 20 {
-		t.Errorf("by the older file init would do%s\nand by the newer%s", indentLines("%s", told[older]), indentLines("%s", told[newer]))
+		t.Errorf("by the older file init would do%s\nand by the newer%s", indentLines(told[older]), indentLines(told[newer]))
 	}
 }
 

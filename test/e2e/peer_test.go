@@ -26,7 +26,7 @@ func TestUpstreamJoinsOurCluster(t *testing.T) {
 	checkPhrases(t, "join", joined)
 	awaitJoined(t, s, n)
 	if guest, worker := listFiles(t, n).list(), listFiles(t, s.worker).list(); !slices.Equal(guest, worker) {
-		t.Errorf("the peer's worker has the files%s\nbut ours%s", indentLines("%s", guest), indentLines("%s", worker))
+		t.Errorf("the peer's worker has the files%s\nbut ours%s", indentLines(guest), indentLines(worker))
 	}
 	for _, name := range []string{"/var/lib/kubelet/config.yaml", "/var/lib/kubelet/instance-config.yaml", "/var/lib/kubelet/kubeadm-flags.env"} {
 		if !isSameFile(t, s.worker, n, name) {
@@ -152,7 +152,7 @@ func checkControllerAccounts(t *testing.T, cp *nodes.Node) {
 	await(t, "the ServiceAccounts of the controllers", waitLimit, func() error {
 		got := strings.Fields(kubectl(t, cp, "get", "--namespace=kube-system", "--output=name", "serviceaccounts"))
 		if slices.Sort(got); !slices.Equal(got, want) {
-			return fmt.Errorf("there are%s\nbut foreseen were%s", indentLines("%s", got), indentLines("%s", want))
+			return fmt.Errorf("there are%s\nbut foreseen were%s", indentLines(got), indentLines(want))
 		}
 		return nil
 	})

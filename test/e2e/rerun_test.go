@@ -60,7 +60,7 @@ func checkChangesNothing(t *testing.T, cp, n *nodes.Node, act func()) {
 	files, journal, objects := listFiles(t, n), digestJournal(t, n), listObjects(t, cp, n.Name())
 	act()
 	if changed := changedFiles(files, listFiles(t, n)); len(changed) > 0 {
-		t.Errorf("files were written again:%s", indentLines("%s", changed))
+		t.Errorf("files were written again:%s", indentLines(changed))
 	}
 	if digestJournal(t, n) != journal {
 		t.Error("the journal was written")
@@ -68,7 +68,7 @@ func checkChangesNothing(t *testing.T, cp, n *nodes.Node, act func()) {
 	if after := listObjects(t, cp, n.Name()); !slices.Equal(objects, after) {
 		gone := slices.DeleteFunc(slices.Clone(objects), func(line string) bool { return slices.Contains(after, line) })
 		fresh := slices.DeleteFunc(slices.Clone(after), func(line string) bool { return slices.Contains(objects, line) })
-		t.Errorf("the cluster was changed; before:%s\nafter:%s", indentLines("%s", gone), indentLines("%s", fresh))
+		t.Errorf("the cluster was changed; before:%s\nafter:%s", indentLines(gone), indentLines(fresh))
 	}
 }
 

@@ -35,7 +35,7 @@ func awaitRestored(t *testing.T, n *nodes.Node, before nodes.Fingerprint, stays 
 	await(t, n.Name()+" to be after reset what it was", waitLimit, func() error {
 		left := slices.DeleteFunc(before.Diff(takeFingerprint(t, n)), func(line string) bool { return mayRemain(line, stays) })
 		if len(left) > 0 {
-			return fmt.Errorf("it differs:%s", indentLines("%s", left))
+			return fmt.Errorf("it differs:%s", indentLines(left))
 		}
 		return nil
 	})

@@ -263,6 +263,7 @@ func awaitReady(t *testing.T, s *testCluster, n *nodes.Node) {
 	})
 }
 
-func indentLines(format string, list []string) string {
-	return fmt.Sprintf(format, "\n  "+strings.Join(list, "\n  "))
+// indentLines shows each string on a line of its own, below the text before it.
+func indentLines(list []string) string {
+	return "\n  "+strings.Join(list, "\n  ")
 }
