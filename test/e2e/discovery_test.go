@@ -23,7 +23,7 @@ import (
 
 const discoveryFile = "/etc/discovery.conf"
 
-// clusterAccess leads to the shared cluster.
+// clusterAccess describes the shared cluster for a kubeconfig.
 func clusterAccess(t *testing.T, s *testCluster) pki.Access {
 	t.Helper()
 	ca, err := s.cp.ReadFile("/etc/kubernetes/pki/ca.crt")
@@ -33,7 +33,8 @@ func clusterAccess(t *testing.T, s *testCluster) pki.Access {
 	return pki.Access{Server: "https://" + s.workerJoin[2], Cluster: "home", User: "joiner", CA: ca}
 }
 
-// issueJoinerCertificate is a certificate, with its key, of a user who may do what a token may.
+// issueJoinerCertificate issues a client certificate, with its key, of a user with a bootstrap token's
+// permissions.
 func issueJoinerCertificate(t *testing.T, s *testCluster) (cert, key string) {
 	t.Helper()
 	var files [2][]byte
@@ -55,12 +56,12 @@ func issueJoinerCertificate(t *testing.T, s *testCluster) (cert, key string) {
 		pki.Spec{CommonName: "joiner", Organization: []string{bootstrappersGroup}, Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 }
 
-// joinByFileCommand is the command to join by a discovery file.
+// joinByFileCommand returns the command that joins by a discovery file.
 func joinByFileCommand(name string, more ...string) []string {
 	return append([]string{kubeadm, "join", "--discovery-file", name, "--ignore-preflight-errors", nodes.IgnoredPreflight}, more...)
 }
 
-// writeDiscoveryFile writes a kubeconfig to a node.
+// writeDiscoveryFile writes a kubeconfig to a node as its discovery file.
 func writeDiscoveryFile(t *testing.T, n *nodes.Node, k *pki.Kubeconfig) {
 	t.Helper()
 	text, err := k.Encode()
@@ -70,7 +71,8 @@ func writeDiscoveryFile(t *testing.T, n *nodes.Node, k *pki.Kubeconfig) {
 	writeFile(t, n, discoveryFile, string(text))
 }
 
-// checkRequestedBy checks as whom the node asked for its certificate, and that its credential for that is gone.
+// checkRequestedBy checks which user requested the node's certificate, and that the bootstrap
+// kubeconfig is gone.
 func checkRequestedBy(t *testing.T, s *testCluster, n *nodes.Node, user string) {
 	t.Helper()
 	awaitRegistered(t, s, n)
@@ -95,7 +97,7 @@ func TestDiscoveryFileWithoutCredentials(t *testing.T) {
 	checkFails(t, n, []string{discoveryFile, "no credentials", "--tls-bootstrap-token"}, joinByFileCommand(discoveryFile)...)
 	checkUnchanged(t, n, before)
 	token := flagValue(t, s.workerJoin, "--token")
-	run(t, n, joinByFileCommand(discoveryFile, "--tls-bootstrap-token", token)...)
+	runCommand(t, n, joinByFileCommand(discoveryFile, "--tls-bootstrap-token", token)...)
 	awaitJoined(t, s, n)
 	checkRequestedBy(t, s, n, "system:bootstrap:"+token[:6])
 }
@@ -106,7 +108,7 @@ func TestDiscoveryFileWithToken(t *testing.T) {
 	t.Cleanup(func() { removeNode(t, s, n) })
 	token := flagValue(t, s.workerJoin, "--token")
 	writeDiscoveryFile(t, n, clusterAccess(t, s).WithToken(token))
-	run(t, n, joinByFileCommand(discoveryFile)...)
+	runCommand(t, n, joinByFileCommand(discoveryFile)...)
 	checkRequestedBy(t, s, n, "system:bootstrap:"+token[:6])
 }
 
@@ -116,7 +118,7 @@ func TestDiscoveryFileWithEmbeddedClientCertificate(t *testing.T) {
 	t.Cleanup(func() { removeNode(t, s, n) })
 	cert, key := issueJoinerCertificate(t, s)
 	writeDiscoveryFile(t, n, clusterAccess(t, s).WithCertificate([]byte(cert), []byte(key)))
-	run(t, n, joinByFileCommand(discoveryFile)...)
+	runCommand(t, n, joinByFileCommand(discoveryFile)...)
 	checkRequestedBy(t, s, n, "joiner")
 }
 
@@ -134,11 +136,12 @@ func TestDiscoveryFileWithClientCertificateFiles(t *testing.T) {
 	to.CertificateAuthority, to.CertificateAuthorityData = "/etc/joiner/ca.crt", nil
 	user.ClientCertificate, user.ClientKey = "joiner/tls.crt", "joiner/tls.key" // beside the file
 	writeDiscoveryFile(t, n, k)
-	run(t, n, joinByFileCommand(discoveryFile)...)
+	runCommand(t, n, joinByFileCommand(discoveryFile)...)
 	checkRequestedBy(t, s, n, "joiner")
 }
 
-// TestDiscoveryFileFromWebServer joins by a file at an URL, whose server the machine trusts as its administrator wishes.
+// TestDiscoveryFileFromWebServer joins by a file at a URL, whose server's CA is in the machine's trust
+// store.
 func TestDiscoveryFileFromWebServer(t *testing.T) {
 	s := sharedCluster(t)
 	n := addNode(t, s.Cluster, "byurl")
@@ -152,13 +155,13 @@ func TestDiscoveryFileFromWebServer(t *testing.T) {
 	checkFails(t, n, []string{address, "failed to verify certificate", "update-ca-certificates"}, command...)
 	trustCA(t, n, ca)
 	checkFails(t, n, []string{"404 Not Found", address + "x"}, joinByFileCommand(address+"x", "--token", token)...)
-	run(t, n, command...)
+	runCommand(t, n, command...)
 	checkRequestedBy(t, s, n, "system:bootstrap:"+token[:6])
 	web.checkNoCredentials(t, token[7:])
 }
 
-// TestJoinWaitsForApproval takes the automatic approval away. The join says which request waits, and ends well once an
-// administrator has approved it.
+// TestJoinWaitsForApproval removes the automatic approval. The join names the pending request, and
+// succeeds once an administrator has approved it.
 func TestJoinWaitsForApproval(t *testing.T) {
 	s := sharedCluster(t)
 	kept := kubectl(t, s.cp, "get", "clusterrolebinding", autoApproveBinding, "--output=json")
@@ -174,9 +177,9 @@ func TestJoinWaitsForApproval(t *testing.T) {
 	t.Cleanup(func() { removeNode(t, s, n) })
 	command, end := runUntilOutput(t, n, " waits for approval: ", workerJoinCommand(kubeadm, s)...)
 	if !strings.HasPrefix(command, "kubectl certificate approve csr-") {
-		t.Fatalf("it says to give the command %q", command)
+		t.Fatalf("it names the command %q", command)
 	}
-	run(t, s.cp, append([]string{"env", "KUBECONFIG=/etc/kubernetes/admin.conf"}, strings.Fields(command)...)...)
+	runCommand(t, s.cp, append([]string{"env", "KUBECONFIG=/etc/kubernetes/admin.conf"}, strings.Fields(command)...)...)
 	if result, err := end(); err != nil {
 		t.Fatalf("%v\n%s", err, result.Stdout)
 	}
@@ -184,14 +187,14 @@ func TestJoinWaitsForApproval(t *testing.T) {
 	checkRequestedBy(t, s, n, "system:bootstrap:"+flagValue(t, s.workerJoin, "--token")[:6])
 }
 
-// autoApproveBinding is the binding by which whoever has a token gets a certificate at once.
+// autoApproveBinding is the ClusterRoleBinding by which requests of bootstrap tokens are approved.
 const autoApproveBinding = "kubeadm:node-autoapprove-bootstrap"
 
-// removeAutoApproval deletes that binding and waits until the API server has heard of it, whom the approver asks.
+// removeAutoApproval deletes that binding and waits until the API server denies what it allowed.
 func removeAutoApproval(t *testing.T, cp *nodes.Node) {
 	t.Helper()
 	kubectl(t, cp, "delete", "--ignore-not-found", "clusterrolebinding", autoApproveBinding)
-	await(t, "an end of approvals", waitLimit, func() error {
+	await(t, "automatic approval to end", waitLimit, func() error {
 		if isAllowed(t, cp, "token", "create", "certificatesigningrequests.certificates.k8s.io", "--subresource=nodeclient") {
 			return errors.New("a token's request would be approved")
 		}
@@ -199,7 +202,8 @@ func removeAutoApproval(t *testing.T, cp *nodes.Node) {
 	})
 }
 
-// runUntilOutput runs a command until it says a line with these words, and returns the rest of that line. end waits for its end.
+// runUntilOutput runs a command until it prints a line with these words, and returns the rest of that
+// line. end waits until the command exits.
 func runUntilOutput(t *testing.T, n *nodes.Node, words string, args ...string) (rest string, end func() (nodes.Result, error)) {
 	t.Helper()
 	read, write := io.Pipe()
@@ -215,7 +219,7 @@ func runUntilOutput(t *testing.T, n *nodes.Node, words string, args ...string) (
 			if _, after, ok := strings.Cut(lines.Text(), words); ok {
 				select {
 				case said <- after:
-				default: // it says so again
+				default: // it is printed again
 				}
 			}
 		}
@@ -229,7 +233,7 @@ func runUntilOutput(t *testing.T, n *nodes.Node, words string, args ...string) (
 	case <-time.After(waitLimit):
 		_ = p.Kill()
 		result, _ := end()
-		t.Fatalf("it does not say %q:\n%s%s", words, result.Stdout, result.Stderr)
+		t.Fatalf("it does not print %q:\n%s%s", words, result.Stdout, result.Stderr)
 	}
 	return rest, end
 }

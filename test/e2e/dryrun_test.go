@@ -22,29 +22,28 @@ var (
 	tokenName     = regexp.MustCompile(`bootstrap-token-[a-z0-9]{6}|token [a-z0-9]{6}\b`)
 	endpoint      = regexp.MustCompile(`[0-9.]+:6443`)
 
-	// optionalWait are waits that a run makes only where it had no answer at once, which is a matter of moments.
+	// optionalWait matches waits that a run announces only if the first attempt fails.
 	optionalWait = regexp.MustCompile(`^wait for (the cluster to answer|etcd to tell who its members are|kube-apiserver at https://endpoint)$`)
 )
 
-// normalizeChange leaves out of an announcement, or of a deed, what differs from run to run.
+// normalizeChange removes from a line what differs from run to run: token IDs and addresses.
 func normalizeChange(text string) string {
 	return strings.TrimSpace(endpoint.ReplaceAllString(tokenName.ReplaceAllString(text, "bootstrap-token"), "endpoint"))
 }
 
-// sortChanges are announcements, or deeds, in order. A wait that was in vain, as others were before this machine, is one with that
-// after it.
+// sortChanges sorts changes and waits, removes repeated waits, and leaves out optional ones.
 func sortChanges(all []string) []string {
 	slices.Sort(all)
 	all = slices.CompactFunc(all, func(a, b string) bool { return a == b && strings.HasPrefix(a, "wait for ") })
 	return slices.DeleteFunc(all, optionalWait.MatchString)
 }
 
-// announcedChanges are the changes and waits that a dry run says a real one would make, sorted.
+// announcedChanges lists the changes and waits that a dry run announces, sorted.
 func announcedChanges(output string) []string {
 	var all []string
 	for line := range strings.Lines(output) {
 		m := announcedLine.FindStringSubmatch(line)
-		// What it would print is no change.
+		// Printing is not a change.
 		if m != nil && !strings.HasPrefix(m[1], "show") {
 			all = append(all, normalizeChange(m[1]))
 		}
@@ -52,7 +51,7 @@ func announcedChanges(output string) []string {
 	return sortChanges(all)
 }
 
-// doneChanges are the changes and waits of a real run with -v=1, sorted.
+// doneChanges lists the changes and waits of a real run with -v=1, sorted.
 func doneChanges(output string) []string {
 	var all []string
 	for line := range strings.Lines(output) {
@@ -67,6 +66,7 @@ func doneChanges(output string) []string {
 }
 
 // checkDryRunMatches compares what a dry run announced with what a real run of the same command did.
+// Both are the output of the run.
 func checkDryRunMatches(t *testing.T, dry, real string) {
 	t.Helper()
 	told, done := announcedChanges(dry), doneChanges(real)
@@ -87,7 +87,7 @@ func checkDryRunMatches(t *testing.T, dry, real string) {
 		}
 	}
 	if !t.Failed() {
-		t.Errorf("not as often announced as done:%s\n%s", indentLines(told), indentLines(done))
+		t.Errorf("the numbers of changes differ; announced:%s\ndone:%s", indentLines(told), indentLines(done))
 	}
 }
 
@@ -100,7 +100,7 @@ func takeFingerprint(t *testing.T, n *nodes.Node) nodes.Fingerprint {
 	return f
 }
 
-// runUnchanged runs a command and checks that the node is afterwards what it was before.
+// runUnchanged runs a command and checks that it changed nothing on the node.
 func runUnchanged(t *testing.T, n *nodes.Node, env []string, args ...string) nodes.Result {
 	t.Helper()
 	before := takeFingerprint(t, n)
@@ -114,17 +114,17 @@ func runUnchanged(t *testing.T, n *nodes.Node, env []string, args ...string) nod
 	return result
 }
 
-// checkUnchanged checks that a node is what it was before.
+// checkUnchanged checks that a node still has the fingerprint that it had before.
 func checkUnchanged(t *testing.T, n *nodes.Node, before nodes.Fingerprint) {
 	t.Helper()
 	if diff := before.Diff(takeFingerprint(t, n)); len(diff) > 0 {
-		t.Errorf("%s is not as it was:%s", n.Name(), indentLines(diff))
+		t.Errorf("%s was changed:%s", n.Name(), indentLines(diff))
 	}
 }
 
 var secretLine = regexp.MustCompile(`.*(PRIVATE KEY|client-key-data: \S{9}|token-secret: [A-Za-z0-9+/=]{16}).*`)
 
-// checkNoSecrets checks that what a dry run shows of files and objects holds no secret.
+// checkNoSecrets checks that the files and objects that a dry run prints hold no secret.
 func checkNoSecrets(t *testing.T, output string) {
 	t.Helper()
 	for _, line := range secretLine.FindAllString(output, -1) {
@@ -147,7 +147,7 @@ func TestInitDryRunMatchesInit(t *testing.T) {
 			continue
 		}
 		if written, err := s.cp.ReadFile("/etc/kubernetes/manifests/" + name); err != nil || string(written) != string(shown) {
-			t.Errorf("%s, as the dry run shows it, is not what init writes: %v", name, err)
+			t.Errorf("%s of the dry run differs from what init writes: %v", name, err)
 		}
 	}
 }
@@ -156,14 +156,14 @@ func TestInitDryRunWritesOnlyItsDirectory(t *testing.T) {
 	t.Parallel()
 	n := addNode(t, newCluster(t), "cp1")
 	before := takeFingerprint(t, n)
-	run(t, n, append(initCommand(t, n), "--dry-run")...)
+	runCommand(t, n, append(initCommand(t, n), "--dry-run")...)
 	for _, line := range before.Diff(takeFingerprint(t, n)) {
 		if !strings.HasPrefix(line, "+ files: /etc/kubernetes/tmp") && !strings.HasPrefix(line, "+ files: /root/kubeadm.yaml") {
-			t.Errorf("the dry run left more than copies in its folder: %s", line)
+			t.Errorf("the dry run wrote outside of its directory: %s", line)
 		}
 	}
-	if mode := run(t, n, "stat", "-c", "%a", "/etc/kubernetes/tmp"); mode != "700" {
-		t.Errorf("the copies can be read by others: mode %s", mode)
+	if mode := runCommand(t, n, "stat", "-c", "%a", "/etc/kubernetes/tmp"); mode != "700" {
+		t.Errorf("other users can read the directory: mode %s", mode)
 	}
 }
 
@@ -174,9 +174,9 @@ func TestWorkerJoinDryRunWithoutCluster(t *testing.T) {
 		"--token=abcdef.0123456789abcdef", "--discovery-token-unsafe-skip-ca-verification",
 		"--ignore-preflight-errors="+nodes.IgnoredPreflight)
 	checkDryRunMatches(t, result.Stdout, sharedCluster(t).joinResult.Stdout)
-	// Who looks for it for as long as a real join does needs five minutes.
+	// The discovery timeout of a real join is five minutes.
 	if result.Duration > 4*time.Minute {
-		t.Errorf("looking for a cluster that is not there took %s", result.Duration)
+		t.Errorf("discovery of an unreachable cluster took %s", result.Duration)
 	}
 }
 
@@ -197,12 +197,13 @@ func TestWorkerJoinDryRunMatchesJoin(t *testing.T) {
 	}
 }
 
-// TestResetDryRunLeavesClusterRunning looks at what a dry run could have taken away; a cluster is never still.
+// TestResetDryRunLeavesClusterRunning checks the files and the kubelet; a fingerprint of a running
+// node changes by itself.
 func TestResetDryRunLeavesClusterRunning(t *testing.T) {
 	s := sharedCluster(t)
 	for _, n := range []*nodes.Node{s.cp, s.worker} {
 		files := listFiles(t, n)
-		output := run(t, n, kubeadm, "reset", "--force", "--dry-run")
+		output := runCommand(t, n, kubeadm, "reset", "--force", "--dry-run")
 		if now := listFiles(t, n); fmt.Sprint(now) != fmt.Sprint(files) {
 			t.Errorf("the dry run changed files on %s:%s\nbefore:%s", n.Name(), indentLines(now.list()), indentLines(files.list()))
 		}
@@ -211,7 +212,7 @@ func TestResetDryRunLeavesClusterRunning(t *testing.T) {
 				t.Errorf("%s is not announced on %s:\n%s", want, n.Name(), output)
 			}
 		}
-		if state := run(t, n, "systemctl", "is-active", "kubelet"); state != "active" {
+		if state := runCommand(t, n, "systemctl", "is-active", "kubelet"); state != "active" {
 			t.Errorf("the kubelet of %s is %s", n.Name(), state)
 		}
 	}

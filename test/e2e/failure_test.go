@@ -16,23 +16,23 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// failureCase is a cause for which a command must fail, and what the user must then be able to read.
+// failureCase is a cause for which a command must fail, and what its error must say.
 type failureCase struct {
 	name       string
-	cause, fix string   // scripts; the second one takes the cause away
-	config     string   // in place of the good one
+	cause, fix string   // scripts; the second one removes the cause
+	config     string   // in place of the valid one
 	command    []string // in place of the usual one
-	want       []string // all in what the command says
+	want       []string // all in the error
 }
 
-// check brings about the cause, checks that the command ends with one error that names it, mends the cause, and checks
-// that the machine is as it was.
+// check creates the cause, checks that the command fails with one error that names it, fixes the
+// cause, and checks that the machine is unchanged.
 func (f failureCase) check(t *testing.T, n *nodes.Node, configFile string, command []string) {
 	before := takeFingerprint(t, n)
 	if f.command != nil {
 		command = f.command
 	}
-	good, err := n.ReadFile(configFile)
+	valid, err := n.ReadFile(configFile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func (f failureCase) check(t *testing.T, n *nodes.Node, configFile string, comma
 	runShell(t, n, f.cause)
 	result := checkFails(t, n, f.want, command...)
 	runShell(t, n, f.fix)
-	writeFile(t, n, configFile, string(good))
+	writeFile(t, n, configFile, string(valid))
 	checkUnchanged(t, n, before)
 	t.Logf("%s: %s", result.Duration.Round(time.Millisecond), strings.Join(lastLines(result.Stderr, 4), "\n"))
 }
@@ -54,7 +54,7 @@ func writeFile(t *testing.T, n *nodes.Node, name, text string) {
 	}
 }
 
-// checkFails runs a command that must fail with exit code 1 and one error that has all the words.
+// checkFails runs a command that must fail with exit code 1 and one error that contains all the words.
 func checkFails(t *testing.T, n *nodes.Node, words []string, command ...string) nodes.Result {
 	t.Helper()
 	result, err := n.Run(t.Context(), command...)
@@ -66,6 +66,7 @@ func checkFails(t *testing.T, n *nodes.Node, words []string, command ...string) 
 	return result
 }
 
+// checkError checks that a command printed one error, which contains all the words.
 func checkError(t *testing.T, result nodes.Result, words []string) {
 	t.Helper()
 	if count := strings.Count("\n"+result.Stderr, "\nerror: "); count != 1 {
@@ -78,12 +79,12 @@ func checkError(t *testing.T, result nodes.Result, words []string) {
 	}
 	for _, trace := range []string{"goroutine ", "panic:", "\terrors.go"} {
 		if strings.Contains(result.Stderr, trace) {
-			t.Errorf("the user is shown a stack trace:\n%s", result.Stderr)
+			t.Errorf("the error shows a stack trace:\n%s", result.Stderr)
 		}
 	}
 }
 
-// occupyPortScript is a script that lets somebody else listen at a port, and ends when he does.
+// occupyPortScript is a script that starts a service which listens at a port, and waits until it does.
 func occupyPortScript(port string) string {
 	return "systemd-run --quiet --unit=squatter socat TCP-LISTEN:" + port + ",reuseaddr,fork PIPE; " +
 		"timeout 300 sh -c \"until ss --no-header --listening --tcp --numeric 'sport = :" + port + "' | grep .; do sleep 0.05; done\""
@@ -91,8 +92,8 @@ func occupyPortScript(port string) string {
 
 const initConfigFile = "/etc/kubeadm.yaml"
 
-// TestInitNamesTheCauseOfFailure makes one machine wrong in many ways, one after the other, and asks for the same init each
-// time. That it ends well when all is mended shows that each mended cause was really gone.
+// TestInitNamesTheCauseOfFailure breaks one machine in many ways, one after the other, and runs the same
+// init each time. That init succeeds in the end shows that each cause was fixed.
 func TestInitNamesTheCauseOfFailure(t *testing.T) {
 	t.Parallel()
 	n := addNode(t, newCluster(t), "cp1")
@@ -108,7 +109,7 @@ func TestInitNamesTheCauseOfFailure(t *testing.T) {
 			want: []string{"container runtime", "containerd.sock", "systemctl"}},
 		{name: "port in use", cause: occupyPortScript("6443"),
 			fix: "systemctl stop squatter", want: []string{"6443", "socat"}},
-		// Its list of images containerd makes when it starts, and keeps up to date a moment later.
+		// containerd's CRI plugin lists images when it starts, and updates the list with a delay.
 		{name: "missing image", cause: "ctr -n k8s.io images tag registry.k8s.io/coredns/coredns:v1.14.6 kept; ctr -n k8s.io images rm --sync registry.k8s.io/coredns/coredns:v1.14.6; systemctl restart containerd",
 			fix: "ctr -n k8s.io images tag kept registry.k8s.io/coredns/coredns:v1.14.6; ctr -n k8s.io images rm kept; systemctl restart containerd", want: []string{"registry.k8s.io/coredns/coredns:v1.14.6"}},
 		{name: "unparsable configuration", config: "apiVersion: kubeadm.k8s.io/v1beta4\nkind: [", want: []string{initConfigFile, "line 2"}},
@@ -120,17 +121,17 @@ func TestInitNamesTheCauseOfFailure(t *testing.T) {
 	} {
 		t.Run(f.name, func(t *testing.T) { f.check(t, n, initConfigFile, command) })
 	}
-	run(t, n, command...)
+	runCommand(t, n, command...)
 	checkControlPlaneNode(t, n)
 }
 
-// TestInitOnFullDisk gives /etc/kubernetes, and then etcd, too little room.
+// TestInitOnFullDisk gives /etc/kubernetes, and then etcd, too little disk space.
 func TestInitOnFullDisk(t *testing.T) {
 	t.Parallel()
 	n := addNode(t, newCluster(t), "cp1")
-	// Else the kubelet pauses for ten seconds, twenty and so on before it starts etcd again.
-	const hasty = "crashLoopBackOff:\n  maxContainerRestartPeriod: 2s"
-	writeFile(t, n, initConfigFile, nodes.InitConfig(nodes.Config{Address: n.Address(), Kubelet: hasty}))
+	// Without this the kubelet's crash loop back-off begins with ten seconds.
+	const shortBackoff = "crashLoopBackOff:\n  maxContainerRestartPeriod: 2s"
+	writeFile(t, n, initConfigFile, nodes.InitConfig(nodes.Config{Address: n.Address(), Kubelet: shortBackoff}))
 	command := []string{kubeadm, "init", "--config", initConfigFile}
 	runShell(t, n, `mount -t tmpfs -o size=64k tmpfs /etc/kubernetes
 		mkdir -p -m 700 /var/lib/etcd; mount -t tmpfs -o size=1m,mode=700 tmpfs /var/lib/etcd`)
@@ -142,11 +143,11 @@ func TestInitOnFullDisk(t *testing.T) {
 	result := checkFails(t, n, []string{"etcd"}, command...)
 	t.Log(strings.Join(lastLines(result.Stderr, 5), "\n"))
 	runShell(t, n, "mount -o remount,size=500m /var/lib/etcd")
-	run(t, n, command...)
+	runCommand(t, n, command...)
 	checkControlPlaneNode(t, n)
 }
 
-// TestInitResumesAfterInterrupt presses Ctrl-C while init waits and while it writes.
+// TestInitResumesAfterInterrupt sends SIGINT while init waits and while it writes.
 func TestInitResumesAfterInterrupt(t *testing.T) {
 	t.Parallel()
 	s := sharedCluster(t)
@@ -163,11 +164,12 @@ func TestInitResumesAfterInterrupt(t *testing.T) {
 	resumeInit(t, s, n, listFiles(t, n))
 }
 
-// TestUnknownAPIServerFlagIsNamed gives the API server a flag it has not, against the advice of the preflight checks.
+// TestUnknownAPIServerFlagIsNamed passes the API server an unknown flag, and ignores the preflight check
+// that reports it.
 func TestUnknownAPIServerFlagIsNamed(t *testing.T) {
 	t.Parallel()
 	n := addNode(t, newCluster(t), "cp1")
-	// A command that waits for so long has not understood.
+	// A command that waits for this long has not noticed the crash.
 	config := nodes.Config{Address: n.Address(), Init: "timeouts: {controlPlaneComponentHealthCheck: 20m}"}
 	bad := config
 	bad.Cluster = "apiServer:\n  extraArgs:\n  - name: no-such-flag\n    value: x"
@@ -187,16 +189,16 @@ func TestUnknownAPIServerFlagIsNamed(t *testing.T) {
 	checkError(t, result, []string{"kube-apiserver", "no-such-flag"})
 	t.Logf("named after %s: %s", result.Duration.Round(time.Millisecond), strings.Join(lastLines(result.Stderr, 5), "\n"))
 	writeFile(t, n, initConfigFile, nodes.InitConfig(config))
-	run(t, n, command...)
+	runCommand(t, n, command...)
 	checkControlPlaneNode(t, n)
 }
 
-// TestUnreachableEtcdIsNamed gives the API server an etcd that does not exist, beside the one that runs. It ends every
-// twenty seconds, and in between it does not answer.
+// TestUnreachableEtcdIsNamed points the API server at an etcd endpoint where nothing listens. It exits
+// every twenty seconds and serves nothing in between.
 func TestUnreachableEtcdIsNamed(t *testing.T) {
 	t.Parallel()
 	n := addNode(t, newCluster(t), "cp1")
-	// Else the kubelet pauses for ten seconds, twenty and so on before it starts the API server again.
+	// Without this the kubelet's crash loop back-off begins with ten seconds.
 	config := nodes.Config{
 		Address: n.Address(), Init: "timeouts: {controlPlaneComponentHealthCheck: 20m}",
 		Cluster: "apiServer:\n  extraArgs:\n  - name: etcd-servers\n    value: https://127.0.0.1:3379",
@@ -206,7 +208,7 @@ func TestUnreachableEtcdIsNamed(t *testing.T) {
 	result := checkFails(t, n, []string{"container kube-apiserver ended", "etcd grpc connection not ready", "3 times", "127.0.0.1:3379"},
 		kubeadm, "init", "--config", initConfigFile)
 	if result.Duration > 5*time.Minute {
-		t.Errorf("it was waited for %s", result.Duration)
+		t.Errorf("init waited for %s", result.Duration)
 	}
 	told := 0
 	for line := range strings.Lines(result.Stdout) {
@@ -215,7 +217,7 @@ func TestUnreachableEtcdIsNamed(t *testing.T) {
 		}
 	}
 	if told == 0 {
-		t.Errorf("while it waits, the cause is not told:\n%s", result.Stdout)
+		t.Errorf("while it waits, init does not name the cause:\n%s", result.Stdout)
 	}
 	t.Logf("named after %s: %s", result.Duration.Round(time.Millisecond), strings.Join(lastLines(result.Stderr, 7), "\n"))
 }
@@ -236,8 +238,8 @@ nodeRegistration:
 `, server, token, pin, nodes.IgnoredPreflight)
 }
 
-// TestJoinNamesTheCauseOfFailure does for join what TestInitNamesTheCauseOfFailure does for init. The node has a name in capitals,
-// which the cluster writes small (S071).
+// TestJoinNamesTheCauseOfFailure does for join what TestInitNamesTheCauseOfFailure does for init. The
+// node has a host name in capitals, which becomes a Node name in lower case.
 func TestJoinNamesTheCauseOfFailure(t *testing.T) {
 	s := sharedCluster(t)
 	server, token, pin := s.workerJoin[2], flagValue(t, s.workerJoin, "--token"), flagValue(t, s.workerJoin, "--discovery-token-ca-cert-hash")
@@ -247,15 +249,15 @@ func TestJoinNamesTheCauseOfFailure(t *testing.T) {
 	t.Cleanup(func() { removeNode(t, s, n) })
 	writeFile(t, n, joinConfigFile, joinConfig(server, token, pin))
 	command := []string{kubeadm, "join", "--config", joinConfigFile}
-	// Nobody is there, and five minutes later nobody will be.
-	nobody := func(server string) string { return joinConfig(server, token, pin) + "timeouts: {discovery: 3s}\n" }
+	// Nothing listens there; the default timeout is five minutes.
+	unreachable := func(server string) string { return joinConfig(server, token, pin) + "timeouts: {discovery: 3s}\n" }
 	for _, f := range []failureCase{
 		{name: "unknown token", config: joinConfig(server, "zzzzzz."+secret, pin), want: []string{"zzzzzz", "token"}},
 		{name: "wrong secret of the token", config: joinConfig(server, id+"."+strings.Repeat("z", 16), pin), want: []string{id}},
 		{name: "wrong pin", config: joinConfig(server, token, wrongPin), want: []string{"--discovery-token-ca-cert-hash", pin}},
 		{name: "malformed token", config: joinConfig(server, "nonsense", pin), want: []string{"token", joinConfigFile}},
-		{name: "unreachable API server", config: nobody("10.77.0.99:6443"), want: []string{"10.77.0.99:6443"}},
-		{name: "nobody at the port", config: nobody(s.worker.Address() + ":6443"), want: []string{s.worker.Address() + ":6443"}},
+		{name: "unreachable API server", config: unreachable("10.77.0.99:6443"), want: []string{"10.77.0.99:6443"}},
+		{name: "nothing listens at the port", config: unreachable(s.worker.Address() + ":6443"), want: []string{s.worker.Address() + ":6443"}},
 		{name: "port in use", cause: "systemctl stop kubelet; " + occupyPortScript("10250"),
 			fix: "systemctl stop squatter; systemctl start kubelet", want: []string{"10250", "socat"}},
 		{name: "container runtime stopped", cause: "systemctl stop containerd", fix: "systemctl start containerd",
@@ -263,9 +265,9 @@ func TestJoinNamesTheCauseOfFailure(t *testing.T) {
 	} {
 		t.Run(f.name, func(t *testing.T) { f.check(t, n, joinConfigFile, command) })
 	}
-	run(t, n, command...)
+	runCommand(t, n, command...)
 	awaitJoined(t, s, n)
-	if again := run(t, n, append(command, "-v=1")...); strings.Contains(again, "] done: ") {
-		t.Errorf("a node that has joined was joined again:\n%s", again)
+	if again := runCommand(t, n, append(command, "-v=1")...); strings.Contains(again, "] done: ") {
+		t.Errorf("join made changes on a node that had joined:\n%s", again)
 	}
 }

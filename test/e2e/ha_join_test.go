@@ -18,8 +18,8 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// TestControlPlaneJoinWithUploadedCertificates looks at the shared cluster: two of its control planes got the
-// certificates out of the cluster, by the key.
+// TestControlPlaneJoinWithUploadedCertificates checks the shared cluster: two of its control planes
+// downloaded the certificates with the certificate key.
 func TestControlPlaneJoinWithUploadedCertificates(t *testing.T) {
 	s := sharedHACluster(t)
 	checkVotingMembers(t, s.controlPlanes...)
@@ -28,7 +28,7 @@ func TestControlPlaneJoinWithUploadedCertificates(t *testing.T) {
 		t.Run(n.Name(), func(t *testing.T) { checkControlPlane(t, s, n) })
 	}
 	first, joined := listFiles(t, s.cp).list(), listFiles(t, s.controlPlanes[1]).list()
-	// As upstream has it: what was lent and is public may be read by all.
+	// As upstream does it: downloaded public files are readable by all users.
 	if i := slices.Index(first, "/etc/kubernetes/pki/sa.pub 600"); i >= 0 {
 		first[i] = "/etc/kubernetes/pki/sa.pub 644"
 	}
@@ -37,7 +37,7 @@ func TestControlPlaneJoinWithUploadedCertificates(t *testing.T) {
 	}
 }
 
-// checkControlPlane checks one control plane by itself: its marks, its files, its API server.
+// checkControlPlane checks one control plane: its labels and taint, its files, its API server.
 func checkControlPlane(t *testing.T, s *haCluster, n *nodes.Node) {
 	t.Helper()
 	checkControlPlaneNode(t, n)
@@ -56,7 +56,7 @@ func checkControlPlane(t *testing.T, s *haCluster, n *nodes.Node) {
 		"admin.conf": "https://" + s.balancer.Endpoint(), "kubelet.conf": own, "controller-manager.conf": own, "scheduler.conf": own,
 	} {
 		if text := readFile(t, n, "/etc/kubernetes/"+file); !strings.Contains(text, "server: "+server+"\n") {
-			t.Errorf("%s of %s does not lead to %s", file, n.Name(), server)
+			t.Errorf("%s of %s does not name the server %s", file, n.Name(), server)
 		}
 	}
 	for file, arguments := range map[string][]string{
@@ -72,9 +72,11 @@ func checkControlPlane(t *testing.T, s *haCluster, n *nodes.Node) {
 	}
 }
 
-// sharedFiles are the files that all control planes have the same of.
+// sharedFiles are the files, below the certificate directory, that all control planes share.
 var sharedFiles = []string{"ca.crt", "ca.key", "front-proxy-ca.crt", "front-proxy-ca.key", "sa.pub", "sa.key", "etcd/ca.crt", "etcd/ca.key"}
 
+// checkSharedFiles checks that a control plane has the same shared files as another one, and keys of its
+// own for its other certificates.
 func checkSharedFiles(t *testing.T, from, n *nodes.Node) {
 	t.Helper()
 	for _, file := range sharedFiles {
@@ -100,7 +102,7 @@ func readFile(t *testing.T, n *nodes.Node, name string) string {
 
 func TestThreeControlPlanesAndTwoWorkers(t *testing.T) {
 	s := sharedHACluster(t)
-	// Whether a node is Ready, and the taints of one that is not, are told from program to program.
+	// The kubelet sets the condition Ready, and the controller manager then removes taints.
 	await(t, "five nodes that are Ready, three of them with a taint", waitLimit, func() error {
 		var taints, ready int
 		for _, n := range getObject[corev1.NodeList](t, s.cp, "nodes").Items {
@@ -126,14 +128,15 @@ func TestThreeControlPlanesAndTwoWorkers(t *testing.T) {
 	}
 }
 
-// TestClusterWithoutSuperAdminConf relies on the shared cluster, whose super-admin.conf was deleted after init.
+// TestClusterWithoutSuperAdminConf uses the shared cluster, whose super-admin.conf was deleted after
+// init.
 func TestClusterWithoutSuperAdminConf(t *testing.T) {
 	s := sharedHACluster(t)
 	if _, err := s.cp.ReadFile("/etc/kubernetes/super-admin.conf"); err == nil {
 		t.Error("super-admin.conf has come back")
 	}
-	token := run(t, s.cp, kubeadm, "token", "create", "--ttl=1h")
-	if list := run(t, s.controlPlanes[2], kubeadm, "token", "list"); !strings.Contains(list, token) {
+	token := runCommand(t, s.cp, kubeadm, "token", "create", "--ttl=1h")
+	if list := runCommand(t, s.controlPlanes[2], kubeadm, "token", "list"); !strings.Contains(list, token) {
 		t.Errorf("token %s is not among:\n%s", token, list)
 	}
 }
@@ -147,7 +150,8 @@ func TestJoinedControlPlaneHasNoSuperAdminConf(t *testing.T) {
 	}
 }
 
-// TestControlPlaneJoinWithCopiedCertificates lets one join that knows no key, and leave again.
+// TestControlPlaneJoinWithCopiedCertificates joins a control plane without a certificate key and resets
+// it.
 func TestControlPlaneJoinWithCopiedCertificates(t *testing.T) {
 	s := sharedHACluster(t)
 	n := addNode(t, s.Cluster, "by-hand")
@@ -157,14 +161,14 @@ func TestControlPlaneJoinWithCopiedCertificates(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	run(t, n, withoutFlag(controlPlaneJoinCommand(kubeadm, s), "--certificate-key")...)
+	runCommand(t, n, withoutFlag(controlPlaneJoinCommand(kubeadm, s), "--certificate-key")...)
 	addControlPlane(t, s, n)
-	run(t, n, kubeadm, "reset", "--force")
+	runCommand(t, n, kubeadm, "reset", "--force")
 	awaitRestored(t, n, before)
 	resetAndDestroy(t, s, kubeadm, n)
 }
 
-// TestControlPlaneResetAndRejoin resets one while the API is asked all the time, and lets it come back.
+// TestControlPlaneResetAndRejoin resets a control plane while the API is monitored, and joins it again.
 func TestControlPlaneResetAndRejoin(t *testing.T) {
 	s := sharedHACluster(t)
 	n := s.controlPlanes[2]
@@ -176,12 +180,12 @@ func TestControlPlaneResetAndRejoin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, n, controlPlaneJoinCommand(kubeadm, s)...)
+	runCommand(t, n, controlPlaneJoinCommand(kubeadm, s)...)
 	addControlPlane(t, s, n)
 }
 
-// TestTwoControlPlanesJoinAtOnce looks at how the shared cluster came to be. A full run makes twenty further ones, or
-// as many as KUBEADM_E2E_ROUNDS says.
+// TestTwoControlPlanesJoinAtOnce checks how the shared cluster was created. A full run creates twenty
+// further ones, or as many as KUBEADM_E2E_ROUNDS says.
 func TestTwoControlPlanesJoinAtOnce(t *testing.T) {
 	s := sharedHACluster(t)
 	s.logJoinTimes(t)
@@ -208,8 +212,8 @@ func TestTwoControlPlanesJoinAtOnce(t *testing.T) {
 	}
 }
 
-// TestJoinWhileEtcdRestarts lets two control planes and a worker join at once and kills the leader's etcd
-// meanwhile, each time a second later.
+// TestJoinWhileEtcdRestarts joins two control planes and a worker at once and kills the etcd leader
+// meanwhile, each time two seconds later than before.
 func TestJoinWhileEtcdRestarts(t *testing.T) {
 	if !suite.full {
 		t.Skip("takes minutes: make e2e-full")
@@ -222,7 +226,6 @@ func TestJoinWhileEtcdRestarts(t *testing.T) {
 			}
 			killed := make(chan error, 1)
 			time.AfterFunc(time.Duration(2*i+1)*time.Second, func() {
-				// By its number, as all processes are to be ended.
 				_, err := s.cp.Run(t.Context(), "sh", "-ec", "kill -9 $(pgrep --exact --oldest etcd)")
 				killed <- err
 			})
@@ -243,7 +246,8 @@ func TestJoinWhileEtcdRestarts(t *testing.T) {
 
 var etcdRestartLine = regexp.MustCompile(`^\[etcd-join\] done: remove the containers of Pod etcd`)
 
-// withoutEtcdRestart leaves out of what a join says that it starts etcd anew: whether it has to is a matter of moments.
+// withoutEtcdRestart removes the lines about a restart of etcd from a join's output: whether join has to
+// restart it depends on timing.
 func withoutEtcdRestart(output string) string {
 	var all []string
 	for line := range strings.Lines(output) {
@@ -254,7 +258,8 @@ func withoutEtcdRestart(output string) string {
 	return strings.Join(all, "")
 }
 
-// TestControlPlaneJoinDryRunWithoutCluster expects the same as of a real join of a machine of that name and address.
+// TestControlPlaneJoinDryRunWithoutCluster compares with the real join of a machine of the same name and
+// address.
 func TestControlPlaneJoinDryRunWithoutCluster(t *testing.T) {
 	s := sharedHACluster(t)
 	n, err := newCluster(t).AddAt(t.Context(), s.controlPlanes[1].Name(), s.controlPlanes[1].Address())
@@ -268,7 +273,7 @@ func TestControlPlaneJoinDryRunWithoutCluster(t *testing.T) {
 	checkNoSecrets(t, result.Stdout)
 }
 
-// TestControlPlaneJoinDryRunMatchesJoin compares with the join of another machine.
+// TestControlPlaneJoinDryRunMatchesJoin compares with the real join of another machine.
 func TestControlPlaneJoinDryRunMatchesJoin(t *testing.T) {
 	s := sharedHACluster(t)
 	n, like := addNode(t, s.Cluster, "dry-plane"), s.controlPlanes[1]

@@ -13,8 +13,8 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// TestControlPlaneJoinKilledInEveryPhase kills one join at its first phase, the next one at its second and so on, and
-// lets the last one end.
+// TestControlPlaneJoinKilledInEveryPhase kills one join in its first phase, the next one in its second and
+// so on, and lets the last one finish.
 func TestControlPlaneJoinKilledInEveryPhase(t *testing.T) {
 	s := sharedHACluster(t)
 	phases, _ := phasesOf(s.joinResults[s.controlPlanes[1].Name()].Stdout)
@@ -30,7 +30,7 @@ func TestControlPlaneJoinKilledInEveryPhase(t *testing.T) {
 		}
 		after := listFiles(t, n)
 		if changed := changedFiles(before, after); len(changed) > 0 {
-			t.Errorf("the run that was killed in phase %s wrote again what was there:%s", phase, indentLines(changed))
+			t.Errorf("the run that was killed in phase %s rewrote existing files:%s", phase, indentLines(changed))
 		}
 		before = after
 		checkSingleMember(t, s, n)
@@ -46,7 +46,8 @@ func TestControlPlaneJoinKilledAtAnyChange(t *testing.T) {
 		t.Run(fmt.Sprint(k), func(t *testing.T) {
 			n := addNode(t, s.Cluster, fmt.Sprintf("killed-plane-%d", k))
 			result, killed := runInterrupted(t, n, unix.SIGKILL, atChange(k), controlPlaneJoinCommand(kubeadm, s, "-v=1")...)
-			// The join that was counted may have had one change more: etcd is started anew if it was not heard.
+			// The join that was counted may have made one change more: it restarts etcd if the learner was
+			// not published.
 			if over := result.Code == 0 && k == changes-1; !killed && !over {
 				t.Fatalf("join was not killed:\n%s%s", result.Stdout, result.Stderr)
 			}
@@ -56,7 +57,7 @@ func TestControlPlaneJoinKilledAtAnyChange(t *testing.T) {
 	}
 }
 
-// checkSingleMember checks that a machine is a member of etcd at most once.
+// checkSingleMember checks that a machine has at most one etcd member.
 func checkSingleMember(t *testing.T, s *haCluster, n *nodes.Node) {
 	t.Helper()
 	count := 0
@@ -66,37 +67,37 @@ func checkSingleMember(t *testing.T, s *haCluster, n *nodes.Node) {
 		}
 	}
 	if count > 1 {
-		t.Errorf("%s is a member of etcd %d times", n.Name(), count)
+		t.Errorf("%s has %d etcd members", n.Name(), count)
 	}
 }
 
-// checkBootstrapToken checks that the kubelet of a control plane is never given the administrator's key to introduce itself with, though the
-// machine finds the cluster by his file from the moment that it has it.
+// checkBootstrapToken checks that bootstrap-kubelet.conf of a control plane holds the token, never the
+// client key of admin.conf.
 func checkBootstrapToken(t *testing.T, n *nodes.Node) {
 	t.Helper()
 	text, err := n.ReadFile("/etc/kubernetes/bootstrap-kubelet.conf")
 	if err == nil && (!strings.Contains(string(text), "token: ") || strings.Contains(string(text), "client-key")) {
-		t.Errorf("the kubelet is to introduce itself with\n%s", text)
+		t.Errorf("bootstrap-kubelet.conf is\n%s", text)
 	}
 }
 
-// resumeControlPlaneJoin gives the killed join's command again, checks that the control plane is like one that joined undisturbed,
-// and lets it leave.
+// resumeControlPlaneJoin runs a killed join's command again, compares the control plane with one whose
+// join was not interrupted, and resets it.
 func resumeControlPlaneJoin(t *testing.T, s *haCluster, n *nodes.Node, before fileSet) {
 	t.Helper()
 	if _, err := n.Run(t.Context(), controlPlaneJoinCommand(kubeadm, s)...); err != nil {
-		t.Fatalf("the same command again: %v", err)
+		t.Fatalf("running the same command again: %v", err)
 	}
 	after := listFiles(t, n)
 	if changed := changedFiles(before, after); len(changed) > 0 {
-		t.Errorf("the second run wrote again what was there:%s", indentLines(changed))
+		t.Errorf("the second run rewrote existing files:%s", indentLines(changed))
 	}
-	if got, undisturbed := after.list(), listFiles(t, s.controlPlanes[1]).list(); !slices.Equal(got, undisturbed) {
-		t.Errorf("the files are%s\nbut those of an undisturbed join%s", indentLines(got), indentLines(undisturbed))
+	if got, uninterrupted := after.list(), listFiles(t, s.controlPlanes[1]).list(); !slices.Equal(got, uninterrupted) {
+		t.Errorf("the files are%s\nbut those of an uninterrupted join%s", indentLines(got), indentLines(uninterrupted))
 	}
 	addControlPlane(t, s, n)
-	if again := run(t, n, controlPlaneJoinCommand(kubeadm, s, "-v=1")...); strings.Contains(again, "] done: ") {
-		t.Errorf("a control plane that has joined was joined again:\n%s", again)
+	if again := runCommand(t, n, controlPlaneJoinCommand(kubeadm, s, "-v=1")...); strings.Contains(again, "] done: ") {
+		t.Errorf("join made changes on a control plane that had joined:\n%s", again)
 	}
 	resetAndDestroy(t, s, kubeadm, n)
 }

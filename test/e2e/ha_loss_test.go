@@ -92,7 +92,7 @@ func TestAPISurvivesLossOfControlPlane(t *testing.T) {
 		return err
 	})
 	n := addNode(t, s.Cluster, "newcomer")
-	run(t, n, workerJoinCommand(kubeadm, &s.testCluster)...)
+	runCommand(t, n, workerJoinCommand(kubeadm, &s.testCluster)...)
 	awaitJoined(t, &s.testCluster, n)
 	stop()
 	destroyNode(t, s, n)
@@ -136,7 +136,7 @@ func replaceDeadControlPlane(t *testing.T, s *haCluster, like func(dead *nodes.N
 	if list := listMembers(t, s.cp); len(list) != len(s.controlPlanes)+1 {
 		t.Errorf("a join that was refused changed the members of etcd to %v", list)
 	}
-	run(t, n, controlPlaneJoinCommand(kubeadm, s, findReplaceMemberFlag(t, result.Stderr))...)
+	runCommand(t, n, controlPlaneJoinCommand(kubeadm, s, findReplaceMemberFlag(t, result.Stderr))...)
 	addControlPlane(t, s, n)
 }
 
@@ -185,14 +185,14 @@ func TestReplaceDeadControlPlaneByAnother(t *testing.T) {
 			t.Errorf("a join that was refused changed the members of etcd to %v", list)
 		}
 	}
-	run(t, n, controlPlaneJoinCommand(kubeadm, s, "--replace-member="+dead.Name())...)
+	runCommand(t, n, controlPlaneJoinCommand(kubeadm, s, "--replace-member="+dead.Name())...)
 	addControlPlane(t, s, n)
 	resetAndDestroy(t, s, kubeadm, n)
 	n, err = s.AddAt(t.Context(), dead.Name(), dead.Address())
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, n, controlPlaneJoinCommand(kubeadm, s)...)
+	runCommand(t, n, controlPlaneJoinCommand(kubeadm, s)...)
 	addControlPlane(t, s, n)
 }
 
@@ -229,7 +229,7 @@ func TestReplaceWithoutQuorumIsRefused(t *testing.T) {
 	}
 	checkVotingMembers(t, s.controlPlanes...)
 	awaitAPI(t, s.cp, "")
-	run(t, n, controlPlaneJoinCommand(kubeadm, s)...)
+	runCommand(t, n, controlPlaneJoinCommand(kubeadm, s)...)
 	addControlPlane(t, s, n)
 }
 
@@ -251,7 +251,7 @@ func TestLearnerThatNeverStarts(t *testing.T) {
 	n := addNode(t, s.Cluster, "after-learner")
 	result := checkFails(t, n, []string{"10.77.0.249", "--replace-member="}, controlPlaneJoinCommand(kubeadm, s)...)
 	t.Logf("%s: %s", result.Duration.Round(time.Millisecond), strings.Join(lastLines(result.Stderr, 6), "\n"))
-	run(t, n, controlPlaneJoinCommand(kubeadm, s, findReplaceMemberFlag(t, result.Stderr))...)
+	runCommand(t, n, controlPlaneJoinCommand(kubeadm, s, findReplaceMemberFlag(t, result.Stderr))...)
 	addControlPlane(t, s, n)
 	resetAndDestroy(t, s, kubeadm, n)
 }

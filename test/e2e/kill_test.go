@@ -46,7 +46,7 @@ func TestInitKilledInEveryPhase(t *testing.T) {
 		}
 		after := listFiles(t, n)
 		if changed := changedFiles(before, after); len(changed) > 0 {
-			t.Errorf("the run that was killed in phase %s wrote again what was there:%s", phase, indentLines(changed))
+			t.Errorf("the run that was killed in phase %s rewrote existing files:%s", phase, indentLines(changed))
 		}
 		before = after
 	}
@@ -147,19 +147,19 @@ func resumeInit(t *testing.T, s *testCluster, n *nodes.Node, before fileSet) {
 	t.Helper()
 	result, err := n.Run(t.Context(), initCommand(t, n)...)
 	if err != nil {
-		t.Fatalf("the same command again: %v", err)
+		t.Fatalf("running the same command again: %v", err)
 	}
 	after := listFiles(t, n)
 	if changed := changedFiles(before, after); len(changed) > 0 {
-		t.Errorf("the second run wrote again what was there:%s", indentLines(changed))
+		t.Errorf("the second run rewrote existing files:%s", indentLines(changed))
 	}
-	undisturbed := listFiles(t, s.cp).list()
-	if got := after.list(); !slices.Equal(got, undisturbed) {
-		t.Errorf("the files are%s\nbut those of an undisturbed init%s", indentLines(got), indentLines(undisturbed))
+	uninterrupted := listFiles(t, s.cp).list()
+	if got := after.list(); !slices.Equal(got, uninterrupted) {
+		t.Errorf("the files are%s\nbut those of an uninterrupted init%s", indentLines(got), indentLines(uninterrupted))
 	}
 	for name := range after {
 		if isPlain := strings.Contains(name, "/manifests/") || strings.HasPrefix(name, "/var/lib/kubelet/"); isPlain && !isSameFile(t, s.cp, n, name) {
-			t.Errorf("%s is not what an undisturbed init writes", name)
+			t.Errorf("%s is not what an uninterrupted init writes", name)
 		}
 	}
 	worker, _, err := nodes.JoinCommands(result.Stdout)
@@ -181,7 +181,7 @@ func resumeInit(t *testing.T, s *testCluster, n *nodes.Node, before fileSet) {
 // checkSingleToken checks that there is the token that init printed, the one that the lent certificates go with, and no other.
 func checkSingleToken(t *testing.T, cp *nodes.Node, token string) {
 	t.Helper()
-	list := run(t, cp, kubeadm, "token", "list")
+	list := runCommand(t, cp, kubeadm, "token", "list")
 	var useful, useless int
 	for line := range strings.Lines(list) {
 		switch {
@@ -208,9 +208,9 @@ func awaitSameObjects(t *testing.T, a, b *nodes.Node) {
 		return slices.Compact(list)
 	}
 	// Kubernetes' own service accounts come one after the other in the first seconds.
-	await(t, "the objects of an undisturbed init", waitLimit, func() error {
+	await(t, "the objects of an uninterrupted init", waitLimit, func() error {
 		if want, got := names(a), names(b); !slices.Equal(got, want) {
-			return fmt.Errorf("there are%s\nbut after an undisturbed init%s", indentLines(got), indentLines(want))
+			return fmt.Errorf("there are%s\nbut after an uninterrupted init%s", indentLines(got), indentLines(want))
 		}
 		return nil
 	})
@@ -231,7 +231,7 @@ func TestWorkerJoinKilledInEveryPhase(t *testing.T) {
 		}
 		after := listFiles(t, n)
 		if changed := changedFiles(before, after); len(changed) > 0 {
-			t.Errorf("the run that was killed in phase %s wrote again what was there:%s", phase, indentLines(changed))
+			t.Errorf("the run that was killed in phase %s rewrote existing files:%s", phase, indentLines(changed))
 		}
 		before = after
 	}
@@ -253,19 +253,46 @@ func TestWorkerJoinKilledAtAnyChange(t *testing.T) {
 	}
 }
 
-// resumeWorkerJoin gives the killed join's command again and checks that the worker is like one that joined undisturbed.
+// resumeWorkerJoin gives the killed join's command again and checks that the worker is like one that joined uninterrupted.
 func resumeWorkerJoin(t *testing.T, s *testCluster, n *nodes.Node, before fileSet) {
 	t.Helper()
 	t.Cleanup(func() { removeNode(t, s, n) })
 	if _, err := n.Run(t.Context(), workerJoinCommand(kubeadm, s)...); err != nil {
-		t.Fatalf("the same command again: %v", err)
+		t.Fatalf("running the same command again: %v", err)
 	}
 	after := listFiles(t, n)
 	if changed := changedFiles(before, after); len(changed) > 0 {
-		t.Errorf("the second run wrote again what was there:%s", indentLines(changed))
+		t.Errorf("the second run rewrote existing files:%s", indentLines(changed))
 	}
-	if got, undisturbed := after.list(), listFiles(t, s.worker).list(); !slices.Equal(got, undisturbed) {
-		t.Errorf("the files are%s\nbut those of an undisturbed join%s", indentLines(got), indentLines(undisturbed))
+	if got, uninterrupted := after.list(), listFiles(t, s.worker).list(); !slices.Equal(got, uninterrupted) {
+		t.Errorf("the files are%s\nbut those of an uninterrupted join%s", indentLines(got), indentLines(uninterrupted))
 	}
 	awaitJoined(t, s, n)
+}
+
+// TestInitResumesWithOtherArguments stops init again and again when its API server runs, each time in another phase, and goes on
+// with other arguments of the control plane. The kubelet puts another API server in the place of the one that runs: what
+// comes after the wait must speak to that one.
+func TestInitResumesWithOtherArguments(t *testing.T) {
+	t.Parallel()
+	n := addNode(t, newCluster(t), "cp1")
+	command := []string{kubeadm, "init", "--config", initConfigFile, "-v=1"}
+	for verbosity, phase := range []string{"upload-config", "bootstrap-token", "addon", "upload-config", ""} {
+		config := nodes.Config{Address: n.Address()}
+		config.Cluster = fmt.Sprintf("apiServer:\n  extraArgs:\n  - {name: v, value: \"%d\"}", verbosity)
+		writeFile(t, n, initConfigFile, nodes.InitConfig(config))
+		if phase == "" {
+			runCommand(t, n, command...)
+			break
+		}
+		result, killed := runInterrupted(t, n, unix.SIGKILL, atPhase(phase), command...)
+		if !killed {
+			t.Fatalf("init did not get to phase %s:\n%s%s", phase, result.Stdout, result.Stderr)
+		}
+		t.Logf("killed after %s:%s", result.Duration, indentLines(lastLines(result.Stdout, 2)))
+	}
+	checkControlPlaneNode(t, n)
+	if running := runShell(t, n, "pgrep -af kube-apiserver"); !strings.Contains(running, " --v=4") {
+		t.Errorf("the API server that runs has not the last arguments:\n%s", running)
+	}
 }

@@ -13,7 +13,7 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// bench is what all tests have in common: the programs under test and the cluster that tests share which leave it as it is.
+// testSuite holds what all tests share: the programs under test and the shared clusters.
 type testSuite struct {
 	bundle   string     // directory of the components
 	older    string     // the same of a release a minor behind
@@ -58,7 +58,7 @@ func (l *testSuite) closeSharedHA() error {
 	return l.sharedHA.Close()
 }
 
-// sharedOptions are those of clusters that outlive a test.
+// sharedOptions are the options of clusters that several tests use.
 func sharedOptions() nodes.Options {
 	return nodes.Options{
 		Bundle: suite.bundle, Kubeadm: suite.kubeadm,

@@ -154,8 +154,11 @@ func fetchClusterInfo(s *testCluster) (m corev1.ConfigMap, err error) {
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode != http.StatusOK {
-		return m, fmt.Errorf("an anonymous request gave %s: %s, %w", response.Status, body, err)
+	if err != nil {
+		return m, fmt.Errorf("reading the response to an anonymous request: %w", err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return m, fmt.Errorf("an anonymous request returned %s: %s", response.Status, body)
 	}
 	return m, json.Unmarshal(body, &m)
 }
@@ -220,7 +223,7 @@ func TestTokenPermissions(t *testing.T) {
 	// The cluster forgets requests an hour after it has granted them.
 	n := addNode(t, s.Cluster, "let-in")
 	t.Cleanup(func() { removeNode(t, s, n) })
-	run(t, n, workerJoinCommand(kubeadm, s)...)
+	runCommand(t, n, workerJoinCommand(kubeadm, s)...)
 	requests := getObject[certv1.CertificateSigningRequestList](t, s.cp, "certificatesigningrequests")
 	granted := slices.ContainsFunc(requests.Items, func(r certv1.CertificateSigningRequest) bool {
 		return r.Spec.Username == "system:bootstrap:"+id && r.Spec.SignerName == certv1.KubeAPIServerClientKubeletSignerName &&
@@ -233,12 +236,12 @@ func TestTokenPermissions(t *testing.T) {
 
 func TestTokenIsSignedAndRemoved(t *testing.T) {
 	s := sharedCluster(t)
-	token := run(t, s.cp, kubeadm, "token", "create", "--ttl=1h", "--description=of-an-hour")
+	token := runCommand(t, s.cp, kubeadm, "token", "create", "--ttl=1h", "--description=of-an-hour")
 	awaitTokenSigned(t, s, token)
-	if list := run(t, s.cp, kubeadm, "token", "list"); !strings.Contains(list, token) || !strings.Contains(list, "of-an-hour") {
+	if list := runCommand(t, s.cp, kubeadm, "token", "list"); !strings.Contains(list, token) || !strings.Contains(list, "of-an-hour") {
 		t.Errorf("token list shows:\n%s", list)
 	}
-	run(t, s.cp, kubeadm, "token", "delete", token[:6])
+	runCommand(t, s.cp, kubeadm, "token", "delete", token[:6])
 	awaitTokenRemoved(t, s, token)
-	awaitTokenRemoved(t, s, run(t, s.cp, kubeadm, "token", "create", "--ttl=1s"))
+	awaitTokenRemoved(t, s, runCommand(t, s.cp, kubeadm, "token", "create", "--ttl=1s"))
 }

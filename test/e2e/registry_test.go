@@ -118,15 +118,15 @@ func (s *testRegistry) requestedImages() []string {
 // runCtr runs containerd's own client.
 func runCtr(t *testing.T, n *nodes.Node, args ...string) {
 	t.Helper()
-	run(t, n, append([]string{"ctr", "--namespace=k8s.io", "images"}, args...)...)
+	runCommand(t, n, append([]string{"ctr", "--namespace=k8s.io", "images"}, args...)...)
 }
 
 // moveImagesFrom moves the images of a control plane from the node to the registry, and returns their names there.
 func (s *testRegistry) moveImagesFrom(t *testing.T, n *nodes.Node) []string {
 	t.Helper()
 	list := []string{kubeadm, "config", "images", "list", "--kubernetes-version", "v1.37.1"}
-	held := strings.Fields(run(t, n, list...))
-	images := strings.Fields(run(t, n, append(list, "--image-repository", mirrorRepository)...))
+	held := strings.Fields(runCommand(t, n, list...))
+	images := strings.Fields(runCommand(t, n, append(list, "--image-repository", mirrorRepository)...))
 	for i, image := range images {
 		runCtr(t, n, "tag", held[i], image)
 		runCtr(t, n, "push", "--hosts-dir=/etc/containerd/certs.d", image)
@@ -176,14 +176,14 @@ func testPull(t *testing.T, s *testRegistry, n *nodes.Node, images, pull []strin
 	}
 	for range 2 {
 		s.onRequest(nil)
-		if got := run(t, n, pull...); got != strings.Join(want, "\n") {
+		if got := runCommand(t, n, pull...); got != strings.Join(want, "\n") {
 			t.Errorf("want %q, got:\n%s", want, got)
 		}
 		if got := s.requestedImages(); !slices.Equal(got, slices.Sorted(slices.Values(images))) {
 			t.Errorf("the registry was asked for %q", got)
 		}
 	}
-	held := strings.Split(run(t, n, "ctr", "--namespace=k8s.io", "images", "ls", "--quiet"), "\n")
+	held := strings.Split(runCommand(t, n, "ctr", "--namespace=k8s.io", "images", "ls", "--quiet"), "\n")
 	for _, image := range images {
 		if !slices.Contains(held, image) {
 			t.Errorf("%s is not held: %q", image, held)
@@ -243,16 +243,16 @@ func testPreflightPulls(t *testing.T, s *testRegistry, n *nodes.Node, images []s
 			t.Errorf("the registry was asked for %q, want %q", got, want)
 		}
 	}
-	run(t, n, preflight("  imagePullPolicy: Always\n")...)
+	runCommand(t, n, preflight("  imagePullPolicy: Always\n")...)
 	asks(images...)
-	run(t, n, preflight("  imagePullPolicy: IfNotPresent\n")...)
+	runCommand(t, n, preflight("  imagePullPolicy: IfNotPresent\n")...)
 	asks()
 	runCtr(t, n, "rm", "--sync", images[2], images[3])
-	run(t, n, preflight("  imagePullPolicy: Never\n")...)
+	runCommand(t, n, preflight("  imagePullPolicy: Never\n")...)
 	asks()
 	var asked []string // It may know of the one before it knows of the other.
 	await(t, "the runtime to know that images are gone", waitLimit, func() error {
-		run(t, n, preflight("  imagePullPolicy: IfNotPresent\n")...)
+		runCommand(t, n, preflight("  imagePullPolicy: IfNotPresent\n")...)
 		asked = slices.Sorted(slices.Values(append(asked, s.requestedImages()...)))
 		if want := slices.Sorted(slices.Values(images[2:4])); !slices.Equal(asked, want) {
 			return fmt.Errorf("the registry was asked for %q, want %q", asked, want)
@@ -266,7 +266,7 @@ func testPreflightPulls(t *testing.T, s *testRegistry, n *nodes.Node, images []s
 			time.Sleep(10 * time.Millisecond)
 		}
 	})
-	run(t, n, command...)
+	runCommand(t, n, command...)
 	asks(images...)
 	t.Run("nobody there", func(t *testing.T) {
 		s.close()

@@ -94,7 +94,7 @@ func readRenewableCertificates(t *testing.T, cp *nodes.Node) map[string]*x509.Ce
 // testRenewal renews everything; what is said of whom stays, and so do the files' owners and modes.
 func testRenewal(t *testing.T, s *testCluster) {
 	before, modes := readRenewableCertificates(t, s.cp), runShell(t, s.cp, "stat -c '%n %U:%G %a' $(find /etc/kubernetes -type f | sort)")
-	run(t, s.cp, kubeadm, "certs", "renew", "all")
+	runCommand(t, s.cp, kubeadm, "certs", "renew", "all")
 	if now := runShell(t, s.cp, "stat -c '%n %U:%G %a' $(find /etc/kubernetes -type f | sort)"); now != modes {
 		t.Errorf("the files were\n%s\nand are\n%s", modes, now)
 	}
@@ -116,7 +116,7 @@ func testRenewal(t *testing.T, s *testCluster) {
 			t.Errorf("%s is of %s, want %s", name, got, owner)
 		}
 	}
-	run(t, s.cp, kubeadm, "certs", "check-expiration")
+	runCommand(t, s.cp, kubeadm, "certs", "check-expiration")
 	restartControlPlane(t, s.cp)
 	for port, name := range map[string]string{"6443": "apiserver", "2379": "etcd-server", "2380": "etcd-peer"} {
 		await(t, name+" to be shown", waitLimit, func() error { return checkServingCertificate(t.Context(), s.cp, port, renewed[name]) })

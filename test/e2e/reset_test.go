@@ -62,7 +62,7 @@ func TestResetRestoresMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, n := range []*nodes.Node{s.worker, s.cp} {
-		run(t, n, kubeadm, "reset", "--force")
+		runCommand(t, n, kubeadm, "reset", "--force")
 	}
 	awaitRestored(t, s.worker, worker)
 	awaitRestored(t, s.cp, cp)
@@ -84,6 +84,6 @@ func TestResetOnCleanMachine(t *testing.T) {
 	t.Parallel()
 	n := addNode(t, newCluster(t), "blank")
 	before := takeFingerprint(t, n)
-	run(t, n, kubeadm, "reset", "--force")
+	runCommand(t, n, kubeadm, "reset", "--force")
 	awaitRestored(t, n, before)
 }

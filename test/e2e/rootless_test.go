@@ -22,7 +22,7 @@ func TestRootlessControlPlane(t *testing.T) {
 	if err := s.initFirst(t.Context(), nodes.Config{Cluster: "featureGates:\n  RootlessControlPlane: true"}); err != nil {
 		t.Fatal(err)
 	}
-	run(t, s.controlPlanes[1], controlPlaneJoinCommand(kubeadm, s)...)
+	runCommand(t, s.controlPlanes[1], controlPlaneJoinCommand(kubeadm, s)...)
 	checkVotingMembers(t, s.controlPlanes...)
 	for _, n := range s.controlPlanes {
 		t.Run(n.Name(), func(t *testing.T) {
@@ -30,11 +30,11 @@ func TestRootlessControlPlane(t *testing.T) {
 			testOwners(t, n)
 		})
 	}
-	again := run(t, s.cp, kubeadm, "init", "--config", initConfigFile, "--upload-certs", "-v=1")
+	again := runCommand(t, s.cp, kubeadm, "init", "--config", initConfigFile, "--upload-certs", "-v=1")
 	if strings.Contains(again, "] done: ") {
 		t.Errorf("what was there was made again:\n%s", again)
 	}
-	run(t, s.controlPlanes[1], kubeadm, "reset", "--force")
+	runCommand(t, s.controlPlanes[1], kubeadm, "reset", "--force")
 	awaitRestored(t, s.controlPlanes[1], before)
 }
 
@@ -104,7 +104,7 @@ func testOwners(t *testing.T, n *nodes.Node) {
 		"/etc/kubernetes/pki/etcd/ca.key":                  "root:root 600",
 		"/etc/kubernetes/pki/front-proxy-ca.key":           "root:root 600",
 	} {
-		if got := run(t, n, "stat", "-c", "%U:%G %a", file); got != want {
+		if got := runCommand(t, n, "stat", "-c", "%U:%G %a", file); got != want {
 			t.Errorf("%s is %s, want %s", file, got, want)
 		}
 	}

@@ -43,7 +43,7 @@ func TestSidecarsInStaticPods(t *testing.T) {
 	if _, err := s.cp.Run(t.Context(), kubeadm, "init", "--config", initConfigFile, "--upload-certs"); err != nil {
 		t.Errorf("init given again: %v", err)
 	}
-	run(t, s.controlPlanes[1], controlPlaneJoinCommand(kubeadm, s, "--patches", patchDir)...)
+	runCommand(t, s.controlPlanes[1], controlPlaneJoinCommand(kubeadm, s, "--patches", patchDir)...)
 	for _, n := range s.controlPlanes {
 		for _, component := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
 			await(t, component+" of "+n.Name()+" with its sidecar", waitLimit, func() error {
@@ -64,7 +64,7 @@ func TestSidecarsInStaticPods(t *testing.T) {
 			})
 		}
 	}
-	run(t, s.controlPlanes[1], kubeadm, "reset", "--force")
+	runCommand(t, s.controlPlanes[1], kubeadm, "reset", "--force")
 	if left := listMembers(t, s.cp); len(left) != 1 {
 		t.Errorf("after the second control plane's reset etcd has the members %v", left)
 	}

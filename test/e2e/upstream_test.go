@@ -38,7 +38,7 @@ func TestUpstreamJoinsOurCluster(t *testing.T) {
 // TestUpstreamToolsAcceptOurCluster asks upstream's kubeadm about what ours made.
 func TestUpstreamToolsAcceptOurCluster(t *testing.T) {
 	s := sharedCluster(t)
-	expiration := run(t, s.cp, upstreamKubeadm, "certs", "check-expiration")
+	expiration := runCommand(t, s.cp, upstreamKubeadm, "certs", "check-expiration")
 	for _, want := range []string{"admin.conf", "super-admin.conf", "controller-manager.conf", "scheduler.conf", "apiserver", "etcd-server", "front-proxy-ca"} {
 		if !strings.Contains(expiration, want) {
 			t.Errorf("the peer finds no certificate %s:\n%s", want, expiration)
@@ -47,15 +47,15 @@ func TestUpstreamToolsAcceptOurCluster(t *testing.T) {
 	if strings.Contains(expiration, "MISSING") {
 		t.Errorf("the peer misses a certificate:\n%s", expiration)
 	}
-	if list := run(t, s.cp, upstreamKubeadm, "token", "list"); !strings.Contains(list, flagValue(t, s.workerJoin, "--token")) {
+	if list := runCommand(t, s.cp, upstreamKubeadm, "token", "list"); !strings.Contains(list, flagValue(t, s.workerJoin, "--token")) {
 		t.Errorf("the peer does not see the token:\n%s", list)
 	}
-	join := run(t, s.cp, upstreamKubeadm, "token", "create", "--print-join-command", "--ttl=1m")
+	join := runCommand(t, s.cp, upstreamKubeadm, "token", "create", "--print-join-command", "--ttl=1m")
 	if pin := flagValue(t, s.workerJoin, "--discovery-token-ca-cert-hash"); !strings.Contains(join, pin) || !strings.Contains(join, s.workerJoin[2]) {
 		t.Errorf("the peer prints %q, ours %q", join, s.workerJoin)
 	}
 	// It writes each manifest from the configuration in the cluster and shows where the files differ from that.
-	if diff := run(t, s.cp, upstreamKubeadm, "upgrade", "diff", "v1.37.1"); strings.Contains(diff, "\n+") || !strings.Contains(diff, "kubeadm-config") {
+	if diff := runCommand(t, s.cp, upstreamKubeadm, "upgrade", "diff", "v1.37.1"); strings.Contains(diff, "\n+") || !strings.Contains(diff, "kubeadm-config") {
 		t.Errorf("the peer would write other manifests:\n%s", diff)
 	}
 }
@@ -66,7 +66,7 @@ func TestJoinCommandMatchesUpstream(t *testing.T) {
 	const token = "jjjjjj.0123456789abcdef"
 	key := strings.Repeat("0a1b", 16)
 	create := func(program string, flags ...string) (nodes.Result, error) {
-		defer run(t, s.cp, kubeadm, "token", "delete", token)
+		defer runCommand(t, s.cp, kubeadm, "token", "delete", token)
 		return s.cp.Run(t.Context(), append([]string{program, "token", "create", token}, flags...)...)
 	}
 	for _, flags := range [][]string{{"--print-join-command"}, {"--print-join-command", "--certificate-key", key}} {
@@ -90,7 +90,7 @@ func TestJoinCommandMatchesUpstream(t *testing.T) {
 	if err == nil || result.Code != 1 || !strings.Contains(result.Stderr, "--print-join-command") {
 		t.Errorf("ours takes a key without a command to print: %v", err)
 	}
-	if list := run(t, s.cp, upstreamKubeadm, "token", "list"); strings.Contains(list, token) {
+	if list := runCommand(t, s.cp, upstreamKubeadm, "token", "list"); strings.Contains(list, token) {
 		t.Errorf("the refused token was made:\n%s", list)
 	}
 }
@@ -112,22 +112,22 @@ func TestJoinUpstreamCluster(t *testing.T) {
 	if s.workerJoin, _, err = nodes.JoinCommands(initial.Stdout); err != nil {
 		t.Fatal(err)
 	}
-	run(t, s.worker, workerJoinCommand(kubeadm, s)...)
+	runCommand(t, s.worker, workerJoinCommand(kubeadm, s)...)
 	if err := awaitClusterReady(t.Context(), s.cp, 2); err != nil {
 		t.Fatal(err)
 	}
 	checkControllerAccounts(t, s.cp)
-	if list := run(t, s.cp, kubeadm, "token", "list"); !strings.Contains(list, flagValue(t, s.workerJoin, "--token")) {
+	if list := runCommand(t, s.cp, kubeadm, "token", "list"); !strings.Contains(list, flagValue(t, s.workerJoin, "--token")) {
 		t.Errorf("ours does not see the peer's token:\n%s", list)
 	}
 	// Each undoes the other's work. The peer knows nothing of our journal, which must not stand in the way afterwards.
 	const journal = "/etc/kubernetes/tmp"
-	run(t, s.worker, upstreamKubeadm, "reset", "--force")
-	run(t, s.cp, kubeadm, "reset", "--force")
+	runCommand(t, s.worker, upstreamKubeadm, "reset", "--force")
+	runCommand(t, s.cp, kubeadm, "reset", "--force")
 	awaitRestored(t, s.worker, worker, journal)
 	awaitRestored(t, s.cp, cp)
-	run(t, s.cp, initCommand(t, s.cp)...)
-	run(t, s.cp, upstreamKubeadm, "reset", "--force")
+	runCommand(t, s.cp, initCommand(t, s.cp)...)
+	runCommand(t, s.cp, upstreamKubeadm, "reset", "--force")
 	awaitRestored(t, s.cp, cp, journal)
 	if err := s.initAndJoin(t.Context()); err != nil {
 		t.Errorf("after the peer's reset: %v", err)

@@ -61,7 +61,7 @@ func TestPreviousMinorIsDeployed(t *testing.T) {
 	if s.workerJoin, _, err = nodes.JoinCommands(initial.Stdout); err != nil {
 		t.Fatal(err)
 	}
-	run(t, s.worker, workerJoinCommand(kubeadm, s)...)
+	runCommand(t, s.worker, workerJoinCommand(kubeadm, s)...)
 	if err := awaitClusterReady(t.Context(), s.cp, 2); err != nil {
 		t.Fatal(err)
 	}
@@ -84,8 +84,8 @@ func TestPreviousMinorIsDeployed(t *testing.T) {
 		}
 		return nil
 	})
-	run(t, s.worker, kubeadm, "reset", "--force")
-	run(t, s.cp, kubeadm, "reset", "--force")
+	runCommand(t, s.worker, kubeadm, "reset", "--force")
+	runCommand(t, s.cp, kubeadm, "reset", "--force")
 }
 
 // TestOlderKubeletJoins joins a node whose kubelet is a minor behind the control plane.

@@ -11,11 +11,10 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// authorizationDir is where the API server of authorizers finds its files.
+// authorizationDir holds the files that authorizationConfig names.
 const authorizationDir = "/etc/kubernetes/authorization"
 
-// authorizationConfig lets the API server ask a file, then a program, about whom it does not let in by itself, and know users by
-// tokens of a file.
+// authorizationConfig adds the authorizers ABAC and Webhook and a static token file.
 const authorizationConfig = `apiServer:
   extraArgs:
   - {name: authorization-mode, value: "Node,RBAC,ABAC,Webhook"}
@@ -27,7 +26,8 @@ const authorizationConfig = `apiServer:
   - {name: authorization, hostPath: ` + authorizationDir + `, mountPath: ` + authorizationDir + `, readOnly: true, pathType: Directory}
 `
 
-// authorizationFiles are what the arguments name. The last user is in the group whose members may ask for a kubelet's certificate.
+// authorizationFiles are the files by name. The last user is in the group whose members may request a
+// kubelet's client certificate.
 func authorizationFiles() map[string]string {
 	return map[string]string{
 		"policy.jsonl": `{"apiVersion": "abac.authorization.kubernetes.io/v1beta1", "kind": "Policy", "spec": {"user": "abel", "namespace": "kube-system", "resource": "pods", "readonly": true}}` + "\n",
@@ -37,7 +37,8 @@ func authorizationFiles() map[string]string {
 	}
 }
 
-// webhookScript answers one review of a subject on standard input and output: wilma may do what nobody else decided about.
+// webhookScript answers one SubjectAccessReview on standard input and output: it allows wilma
+// everything.
 const webhookScript = `#!/bin/sh
 while IFS= read -r line; do
 	line=$(printf %s "$line" | tr -d '\r')
@@ -51,8 +52,8 @@ answer='{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","st
 printf 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %s\r\nConnection: close\r\n\r\n%s' ${#answer} "$answer"
 `
 
-// TestAPIServerExtraFiles gives the API server further authorizers and users by files, and lets a
-// kubelet in by a token of a file, which an administrator approves.
+// TestAPIServerExtraFiles configures authorizers and users by files of the API server, and lets a
+// kubelet join with a static token whose request an administrator approves.
 func TestAPIServerExtraFiles(t *testing.T) {
 	t.Parallel()
 	s := &testCluster{Cluster: newCluster(t)}
@@ -72,12 +73,13 @@ func TestAPIServerExtraFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	runShell(t, s.cp, "systemd-run --quiet --unit=asker socat TCP-LISTEN:8099,bind=127.0.0.1,reuseaddr,fork EXEC:/usr/local/bin/asker")
-	run(t, s.cp, command...)
+	runCommand(t, s.cp, command...)
 	t.Run("authorizers", func(t *testing.T) { checkAuthorization(t, s.cp) })
 	t.Run("kubelet", func(t *testing.T) { joinWorkerByHand(t, s) })
 }
 
-// checkAuthorization asks the API server for what only the file, only the program, and nobody allows.
+// checkAuthorization makes requests that only the policy file, only the webhook, and no authorizer
+// allows.
 func checkAuthorization(t *testing.T, cp *nodes.Node) {
 	for _, c := range []struct {
 		user, verb, what, want string
@@ -88,12 +90,12 @@ func checkAuthorization(t *testing.T, cp *nodes.Node) {
 		{"kubelets", "list", "pods", "no"},
 	} {
 		question := "may " + strings.Join([]string{c.user, c.verb, c.what}, " ")
-		// A program that is asked may be slow to answer; the exit code is the same for a no and where nobody answers.
+		// The webhook may be slow; the exit code is the same for a denial and for a failed request.
 		await(t, "an answer to: "+question, waitLimit, func() error {
 			result, err := cp.Run(t.Context(), "kubectl", "--kubeconfig=/dev/null", "--server=https://"+cp.Address()+":6443",
 				"--certificate-authority=/etc/kubernetes/pki/ca.crt", "--token=token-of-"+c.user,
 				"auth", "can-i", c.verb, c.what, "--namespace=kube-system")
-			// A no may say why.
+			// A denial may give a reason.
 			if said, _, _ := strings.Cut(strings.TrimSpace(result.Stdout), " "); said != c.want {
 				return fmt.Errorf("the API server says %q (%v), want %s", said, err, c.want)
 			}
@@ -102,8 +104,8 @@ func checkAuthorization(t *testing.T, cp *nodes.Node) {
 	}
 }
 
-// joinWorkerByHand makes the worker a node without kubeadm: files by hand, a token of the file, and an approval by hand since
-// nobody else approves any more.
+// joinWorkerByHand joins the worker without kubeadm: it copies the files, uses a static token and
+// approves the certificate signing request itself.
 func joinWorkerByHand(t *testing.T, s *testCluster) {
 	removeAutoApproval(t, s.cp)
 	for _, name := range []string{"/etc/kubernetes/pki/ca.crt", "/var/lib/kubelet/config.yaml", "/var/lib/kubelet/instance-config.yaml"} {
@@ -120,10 +122,10 @@ func joinWorkerByHand(t *testing.T, s *testCluster) {
 		kubectl config set-context x --cluster=c --user=u
 		kubectl config use-context x
 		systemctl restart kubelet`, s.cp.Address()))
-	const wanting = `{{range .items}}{{if and (not .status.conditions) (eq .spec.username "kubelets")}}{{.metadata.name}} {{end}}{{end}}`
+	const pending = `{{range .items}}{{if and (not .status.conditions) (eq .spec.username "kubelets")}}{{.metadata.name}} {{end}}{{end}}`
 	var requests []string
 	await(t, "the kubelet's request", waitLimit, func() error {
-		if requests = strings.Fields(kubectl(t, s.cp, "get", "csr", "--output=go-template="+wanting)); len(requests) == 0 {
+		if requests = strings.Fields(kubectl(t, s.cp, "get", "csr", "--output=go-template="+pending)); len(requests) == 0 {
 			return errors.New("there is none")
 		}
 		return nil

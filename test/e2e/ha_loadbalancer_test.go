@@ -56,7 +56,7 @@ func TestExpiredCertificateKey(t *testing.T) {
 	kubectl(t, s.cp, "--namespace=kube-system", "delete", "secret", "kubeadm-certs")
 	result := checkFails(t, n, []string{remedy}, controlPlaneJoinCommand(kubeadm, s)...)
 	t.Logf("%s: %s", result.Duration.Round(time.Millisecond), strings.Join(lastLines(result.Stderr, 4), "\n"))
-	s.controlPlaneJoin = strings.Fields(run(t, s.cp, strings.Fields(remedy)...))
+	s.controlPlaneJoin = strings.Fields(runCommand(t, s.cp, strings.Fields(remedy)...))
 	checkUploadedCertificates(t, s.cp, flagValue(t, s.controlPlaneJoin, "--certificate-key"))
 	if left := listFiles(t, n); len(left) > 0 {
 		t.Errorf("the refused joins left files:%s", indentLines(left.list()))

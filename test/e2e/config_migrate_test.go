@@ -60,21 +60,21 @@ func TestConfigMigrateRoundTrip(t *testing.T) {
 	const older, newer = "/root/older.yaml", "/root/newer.yaml"
 	text := fmt.Sprintf(v1beta3Config, n.Address(), nodes.IgnoredPreflight)
 	writeFile(t, n, older, text)
-	run(t, n, kubeadm, "config", "migrate", "--old-config", older, "--new-config", newer)
+	runCommand(t, n, kubeadm, "config", "migrate", "--old-config", older, "--new-config", newer)
 	migrated := readFile(t, n, newer)
 	if strings.Contains(migrated, "v1beta3") || !strings.Contains(migrated, "kubeadm.k8s.io/v1beta4") {
 		t.Errorf("it was rewritten as\n%s", migrated)
 	}
-	if again := run(t, n, kubeadm, "config", "migrate", "--old-config", newer); again != strings.TrimSpace(migrated) {
+	if again := runCommand(t, n, kubeadm, "config", "migrate", "--old-config", newer); again != strings.TrimSpace(migrated) {
 		t.Errorf("rewritten once more it is\n%s\ninstead of\n%s", again, migrated)
 	}
-	run(t, n, upstreamKubeadm, "config", "validate", "--config", newer)
+	runCommand(t, n, upstreamKubeadm, "config", "validate", "--config", newer)
 	// The configuration of the kubelet keeps its form and is not rewritten.
 	_, components, _ := strings.Cut(text, "---\napiVersion: kubelet")
 	writeFile(t, n, newer, migrated+"---\napiVersion: kubelet"+components)
 	told := make(map[string][]string)
 	for _, file := range []string{older, newer} {
-		told[file] = announcedChanges(run(t, n, kubeadm, "init", "--config", file, "--dry-run"))
+		told[file] = announcedChanges(runCommand(t, n, kubeadm, "init", "--config", file, "--dry-run"))
 	}
 	if !slices.Equal(told[older], told[newer]) || len(told[older]) < 20 {
 		t.Errorf("by the older file init would do%s\nand by the newer%s", indentLines(told[older]), indentLines(told[newer]))

@@ -31,13 +31,13 @@ import (
 
 const clusterInfoPath = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
 
-// rogueServer is an attacker that runs on a node.
+// rogueServer is an attacker's server on a node.
 type rogueServer struct {
 	process  *nodes.Process
-	requests []attacker.Request // once it was stopped
+	requests []attacker.Request // known after stop
 }
 
-// startRogueServer starts an attacker on a node and waits until it answers.
+// startRogueServer starts an attacker's server on a node and waits until it listens.
 func startRogueServer(t *testing.T, n *nodes.Node, plan attacker.Plan) *rogueServer {
 	t.Helper()
 	const program = "/root/attack"
@@ -64,7 +64,7 @@ func startRogueServer(t *testing.T, n *nodes.Node, plan attacker.Plan) *rogueSer
 	}
 	i := &rogueServer{process: process}
 	t.Cleanup(func() { i.stop(t) })
-	await(t, "the attacker at "+plan.Listen, waitLimit, func() error {
+	await(t, "the attacker's server at "+plan.Listen, waitLimit, func() error {
 		c, err := n.Cluster().Dial(t.Context(), "tcp", plan.Listen)
 		if err == nil {
 			err = c.Close()
@@ -74,7 +74,7 @@ func startRogueServer(t *testing.T, n *nodes.Node, plan attacker.Plan) *rogueSer
 	return i
 }
 
-// stop ends the attacker and reads what it was told.
+// stop kills the server and reads the requests that it received.
 func (i *rogueServer) stop(t *testing.T) {
 	t.Helper()
 	if i.process == nil {
@@ -83,37 +83,37 @@ func (i *rogueServer) stop(t *testing.T) {
 	if err := i.process.Kill(); err != nil {
 		t.Error(err)
 	}
-	result, _ := i.process.Wait() // by a signal, as was to be
+	result, _ := i.process.Wait() // the error is the signal
 	i.process = nil
 	for d := json.NewDecoder(strings.NewReader(result.Stdout)); ; {
 		var r attacker.Request
 		if err := d.Decode(&r); errors.Is(err, io.EOF) {
 			return
 		} else if err != nil {
-			t.Fatalf("reading what the attacker was told: %v\n%s%s", err, result.Stdout, result.Stderr)
+			t.Fatalf("reading the attacker's requests: %v\n%s%s", err, result.Stdout, result.Stderr)
 		}
 		i.requests = append(i.requests, r)
 	}
 }
 
-// checkNoCredentials checks that no credential and none of the secrets was among what the attacker was told.
+// checkNoCredentials checks that no request held a credential or one of the secrets.
 func (i *rogueServer) checkNoCredentials(t *testing.T, secrets ...string) {
 	t.Helper()
 	i.stop(t)
 	for _, r := range i.requests {
 		if r.Header.Get("Authorization") != "" || r.Header.Get("Cookie") != "" || len(r.Certificates) > 0 {
-			t.Errorf("the attacker was shown credentials: %+v", r)
+			t.Errorf("the attacker received credentials: %+v", r)
 		}
 		text := fmt.Sprint(r)
 		for _, secret := range secrets {
 			if strings.Contains(text, secret) {
-				t.Errorf("the attacker was told a secret: %+v", r)
+				t.Errorf("the attacker received a secret: %+v", r)
 			}
 		}
 	}
 }
 
-// newTestCA is a CA that no cluster has.
+// newTestCA creates a CA that no cluster uses.
 func newTestCA(t *testing.T, name string) pki.CA {
 	t.Helper()
 	key, err := pki.NewKey(rand.Reader, pki.ECDSAP256)
@@ -127,11 +127,12 @@ func newTestCA(t *testing.T, name string) pki.CA {
 	return ca
 }
 
+// validityOfTwoHours spans an hour before and after now.
 func validityOfTwoHours() pki.Validity {
 	return pki.Validity{NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
 }
 
-// issueCertificate makes a certificate and its key, both PEM.
+// issueCertificate issues a certificate and generates its key, both as PEM.
 func issueCertificate(t *testing.T, ca pki.CA, spec pki.Spec) (cert, key string) {
 	t.Helper()
 	private, err := pki.NewKey(rand.Reader, pki.ECDSAP256)
@@ -150,7 +151,7 @@ func issueCertificate(t *testing.T, ca pki.CA, spec pki.Spec) (cert, key string)
 	return string(pki.EncodeCertificates(signed)), string(text)
 }
 
-// newServerPlan is a plan to listen on the node with a certificate by that CA.
+// newServerPlan plans a TLS server on a node with a certificate issued by a CA.
 func newServerPlan(t *testing.T, n *nodes.Node, port string, ca pki.CA) attacker.Plan {
 	t.Helper()
 	cert, key := issueCertificate(t, ca, pki.Spec{CommonName: "kube-apiserver", Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
@@ -158,7 +159,7 @@ func newServerPlan(t *testing.T, n *nodes.Node, port string, ca pki.CA) attacker
 	return attacker.Plan{Listen: net.JoinHostPort(n.Address(), port), Cert: cert, Key: key, Answers: map[string]attacker.Answer{}}
 }
 
-// clusterInfoAnswer is a cluster-info as the API server would show it.
+// clusterInfoAnswer is the ConfigMap cluster-info as the API server would return it.
 func clusterInfoAnswer(t *testing.T, data map[string]string) attacker.Answer {
 	t.Helper()
 	m := corev1.ConfigMap{Data: data}
@@ -171,7 +172,7 @@ func clusterInfoAnswer(t *testing.T, data map[string]string) attacker.Answer {
 	return attacker.Answer{Status: http.StatusOK, Body: string(text)}
 }
 
-// signedClusterInfo is a cluster-info that leads to a server, signed by a token.
+// signedClusterInfo is the data of a cluster-info that names a server and is signed with a token.
 func signedClusterInfo(t *testing.T, server string, ca []byte, token string) map[string]string {
 	t.Helper()
 	info, err := manifest.ClusterInfo(pki.Access{Server: server, Cluster: "kubernetes", User: "nobody", CA: ca}.WithToken(""))

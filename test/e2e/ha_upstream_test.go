@@ -72,5 +72,5 @@ func TestControlPlaneJoinUpstreamCluster(t *testing.T) {
 	}
 	resetAndDestroy(t, s, upstreamKubeadm, s.controlPlanes[2])
 	resetAndDestroy(t, s, kubeadm, s.controlPlanes[1])
-	run(t, s.cp, kubeadm, "reset", "--force")
+	runCommand(t, s.cp, kubeadm, "reset", "--force")
 }

@@ -71,8 +71,8 @@ func joinByV1(t *testing.T, n *nodes.Node, file string) {
 	writeFile(t, n, "/root/next.yaml", inVersion("v1", file))
 	checkFails(t, n, []string{"kubeadm.k8s.io/v1,", "experimental"}, kubeadm, "join", "--config", "/root/next.yaml")
 	checkFails(t, n, []string{"--allow-experimental-api"}, kubeadm, "config", "migrate", "--old-config", "/root/next.yaml", "--new-config", joinConfigFile)
-	run(t, n, kubeadm, "config", "migrate", "--old-config", "/root/next.yaml", "--new-config", joinConfigFile, "--allow-experimental-api")
-	run(t, n, kubeadm, "join", "--config", joinConfigFile)
+	runCommand(t, n, kubeadm, "config", "migrate", "--old-config", "/root/next.yaml", "--new-config", joinConfigFile, "--allow-experimental-api")
+	runCommand(t, n, kubeadm, "join", "--config", joinConfigFile)
 }
 
 // checkV1beta3Applied checks that what the files said came about.

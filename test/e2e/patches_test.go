@@ -70,9 +70,9 @@ func TestPatchesOfEveryTargetAndType(t *testing.T) {
 	if notice := s.initResult.Stdout + s.initResult.Stderr; !strings.Contains(notice, patchDir+"/kube-apiserver9+json.yaml.bak") {
 		t.Errorf("init does not tell which file it passed over:\n%s", notice)
 	}
-	run(t, s.controlPlanes[1], controlPlaneJoinCommand(kubeadm, s, "--patches", patchDir)...)
+	runCommand(t, s.controlPlanes[1], controlPlaneJoinCommand(kubeadm, s, "--patches", patchDir)...)
 	writeFile(t, s.worker, joinConfigFile, joinConfigFor(t, s.workerJoin, "")+"patches:\n  directory: "+patchDir+"\n")
-	run(t, s.worker, kubeadm, "join", "--config", joinConfigFile)
+	runCommand(t, s.worker, kubeadm, "join", "--config", joinConfigFile)
 	for _, n := range s.controlPlanes {
 		t.Run(n.Name(), func(t *testing.T) { testPatchedPods(t, s, n) })
 	}

@@ -211,7 +211,7 @@ func awaitAPI(t *testing.T, cp *nodes.Node, part string) {
 // resetAndDestroy lets a control plane leave by reset, which must take its member along, and throws the machine away.
 func resetAndDestroy(t *testing.T, s *haCluster, program string, n *nodes.Node) {
 	t.Helper()
-	run(t, n, program, "reset", "--force")
+	runCommand(t, n, program, "reset", "--force")
 	setControlPlanes(t, s, slices.DeleteFunc(slices.Clone(s.controlPlanes), func(other *nodes.Node) bool { return other == n })...)
 	checkVotingMembers(t, s.controlPlanes...)
 	destroyNode(t, s, n)

@@ -116,11 +116,11 @@ func (s *testCluster) refreshUploadedCertificates(t *testing.T, key string) {
 		return
 	}
 	s.uploadedAt = time.Now()
-	run(t, s.cp, kubeadm, "token", "create", "--ttl=10m", "--print-join-command", "--upload-certs", "--certificate-key", key)
+	runCommand(t, s.cp, kubeadm, "token", "create", "--ttl=10m", "--print-join-command", "--upload-certs", "--certificate-key", key)
 }
 
-// run runs a command that must succeed and returns what it wrote to its standard output.
-func run(t *testing.T, n *nodes.Node, args ...string) string {
+// runCommand runs a command that must succeed and returns what it wrote to its standard output.
+func runCommand(t *testing.T, n *nodes.Node, args ...string) string {
 	t.Helper()
 	result, err := n.Run(t.Context(), args...)
 	if err != nil {
@@ -131,7 +131,7 @@ func run(t *testing.T, n *nodes.Node, args ...string) string {
 
 func runShell(t *testing.T, n *nodes.Node, script string) string {
 	t.Helper()
-	return run(t, n, "sh", "-ec", script)
+	return runCommand(t, n, "sh", "-ec", script)
 }
 
 // transientError is what kubectl says where no API server takes its question, or none has an answer just now.
@@ -265,5 +265,5 @@ func awaitReady(t *testing.T, s *testCluster, n *nodes.Node) {
 
 // indentLines shows each string on a line of its own, below the text before it.
 func indentLines(list []string) string {
-	return "\n  "+strings.Join(list, "\n  ")
+	return "\n  " + strings.Join(list, "\n  ")
 }

@@ -9,8 +9,8 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// TestExternalEtcd keeps the data of control planes on nodes that do nothing else (S088), and lends the pair of keys
-// that opens it. A full run has three members and three control planes.
+// TestExternalEtcd creates control planes with etcd on separate nodes, and uploads the client
+// certificate for it. A full run has three etcd members and three control planes.
 func TestExternalEtcd(t *testing.T) {
 	t.Parallel()
 	s := &haCluster{testCluster: testCluster{Cluster: newCluster(t)}}
@@ -39,7 +39,7 @@ func TestExternalEtcd(t *testing.T) {
 	for _, n := range s.controlPlanes {
 		checkControlPlaneNode(t, n)
 		if files := strings.Join(listFiles(t, n).list(), "\n"); strings.Contains(files, "etcd.yaml") || strings.Contains(files, "etcd/ca.key") {
-			t.Errorf("%s has files of an etcd of its own:\n%s", n.Name(), files)
+			t.Errorf("%s has files of a local etcd:\n%s", n.Name(), files)
 		}
 		awaitAPI(t, n, "/etcd")
 	}
@@ -47,7 +47,7 @@ func TestExternalEtcd(t *testing.T) {
 		t.Fatal(err)
 	}
 	last := s.controlPlanes[len(s.controlPlanes)-1]
-	run(t, last, kubeadm, "reset", "--force")
+	runCommand(t, last, kubeadm, "reset", "--force")
 	await(t, "the API without "+last.Name(), waitLimit, func() error {
 		_, err := s.cp.Kubectl(t.Context(), "get", "--raw", "/readyz")
 		return err

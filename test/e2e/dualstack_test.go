@@ -18,7 +18,7 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// TestDualStack makes a cluster whose nodes, Pods and Services have IPv4 and IPv6 addresses (S052, S070, S121).
+// TestDualStack creates a cluster whose nodes, Pods and Services have IPv4 and IPv6 addresses.
 func TestDualStack(t *testing.T) {
 	t.Parallel()
 	s := newClusterOfFamilies(t, nodes.DualStack)
@@ -37,7 +37,7 @@ func TestDualStack(t *testing.T) {
 	checkWorkload(t, s)
 }
 
-// TestIPv6Only does the same without IPv4.
+// TestIPv6Only creates a cluster without IPv4.
 func TestIPv6Only(t *testing.T) {
 	t.Parallel()
 	if !suite.full {
@@ -51,7 +51,8 @@ func TestIPv6Only(t *testing.T) {
 	checkWorkload(t, s)
 }
 
-// newClusterOfFamilies makes the nodes of a cluster with other families of addresses, and a configuration for init on each.
+// newClusterOfFamilies creates the nodes of a cluster with other IP families, and writes a configuration
+// for init on each.
 func newClusterOfFamilies(t *testing.T, families nodes.Families) *testCluster {
 	t.Helper()
 	o := testOptions(t)
@@ -66,7 +67,8 @@ func newClusterOfFamilies(t *testing.T, families nodes.Families) *testCluster {
 	return s
 }
 
-// initAndJoinByFile lets the worker join the control plane by file, since that tells the kubelet its addresses, and waits for both.
+// initAndJoinByFile runs init, joins the worker by a file, which sets the kubelet's node IPs, and waits
+// until the cluster is ready.
 func (s *testCluster) initAndJoinByFile(t *testing.T) {
 	t.Helper()
 	var err error
@@ -77,22 +79,22 @@ func (s *testCluster) initAndJoinByFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	writeFile(t, s.worker, joinConfigFile, joinConfigFor(t, s.workerJoin, nodes.NodeIPArgument(s.worker.Addresses())))
-	run(t, s.worker, kubeadm, "join", "--config", joinConfigFile)
+	runCommand(t, s.worker, kubeadm, "join", "--config", joinConfigFile)
 	if err := awaitClusterReady(t.Context(), s.cp, 2); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// testAddresses checks that each node has an address and a range for Pods of each family, in order.
+// testAddresses checks that each node has an address and a Pod CIDR of each IP family, in order.
 func testAddresses(t *testing.T, s *testCluster) {
-	// They come from the kubelet and the controller manager, one after the other.
+	// The kubelet sets the one, the controller manager the other.
 	await(t, "addresses of all nodes", waitLimit, func() (err error) {
 		for _, item := range getObject[corev1.NodeList](t, s.cp, "nodes").Items {
 			err = errors.Join(err, checkNodeAddresses(item, s.Node(item.Name).Addresses()))
 		}
 		return err
 	})
-	// CoreDNS serves as soon as one of its Pods does.
+	// DNS works as soon as one Pod of CoreDNS is ready.
 	await(t, "addresses of CoreDNS", waitLimit, func() (err error) {
 		for _, pod := range getObject[corev1.PodList](t, s.cp, "--namespace=kube-system", "pods", "--selector=k8s-app=kube-dns").Items {
 			if len(pod.Status.PodIPs) != len(s.cp.Addresses()) {
@@ -103,7 +105,7 @@ func testAddresses(t *testing.T, s *testCluster) {
 	})
 }
 
-// checkNodeAddresses is an error unless a node has these addresses, and a range for Pods beside each.
+// checkNodeAddresses returns an error unless a node has these addresses, and a Pod CIDR for each.
 func checkNodeAddresses(n corev1.Node, want []string) error {
 	var own []string
 	for _, a := range n.Status.Addresses {
@@ -112,18 +114,22 @@ func checkNodeAddresses(n corev1.Node, want []string) error {
 		}
 	}
 	if !slices.Equal(own, want) || len(n.Spec.PodCIDRs) != len(want) {
-		return fmt.Errorf("%s has %q, want %q, and for its Pods %q", n.Name, own, want, n.Spec.PodCIDRs)
+		return fmt.Errorf("%s has the addresses %q, want %q, and the Pod CIDRs %q", n.Name, own, want, n.Spec.PodCIDRs)
 	}
 	for i, text := range n.Spec.PodCIDRs {
-		share, err := netip.ParsePrefix(text)
-		if err != nil || share.Addr().Is4() != netip.MustParseAddr(want[i]).Is4() || share.Bits() != 24 && share.Bits() != 64 {
-			return fmt.Errorf("%s has %q for its Pods, %w", n.Name, n.Spec.PodCIDRs, err)
+		cidr, err := netip.ParsePrefix(text)
+		if err != nil {
+			return fmt.Errorf("%s has the Pod CIDRs %q: %w", n.Name, n.Spec.PodCIDRs, err)
+		}
+		if cidr.Addr().Is4() != netip.MustParseAddr(want[i]).Is4() || cidr.Bits() != 24 && cidr.Bits() != 64 {
+			return fmt.Errorf("%s has the Pod CIDRs %q", n.Name, n.Spec.PodCIDRs)
 		}
 	}
 	return nil
 }
 
-// testAPIServerSANs looks for the addresses in its certificate: its Service's, which is of the first family, and its own.
+// testAPIServerSANs checks the IP addresses in the serving certificate: the Service's, which is of the
+// first family, and the node's.
 func testAPIServerSANs(t *testing.T, s *testCluster, service string) {
 	block, _ := pem.Decode([]byte(readFile(t, s.cp, "/etc/kubernetes/pki/apiserver.crt")))
 	if block == nil {
@@ -134,11 +140,11 @@ func testAPIServerSANs(t *testing.T, s *testCluster, service string) {
 		t.Fatal(err)
 	}
 	if got, want := fmt.Sprint(cert.IPAddresses), fmt.Sprint([]string{service, s.cp.Address()}); got != want {
-		t.Errorf("the API server is known by %s, want %s", got, want)
+		t.Errorf("the API server's certificate has the IP addresses %s, want %s", got, want)
 	}
 }
 
-// testCIDRs looks for the ranges of Pods and Services wherever they are kept.
+// testCIDRs checks the Pod and Service CIDRs in all files and objects that hold them.
 func testCIDRs(t *testing.T, s *testCluster, families nodes.Families) {
 	kept := getObject[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap", "kubeadm-config").Data["ClusterConfiguration"]
 	proxy := getObject[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap", "kube-proxy").Data["config.conf"]
@@ -158,17 +164,18 @@ func testCIDRs(t *testing.T, s *testCluster, families nodes.Families) {
 			t.Errorf("%q is not in:\n%s", text, in)
 		}
 	}
-	// A node is Ready before the Pods on it are.
+	// A node is Ready before its Pods are.
 	await(t, "kube-proxy to be ready on both nodes", waitLimit, func() error {
 		d := getObject[appsv1.DaemonSet](t, s.cp, "--namespace=kube-system", "daemonset", "kube-proxy")
 		if d.Status.NumberReady != 2 {
-			return fmt.Errorf("it is on %d", d.Status.NumberReady)
+			return fmt.Errorf("it is ready on %d", d.Status.NumberReady)
 		}
 		return nil
 	})
 }
 
-// joinConfigFor writes a join command, as init printed it, as a configuration file with further fields of nodeRegistration.
+// joinConfigFor returns the configuration file for a join command that init printed, with further fields
+// of nodeRegistration.
 func joinConfigFor(t *testing.T, command []string, registration string) string {
 	t.Helper()
 	return joinConfig(command[2], flagValue(t, command, "--token"), flagValue(t, command, "--discovery-token-ca-cert-hash")) + registration
