@@ -13,7 +13,7 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// v1beta3Config is a file as it was written for kubeadm before v1beta4, %[1]s the machine's address.
+// v1beta3Config is a configuration file of v1beta3; %[1]s is the machine's address.
 const v1beta3Config = `apiVersion: kubeadm.k8s.io/v1beta3
 kind: InitConfiguration
 bootstrapTokens:
@@ -52,8 +52,8 @@ cgroupDriver: cgroupfs
 failCgroupV1: false
 `
 
-// TestConfigMigrateRoundTrip rewrites a file of an older version. The new one means the same to init, stays as it is when it is
-// rewritten once more, and is good for the peer.
+// TestConfigMigrateRoundTrip migrates a file of an older API version. init does the same with both,
+// migrating the new one changes nothing, and upstream's kubeadm accepts it.
 func TestConfigMigrateRoundTrip(t *testing.T) {
 	t.Parallel()
 	n := addNode(t, newCluster(t), "cp1")
@@ -63,13 +63,13 @@ func TestConfigMigrateRoundTrip(t *testing.T) {
 	runCommand(t, n, kubeadm, "config", "migrate", "--old-config", older, "--new-config", newer)
 	migrated := readFile(t, n, newer)
 	if strings.Contains(migrated, "v1beta3") || !strings.Contains(migrated, "kubeadm.k8s.io/v1beta4") {
-		t.Errorf("it was rewritten as\n%s", migrated)
+		t.Errorf("it was migrated to\n%s", migrated)
 	}
 	if again := runCommand(t, n, kubeadm, "config", "migrate", "--old-config", newer); again != strings.TrimSpace(migrated) {
-		t.Errorf("rewritten once more it is\n%s\ninstead of\n%s", again, migrated)
+		t.Errorf("migrated once more it is\n%s\ninstead of\n%s", again, migrated)
 	}
 	runCommand(t, n, upstreamKubeadm, "config", "validate", "--config", newer)
-	// The configuration of the kubelet keeps its form and is not rewritten.
+	// The kubelet's configuration is not migrated.
 	_, components, _ := strings.Cut(text, "---\napiVersion: kubelet")
 	writeFile(t, n, newer, migrated+"---\napiVersion: kubelet"+components)
 	told := make(map[string][]string)
@@ -81,7 +81,8 @@ func TestConfigMigrateRoundTrip(t *testing.T) {
 	}
 }
 
-// TestConfigValidateRandomInput reads files that went wrong by chance: each is either good or refused by one error.
+// TestConfigValidateRandomInput validates randomly corrupted files: each is valid or refused with one
+// error.
 func TestConfigValidateRandomInput(t *testing.T) {
 	t.Parallel()
 	n := addNode(t, newCluster(t), "cp1")
@@ -111,12 +112,12 @@ func TestConfigValidateRandomInput(t *testing.T) {
 		tally[strings.TrimSpace(line)]++
 	}
 	if tally["good"]+tally["refused"] != count || tally["refused"] < count/4 {
-		t.Errorf("of %d files %d are good and %d refused:\n%s", count, tally["good"], tally["refused"], said)
+		t.Errorf("of %d files %d are valid and %d refused:\n%s", count, tally["good"], tally["refused"], said)
 	}
-	t.Logf("of %d files %d are good and %d refused", count, tally["good"], tally["refused"])
+	t.Logf("of %d files %d are valid and %d refused", count, tally["good"], tally["refused"])
 }
 
-// corruptText alters a text here and there, by lines and by bytes.
+// corruptText changes random lines and bytes of a text.
 func corruptText(chance *rand.Rand, text string) string {
 	strange := []string{"[", "{", "- ", "\t", "null", "-1", "99999999999999999999", "~", "&a", "*a", "!!binary x", "'", "\"", ": ", "\x00", "é", "v1beta9"}
 	all := strings.Split(text, "\n")

@@ -82,7 +82,7 @@ func checkV1beta3Applied(t *testing.T, cp *nodes.Node) {
 	if !strings.Contains(stored, "kubeadm.k8s.io/v1beta4") || !strings.Contains(stored, "- name: audit-log-path\n    value: '-'") {
 		t.Errorf("the cluster keeps\n%s", stored)
 	}
-	// A kubelet tells of its static Pods a moment after its node is Ready.
+	// A kubelet creates mirror Pods some time after its Node is Ready.
 	await(t, "an API server with the arguments", waitLimit, func() error {
 		command := kubectl(t, cp, "--namespace=kube-system", "get", "pods", "--selector=component=kube-apiserver", "--output=jsonpath={.items[*].spec.containers[0].command}")
 		for _, want := range []string{`"--audit-log-path=-"`, `"--profiling=false"`} {

@@ -13,7 +13,7 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// etcdMember is one of etcd's.
+// etcdMember is a member as etcdctl prints it.
 type etcdMember struct {
 	ID        uint64
 	Name      string
@@ -21,7 +21,8 @@ type etcdMember struct {
 	IsLearner bool
 }
 
-// etcdctl asks etcd through the member of a control plane. While etcd chooses a leader it has no answer.
+// etcdctl runs etcdctl against the member of a control plane. It retries, since requests fail during an
+// election.
 func etcdctl(t *testing.T, cp *nodes.Node, args ...string) string {
 	t.Helper()
 	var said string
@@ -40,10 +41,10 @@ func etcdctlCommand(args ...string) []string {
 		"--dial-timeout=10s", "--command-timeout=20s"}, args...)
 }
 
-// awaitQuorum waits until the member of a control plane can read what etcd holds: there is a leader, and he has a quorum.
+// awaitQuorum waits until the member of a control plane is healthy: there is a leader and a quorum.
 func awaitQuorum(t *testing.T, cp *nodes.Node) {
 	t.Helper()
-	await(t, "a quorum of etcd on "+cp.Name(), waitLimit, func() error {
+	await(t, "an etcd quorum on "+cp.Name(), waitLimit, func() error {
 		_, err := cp.Run(t.Context(), etcdctlCommand("endpoint", "health")...)
 		return err
 	})
@@ -59,7 +60,7 @@ func listMembers(t *testing.T, cp *nodes.Node) []etcdMember {
 	return list.Members
 }
 
-// findLeaderID is the ID of the member that leads etcd, 0 while nobody does.
+// findLeaderID returns the ID of etcd's leader, 0 while there is none.
 func findLeaderID(t *testing.T, cp *nodes.Node) uint64 {
 	t.Helper()
 	var all []struct{ Status struct{ Leader uint64 } }
@@ -69,7 +70,7 @@ func findLeaderID(t *testing.T, cp *nodes.Node) uint64 {
 	return all[0].Status.Leader
 }
 
-// moveLeader lets a node's member lead etcd. Who leads may change between the question and the order.
+// moveLeader makes a node's member etcd's leader. The leader may change before the request arrives.
 func moveLeader(t *testing.T, s *haCluster, n *nodes.Node) {
 	t.Helper()
 	await(t, n.Name()+" to lead etcd", waitLimit, func() error {
@@ -77,18 +78,18 @@ func moveLeader(t *testing.T, s *haCluster, n *nodes.Node) {
 		i := slices.IndexFunc(all, func(m etcdMember) bool { return m.ID == now })
 		own := slices.IndexFunc(all, func(m etcdMember) bool { return m.Name == n.Name() })
 		if i < 0 || own < 0 {
-			return fmt.Errorf("%d leads these: %v", now, all)
+			return fmt.Errorf("the leader is %d of the members %v", now, all)
 		}
 		if i == own {
 			return nil
 		}
 		_, err := s.Node(all[i].Name).Run(t.Context(), etcdctlCommand("move-leader", fmt.Sprintf("%x", all[own].ID))...)
-		return errors.Join(fmt.Errorf("%s leads", all[i].Name), err)
+		return errors.Join(fmt.Errorf("the leader is %s", all[i].Name), err)
 	})
 }
 
-// checkVotingMembers checks that these nodes have a vote in etcd, each one, at its address, that they are well, and that nobody else
-// is a member, not even without a vote.
+// checkVotingMembers waits until etcd's members are exactly those of these nodes, each a voter at its
+// node's address, and all of them healthy.
 func checkVotingMembers(t *testing.T, all ...*nodes.Node) {
 	t.Helper()
 	var want []string
@@ -96,29 +97,29 @@ func checkVotingMembers(t *testing.T, all ...*nodes.Node) {
 		want = append(want, n.Name()+" votes at https://"+n.Address()+":2380")
 	}
 	slices.Sort(want)
-	// A member tells the others its name by itself.
+	// A member publishes its name some time after it starts.
 	await(t, "the members of etcd", waitLimit, func() error {
 		if got := describeMembers(t, all[0]); !slices.Equal(got, want) {
 			return fmt.Errorf("they are%s\nbut should be%s", indentLines(got), indentLines(want))
 		}
 		return nil
 	})
-	await(t, "all members of etcd to be well", waitLimit, func() error {
+	await(t, "all etcd members to be healthy", waitLimit, func() error {
 		_, err := all[0].Run(t.Context(), etcdctlCommand("endpoint", "health", "--cluster")...)
 		return err
 	})
 }
 
-// describeMembers says who the members of etcd are, and whether they have a vote.
+// describeMembers lists etcd's members with their peer URLs, and whether each is a voter or a learner.
 func describeMembers(t *testing.T, cp *nodes.Node) []string {
 	t.Helper()
 	var all []string
 	for _, m := range listMembers(t, cp) {
-		does := " votes at "
+		role := " votes at "
 		if m.IsLearner {
-			does = " learns at "
+			role = " learns at "
 		}
-		all = append(all, m.Name+does+strings.Join(m.PeerURLs, ","))
+		all = append(all, m.Name+role+strings.Join(m.PeerURLs, ","))
 	}
 	slices.Sort(all)
 	return all

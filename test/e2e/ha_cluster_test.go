@@ -17,7 +17,7 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// haCluster is a Kubernetes cluster of several control planes, usually three, behind a load balancer, and some workers.
+// haCluster is a Kubernetes cluster of several control planes, usually three, behind a load balancer.
 type haCluster struct {
 	testCluster      // cp is the first control plane, worker the first worker
 	balancer         *nodes.Balancer
@@ -29,7 +29,8 @@ type haCluster struct {
 	joinResults      map[string]nodes.Result // of every other node's join -v=1, by name
 }
 
-// sharedHACluster is the cluster of three control planes and two workers that tests share. What a failed test leaves is not used again.
+// sharedHACluster returns the cluster of three control planes and two workers that tests share. It is
+// replaced after a failed test.
 func sharedHACluster(t *testing.T) *haCluster {
 	t.Helper()
 	if suite.sharedHA == nil {
@@ -65,7 +66,7 @@ func createSharedHACluster(ctx context.Context) (*haCluster, error) {
 	if err := s.createFirst(ctx, 3, 2, nodes.Config{}); err != nil {
 		return s, err
 	}
-	// What follows must do without it: it is for emergencies.
+	// It is for emergencies; everything else must work without it.
 	if _, err := s.cp.Run(ctx, "rm", "/etc/kubernetes/super-admin.conf"); err != nil {
 		return s, err
 	}
@@ -78,7 +79,7 @@ func createSharedHACluster(ctx context.Context) (*haCluster, error) {
 	return s, awaitClusterReady(ctx, s.cp, 5)
 }
 
-// createFirst makes the nodes and the load balancer, and the first control plane of a cluster that lends its certificates.
+// createFirst creates the nodes and the load balancer, and runs init on the first control plane.
 func (s *haCluster) createFirst(ctx context.Context, planes, workers int, config nodes.Config) error {
 	if err := s.createNodes(ctx, planes, workers); err != nil {
 		return err
@@ -86,7 +87,7 @@ func (s *haCluster) createFirst(ctx context.Context, planes, workers int, config
 	return s.initFirst(ctx, config)
 }
 
-// createNodes makes the nodes and the load balancer.
+// createNodes creates the nodes and the load balancer.
 func (s *haCluster) createNodes(ctx context.Context, planes, workers int) error {
 	var names []string
 	for i := range planes {
@@ -109,7 +110,7 @@ func (s *haCluster) createNodes(ctx context.Context, planes, workers int) error 
 	return s.balancer.Serve(s.controlPlanes...)
 }
 
-// initFirst makes the first control plane of a cluster that lends its certificates.
+// initFirst runs init on the first control plane, with its certificates uploaded.
 func (s *haCluster) initFirst(ctx context.Context, config nodes.Config) (err error) {
 	if s.externalEtcd != nil {
 		if err := s.externalEtcd.Admit(s.cp); err != nil {
@@ -133,7 +134,7 @@ func (s *haCluster) initFirst(ctx context.Context, config nodes.Config) (err err
 	return err
 }
 
-// joinNodes lets nodes join at the same instant, each as what it is.
+// joinNodes joins nodes at the same time, each as a control plane or as a worker.
 func (s *haCluster) joinNodes(ctx context.Context, all ...*nodes.Node) error {
 	joins := make(map[*nodes.Node][]string)
 	for _, n := range all {
@@ -161,7 +162,7 @@ func (s *haCluster) logJoinTimes(t *testing.T) {
 	}
 }
 
-// joinAtOnce starts a join on each node at the same instant and waits for all of them.
+// joinAtOnce starts a join on each node at the same time and waits for all of them.
 func joinAtOnce(ctx context.Context, joins map[*nodes.Node][]string) (map[*nodes.Node]nodes.Result, error) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -174,7 +175,7 @@ func joinAtOnce(ctx context.Context, joins map[*nodes.Node][]string) (map[*nodes
 			defer mu.Unlock()
 			results[n] = result
 			if err != nil {
-				failed = errors.Join(failed, fmt.Errorf("%w\nit had said:\n%s", err, result.Stdout))
+				failed = errors.Join(failed, fmt.Errorf("%w\noutput:\n%s", err, result.Stdout))
 			}
 		})
 	}
@@ -182,21 +183,21 @@ func joinAtOnce(ctx context.Context, joins map[*nodes.Node][]string) (map[*nodes
 	return results, failed
 }
 
-// controlPlaneJoinCommand is a command that joins a machine to the cluster as a control plane, with the checks left out that nodes
-// cannot pass. The program is ours or the peer's.
+// controlPlaneJoinCommand returns a command that joins a machine as a control plane and ignores the
+// preflight checks that nodes cannot pass. The program is kubeadm or upstreamKubeadm.
 func controlPlaneJoinCommand(program string, s *haCluster, more ...string) []string {
 	args := slices.Clone(s.controlPlaneJoin)
 	args[0] = program
 	return append(append(args, "--ignore-preflight-errors="+nodes.IgnoredPreflight), more...)
 }
 
-// withoutFlag takes a flag and its value out of a command.
+// withoutFlag removes a flag and its value from a command.
 func withoutFlag(command []string, flag string) []string {
 	i := slices.Index(command, flag)
 	return slices.Concat(command[:i], command[i+2:])
 }
 
-// awaitAPI waits until a control plane's own API server is ready, or says so of a part of it.
+// awaitAPI waits until a control plane's own API server is ready, or one check of its /readyz.
 func awaitAPI(t *testing.T, cp *nodes.Node, part string) {
 	t.Helper()
 	await(t, "the API server of "+cp.Name(), waitLimit, func() error {
@@ -208,7 +209,7 @@ func awaitAPI(t *testing.T, cp *nodes.Node, part string) {
 	})
 }
 
-// resetAndDestroy lets a control plane leave by reset, which must take its member along, and throws the machine away.
+// resetAndDestroy resets a control plane, checks that its etcd member is gone, and destroys the machine.
 func resetAndDestroy(t *testing.T, s *haCluster, program string, n *nodes.Node) {
 	t.Helper()
 	runCommand(t, n, program, "reset", "--force")
@@ -217,7 +218,7 @@ func resetAndDestroy(t *testing.T, s *haCluster, program string, n *nodes.Node) 
 	destroyNode(t, s, n)
 }
 
-// setControlPlanes says who the cluster's control planes are, to the load balancer too.
+// setControlPlanes sets the cluster's control planes, also in the load balancer.
 func setControlPlanes(t *testing.T, s *haCluster, planes ...*nodes.Node) {
 	t.Helper()
 	s.controlPlanes = planes
@@ -226,17 +227,17 @@ func setControlPlanes(t *testing.T, s *haCluster, planes ...*nodes.Node) {
 	}
 }
 
-// destroyNode removes what the API knows of a node and throws the machine away.
+// destroyNode destroys a machine and deletes its Node.
 func destroyNode(t *testing.T, s *haCluster, n *nodes.Node) {
 	t.Helper()
 	if err := s.Scrap(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
-	// A kubelet that still ran might register after this.
+	// Only now: a running kubelet would register again.
 	kubectl(t, s.cp, "delete", "node", "--ignore-not-found", strings.ToLower(n.Name()))
 }
 
-// addControlPlane makes a node one of the cluster's control planes in the eyes of all that follows, and checks it.
+// addControlPlane adds a node that has joined to the cluster's control planes, and checks it.
 func addControlPlane(t *testing.T, s *haCluster, n *nodes.Node) {
 	t.Helper()
 	setControlPlanes(t, s, append(slices.Clone(s.controlPlanes), n)...)

@@ -44,7 +44,7 @@ func checkControlPlane(t *testing.T, s *haCluster, n *nodes.Node) {
 	if n != s.cp {
 		checkSharedFiles(t, s.cp, n)
 	}
-	// A kubelet tells of its static Pods a moment after its node is Ready.
+	// A kubelet creates mirror Pods some time after its Node is Ready.
 	await(t, "the control plane of "+n.Name(), waitLimit, func() error {
 		_, err := n.Kubectl(t.Context(), "--namespace=kube-system", "wait", "--for=condition=Ready", "--timeout=10s", "pod",
 			"--selector=tier=control-plane", "--field-selector=spec.nodeName="+n.Name())

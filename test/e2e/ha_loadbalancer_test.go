@@ -10,8 +10,8 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// TestJoinThroughFlappingLoadBalancer keeps a worker and a control plane waiting when they begin to join, and then cuts
-// connections at random until they have joined.
+// TestJoinThroughFlappingLoadBalancer delays the first connections of a worker and a control plane that
+// join, and then cuts connections at random until they have joined.
 func TestJoinThroughFlappingLoadBalancer(t *testing.T) {
 	s := sharedHACluster(t)
 	late := 10 * time.Second
@@ -32,7 +32,7 @@ func TestJoinThroughFlappingLoadBalancer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if early {
-		t.Error("both had joined before the load balancer served anybody")
+		t.Error("both had joined before the load balancer forwarded connections")
 	}
 	for n, result := range results {
 		t.Logf("%s joined in %s", n.Name(), result.Duration.Round(100*time.Millisecond))
@@ -43,7 +43,8 @@ func TestJoinThroughFlappingLoadBalancer(t *testing.T) {
 	destroyNode(t, s, worker)
 }
 
-// TestExpiredCertificateKey deletes what the certificate key opens, as the cluster itself does after two hours.
+// TestExpiredCertificateKey deletes the Secret that the certificate key decrypts, as the cluster itself
+// does after two hours.
 func TestExpiredCertificateKey(t *testing.T) {
 	s := sharedHACluster(t)
 	const remedy = "kubeadm token create --print-join-command --upload-certs"
@@ -59,7 +60,7 @@ func TestExpiredCertificateKey(t *testing.T) {
 	s.controlPlaneJoin = strings.Fields(runCommand(t, s.cp, strings.Fields(remedy)...))
 	checkUploadedCertificates(t, s.cp, flagValue(t, s.controlPlaneJoin, "--certificate-key"))
 	if left := listFiles(t, n); len(left) > 0 {
-		t.Errorf("the refused joins left files:%s", indentLines(left.list()))
+		t.Errorf("the failed joins left files:%s", indentLines(left.list()))
 	}
 	destroyNode(t, s, n)
 }

@@ -15,17 +15,18 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// maxAPIOutage is for how long three control planes may give no answer when one of them goes. It takes a few seconds on a machine
-// that is not busy; without two of them that go on it takes for ever.
+// maxAPIOutage is how long the API may be unavailable when one of three control planes stops. It takes a
+// few seconds on an idle machine; without a quorum it does not end.
 const maxAPIOutage = time.Minute
 
-// monitorAPI asks the API server through the load balancer ten times a second, with a connection of its own each time, until stop
-// is called and one more answer has come. Then stop checks that there was never too long none.
+// monitorAPI calls the API through the load balancer ten times a second, each time by a new connection,
+// until stop is called and one more request succeeds. Then stop checks that no outage exceeded
+// maxAPIOutage.
 func monitorAPI(t *testing.T, s *haCluster) (stop func()) {
 	t.Helper()
 	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
 		DisableKeepAlives: true,
-		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, // Only whether somebody answers is asked.
+		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, // Only availability is checked.
 		DialContext:       s.Dial,
 	}}
 	answered := func() error {
@@ -47,7 +48,7 @@ func monitorAPI(t *testing.T, s *haCluster) (stop func()) {
 		for last, ending := time.Now(), false; longest <= maxAPIOutage && t.Context().Err() == nil; time.Sleep(100 * time.Millisecond) {
 			select {
 			case <-over:
-				ending = true // What is asked from now on was asked after all that the test has done.
+				ending = true // The next request follows everything that the test has done.
 			default:
 			}
 			err := answered()
@@ -67,15 +68,15 @@ func monitorAPI(t *testing.T, s *haCluster) (stop func()) {
 		t.Helper()
 		close(over)
 		<-done
-		t.Logf("of %d questions to the API none was answered for %s at worst", asked, longest.Round(10*time.Millisecond))
+		t.Logf("%d requests to the API; longest outage %s", asked, longest.Round(10*time.Millisecond))
 		if longest > maxAPIOutage {
-			t.Errorf("for more than %s the API gave no answer: %v", maxAPIOutage, failed)
+			t.Errorf("the API was unavailable for more than %s: %v", maxAPIOutage, failed)
 		}
 	}
 }
 
-// TestAPISurvivesLossOfControlPlane cuts the power of the one that leads etcd, works with the cluster, and lets it come
-// back (S155).
+// TestAPISurvivesLossOfControlPlane powers off the control plane that leads etcd, uses the cluster, and
+// boots it again.
 func TestAPISurvivesLossOfControlPlane(t *testing.T) {
 	s := sharedHACluster(t)
 	lost := s.controlPlanes[1]
@@ -87,7 +88,7 @@ func TestAPISurvivesLossOfControlPlane(t *testing.T) {
 	await(t, "a new leader", waitLimit, func() error {
 		_, err := s.cp.Kubectl(t.Context(), "create", "configmap", "written-by-two")
 		if err != nil && strings.Contains(err.Error(), "already exists") {
-			return nil // Only the answer was lost.
+			return nil // Only the response was lost.
 		}
 		return err
 	})
@@ -108,8 +109,8 @@ func TestAPISurvivesLossOfControlPlane(t *testing.T) {
 	kubectl(t, s.cp, "delete", "--ignore-not-found", "configmap", "written-by-two")
 }
 
-// TestReplaceDeadControlPlane puts a new machine in the place of one that was never reset, with its name and its
-// address, and in a full run one with its name alone and one with its address alone.
+// TestReplaceDeadControlPlane replaces a control plane that was never reset by a machine of the same name
+// and address, and in a full run by one with the name only and one with the address only.
 func TestReplaceDeadControlPlane(t *testing.T) {
 	s := sharedHACluster(t)
 	replaceDeadControlPlane(t, s, func(dead *nodes.Node) (string, string) { return dead.Name(), dead.Address() })
@@ -121,8 +122,8 @@ func TestReplaceDeadControlPlane(t *testing.T) {
 	replaceDeadControlPlane(t, s, func(*nodes.Node) (string, string) { return "cp3", "10.77.0.13" })
 }
 
-// replaceDeadControlPlane lets the last control plane die and another machine take its place, which first is told what to do, since a
-// member of etcd is never removed unasked.
+// replaceDeadControlPlane stops the last control plane and joins another machine in its place. The first
+// join fails and names the flag to set, since join removes no etcd member without consent.
 func replaceDeadControlPlane(t *testing.T, s *haCluster, like func(dead *nodes.Node) (name, address string)) {
 	t.Helper()
 	dead := loseControlPlane(t, s)
@@ -134,13 +135,13 @@ func replaceDeadControlPlane(t *testing.T, s *haCluster, like func(dead *nodes.N
 	result := checkFails(t, n, []string{dead.Name(), "--replace-member="}, controlPlaneJoinCommand(kubeadm, s)...)
 	t.Logf("%s: %s", result.Duration.Round(time.Millisecond), strings.Join(lastLines(result.Stderr, 6), "\n"))
 	if list := listMembers(t, s.cp); len(list) != len(s.controlPlanes)+1 {
-		t.Errorf("a join that was refused changed the members of etcd to %v", list)
+		t.Errorf("the failed join changed the etcd members to %v", list)
 	}
 	runCommand(t, n, controlPlaneJoinCommand(kubeadm, s, findReplaceMemberFlag(t, result.Stderr))...)
 	addControlPlane(t, s, n)
 }
 
-// loseControlPlane lets the last control plane die: it is no node any more, but a member of etcd.
+// loseControlPlane destroys the last control plane: its Node is deleted, its etcd member remains.
 func loseControlPlane(t *testing.T, s *haCluster) *nodes.Node {
 	t.Helper()
 	dead := s.controlPlanes[len(s.controlPlanes)-1]
@@ -150,7 +151,7 @@ func loseControlPlane(t *testing.T, s *haCluster) *nodes.Node {
 	return dead
 }
 
-// findReplaceMemberFlag finds the flag that an error tells the user to give.
+// findReplaceMemberFlag finds the flag that an error tells the user to set.
 func findReplaceMemberFlag(t *testing.T, text string) string {
 	t.Helper()
 	for _, word := range strings.Fields(text) {
@@ -162,8 +163,9 @@ func findReplaceMemberFlag(t *testing.T, text string) string {
 	return ""
 }
 
-// TestReplaceDeadControlPlaneByAnother lets one join that has neither name nor address of the dead one: etcd takes
-// nobody while a voter is away, so that the user must give that up. One that is alive is not removed.
+// TestReplaceDeadControlPlaneByAnother joins a machine with neither the name nor the address of the dead
+// one: etcd adds no member while a voter is unreachable, so the user must name the member to replace. A
+// healthy member is not removed.
 func TestReplaceDeadControlPlaneByAnother(t *testing.T) {
 	if !suite.full {
 		t.Skip("takes a minute: make e2e-full")
@@ -182,7 +184,7 @@ func TestReplaceDeadControlPlaneByAnother(t *testing.T) {
 		result := checkFails(t, n, words, controlPlaneJoinCommand(kubeadm, s, more)...)
 		t.Logf("%s: %s", result.Duration.Round(time.Millisecond), strings.Join(lastLines(result.Stderr, 6), "\n"))
 		if list := listMembers(t, s.cp); len(list) != 3 {
-			t.Errorf("a join that was refused changed the members of etcd to %v", list)
+			t.Errorf("the failed join changed the etcd members to %v", list)
 		}
 	}
 	runCommand(t, n, controlPlaneJoinCommand(kubeadm, s, "--replace-member="+dead.Name())...)
@@ -196,8 +198,8 @@ func TestReplaceDeadControlPlaneByAnother(t *testing.T) {
 	addControlPlane(t, s, n)
 }
 
-// TestReplaceWithoutQuorumIsRefused has two control planes of which one is dead: etcd takes no change, and the
-// third machine must be told so.
+// TestReplaceWithoutQuorumIsRefused has two control planes of which one is down: etcd has no quorum, and
+// the join of a third must say so.
 func TestReplaceWithoutQuorumIsRefused(t *testing.T) {
 	if !suite.full {
 		t.Skip("takes a minute: make e2e-full")
@@ -220,7 +222,7 @@ func TestReplaceWithoutQuorumIsRefused(t *testing.T) {
 	for _, more := range []string{"-v=0", "--replace-member=cp2"} {
 		result := checkFails(t, n, []string{s.balancer.Endpoint(), "etcd has lost its quorum", "more than half"}, kubeadm, "join", "--config", joinConfigFile, more)
 		if !strings.Contains(result.Stdout, "etcd has lost its quorum") {
-			t.Errorf("while it waited it only said:\n%s", result.Stdout)
+			t.Errorf("while it waited it only printed:\n%s", result.Stdout)
 		}
 		t.Logf("%s: %s", result.Duration.Round(time.Millisecond), strings.Join(lastLines(result.Stderr, 6), "\n"))
 	}
@@ -233,20 +235,20 @@ func TestReplaceWithoutQuorumIsRefused(t *testing.T) {
 	addControlPlane(t, s, n)
 }
 
-// TestLearnerThatNeverStarts leaves one behind, as a join does whose machine dies at the wrong moment. Etcd takes
-// no second learner, so the next join must be told whom to replace.
+// TestLearnerThatNeverStarts adds a learner that never starts, as a join does whose machine crashes. etcd
+// allows one learner, so the next join needs the flag that names the member to replace.
 func TestLearnerThatNeverStarts(t *testing.T) {
 	if !suite.full {
 		t.Skip("takes a minute: make e2e-full")
 	}
 	s := sharedHACluster(t)
-	// Etcd takes nobody while its members have not been in touch for some seconds.
-	await(t, "etcd to take a learner", waitLimit, func() error {
+	// etcd adds no member until all have been connected for some seconds.
+	await(t, "etcd to add a learner", waitLimit, func() error {
 		_, err := s.cp.Run(t.Context(), etcdctlCommand("member", "add", "lost", "--learner", "--peer-urls=https://10.77.0.249:2380")...)
 		if slices.Contains(describeMembers(t, s.cp), " learns at https://10.77.0.249:2380") {
 			return nil
 		}
-		return cmp.Or(err, errors.New("it is no member"))
+		return cmp.Or(err, errors.New("it is not a member"))
 	})
 	n := addNode(t, s.Cluster, "after-learner")
 	result := checkFails(t, n, []string{"10.77.0.249", "--replace-member="}, controlPlaneJoinCommand(kubeadm, s)...)

@@ -13,8 +13,8 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// TestTwoControlPlanesResetAtOnce resets the leader first, so that etcd elects
-// another while the second asks to be removed.
+// TestTwoControlPlanesResetAtOnce resets the leader first, so that etcd elects another while the
+// second member is removed.
 func TestTwoControlPlanesResetAtOnce(t *testing.T) {
 	s := sharedHACluster(t)
 	leaving := slices.Clone(s.controlPlanes[1:])
@@ -30,8 +30,8 @@ func TestTwoControlPlanesResetAtOnce(t *testing.T) {
 	replaceResetNodes(t, s, leaving...)
 }
 
-// TestResetWhileEtcdLeaderIsFrozen stops the leader's process for longer than the others
-// wait for it: until they have elected another, no question has an answer.
+// TestResetWhileEtcdLeaderIsFrozen stops the leader's process for longer than the election timeout:
+// until the others have elected another leader, no request succeeds.
 func TestResetWhileEtcdLeaderIsFrozen(t *testing.T) {
 	if !suite.full {
 		t.Skip("takes a minute: make e2e-full")
@@ -69,7 +69,7 @@ func TestResetOfCopyKeepsOriginalMember(t *testing.T) {
 	}
 	for _, want := range []string{"this machine has no such address", "etcdctl member remove"} {
 		if !strings.Contains(result.Stderr, want) {
-			t.Errorf("the user does not read %q:\n%s", want, result.Stderr)
+			t.Errorf("the error does not say %q:\n%s", want, result.Stderr)
 		}
 	}
 	checkVotingMembers(t, s.controlPlanes...)
@@ -78,39 +78,8 @@ func TestResetOfCopyKeepsOriginalMember(t *testing.T) {
 	}
 }
 
-func resetFromEtcd(t *testing.T, n *nodes.Node) {
-	t.Helper()
-	result, err := n.Run(t.Context(), kubeadm, "reset", "--force")
-	if err != nil {
-		t.Error(err)
-	}
-	t.Logf("the reset of %s took %s", n.Name(), result.Duration.Round(time.Millisecond))
-	if strings.Contains(result.Stderr, "not removed") {
-		t.Errorf("the member of %s was not removed:\n%s%s", n.Name(), result.Stdout, result.Stderr)
-	}
-}
-
-// replaceResetNodes checks that etcd has no member of the machines that were reset any more, and puts new
-// ones in their place.
-func replaceResetNodes(t *testing.T, s *haCluster, gone ...*nodes.Node) {
-	t.Helper()
-	setControlPlanes(t, s, slices.DeleteFunc(slices.Clone(s.controlPlanes), func(n *nodes.Node) bool { return slices.Contains(gone, n) })...)
-	checkVotingMembers(t, s.controlPlanes...)
-	for _, other := range s.controlPlanes {
-		awaitAPI(t, other, "")
-	}
-	for _, n := range gone {
-		destroyNode(t, s, n)
-		n, err := s.AddAt(t.Context(), n.Name(), n.Address())
-		if err != nil {
-			t.Fatal(err)
-		}
-		runCommand(t, n, controlPlaneJoinCommand(kubeadm, s)...)
-		addControlPlane(t, s, n)
-	}
-}
-
-// TestControlPlanesResetOneByOne takes a cluster of three apart. Each of those that are left goes on.
+// TestControlPlanesResetOneByOne resets the control planes of a cluster of three. Those that are left
+// keep serving the API.
 func TestControlPlanesResetOneByOne(t *testing.T) {
 	if !suite.full {
 		t.Skip("takes a minute: make e2e-full")
@@ -124,19 +93,19 @@ func TestControlPlanesResetOneByOne(t *testing.T) {
 	}
 	for _, n := range []*nodes.Node{s.controlPlanes[2], s.controlPlanes[1]} {
 		resetAndDestroy(t, s, kubeadm, n)
-		// What is written twice, as the first answer was lost, is no error.
+		// If the response of the first attempt was lost, the second one changes nothing.
 		await(t, "the API without "+n.Name(), waitLimit, func() error {
 			_, err := s.cp.Kubectl(t.Context(), "annotate", "--overwrite", "namespace", "default", "without="+n.Name())
 			return err
 		})
 	}
 	if last := runCommand(t, s.cp, kubeadm, "reset", "--force"); !strings.Contains(last, "no other etcd member has a vote") {
-		t.Errorf("the last of all is told nothing of its cluster:\n%s", last)
+		t.Errorf("reset of the last control plane does not say so:\n%s", last)
 	}
 }
 
-// TestResetWithStoppedEtcd has neither API server nor etcd on the machine that leaves. Its manifest tells
-// who the others are.
+// TestResetWithStoppedEtcd resets a machine whose API server and etcd are down. Its etcd manifest names
+// the other members.
 func TestResetWithStoppedEtcd(t *testing.T) {
 	if !suite.full {
 		t.Skip("takes a minute: make e2e-full")
@@ -153,11 +122,12 @@ func TestResetWithStoppedEtcd(t *testing.T) {
 	if strings.Contains(result.Stderr, "not removed") {
 		t.Errorf("the member was not removed:\n%s", result.Stderr)
 	}
-	replaceResetNode(t, s, n)
+	replaceResetNodes(t, s, n)
 }
 
-// TestResetWarnsOfQuorumLoss lets the second of three leave while the third is down. Before it is asked, and
-// when it does so all the same, it reads what that means; etcd refuses, and what to do later is told.
+// TestResetWarnsOfQuorumLoss resets the second of three control planes while the third is down. reset
+// warns before it asks for confirmation and with --force; etcd refuses the removal, and reset prints
+// how to remove the member later.
 func TestResetWarnsOfQuorumLoss(t *testing.T) {
 	if !suite.full {
 		t.Skip("takes a minute: make e2e-full")
@@ -170,47 +140,60 @@ func TestResetWarnsOfQuorumLoss(t *testing.T) {
 	// It may have been the leader.
 	awaitQuorum(t, s.cp)
 	awaitQuorum(t, n)
-	means := "1 are well, and 2 must be: asking etcd member " + down.Name()
-	checkFails(t, n, []string{means, "nothing was changed"}, kubeadm, "reset")
+	warning := "1 are well, and 2 must be: asking etcd member " + down.Name()
+	checkFails(t, n, []string{warning, "nothing was changed"}, kubeadm, "reset")
 	result, err := n.Run(t.Context(), kubeadm, "reset", "--force")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("%s: %s", result.Duration.Round(time.Millisecond), strings.Join(lastLines(result.Stderr, 8), "\n"))
 	remedy := regexp.MustCompile(`etcdctl (member remove [0-9a-f]+)`).FindStringSubmatch(result.Stderr)
-	if remedy == nil || !strings.Contains(result.Stderr, means) {
-		t.Fatalf("the user is not told what this means and what to do:\n%s", result.Stderr)
+	if remedy == nil || !strings.Contains(result.Stderr, warning) {
+		t.Fatalf("reset does not say what this means and what to do:\n%s", result.Stderr)
 	}
 	if err := down.Boot(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	awaitQuorum(t, s.cp)
-	await(t, "etcd to let the member go", waitLimit, func() error {
+	await(t, "etcd to remove the member", waitLimit, func() error {
 		_, err := s.cp.Run(t.Context(), etcdctlCommand(strings.Fields(remedy[1])...)...)
 		if err != nil && strings.Contains(err.Error(), "member not found") {
-			return nil // The answer to the first attempt was lost.
+			return nil // The response to the first attempt was lost.
 		}
 		return err
 	})
-	replaceResetNode(t, s, n)
+	replaceResetNodes(t, s, n)
 }
 
-// replaceResetNode checks that etcd goes on without a control plane that was reset, and puts a new machine in its place.
-func replaceResetNode(t *testing.T, s *haCluster, n *nodes.Node) {
+// resetFromEtcd resets a control plane and checks that its etcd member was removed.
+func resetFromEtcd(t *testing.T, n *nodes.Node) {
 	t.Helper()
-	setControlPlanes(t, s, slices.DeleteFunc(slices.Clone(s.controlPlanes), func(other *nodes.Node) bool { return other == n })...)
+	result, err := n.Run(t.Context(), kubeadm, "reset", "--force")
+	if err != nil {
+		t.Error(err)
+	}
+	t.Logf("the reset of %s took %s", n.Name(), result.Duration.Round(time.Millisecond))
+	if strings.Contains(result.Stderr, "not removed") {
+		t.Errorf("the member of %s was not removed:\n%s%s", n.Name(), result.Stdout, result.Stderr)
+	}
+}
+
+// replaceResetNodes checks that the members of the machines that were reset are gone, and joins new
+// machines in their place.
+func replaceResetNodes(t *testing.T, s *haCluster, gone ...*nodes.Node) {
+	t.Helper()
+	setControlPlanes(t, s, slices.DeleteFunc(slices.Clone(s.controlPlanes), func(n *nodes.Node) bool { return slices.Contains(gone, n) })...)
 	checkVotingMembers(t, s.controlPlanes...)
 	for _, other := range s.controlPlanes {
-		await(t, "the API server of "+other.Name(), waitLimit, func() error {
-			_, err := other.Kubectl(t.Context(), "--server=https://"+other.Address()+":6443", "get", "--raw", "/readyz")
-			return err
-		})
+		awaitAPI(t, other, "")
 	}
-	destroyNode(t, s, n)
-	n, err := s.AddAt(t.Context(), n.Name(), n.Address())
-	if err != nil {
-		t.Fatal(err)
+	for _, n := range gone {
+		destroyNode(t, s, n)
+		n, err := s.AddAt(t.Context(), n.Name(), n.Address())
+		if err != nil {
+			t.Fatal(err)
+		}
+		runCommand(t, n, controlPlaneJoinCommand(kubeadm, s)...)
+		addControlPlane(t, s, n)
 	}
-	runCommand(t, n, controlPlaneJoinCommand(kubeadm, s)...)
-	addControlPlane(t, s, n)
 }

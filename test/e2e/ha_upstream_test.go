@@ -10,8 +10,8 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// TestUpstreamJoinsOurControlPlanes lets upstream's kubeadm make a control plane of our cluster, and compares it with one
-// of ours.
+// TestUpstreamJoinsOurControlPlanes joins a control plane to our cluster with upstream's kubeadm, and
+// compares it with one of ours.
 func TestUpstreamJoinsOurControlPlanes(t *testing.T) {
 	s := sharedHACluster(t)
 	n, like := addNode(t, s.Cluster, "guest-plane"), s.controlPlanes[1]
@@ -22,7 +22,7 @@ func TestUpstreamJoinsOurControlPlanes(t *testing.T) {
 	checkPhrases(t, "join of a control plane", joined)
 	addControlPlane(t, s, n)
 	if guest, ours := listFiles(t, n).list(), listFiles(t, like).list(); !slices.Equal(guest, ours) {
-		t.Errorf("the peer's control plane has the files%s\nbut ours%s", indentLines(guest), indentLines(ours))
+		t.Errorf("upstream's control plane has the files%s\nbut ours%s", indentLines(guest), indentLines(ours))
 	}
 	for _, name := range []string{
 		"/etc/kubernetes/manifests/kube-apiserver.yaml", "/etc/kubernetes/manifests/kube-controller-manager.yaml",
@@ -31,14 +31,14 @@ func TestUpstreamJoinsOurControlPlanes(t *testing.T) {
 	} {
 		guest, ours := readComparable(t, n, name), readComparable(t, like, name)
 		if guest != ours {
-			t.Errorf("%s of the peer's control plane is\n%s\nbut that of ours\n%s", name, guest, ours)
+			t.Errorf("%s of upstream's control plane is\n%s\nbut that of ours\n%s", name, guest, ours)
 		}
 	}
 	resetAndDestroy(t, s, upstreamKubeadm, n)
 }
 
-// readComparable reads a file without the names and addresses that two machines cannot have the same, and without the list of
-// members that were there before.
+// readComparable reads a file with the machine's name and address replaced, and without the list of etcd
+// members, so that files of two machines can be compared.
 func readComparable(t *testing.T, n *nodes.Node, name string) string {
 	t.Helper()
 	text := strings.NewReplacer(n.Name(), "NAME", n.Address(), "ADDRESS").Replace(readFile(t, n, name))
@@ -51,7 +51,8 @@ func readComparable(t *testing.T, n *nodes.Node, name string) string {
 	return strings.Join(all, "")
 }
 
-// TestControlPlaneJoinUpstreamCluster lets ours make a control plane of upstream's cluster, and the peer's leave by ours.
+// TestControlPlaneJoinUpstreamCluster joins our control planes to upstream's cluster, and resets some
+// with upstream's kubeadm and some with ours.
 func TestControlPlaneJoinUpstreamCluster(t *testing.T) {
 	if !suite.full {
 		t.Skip("takes a minute: make e2e-full")

@@ -29,7 +29,8 @@ const (
 	controlPlaneLabel  = "node-role.kubernetes.io/control-plane"
 )
 
-// isAllowed asks the API server whether somebody may do something; who is "anonymous", of whom only lists are asked, "token" or "node".
+// isAllowed reports whether the API server allows a request. The user is "anonymous", for which only
+// lists are checked, "token" or "node".
 func isAllowed(t *testing.T, cp *nodes.Node, who string, what ...string) bool {
 	t.Helper()
 	as := map[string][]string{
@@ -38,12 +39,12 @@ func isAllowed(t *testing.T, cp *nodes.Node, who string, what ...string) bool {
 		"node":      {"--as=system:node:worker1", "--as-group=system:nodes"},
 	}[who]
 	args := slices.Concat([]string{"auth", "can-i"}, what, as)
-	if who == "anonymous" { // He may not even ask what he may do.
+	if who == "anonymous" { // Anonymous users may not create access reviews.
 		args = slices.Concat([]string{"get", "--output=name"}, what[1:], as)
 	}
 	yes := false
 	await(t, "an answer whether "+who+" may "+strings.Join(what, " "), waitLimit, func() error {
-		// The exit code is the same for a no and where nobody answers.
+		// The exit code is the same for a denial and for a failed request.
 		result, err := cp.Kubectl(t.Context(), args...)
 		said, _, _ := strings.Cut(strings.TrimSpace(result.Stdout), " ")
 		if said == "no" || err != nil && strings.Contains(err.Error(), "(Forbidden)") {
@@ -55,12 +56,12 @@ func isAllowed(t *testing.T, cp *nodes.Node, who string, what ...string) bool {
 	return yes
 }
 
-// awaitAllowed waits until somebody may do something: an API server hears of rights a moment after they were given.
+// awaitAllowed waits until a request is allowed: the API server reads RBAC objects from a cache.
 func awaitAllowed(t *testing.T, cp *nodes.Node, who string, what ...string) {
 	t.Helper()
 	await(t, who+" to be allowed to "+strings.Join(what, " "), waitLimit, func() error {
 		if !isAllowed(t, cp, who, what...) {
-			return errors.New("the API server says no")
+			return errors.New("the API server denies it")
 		}
 		return nil
 	})
@@ -86,7 +87,8 @@ func TestKubeadmConfigMap(t *testing.T) {
 	checkReaders(t, s.cp, "configmaps/kubeadm-config", "--namespace=kube-system")
 }
 
-// checkReaders checks that tokens and nodes may read an object and nobody else's, and that they may not change it.
+// checkReaders checks that tokens and nodes may read an object but not update it, and that tokens and
+// anonymous users may not list its kind.
 func checkReaders(t *testing.T, cp *nodes.Node, object, namespace string) {
 	t.Helper()
 	kind, _, _ := strings.Cut(object, "/")
@@ -127,15 +129,15 @@ func TestKubeletConfigMap(t *testing.T) {
 		t.Errorf("clusterDNS is %s", dns)
 	}
 	if worker["staticPodPath"] != kept["staticPodPath"] || fmt.Sprint(worker["evictionHard"]) != fmt.Sprint(kept["evictionHard"]) {
-		t.Errorf("the worker's kubelet is configured otherwise:\n%s\nin the cluster:\n%s", onWorker, m.Data["kubelet"])
+		t.Errorf("the worker's kubelet configuration is\n%s\nbut that in the cluster\n%s", onWorker, m.Data["kubelet"])
 	}
 	checkReaders(t, s.cp, "configmaps/kubelet-config", "--namespace=kube-system")
 }
 
-// awaitClusterInfo reads the ConfigMap that everybody may read, as nobody.
+// awaitClusterInfo reads the ConfigMap cluster-info as an anonymous user.
 func awaitClusterInfo(t *testing.T, s *testCluster) (m corev1.ConfigMap) {
 	t.Helper()
-	await(t, "cluster-info for everybody", waitLimit, func() (err error) {
+	await(t, "cluster-info", waitLimit, func() (err error) {
 		m, err = fetchClusterInfo(s)
 		return err
 	})
@@ -145,7 +147,7 @@ func awaitClusterInfo(t *testing.T, s *testCluster) (m corev1.ConfigMap) {
 func fetchClusterInfo(s *testCluster) (m corev1.ConfigMap, err error) {
 	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
 		DisableKeepAlives: true,
-		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, // Whom to trust is what a newcomer does not know yet.
+		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, // As a new node, which does not know the CA yet.
 		DialContext:       s.Dial,
 	}}
 	response, err := client.Get("https://" + s.cp.Address() + ":6443/api/v1/namespaces/kube-public/configmaps/cluster-info")
@@ -163,7 +165,7 @@ func fetchClusterInfo(s *testCluster) (m corev1.ConfigMap, err error) {
 	return m, json.Unmarshal(body, &m)
 }
 
-// awaitTokenSigned waits until cluster-info is signed for a token, which the controller manager does.
+// awaitTokenSigned waits until the controller manager has signed cluster-info with a token.
 func awaitTokenSigned(t *testing.T, s *testCluster, token string) (m corev1.ConfigMap) {
 	t.Helper()
 	id, secret, _ := strings.Cut(token, ".")
@@ -188,13 +190,13 @@ func TestClusterInfoIsPublicAndSigned(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(config.Clusters) != 1 || len(config.AuthInfos) != 0 {
-		t.Fatalf("cluster-info holds more, or less, than one cluster: %+v", config)
+		t.Fatalf("cluster-info does not hold exactly one cluster: %+v", config)
 	}
 	if c := config.Clusters[0].Cluster; c.Server != "https://"+s.cp.Address()+":6443" || string(c.CertificateAuthorityData) != string(ca) {
-		t.Errorf("cluster-info leads to %s with the authority\n%s", c.Server, c.CertificateAuthorityData)
+		t.Errorf("cluster-info names the server %s with the CA\n%s", c.Server, c.CertificateAuthorityData)
 	}
 	if isAllowed(t, s.cp, "anonymous", "list", "configmaps", "--namespace=kube-public") {
-		t.Error("everybody may read all of kube-public")
+		t.Error("anonymous users may list all ConfigMaps of kube-public")
 	}
 }
 
@@ -203,7 +205,7 @@ func TestTokenPermissions(t *testing.T) {
 	id, _, _ := strings.Cut(flagValue(t, s.workerJoin, "--token"), ".")
 	secret := getObject[corev1.Secret](t, s.cp, "--namespace=kube-system", "secret", "bootstrap-token-"+id)
 	if groups := string(secret.Data["auth-extra-groups"]); groups != bootstrappersGroup || secret.Type != corev1.SecretTypeBootstrapToken {
-		t.Errorf("the token is a %s of the groups %q", secret.Type, groups)
+		t.Errorf("the token is a %s with the groups %q", secret.Type, groups)
 	}
 	for name, role := range map[string]string{
 		"kubeadm:kubelet-bootstrap":                     "system:node-bootstrapper",
@@ -218,9 +220,9 @@ func TestTokenPermissions(t *testing.T) {
 	awaitAllowed(t, s.cp, "token", "create", "certificatesigningrequests")
 	awaitAllowed(t, s.cp, "token", "get", "nodes/worker1")
 	if isAllowed(t, s.cp, "token", "get", "secrets", "--namespace=kube-system") {
-		t.Error("a token may read all secrets")
+		t.Error("a token may read all Secrets")
 	}
-	// The cluster forgets requests an hour after it has granted them.
+	// The controller manager deletes approved requests after an hour.
 	n := addNode(t, s.Cluster, "let-in")
 	t.Cleanup(func() { removeNode(t, s, n) })
 	runCommand(t, n, workerJoinCommand(kubeadm, s)...)

@@ -18,7 +18,8 @@ import (
 
 const patchDir = "/etc/patches"
 
-// podPatchTargets are the targets that hold a Pod: where it is, as a path and as a document around it, and its container.
+// podPatchTargets are the patch targets that contain a Pod: its place, as a path and as the document
+// around it, and its container.
 var podPatchTargets = []struct{ target, path, around, container string }{
 	{"etcd", "", "%s", "etcd"},
 	{"kube-apiserver", "", "%s", "kube-apiserver"},
@@ -28,8 +29,9 @@ var podPatchTargets = []struct{ target, path, around, container string }{
 	{"kubeproxydaemonset", "/spec/template", `{"spec": {"template": %s}}`, "kube-proxy"},
 }
 
-// writePatches puts files on a node that patch every target in every way. Each says that it came last, and leaves a mark of its
-// own. The strategic ones find the container by its name, where the others would replace the list.
+// writePatches writes patches of every target and type to a node. Each sets the annotation "last" and
+// one of its own. Strategic merge patches select the container by name, where JSON merge patches would
+// replace the list.
 func writePatches(t *testing.T, n *nodes.Node, maxPods int) {
 	t.Helper()
 	files := map[string]string{
@@ -40,19 +42,19 @@ func writePatches(t *testing.T, n *nodes.Node, maxPods int) {
 		"more/kube-scheduler3+strategic.yaml": "# of a directory below\nmetadata: {labels: {more: x}}\n---\nmetadata: {labels: {still-more: x}}\n",
 	}
 	for _, p := range podPatchTargets {
-		const marks = `"metadata": {"annotations": {"last": "%[1]s", "%[1]s": "` + "%[2]s" + `"}}`
-		files[p.target+"0.yaml"] = fmt.Sprintf(p.around, fmt.Sprintf("{"+marks+`, "spec": {"containers": [{"name": "%[3]s", "resources": {"requests": {"cpu": "17m"}}}]}}`, "strategic", n.Name(), p.container))
+		const annotations = `"metadata": {"annotations": {"last": "%[1]s", "%[1]s": "` + "%[2]s" + `"}}`
+		files[p.target+"0.yaml"] = fmt.Sprintf(p.around, fmt.Sprintf("{"+annotations+`, "spec": {"containers": [{"name": "%[3]s", "resources": {"requests": {"cpu": "17m"}}}]}}`, "strategic", n.Name(), p.container))
 		files[p.target+"1+json.json"] = fmt.Sprintf(`[{"op": "replace", "path": "%[1]s/metadata/annotations/last", "value": "json"},
 			{"op": "add", "path": "%[1]s/metadata/annotations/json", "value": "%[2]s"}]`, p.path, n.Name())
-		files[p.target+"2+merge.yaml"] = fmt.Sprintf(p.around, fmt.Sprintf("{"+marks+"}", "merge", n.Name()))
+		files[p.target+"2+merge.yaml"] = fmt.Sprintf(p.around, fmt.Sprintf("{"+annotations+"}", "merge", n.Name()))
 	}
 	for name, text := range files {
 		writeFile(t, n, path.Join(patchDir, name), text)
 	}
 }
 
-// TestPatchesOfEveryTargetAndType patches all that can be patched on each node of a cluster: by file on the first, by
-// flag on the second control plane, by file on a worker (S026, S099).
+// TestPatchesOfEveryTargetAndType applies all patches on each node of a cluster: by configuration file on
+// the first control plane and the worker, by flag on the second control plane.
 func TestPatchesOfEveryTargetAndType(t *testing.T) {
 	t.Parallel()
 	s := &haCluster{testCluster: testCluster{Cluster: newCluster(t)}}
@@ -68,7 +70,7 @@ func TestPatchesOfEveryTargetAndType(t *testing.T) {
 		t.Fatal(err)
 	}
 	if notice := s.initResult.Stdout + s.initResult.Stderr; !strings.Contains(notice, patchDir+"/kube-apiserver9+json.yaml.bak") {
-		t.Errorf("init does not tell which file it passed over:\n%s", notice)
+		t.Errorf("init does not name the file that it skipped:\n%s", notice)
 	}
 	runCommand(t, s.controlPlanes[1], controlPlaneJoinCommand(kubeadm, s, "--patches", patchDir)...)
 	writeFile(t, s.worker, joinConfigFile, joinConfigFor(t, s.workerJoin, "")+"patches:\n  directory: "+patchDir+"\n")
@@ -80,13 +82,13 @@ func TestPatchesOfEveryTargetAndType(t *testing.T) {
 	t.Run("addons", func(t *testing.T) { testPatchedAddons(t, s) })
 }
 
-// testPatchedPods waits until the kubelet has told of the static Pods that it runs, and looks at these.
+// testPatchedPods waits for the mirror Pods of the control plane, and checks them.
 func testPatchedPods(t *testing.T, s *haCluster, n *nodes.Node) {
 	for _, p := range podPatchTargets {
 		if p.path != "" {
 			continue
 		}
-		await(t, "the kubelet's word on "+p.target, waitLimit, func() error {
+		await(t, "the mirror Pod of "+p.target, waitLimit, func() error {
 			_, err := s.cp.Kubectl(t.Context(), "--namespace=kube-system", "get", "pod", p.target+"-"+n.Name())
 			return err
 		})
@@ -98,7 +100,7 @@ func testPatchedPods(t *testing.T, s *haCluster, n *nodes.Node) {
 	}
 }
 
-// checkPatched checks that a Pod shows all three patches of a node, applied in order.
+// checkPatched checks that all three patches of a node were applied to a Pod, in order.
 func checkPatched(t *testing.T, n *nodes.Node, target string, meta metav1.ObjectMeta, spec corev1.PodSpec) {
 	t.Helper()
 	for key, want := range map[string]string{"last": "merge", "strategic": n.Name(), "json": n.Name(), "merge": n.Name()} {
@@ -108,11 +110,12 @@ func checkPatched(t *testing.T, n *nodes.Node, target string, meta metav1.Object
 	}
 	requests := spec.Containers[0].Resources.Requests
 	if cpu := requests.Cpu().String(); len(spec.Containers) != 1 || cpu != "17m" || spec.Containers[0].Image == "" {
-		t.Errorf("%s has %d containers, of which the first asks for %s", target, len(spec.Containers), cpu)
+		t.Errorf("%s has %d containers, of which the first requests CPU %s", target, len(spec.Containers), cpu)
 	}
 }
 
-// testPatchedKubelets asks the cluster how many Pods each kubelet admits; what kubelets share is as it was.
+// testPatchedKubelets checks the Pod capacity of each Node and its kubelet configuration; the shared
+// ConfigMap kubelet-config is not patched.
 func testPatchedKubelets(t *testing.T, s *haCluster, limits map[string]string) {
 	await(t, "all nodes", waitLimit, func() error {
 		if known := len(getObject[corev1.NodeList](t, s.cp, "nodes").Items); known != len(limits) {
@@ -123,7 +126,7 @@ func testPatchedKubelets(t *testing.T, s *haCluster, limits map[string]string) {
 	for name, want := range limits {
 		capacity := getObject[corev1.Node](t, s.cp, "node", name).Status.Capacity
 		if got := capacity.Pods().String(); got != want {
-			t.Errorf("the kubelet of %s admits %s Pods, want %s", name, got, want)
+			t.Errorf("the Node %s has capacity for %s Pods, want %s", name, got, want)
 		}
 		config := readFile(t, s.Node(name), "/var/lib/kubelet/config.yaml")
 		for _, line := range []string{"registryPullQPS: 11", "registryBurst: 12", "eventBurst: 13"} {
@@ -134,11 +137,11 @@ func testPatchedKubelets(t *testing.T, s *haCluster, limits map[string]string) {
 	}
 	shared := getObject[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap", "kubelet-config").Data["kubelet"]
 	if strings.Contains(shared, "maxPods") {
-		t.Errorf("one node's patch is in the configuration of all kubelets:\n%s", shared)
+		t.Errorf("the ConfigMap kubelet-config holds a node's patch:\n%s", shared)
 	}
 }
 
-// testPatchedAddons looks at what init made; no join touches it.
+// testPatchedAddons checks the addons, which only init creates.
 func testPatchedAddons(t *testing.T, s *haCluster) {
 	d := getObject[appsv1.Deployment](t, s.cp, "--namespace=kube-system", "deployment", "coredns")
 	checkPatched(t, s.cp, "corednsdeployment", d.Spec.Template.ObjectMeta, d.Spec.Template.Spec)

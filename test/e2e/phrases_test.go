@@ -11,7 +11,7 @@ import (
 	"kubeadm/test/parity/phrases"
 )
 
-// checkPhrases checks that a run's output has what tools look for in it.
+// checkPhrases checks that a run's output holds the phrases that tools parse.
 func checkPhrases(t *testing.T, output string, result nodes.Result) {
 	t.Helper()
 	if err := phrases.CheckAll(output, result.Stdout, result.Stderr); err != nil {
@@ -19,17 +19,17 @@ func checkPhrases(t *testing.T, output string, result nodes.Result) {
 	}
 }
 
-// libraryLog is a line of gRPC's log, which is shown from -v=1 on: the shared clusters come up with that.
+// libraryLog matches a line of gRPC's log, which -v=1 shows: the shared clusters are created with that.
 var libraryLog = regexp.MustCompile(`(?m)^\d{4}/\d\d/\d\d [0-9:]+ (WARNING|ERROR): .*\n`)
 
-// withoutLibraryLog is what the run would have said without -v=1, as far as its standard error is concerned.
+// withoutLibraryLog removes from standard error what -v=1 adds.
 func withoutLibraryLog(result nodes.Result) nodes.Result {
 	result.Stderr = libraryLog.ReplaceAllString(result.Stderr, "")
 	return result
 }
 
-// TestOutputPhrases looks at what init and the joins of the shared clusters said, and at finished
-// runs that are given again.
+// TestOutputPhrases checks the output of init and join on the shared cluster, and that of running them
+// again.
 func TestOutputPhrases(t *testing.T) {
 	s := sharedCluster(t)
 	checkPhrases(t, "init without an endpoint", withoutLibraryLog(s.initResult))
@@ -41,7 +41,7 @@ func TestOutputPhrases(t *testing.T) {
 	checkPhrases(t, "join", again)
 	again, err = s.cp.Run(t.Context(), kubeadm, "init", "--config", "/root/kubeadm.yaml", "--upload-certs", "-v=1")
 	if err != nil || !strings.Contains(again.Stdout, "\nYour Kubernetes control-plane has initialized successfully!\n") {
-		t.Errorf("a finished init given again says (%v)\n%s", err, again.Stdout)
+		t.Errorf("init, run again after it finished, prints (%v)\n%s", err, again.Stdout)
 	}
 	create, err := s.cp.Run(t.Context(), kubeadm, "token", "create", "--ttl=1m", "--print-join-command")
 	if err != nil {
@@ -50,7 +50,7 @@ func TestOutputPhrases(t *testing.T) {
 	checkPhrases(t, "token create", create)
 }
 
-// TestControlPlaneOutputPhrases does the same where control planes share an endpoint.
+// TestControlPlaneOutputPhrases does the same for a cluster with a controlPlaneEndpoint.
 func TestControlPlaneOutputPhrases(t *testing.T) {
 	s := sharedHACluster(t)
 	checkPhrases(t, "init", withoutLibraryLog(s.initResult))

@@ -8,7 +8,7 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// TestClusterSurvivesReboot cuts the worker's power and shuts the control plane down in an orderly way.
+// TestClusterSurvivesReboot powers the worker off and reboots the control plane.
 func TestClusterSurvivesReboot(t *testing.T) {
 	t.Parallel()
 	if !suite.full {
@@ -31,13 +31,13 @@ func TestClusterSurvivesReboot(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, n := range []*nodes.Node{s.cp, s.worker} {
-		// One that finds no container runtime yet ends, and systemd starts it again ten seconds later.
+		// A kubelet that starts before the container runtime exits; systemd restarts it after ten seconds.
 		await(t, "the kubelet of "+n.Name(), waitLimit, func() error {
 			_, err := n.Run(t.Context(), "systemctl", "is-active", "kubelet")
 			return err
 		})
 	}
-	await(t, "Pods on the worker that are newer than its boot", waitLimit, func() error {
+	await(t, "kube-proxy on the worker", waitLimit, func() error {
 		_, err := s.cp.Kubectl(t.Context(), "--namespace=kube-system", "rollout", "status", "--timeout=5s", "daemonset/kube-proxy")
 		return err
 	})

@@ -23,14 +23,15 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// Where the registry is, at the gateway of all nodes, and what its images are called there.
+// The registry listens on the gateway of all nodes.
 const (
 	registryHost     = "10.77.0.1:" + registryPort
 	registryPort     = "5000"
 	mirrorRepository = registryHost + "/mirror"
 )
 
-// testRegistry is a registry of images, over TLS by an authority of its own. It notes what it is asked for, and can fall silent.
+// testRegistry is an image registry with TLS by a CA of its own. It records which images are requested,
+// and can delay its responses.
 type testRegistry struct {
 	cluster     *nodes.Cluster
 	certificate tls.Certificate
@@ -38,11 +39,11 @@ type testRegistry struct {
 	server      *http.Server // nil: connections are refused
 
 	mu        sync.Mutex
-	requested []string                                         // images, as often as they were looked up by their tags
-	before    func(http.ResponseWriter, *http.Request, string) // what comes before an answer; nil: nothing
+	requested []string                                         // images, once for each request of their manifest by tag
+	before    func(http.ResponseWriter, *http.Request, string) // called before each response; may be nil
 }
 
-// newTestRegistry opens an empty registry that the node's container runtime trusts.
+// newTestRegistry starts an empty registry that the node's container runtime trusts.
 func newTestRegistry(t *testing.T, n *nodes.Node) *testRegistry {
 	t.Helper()
 	address, _, err := net.SplitHostPort(registryHost)
@@ -75,7 +76,7 @@ func (s *testRegistry) open(t *testing.T) {
 	go s.server.Serve(tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{s.certificate}}))
 }
 
-// close cuts all connections and refuses new ones.
+// close closes all connections and refuses new ones.
 func (s *testRegistry) close() {
 	if s.server != nil {
 		s.server.Close()
@@ -101,48 +102,50 @@ func (s *testRegistry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.images.ServeHTTP(w, r)
 }
 
-// onRequest begins to note anew what is asked for, and does something before each answer, knowing which image is looked up, if one is.
+// onRequest clears the recorded images, and sets what is called before each response: with the image
+// whose manifest is requested, or "".
 func (s *testRegistry) onRequest(before func(w http.ResponseWriter, r *http.Request, image string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.requested, s.before = nil, before
 }
 
-// requestedImages are the images that were asked for since, in order of their names.
+// requestedImages lists the images that were requested since onRequest, sorted.
 func (s *testRegistry) requestedImages() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Compact(slices.Sorted(slices.Values(s.requested)))
 }
 
-// runCtr runs containerd's own client.
+// runCtr runs `ctr images`.
 func runCtr(t *testing.T, n *nodes.Node, args ...string) {
 	t.Helper()
 	runCommand(t, n, append([]string{"ctr", "--namespace=k8s.io", "images"}, args...)...)
 }
 
-// moveImagesFrom moves the images of a control plane from the node to the registry, and returns their names there.
+// moveImagesFrom pushes the images of a control plane from the node to the registry, removes them from
+// the node, and returns their names in the registry.
 func (s *testRegistry) moveImagesFrom(t *testing.T, n *nodes.Node) []string {
 	t.Helper()
 	list := []string{kubeadm, "config", "images", "list", "--kubernetes-version", "v1.37.1"}
-	held := strings.Fields(runCommand(t, n, list...))
+	local := strings.Fields(runCommand(t, n, list...))
 	images := strings.Fields(runCommand(t, n, append(list, "--image-repository", mirrorRepository)...))
 	for i, image := range images {
-		runCtr(t, n, "tag", held[i], image)
+		runCtr(t, n, "tag", local[i], image)
 		runCtr(t, n, "push", "--hosts-dir=/etc/containerd/certs.d", image)
 	}
 	removeImages(t, n)
 	return images
 }
 
-// removeImages lets the node hold no image: an image has several names, and is kept for the sake of each.
+// removeImages removes all images from the node, by all of their names.
 func removeImages(t *testing.T, n *nodes.Node) {
 	t.Helper()
 	runShell(t, n, "ctr --namespace=k8s.io images rm --sync $(ctr --namespace=k8s.io images ls --quiet) >/dev/null")
 }
 
-// TestPrivateRegistry pulls all images of a control plane from a registry, by both commands that do it. The
-// registry lacks some, does not answer and is not there; policies say when it is asked.
+// TestPrivateRegistry pulls all images of a control plane from a private registry, with both commands
+// that pull. The registry lacks some images, hangs and is down; pull policies are honoured.
 func TestPrivateRegistry(t *testing.T) {
 	n := addNode(t, newCluster(t), "cp1")
 	runShell(t, n, `cat >>/etc/containerd/config.toml <<END
@@ -158,17 +161,17 @@ END
 		result := checkFails(t, n, []string{mirrorRepository + "/kube-scheduler:v1.37.0", mirrorRepository + "/kube-proxy:v1.37.0", "not found", "--image-repository"},
 			kubeadm, "config", "images", "pull", "--image-repository", mirrorRepository, "--kubernetes-version", "v1.37.0")
 		if !strings.Contains(result.Stdout, "Pulled "+mirrorRepository+"/coredns:") {
-			t.Errorf("what is there was not pulled:\n%s", result.Stdout)
+			t.Errorf("an image that exists was not pulled:\n%s", result.Stdout)
 		}
 		t.Log(result.Stderr)
 	})
-	t.Run("silence", func(t *testing.T) { testHangingRegistry(t, s, n, images[slices.IndexFunc(images, isPauseImage)], pull) })
+	t.Run("registry hangs", func(t *testing.T) { testHangingRegistry(t, s, n, images[slices.IndexFunc(images, isPauseImage)], pull) })
 	t.Run("preflight", func(t *testing.T) { testPreflightPulls(t, s, n, images) })
 }
 
 func isPauseImage(image string) bool { return strings.Contains(image, "/pause:") }
 
-// testPull wants each image told of, and held; asked for a second time, the registry is asked again.
+// testPull checks that each image is printed and pulled; a second run contacts the registry again.
 func testPull(t *testing.T, s *testRegistry, n *nodes.Node, images, pull []string) {
 	var want []string
 	for _, image := range images {
@@ -180,18 +183,19 @@ func testPull(t *testing.T, s *testRegistry, n *nodes.Node, images, pull []strin
 			t.Errorf("want %q, got:\n%s", want, got)
 		}
 		if got := s.requestedImages(); !slices.Equal(got, slices.Sorted(slices.Values(images))) {
-			t.Errorf("the registry was asked for %q", got)
+			t.Errorf("these images were requested: %q", got)
 		}
 	}
-	held := strings.Split(runCommand(t, n, "ctr", "--namespace=k8s.io", "images", "ls", "--quiet"), "\n")
+	local := strings.Split(runCommand(t, n, "ctr", "--namespace=k8s.io", "images", "ls", "--quiet"), "\n")
 	for _, image := range images {
-		if !slices.Contains(held, image) {
-			t.Errorf("%s is not held: %q", image, held)
+		if !slices.Contains(local, image) {
+			t.Errorf("%s is not on the node: %q", image, local)
 		}
 	}
 }
 
-// testHangingRegistry lets the registry fall silent when an image is looked up, until the user, who is told so, does not wait any longer.
+// testHangingRegistry lets the registry hang when an image is requested. The command reports that it
+// waits, and ends with SIGINT.
 func testHangingRegistry(t *testing.T, s *testRegistry, n *nodes.Node, pause string, pull []string) {
 	asked := make(chan bool, 100)
 	s.onRequest(func(_ http.ResponseWriter, r *http.Request, image string) {
@@ -209,26 +213,27 @@ func testHangingRegistry(t *testing.T, s *testRegistry, n *nodes.Node, pause str
 	select {
 	case <-asked:
 	case <-time.After(waitLimit):
-		t.Error("the registry is not asked")
+		t.Error("the image is not requested")
 	}
-	await(t, "the command to tell of the silence", waitLimit, func() error {
+	await(t, "the command to report that it waits", waitLimit, func() error {
 		if told := readFile(t, n, errors); !strings.Contains(told, fmt.Sprintf("[config] pull image %q: still at it after ", pause)) {
-			return fmt.Errorf("it says %q", told)
+			return fmt.Errorf("it printed %q", told)
 		}
 		return nil
 	})
 	if err := p.Signal(unix.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	result, _ := p.Wait() // How it ended is judged by what it says.
+	result, _ := p.Wait() // Its output is checked below.
 	result.Stderr = readFile(t, n, errors)
 	checkError(t, result, []string{"stopped while pulling images: interrupted"})
 	if strings.Contains(result.Stderr, "--image-repository") {
-		t.Errorf("who interrupts is told to look for a fault:\n%s", result.Stderr)
+		t.Errorf("after an interrupt the error gives hints about the registry:\n%s", result.Stderr)
 	}
 }
 
-// testPreflightPulls checks when the phase preflight asks the registry, and that it asks for several images at once where it may.
+// testPreflightPulls checks that the phase preflight honours the pull policy, and pulls in parallel if
+// imagePullSerial is false.
 func testPreflightPulls(t *testing.T, s *testRegistry, n *nodes.Node, images []string) {
 	preflight := func(registration string) []string {
 		writeFile(t, n, initConfigFile, nodes.InitConfig(nodes.Config{
@@ -240,7 +245,7 @@ func testPreflightPulls(t *testing.T, s *testRegistry, n *nodes.Node, images []s
 	asks := func(want ...string) {
 		t.Helper()
 		if got := s.requestedImages(); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
-			t.Errorf("the registry was asked for %q, want %q", got, want)
+			t.Errorf("these images were requested: %q, want %q", got, want)
 		}
 	}
 	runCommand(t, n, preflight("  imagePullPolicy: Always\n")...)
@@ -250,25 +255,25 @@ func testPreflightPulls(t *testing.T, s *testRegistry, n *nodes.Node, images []s
 	runCtr(t, n, "rm", "--sync", images[2], images[3])
 	runCommand(t, n, preflight("  imagePullPolicy: Never\n")...)
 	asks()
-	var asked []string // It may know of the one before it knows of the other.
-	await(t, "the runtime to know that images are gone", waitLimit, func() error {
+	var asked []string // The runtime may notice one missing image before the other.
+	await(t, "the runtime to notice that images are gone", waitLimit, func() error {
 		runCommand(t, n, preflight("  imagePullPolicy: IfNotPresent\n")...)
 		asked = slices.Sorted(slices.Values(append(asked, s.requestedImages()...)))
 		if want := slices.Sorted(slices.Values(images[2:4])); !slices.Equal(asked, want) {
-			return fmt.Errorf("the registry was asked for %q, want %q", asked, want)
+			return fmt.Errorf("these images were requested: %q, want %q", asked, want)
 		}
 		return nil
 	})
 
 	command := preflight("  imagePullPolicy: Always\n  imagePullSerial: false\n")
-	s.onRequest(func(_ http.ResponseWriter, r *http.Request, _ string) { // nobody gets an answer before all have been asked for
+	s.onRequest(func(_ http.ResponseWriter, r *http.Request, _ string) { // respond when all images have been requested
 		for len(s.requestedImages()) < len(images) && r.Context().Err() == nil {
 			time.Sleep(10 * time.Millisecond)
 		}
 	})
 	runCommand(t, n, command...)
 	asks(images...)
-	t.Run("nobody there", func(t *testing.T) {
+	t.Run("registry is down", func(t *testing.T) {
 		s.close()
 		checkFails(t, n, append([]string{"[ERROR ImagePull]", "connection refused"}, images...), command...)
 		result := checkFails(t, n, append([]string{"connection refused", "check the image names and the registry"}, images...),

@@ -14,7 +14,8 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// TestUpstreamJoinsOurCluster lets upstream's kubeadm make a worker of our cluster, and compares it with a worker of ours.
+// TestUpstreamJoinsOurCluster joins a worker to our cluster with upstream's kubeadm, and compares it with
+// one of ours.
 func TestUpstreamJoinsOurCluster(t *testing.T) {
 	s := sharedCluster(t)
 	n := addNode(t, s.Cluster, "guest")
@@ -26,41 +27,41 @@ func TestUpstreamJoinsOurCluster(t *testing.T) {
 	checkPhrases(t, "join", joined)
 	awaitJoined(t, s, n)
 	if guest, worker := listFiles(t, n).list(), listFiles(t, s.worker).list(); !slices.Equal(guest, worker) {
-		t.Errorf("the peer's worker has the files%s\nbut ours%s", indentLines(guest), indentLines(worker))
+		t.Errorf("upstream's worker has the files%s\nbut ours%s", indentLines(guest), indentLines(worker))
 	}
 	for _, name := range []string{"/var/lib/kubelet/config.yaml", "/var/lib/kubelet/instance-config.yaml", "/var/lib/kubelet/kubeadm-flags.env"} {
 		if !isSameFile(t, s.worker, n, name) {
-			t.Errorf("%s of the peer's worker is not that of ours", name)
+			t.Errorf("%s of upstream's worker differs from ours", name)
 		}
 	}
 }
 
-// TestUpstreamToolsAcceptOurCluster asks upstream's kubeadm about what ours made.
+// TestUpstreamToolsAcceptOurCluster runs read-only commands of upstream's kubeadm on our cluster.
 func TestUpstreamToolsAcceptOurCluster(t *testing.T) {
 	s := sharedCluster(t)
 	expiration := runCommand(t, s.cp, upstreamKubeadm, "certs", "check-expiration")
 	for _, want := range []string{"admin.conf", "super-admin.conf", "controller-manager.conf", "scheduler.conf", "apiserver", "etcd-server", "front-proxy-ca"} {
 		if !strings.Contains(expiration, want) {
-			t.Errorf("the peer finds no certificate %s:\n%s", want, expiration)
+			t.Errorf("upstream's kubeadm lists no certificate %s:\n%s", want, expiration)
 		}
 	}
 	if strings.Contains(expiration, "MISSING") {
-		t.Errorf("the peer misses a certificate:\n%s", expiration)
+		t.Errorf("upstream's kubeadm misses a certificate:\n%s", expiration)
 	}
 	if list := runCommand(t, s.cp, upstreamKubeadm, "token", "list"); !strings.Contains(list, flagValue(t, s.workerJoin, "--token")) {
-		t.Errorf("the peer does not see the token:\n%s", list)
+		t.Errorf("upstream's kubeadm does not list the token:\n%s", list)
 	}
 	join := runCommand(t, s.cp, upstreamKubeadm, "token", "create", "--print-join-command", "--ttl=1m")
 	if pin := flagValue(t, s.workerJoin, "--discovery-token-ca-cert-hash"); !strings.Contains(join, pin) || !strings.Contains(join, s.workerJoin[2]) {
-		t.Errorf("the peer prints %q, ours %q", join, s.workerJoin)
+		t.Errorf("upstream's kubeadm prints %q, ours %q", join, s.workerJoin)
 	}
-	// It writes each manifest from the configuration in the cluster and shows where the files differ from that.
+	// It renders each manifest from the configuration in the cluster and prints how the file differs.
 	if diff := runCommand(t, s.cp, upstreamKubeadm, "upgrade", "diff", "v1.37.1"); strings.Contains(diff, "\n+") || !strings.Contains(diff, "kubeadm-config") {
-		t.Errorf("the peer would write other manifests:\n%s", diff)
+		t.Errorf("upstream's kubeadm renders other manifests:\n%s", diff)
 	}
 }
 
-// TestJoinCommandMatchesUpstream compares what both programs print for the same token, to the last blank.
+// TestJoinCommandMatchesUpstream compares what both programs print for the same token, byte by byte.
 func TestJoinCommandMatchesUpstream(t *testing.T) {
 	s := sharedCluster(t)
 	const token = "jjjjjj.0123456789abcdef"
@@ -79,23 +80,23 @@ func TestJoinCommandMatchesUpstream(t *testing.T) {
 			t.Fatal(err)
 		}
 		if mine.Stdout != theirs.Stdout || !strings.Contains(mine.Stdout, token) || strings.Contains(mine.Stdout, "--control-plane") != (len(flags) > 1) {
-			t.Errorf("%q: ours prints\n%q, the peer\n%q", flags, mine.Stdout, theirs.Stdout)
+			t.Errorf("%q: ours prints\n%q, upstream's\n%q", flags, mine.Stdout, theirs.Stdout)
 		}
 	}
-	// The peer refuses a key that it would not print only after it has made the token.
+	// Upstream's kubeadm refuses a key that it would not print only after it has created the token.
 	if result, err := create(upstreamKubeadm, "--certificate-key", key); err == nil || result.Code != 1 {
-		t.Errorf("the peer takes a key without a command to print: %v", err)
+		t.Errorf("upstream's kubeadm accepts a key without a command to print: %v", err)
 	}
 	result, err := s.cp.Run(t.Context(), kubeadm, "token", "create", token, "--certificate-key", key)
 	if err == nil || result.Code != 1 || !strings.Contains(result.Stderr, "--print-join-command") {
-		t.Errorf("ours takes a key without a command to print: %v", err)
+		t.Errorf("ours accepts a key without a command to print: %v", err)
 	}
 	if list := runCommand(t, s.cp, upstreamKubeadm, "token", "list"); strings.Contains(list, token) {
-		t.Errorf("the refused token was made:\n%s", list)
+		t.Errorf("the refused command created the token:\n%s", list)
 	}
 }
 
-// TestJoinUpstreamCluster lets ours make a worker of upstream's cluster.
+// TestJoinUpstreamCluster joins a worker to upstream's cluster with our kubeadm.
 func TestJoinUpstreamCluster(t *testing.T) {
 	t.Parallel()
 	s := &testCluster{Cluster: newCluster(t)}
@@ -118,9 +119,10 @@ func TestJoinUpstreamCluster(t *testing.T) {
 	}
 	checkControllerAccounts(t, s.cp)
 	if list := runCommand(t, s.cp, kubeadm, "token", "list"); !strings.Contains(list, flagValue(t, s.workerJoin, "--token")) {
-		t.Errorf("ours does not see the peer's token:\n%s", list)
+		t.Errorf("ours does not list upstream's token:\n%s", list)
 	}
-	// Each undoes the other's work. The peer knows nothing of our journal, which must not stand in the way afterwards.
+	// Each resets what the other created. Upstream's reset leaves our journal, which must not disturb a
+	// later init.
 	const journal = "/etc/kubernetes/tmp"
 	runCommand(t, s.worker, upstreamKubeadm, "reset", "--force")
 	runCommand(t, s.cp, kubeadm, "reset", "--force")
@@ -130,12 +132,12 @@ func TestJoinUpstreamCluster(t *testing.T) {
 	runCommand(t, s.cp, upstreamKubeadm, "reset", "--force")
 	awaitRestored(t, s.cp, cp, journal)
 	if err := s.initAndJoin(t.Context()); err != nil {
-		t.Errorf("after the peer's reset: %v", err)
+		t.Errorf("after upstream's reset: %v", err)
 	}
 }
 
-// checkControllerAccounts checks, in a cluster that the peer began, that kube-controller-manager made just the ServiceAccounts that our
-// init would have made for it.
+// checkControllerAccounts checks, in a cluster that upstream's kubeadm created, that
+// kube-controller-manager created exactly the ServiceAccounts that our init creates for it.
 func checkControllerAccounts(t *testing.T, cp *nodes.Node) {
 	t.Helper()
 	bindings := getObject[unstructured.UnstructuredList](t, cp, "clusterrolebindings", "--selector="+manifest.ControllerBindings)
@@ -152,7 +154,7 @@ func checkControllerAccounts(t *testing.T, cp *nodes.Node) {
 	await(t, "the ServiceAccounts of the controllers", waitLimit, func() error {
 		got := strings.Fields(kubectl(t, cp, "get", "--namespace=kube-system", "--output=name", "serviceaccounts"))
 		if slices.Sort(got); !slices.Equal(got, want) {
-			return fmt.Errorf("there are%s\nbut foreseen were%s", indentLines(got), indentLines(want))
+			return fmt.Errorf("there are%s\nbut init creates%s", indentLines(got), indentLines(want))
 		}
 		return nil
 	})

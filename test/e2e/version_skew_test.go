@@ -16,7 +16,7 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// olderVersion is the Kubernetes of the older bundle.
+// olderVersion returns the Kubernetes version of the older bundle.
 func olderVersion(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(suite.older, "bundle.json"))
@@ -30,7 +30,7 @@ func olderVersion(t *testing.T) string {
 	return bundle.Kubernetes
 }
 
-// newOlderCluster is newCluster of nodes that have the older release too.
+// newOlderCluster is newCluster with nodes that have the older release too.
 func newOlderCluster(t *testing.T) *nodes.Cluster {
 	t.Helper()
 	o := testOptions(t)
@@ -38,7 +38,8 @@ func newOlderCluster(t *testing.T) *nodes.Cluster {
 	return newClusterOf(t, o)
 }
 
-// TestPreviousMinorIsDeployed makes a cluster of the minor before this kubeadm's own, control plane and kubelets.
+// TestPreviousMinorIsDeployed creates a cluster of the minor before kubeadm's own, control plane and
+// kubelets.
 func TestPreviousMinorIsDeployed(t *testing.T) {
 	t.Parallel()
 	s := &testCluster{Cluster: newOlderCluster(t)}
@@ -46,7 +47,7 @@ func TestPreviousMinorIsDeployed(t *testing.T) {
 		t.Fatal(err)
 	}
 	older := olderVersion(t)
-	// A kubelet newer than the API server is refused before anything is changed.
+	// A kubelet newer than the API server fails the preflight checks.
 	writeFile(t, s.cp, initConfigFile, nodes.InitConfig(nodes.Config{Address: s.cp.Address(), Version: older}))
 	checkFails(t, s.cp, []string{"KubeletVersion", strings.TrimPrefix(older, "v")}, kubeadm, "init", "--config", initConfigFile)
 	for _, n := range []*nodes.Node{s.cp, s.worker} {
@@ -74,7 +75,7 @@ func TestPreviousMinorIsDeployed(t *testing.T) {
 			t.Errorf("the kubelet of %s is %s, want %s", n.Name, got, older)
 		}
 	}
-	// A kubelet tells of its static Pods a moment after its node is Ready.
+	// A kubelet creates mirror Pods some time after its Node is Ready.
 	await(t, "Pods of "+older, waitLimit, func() error {
 		images := kubectl(t, s.cp, "--namespace=kube-system", "get", "pods", "--output=jsonpath={.items[*].spec.containers[*].image}")
 		for _, want := range []string{"kube-apiserver:" + older, "kube-controller-manager:" + older, "kube-scheduler:" + older, "kube-proxy:" + older} {
