@@ -22,29 +22,29 @@ const (
 	upstreamKubeadm = "kubeadm-upstream"
 )
 
-// testCluster is a Kubernetes cluster and how it came to be.
+// testCluster is a Kubernetes cluster and how it was created.
 type testCluster struct {
 	*nodes.Cluster
 	cp, worker *nodes.Node
 	initResult nodes.Result // of init -v=1
 	joinResult nodes.Result // of the worker's join -v=1
 	workerJoin []string     // for workers to join, as init printed it
-	uploadedAt time.Time    // when the certificates were lent last
+	uploadedAt time.Time    // when the certificates were last uploaded
 	err        error
 }
 
-// newCluster makes a cluster of nodes for one test. The nodes come as they are wanted.
+// newCluster creates a cluster for one test, without nodes.
 func newCluster(t *testing.T) *nodes.Cluster {
 	t.Helper()
 	return newClusterOf(t, testOptions(t))
 }
 
-// testOptions are those of clusters that end with their test.
+// testOptions are the options of clusters that are removed with their test.
 func testOptions(t *testing.T) nodes.Options {
 	return nodes.Options{Bundle: suite.bundle, Kubeadm: suite.kubeadm, Log: t.Logf, Keep: nodes.KeepFailed(t)}
 }
 
-// newClusterOf makes a cluster of nodes that differs from others.
+// newClusterOf creates a cluster with other options.
 func newClusterOf(t *testing.T, o nodes.Options) *nodes.Cluster {
 	t.Helper()
 	c, err := nodes.NewCluster(t.Context(), o)
@@ -68,7 +68,7 @@ func addNode(t *testing.T, c *nodes.Cluster, name string) *nodes.Node {
 	return n
 }
 
-// addNodes makes the two nodes.
+// addNodes creates the nodes cp1 and worker1.
 func (s *testCluster) addNodes(ctx context.Context) error {
 	both, err := s.AddAll(ctx, "cp1", "worker1")
 	if err == nil {
@@ -77,7 +77,7 @@ func (s *testCluster) addNodes(ctx context.Context) error {
 	return err
 }
 
-// initAndJoin makes a control plane that lends its certificates, and a worker, and waits until both are Ready.
+// initAndJoin runs init with its certificates uploaded, joins the worker, and waits until both are Ready.
 func (s *testCluster) initAndJoin(ctx context.Context) (err error) {
 	s.uploadedAt = time.Now()
 	s.initResult, err = s.cp.Init(ctx, nodes.InitConfig(nodes.Config{Address: s.cp.Address()}), io.Discard, "--upload-certs", "-v=1")
@@ -93,9 +93,9 @@ func (s *testCluster) initAndJoin(ctx context.Context) (err error) {
 	return awaitClusterReady(ctx, s.cp, 2)
 }
 
-// awaitClusterReady connects the Pods and waits until that many nodes are Ready and names are resolved.
+// awaitClusterReady sets up the Pod network and waits until that many nodes are Ready and DNS works.
 func awaitClusterReady(ctx context.Context, cp *nodes.Node, count int) error {
-	// A join ends before its kubelet registers.
+	// join returns before its kubelet registers.
 	if err := cp.AwaitNodes(ctx, count); err != nil {
 		return err
 	}
@@ -108,8 +108,8 @@ func awaitClusterReady(ctx context.Context, cp *nodes.Node, count int) error {
 	return cp.AwaitDNS(ctx)
 }
 
-// refreshUploadedCertificates lends the certificates under the same key once more before the two hours are over for which they are lent, if that is soon:
-// a cluster that tests share may live longer.
+// refreshUploadedCertificates uploads the certificates with the same key again if they are older than an
+// hour: they expire after two, and a shared cluster may live longer.
 func (s *testCluster) refreshUploadedCertificates(t *testing.T, key string) {
 	t.Helper()
 	if time.Since(s.uploadedAt) < time.Hour {
@@ -119,7 +119,7 @@ func (s *testCluster) refreshUploadedCertificates(t *testing.T, key string) {
 	runCommand(t, s.cp, kubeadm, "token", "create", "--ttl=10m", "--print-join-command", "--upload-certs", "--certificate-key", key)
 }
 
-// runCommand runs a command that must succeed and returns what it wrote to its standard output.
+// runCommand runs a command that must succeed and returns its standard output.
 func runCommand(t *testing.T, n *nodes.Node, args ...string) string {
 	t.Helper()
 	result, err := n.Run(t.Context(), args...)
@@ -134,10 +134,10 @@ func runShell(t *testing.T, n *nodes.Node, script string) string {
 	return runCommand(t, n, "sh", "-ec", script)
 }
 
-// transientError is what kubectl says where no API server takes its question, or none has an answer just now.
+// transientError matches errors of kubectl while the API server or etcd is unavailable.
 var transientError = regexp.MustCompile(`connection re(fused|set)|was refused|EOF|i/o timeout|handshake timeout|connection lost|etcdserver: |currently unable to handle|deadline exceeded|time allotted|GOAWAY|code = Unavailable|no route to host`)
 
-// kubectl runs kubectl on a control plane; it must succeed once an API server answers.
+// kubectl runs kubectl on a control plane; it must succeed once an API server is available.
 func kubectl(t *testing.T, cp *nodes.Node, args ...string) string {
 	t.Helper()
 	var result nodes.Result
@@ -151,7 +151,7 @@ func kubectl(t *testing.T, cp *nodes.Node, args ...string) string {
 	return strings.TrimSpace(result.Stdout)
 }
 
-// getObject reads an object, or a list of them, as the administrator.
+// getObject reads an object, or a list of objects, with kubectl.
 func getObject[T any](t *testing.T, cp *nodes.Node, args ...string) T {
 	t.Helper()
 	var object T
@@ -162,11 +162,11 @@ func getObject[T any](t *testing.T, cp *nodes.Node, args ...string) T {
 	return object
 }
 
-// waitLimit is for how long tests wait for what somebody else is to bring about: many times what it takes where nothing else runs.
+// waitLimit is how long tests wait for other programs: many times what they need on an idle machine.
 const waitLimit = 3 * time.Minute
 
-// await polls until check returns nil. Whatever a kubelet, a controller or another program does by itself is waited for and never
-// looked at once.
+// await polls until check returns nil. Whatever a kubelet, a controller or another program does by itself
+// must be awaited.
 func await(t *testing.T, name string, limit time.Duration, check func() error) {
 	t.Helper()
 	deadline := time.Now().Add(limit)
@@ -182,8 +182,8 @@ func await(t *testing.T, name string, limit time.Duration, check func() error) {
 	}
 }
 
-// workerJoinCommand is a command that joins a machine to the shared cluster as a worker, with the checks left out that nodes
-// cannot pass. The program is ours or the peer's.
+// workerJoinCommand returns a command that joins a machine as a worker and ignores the preflight checks
+// that nodes cannot pass. The program is kubeadm or upstreamKubeadm.
 func workerJoinCommand(program string, s *testCluster) []string {
 	args := slices.Clone(s.workerJoin)
 	args[0] = program
@@ -205,7 +205,7 @@ var certificateKeyPattern = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
 // certificateKeyIn finds the certificate key that init printed.
 func certificateKeyIn(t *testing.T, output string) string {
 	t.Helper()
-	// Pins have as many digits, but stand behind "sha256:".
+	// CA pins have as many digits, but follow "sha256:".
 	keys := certificateKeyPattern.FindAllString(strings.ReplaceAll(output, "sha256:", "pin_"), -1)
 	if len(keys) == 0 {
 		t.Fatalf("init printed no certificate key:\n%s", output)
@@ -213,7 +213,7 @@ func certificateKeyIn(t *testing.T, output string) string {
 	return keys[0]
 }
 
-// removeNode takes a node out of the Kubernetes cluster and switches it off, unless a failed test's nodes are wanted.
+// removeNode powers a machine off and deletes its Node, unless the nodes of a failed test are kept.
 func removeNode(t *testing.T, s *testCluster, n *nodes.Node) {
 	t.Helper()
 	if nodes.KeepFailed(t)() {
@@ -224,14 +224,14 @@ func removeNode(t *testing.T, s *testCluster, n *nodes.Node) {
 	if err := n.Kill(ctx); err != nil {
 		t.Error(err)
 	}
-	// A kubelet that still ran might register after this.
-	await(t, "the end of node "+n.Name(), waitLimit, func() error {
+	// Only now: a running kubelet would register again.
+	await(t, "deletion of node "+n.Name(), waitLimit, func() error {
 		_, err := s.cp.Kubectl(ctx, "delete", "node", "--ignore-not-found", strings.ToLower(n.Name()))
 		return err
 	})
 }
 
-// awaitJoined waits until the node is Ready, with the Pod network it needs for that.
+// awaitJoined waits until the node is registered and Ready, and sets up the Pod network for it.
 func awaitJoined(t *testing.T, s *testCluster, n *nodes.Node) {
 	t.Helper()
 	awaitRegistered(t, s, n)
@@ -241,7 +241,7 @@ func awaitJoined(t *testing.T, s *testCluster, n *nodes.Node) {
 	awaitReady(t, s, n)
 }
 
-// awaitRegistered waits until the API knows of a node: a join ends before its kubelet registers.
+// awaitRegistered waits until the Node exists: join returns before its kubelet registers.
 func awaitRegistered(t *testing.T, s *testCluster, n *nodes.Node) {
 	t.Helper()
 	await(t, n.Name()+" to register", waitLimit, func() error {

@@ -11,7 +11,7 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// v1beta3Cluster is what v1beta3 says in other words than v1beta4.
+// v1beta3Cluster has fields that are written differently in v1beta3 and v1beta4.
 const v1beta3Cluster = `apiServer:
   timeoutForControlPlane: 4m30s
   extraArgs:
@@ -24,8 +24,8 @@ func inVersion(version, text string) string {
 	return strings.ReplaceAll(text, "kubeadm.k8s.io/v1beta4", "kubeadm.k8s.io/"+version)
 }
 
-// TestConfigOfEveryAPIVersion makes a cluster by a file of v1beta3, joins a worker by another, and one by a file of the
-// version that is not settled yet, once it is migrated. Files of v1beta4 are those of all other tests.
+// TestConfigOfEveryAPIVersion creates a cluster with a file of v1beta3, joins a worker with another, and
+// one with a migrated file of v1, which is experimental. All other tests use v1beta4.
 func TestConfigOfEveryAPIVersion(t *testing.T) {
 	t.Parallel()
 	s := &testCluster{Cluster: newCluster(t)}
@@ -60,7 +60,7 @@ func joinByV1beta3(t *testing.T, n *nodes.Node, file string) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(result.Stderr, "kubeadm config migrate") {
-		t.Errorf("nobody is told to migrate the file: %s", result.Stderr)
+		t.Errorf("join does not say to migrate the file: %s", result.Stderr)
 	}
 }
 
@@ -75,19 +75,19 @@ func joinByV1(t *testing.T, n *nodes.Node, file string) {
 	runCommand(t, n, kubeadm, "join", "--config", joinConfigFile)
 }
 
-// checkV1beta3Applied checks that what the files said came about.
+// checkV1beta3Applied checks that the settings of the files were applied.
 func checkV1beta3Applied(t *testing.T, cp *nodes.Node) {
 	t.Helper()
 	stored := kubectl(t, cp, "--namespace=kube-system", "get", "configmap", "kubeadm-config", "--output=jsonpath={.data.ClusterConfiguration}")
 	if !strings.Contains(stored, "kubeadm.k8s.io/v1beta4") || !strings.Contains(stored, "- name: audit-log-path\n    value: '-'") {
-		t.Errorf("the cluster keeps\n%s", stored)
+		t.Errorf("the ConfigMap kubeadm-config holds\n%s", stored)
 	}
 	// A kubelet creates mirror Pods some time after its Node is Ready.
 	await(t, "an API server with the arguments", waitLimit, func() error {
 		command := kubectl(t, cp, "--namespace=kube-system", "get", "pods", "--selector=component=kube-apiserver", "--output=jsonpath={.items[*].spec.containers[0].command}")
 		for _, want := range []string{`"--audit-log-path=-"`, `"--profiling=false"`} {
 			if !strings.Contains(command, want) {
-				return fmt.Errorf("%s was not given: %s", want, command)
+				return fmt.Errorf("the argument %s is missing: %s", want, command)
 			}
 		}
 		return nil

@@ -22,8 +22,8 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// decrypt opens a value of Secret kubeadm-certs: AES-256-GCM, the nonce before the text.
-func decrypt(key string, sealed []byte) ([]byte, error) {
+// decrypt decrypts a value of Secret kubeadm-certs: AES-256-GCM, the nonce before the ciphertext.
+func decrypt(key string, encrypted []byte) ([]byte, error) {
 	raw, err := hex.DecodeString(key)
 	if err != nil {
 		return nil, err
@@ -36,10 +36,10 @@ func decrypt(key string, sealed []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(sealed) < gcm.NonceSize() {
-		return nil, fmt.Errorf("%d bytes are too few", len(sealed))
+	if len(encrypted) < gcm.NonceSize() {
+		return nil, fmt.Errorf("%d bytes are too few", len(encrypted))
 	}
-	return gcm.Open(nil, sealed[:gcm.NonceSize()], sealed[gcm.NonceSize():], nil)
+	return gcm.Open(nil, encrypted[:gcm.NonceSize()], encrypted[gcm.NonceSize():], nil)
 }
 
 func TestUploadedCertificates(t *testing.T) {
@@ -47,12 +47,12 @@ func TestUploadedCertificates(t *testing.T) {
 	checkUploadedCertificates(t, s.cp, certificateKeyIn(t, s.initResult.Stdout))
 }
 
-// TestTokenCreateUploadsCertificates mints all that one more control plane needs, under a key of its own, and then
-// under the first key again, which other tests know.
+// TestTokenCreateUploadsCertificates creates a token and uploads the certificates with one command: with
+// a new key, and then with the first key again, which other tests use.
 func TestTokenCreateUploadsCertificates(t *testing.T) {
 	s := sharedCluster(t)
 	first := certificateKeyIn(t, s.initResult.Stdout)
-	mint := func(flags ...string) (command []string) {
+	create := func(flags ...string) (command []string) {
 		t.Helper()
 		result, err := s.cp.Run(t.Context(), append([]string{kubeadm, "token", "create", "--ttl=10m", "--print-join-command", "--upload-certs"}, flags...)...)
 		if err != nil {
@@ -63,21 +63,21 @@ func TestTokenCreateUploadsCertificates(t *testing.T) {
 		}
 		return strings.Fields(result.Stdout)
 	}
-	command := mint()
+	command := create()
 	key := flagValue(t, command, "--certificate-key")
 	checkUploadedCertificates(t, s.cp, key)
 	if list := runCommand(t, s.cp, kubeadm, "token", "list"); !strings.Contains(list, flagValue(t, command, "--token")) {
 		t.Errorf("its token is not in the list:\n%s", list)
 	}
-	again := mint("--certificate-key", first)
+	again := create("--certificate-key", first)
 	if got := flagValue(t, again, "--certificate-key"); got != first || key == first {
-		t.Errorf("lent under %s, then as told under %s: it printed %s", key, first, got)
+		t.Errorf("uploaded with key %s, then with the given key %s: it printed %s", key, first, got)
 	}
 	checkUploadedCertificates(t, s.cp, first)
 }
 
-// checkUploadedCertificates checks the Secret with the certificates that control planes share: whoever has the key can open it, and it goes
-// with a token that can do nothing else.
+// checkUploadedCertificates checks the Secret with the certificates that control planes share: the key
+// decrypts it, and its owner is a token that is good for nothing else.
 func checkUploadedCertificates(t *testing.T, cp *nodes.Node, key string) {
 	t.Helper()
 	secret := getObject[corev1.Secret](t, cp, "--namespace=kube-system", "secret", "kubeadm-certs")
@@ -94,20 +94,20 @@ func checkUploadedCertificates(t *testing.T, cp *nodes.Node, key string) {
 		}
 	}
 	if len(secret.Data) != 8 {
-		t.Errorf("Secret kubeadm-certs holds %d values", len(secret.Data))
+		t.Errorf("Secret kubeadm-certs holds %d values, want 8", len(secret.Data))
 	}
 	owners := secret.OwnerReferences
 	if len(owners) != 1 || owners[0].Kind != "Secret" || owners[0].Controller == nil || !*owners[0].Controller {
-		t.Fatalf("Secret kubeadm-certs belongs to %+v", owners)
+		t.Fatalf("the owners of Secret kubeadm-certs are %+v", owners)
 	}
 	owner := getObject[corev1.Secret](t, cp, "--namespace=kube-system", "secret", owners[0].Name)
 	if owner.UID != owners[0].UID || owner.Data["usage-bootstrap-authentication"] != nil || owner.Data["usage-bootstrap-signing"] != nil {
-		t.Errorf("the owner of Secret kubeadm-certs is not a token without use: %v", owner)
+		t.Errorf("the owner of Secret kubeadm-certs is not a token without usages: %v", owner)
 	}
 	expires, err := time.Parse(time.RFC3339, string(owner.Data["expiration"]))
-	// A run that goes on with a killed one keeps the end that this one had set.
+	// A resumed run keeps the expiration that the killed run had set.
 	if lasts := expires.Sub(owner.CreationTimestamp.Time); err != nil || lasts > 2*time.Hour || lasts < time.Hour {
-		t.Errorf("the certificates were lent at %s until %s", owner.CreationTimestamp, owner.Data["expiration"])
+		t.Errorf("the certificates were uploaded at %s and expire at %s", owner.CreationTimestamp, owner.Data["expiration"])
 	}
 	awaitAllowed(t, cp, "token", "get", "secrets/kubeadm-certs", "--namespace=kube-system")
 }
@@ -115,8 +115,8 @@ func checkUploadedCertificates(t *testing.T, cp *nodes.Node, key string) {
 func TestControlPlaneLabelsAndTaint(t *testing.T) {
 	s := sharedCluster(t)
 	checkControlPlaneNode(t, s.cp)
-	// A node that is not Ready has taints, and keeps them until the controller manager has heard that it is.
-	await(t, "a worker without marks", waitLimit, func() error {
+	// The controller manager taints a node that is not Ready, and removes the taint with a delay.
+	await(t, "a worker without labels and taints", waitLimit, func() error {
 		worker := getObject[corev1.Node](t, s.cp, "node", "worker1")
 		if _, ok := worker.Labels[controlPlaneLabel]; ok || len(worker.Spec.Taints) != 0 {
 			return fmt.Errorf("it has labels %v and taints %v", worker.Labels, worker.Spec.Taints)
@@ -125,7 +125,7 @@ func TestControlPlaneLabelsAndTaint(t *testing.T) {
 	})
 }
 
-// checkControlPlaneNode checks the labels and the taint of the cluster's first node.
+// checkControlPlaneNode checks the labels and the taint of a control plane's Node.
 func checkControlPlaneNode(t *testing.T, cp *nodes.Node) {
 	t.Helper()
 	n := getObject[corev1.Node](t, cp, "node", cp.Name())
@@ -191,14 +191,14 @@ func TestPodCIDROfEachNode(t *testing.T) {
 	all := netip.MustParsePrefix(nodes.PodSubnet)
 	var seen []netip.Prefix
 	for _, n := range getObject[corev1.NodeList](t, s.cp, "nodes").Items {
-		share, err := netip.ParsePrefix(n.Spec.PodCIDR)
-		if err != nil || share.Bits() != 24 || !all.Contains(share.Addr()) {
-			t.Errorf("node %s has the addresses %q", n.Name, n.Spec.PodCIDR)
+		cidr, err := netip.ParsePrefix(n.Spec.PodCIDR)
+		if err != nil || cidr.Bits() != 24 || !all.Contains(cidr.Addr()) {
+			t.Errorf("node %s has the Pod CIDR %q", n.Name, n.Spec.PodCIDR)
 		}
-		if slices.ContainsFunc(seen, share.Overlaps) {
-			t.Errorf("node %s shares the addresses %s with another one", n.Name, share)
+		if slices.ContainsFunc(seen, cidr.Overlaps) {
+			t.Errorf("the Pod CIDR %s of node %s overlaps with another node's", cidr, n.Name)
 		}
-		seen = append(seen, share)
+		seen = append(seen, cidr)
 	}
 }
 
@@ -216,7 +216,7 @@ func TestAdminGroups(t *testing.T) {
 		}
 		cert, err := x509.ParseCertificate(block.Bytes)
 		if err != nil || !slices.Equal(cert.Subject.Organization, []string{group}) {
-			t.Errorf("%s is of the groups %q: %v", file, cert.Subject.Organization, err)
+			t.Errorf("%s has the groups %q: %v", file, cert.Subject.Organization, err)
 		}
 		if mode := runCommand(t, s.cp, "stat", "-c", "%a", "/etc/kubernetes/"+file); mode != "600" {
 			t.Errorf("%s has mode %s", file, mode)

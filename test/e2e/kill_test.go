@@ -17,8 +17,8 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// initCommand puts the configuration of the shared cluster on a node that has the name and the address of its control
-// plane, and returns the command that made it.
+// initCommand writes the configuration of the shared cluster to a node that has the name and the address
+// of its control plane, and returns the command that created the shared cluster.
 func initCommand(t *testing.T, n *nodes.Node) []string {
 	t.Helper()
 	if err := n.WriteFile("/root/kubeadm.yaml", []byte(nodes.InitConfig(nodes.Config{Address: n.Address()})), 0o600); err != nil {
@@ -27,8 +27,8 @@ func initCommand(t *testing.T, n *nodes.Node) []string {
 	return []string{kubeadm, "init", "--config", "/root/kubeadm.yaml", "--upload-certs", "-v=1"}
 }
 
-// TestInitKilledInEveryPhase kills one init at its first phase, the next one at its second and so on, and lets the
-// last one end.
+// TestInitKilledInEveryPhase kills one init in its first phase, the next one in its second and so on, and
+// lets the last one finish.
 func TestInitKilledInEveryPhase(t *testing.T) {
 	t.Parallel()
 	s := sharedCluster(t)
@@ -53,13 +53,13 @@ func TestInitKilledInEveryPhase(t *testing.T) {
 	resumeInit(t, s, n, before)
 }
 
-// endedBeforeKill tells whether a run had done everything before it was killed in phase i. A kill comes a moment after the run's word, which
-// is too late for the last phases if that moment is a long one; never for the first ones.
+// endedBeforeKill reports whether a run finished before it was killed in phase i. The kill follows the
+// output with a delay, which may be too late for the last phases, but never for the first ones.
 func endedBeforeKill(t *testing.T, phases []string, i int, killed bool, result nodes.Result) bool {
 	t.Helper()
 	switch over := result.Code == 0; {
 	case over && i >= len(phases)/2:
-		t.Logf("it was over before it could be killed in phase %s", phases[i])
+		t.Logf("it finished before it could be killed in phase %s", phases[i])
 		return true
 	case over || !killed:
 		t.Fatalf("it ended before it could be killed in phase %s:\n%s%s", phases[i], result.Stdout, result.Stderr)
@@ -67,7 +67,7 @@ func endedBeforeKill(t *testing.T, phases []string, i int, killed bool, result n
 	return false
 }
 
-// TestInitKilledInOnePhase kills only once, so that each phase is followed by a whole run.
+// TestInitKilledInOnePhase kills init once, so that a complete run follows each phase.
 func TestInitKilledInOnePhase(t *testing.T) {
 	t.Parallel()
 	s := sharedCluster(t)
@@ -86,7 +86,7 @@ func TestInitKilledAtAnyChange(t *testing.T) {
 	}
 }
 
-// TestInitKilledAtAnyMoment kills without regard to what init says, which it does a little after the fact.
+// TestInitKilledAtAnyMoment kills init regardless of its output, which follows its changes.
 func TestInitKilledAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	s := sharedCluster(t)
@@ -100,7 +100,7 @@ func TestInitKilledAtAnyMoment(t *testing.T) {
 				t.Fatal(err)
 			}
 			time.Sleep(moment)
-			// The shared cluster's init, which gave the measure, may have been a slow one: then this one is over.
+			// The shared cluster's init, which gave the duration, may have been slower: then this one has finished.
 			if err := p.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 				t.Fatal(err)
 			}
@@ -111,7 +111,8 @@ func TestInitKilledAtAnyMoment(t *testing.T) {
 	}
 }
 
-// pickSample picks some of the numbers below n, one at random of each of as many equal parts; all of them in a full run.
+// pickSample divides the numbers below n into equal parts and picks one at random of each; in a full run
+// it picks all numbers.
 func pickSample(t *testing.T, n, parts int) []int {
 	t.Helper()
 	var picked []int
@@ -141,8 +142,8 @@ func lastLines(text string, count int) []string {
 	return all[max(0, len(all)-count):]
 }
 
-// resumeInit gives the killed init's command again and checks that it ends in a cluster like the one that s is, and that it
-// touched none of the files that were there before.
+// resumeInit runs a killed init's command again, compares the cluster with s, and checks that no file
+// that existed before was rewritten.
 func resumeInit(t *testing.T, s *testCluster, n *nodes.Node, before fileSet) {
 	t.Helper()
 	result, err := n.Run(t.Context(), initCommand(t, n)...)
@@ -159,7 +160,7 @@ func resumeInit(t *testing.T, s *testCluster, n *nodes.Node, before fileSet) {
 	}
 	for name := range after {
 		if isPlain := strings.Contains(name, "/manifests/") || strings.HasPrefix(name, "/var/lib/kubelet/"); isPlain && !isSameFile(t, s.cp, n, name) {
-			t.Errorf("%s is not what an uninterrupted init writes", name)
+			t.Errorf("%s differs from what an uninterrupted init writes", name)
 		}
 	}
 	worker, _, err := nodes.JoinCommands(result.Stdout)
@@ -178,25 +179,26 @@ func resumeInit(t *testing.T, s *testCluster, n *nodes.Node, before fileSet) {
 	}
 }
 
-// checkSingleToken checks that there is the token that init printed, the one that the lent certificates go with, and no other.
+// checkSingleToken checks that the only tokens are the one that init printed and the owner of the
+// uploaded certificates.
 func checkSingleToken(t *testing.T, cp *nodes.Node, token string) {
 	t.Helper()
 	list := runCommand(t, cp, kubeadm, "token", "list")
-	var useful, useless int
+	var printed, owners int
 	for line := range strings.Lines(list) {
 		switch {
 		case strings.HasPrefix(line, token) && strings.Contains(line, "authentication,signing"):
-			useful++
+			printed++
 		case strings.Contains(line, "<none>") && strings.Contains(line, "kubeadm-certs"):
-			useless++
+			owners++
 		}
 	}
-	if useful != 1 || useless != 1 || strings.Count(list, "\n") != 2 {
+	if printed != 1 || owners != 1 || strings.Count(list, "\n") != 2 {
 		t.Errorf("init printed token %s; these exist:\n%s", token, list)
 	}
 }
 
-// awaitSameObjects checks that two control planes hold objects of the same names, tokens aside.
+// awaitSameObjects waits until two clusters have objects of the same names, tokens excepted.
 func awaitSameObjects(t *testing.T, a, b *nodes.Node) {
 	t.Helper()
 	names := func(cp *nodes.Node) []string {
@@ -207,7 +209,7 @@ func awaitSameObjects(t *testing.T, a, b *nodes.Node) {
 		slices.Sort(list)
 		return slices.Compact(list)
 	}
-	// Kubernetes' own service accounts come one after the other in the first seconds.
+	// The controller manager creates its ServiceAccounts during the first seconds.
 	await(t, "the objects of an uninterrupted init", waitLimit, func() error {
 		if want, got := names(a), names(b); !slices.Equal(got, want) {
 			return fmt.Errorf("there are%s\nbut after an uninterrupted init%s", indentLines(got), indentLines(want))
@@ -253,7 +255,8 @@ func TestWorkerJoinKilledAtAnyChange(t *testing.T) {
 	}
 }
 
-// resumeWorkerJoin gives the killed join's command again and checks that the worker is like one that joined uninterrupted.
+// resumeWorkerJoin runs a killed join's command again and compares the worker with one whose join was not
+// interrupted.
 func resumeWorkerJoin(t *testing.T, s *testCluster, n *nodes.Node, before fileSet) {
 	t.Helper()
 	t.Cleanup(func() { removeNode(t, s, n) })
@@ -270,9 +273,9 @@ func resumeWorkerJoin(t *testing.T, s *testCluster, n *nodes.Node, before fileSe
 	awaitJoined(t, s, n)
 }
 
-// TestInitResumesWithOtherArguments stops init again and again when its API server runs, each time in another phase, and goes on
-// with other arguments of the control plane. The kubelet puts another API server in the place of the one that runs: what
-// comes after the wait must speak to that one.
+// TestInitResumesWithOtherArguments kills init repeatedly when its API server runs, each time in another
+// phase, and resumes with other arguments of the API server. The kubelet replaces the running API server;
+// the phases after the wait must use the new one.
 func TestInitResumesWithOtherArguments(t *testing.T) {
 	t.Parallel()
 	n := addNode(t, newCluster(t), "cp1")
@@ -293,6 +296,6 @@ func TestInitResumesWithOtherArguments(t *testing.T) {
 	}
 	checkControlPlaneNode(t, n)
 	if running := runShell(t, n, "pgrep -af kube-apiserver"); !strings.Contains(running, " --v=4") {
-		t.Errorf("the API server that runs has not the last arguments:\n%s", running)
+		t.Errorf("the running API server does not have the last arguments:\n%s", running)
 	}
 }

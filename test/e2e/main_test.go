@@ -67,8 +67,8 @@ func sharedOptions() nodes.Options {
 	}
 }
 
-// sharedCluster is the cluster that tests share: made by the kubeadm under test, one control plane and one worker, both Ready. The
-// other shared cluster goes, since three control planes are never idle.
+// sharedCluster returns the cluster of one control plane and one worker that tests share. It removes the
+// other shared cluster, since three control planes keep the machine busy.
 func sharedCluster(t *testing.T) *testCluster {
 	t.Helper()
 	suite.mu.Lock()

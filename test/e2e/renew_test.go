@@ -17,8 +17,8 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// TestECDSAKeys looks at every key that init makes with another algorithm than the usual one, renews all
-// certificates (S028, S031) and starts the components with the new ones.
+// TestECDSAKeys checks every key that init generates with another algorithm than the default, renews all
+// certificates and restarts the components.
 func TestECDSAKeys(t *testing.T) {
 	t.Parallel()
 	s := &testCluster{Cluster: newCluster(t)}
@@ -44,12 +44,12 @@ func TestECDSAKeys(t *testing.T) {
 	checkWorkload(t, s)
 }
 
-// checkKeys checks the kind of all private keys of a control plane, and that each belongs to its certificate.
+// checkKeys checks the algorithm of all private keys of a control plane.
 func checkKeys(t *testing.T, cp *nodes.Node, want pki.Algorithm) {
 	t.Helper()
 	files := strings.Fields(runShell(t, cp, "find /etc/kubernetes/pki -name '*.key'"))
 	if len(files) != 11 {
-		t.Errorf("these are the keys: %q", files)
+		t.Errorf("want 11 keys, got %q", files)
 	}
 	for _, file := range files {
 		checkKey(t, cp.Name()+":"+file, []byte(readFile(t, cp, file)), want)
@@ -75,7 +75,7 @@ func checkKey(t *testing.T, name string, text []byte, want pki.Algorithm) {
 	}
 }
 
-// readRenewableCertificates are all of a control plane that can be renewed, by name.
+// readRenewableCertificates reads all certificates of a control plane that can be renewed, by name.
 func readRenewableCertificates(t *testing.T, cp *nodes.Node) map[string]*x509.Certificate {
 	t.Helper()
 	all := make(map[string]*x509.Certificate)
@@ -91,7 +91,7 @@ func readRenewableCertificates(t *testing.T, cp *nodes.Node) map[string]*x509.Ce
 	return all
 }
 
-// testRenewal renews everything; what is said of whom stays, and so do the files' owners and modes.
+// testRenewal renews all certificates; their subjects and the files' owners and modes stay the same.
 func testRenewal(t *testing.T, s *testCluster) {
 	before, modes := readRenewableCertificates(t, s.cp), runShell(t, s.cp, "stat -c '%n %U:%G %a' $(find /etc/kubernetes -type f | sort)")
 	runCommand(t, s.cp, kubeadm, "certs", "renew", "all")
@@ -105,7 +105,7 @@ func testRenewal(t *testing.T, s *testCluster) {
 			t.Errorf("%s was not renewed", name)
 		}
 		if renewed[name].Subject.String() != old.Subject.String() {
-			t.Errorf("%s was of %s and is of %s", name, old.Subject, renewed[name].Subject)
+			t.Errorf("the subject of %s was %s and is %s", name, old.Subject, renewed[name].Subject)
 		}
 	}
 	for name, owner := range map[string]string{
@@ -113,20 +113,21 @@ func testRenewal(t *testing.T, s *testCluster) {
 		"apiserver-kubelet-client": "CN=kube-apiserver-kubelet-client",
 	} {
 		if got := renewed[name].Subject.String(); got != owner {
-			t.Errorf("%s is of %s, want %s", name, got, owner)
+			t.Errorf("the subject of %s is %s, want %s", name, got, owner)
 		}
 	}
 	runCommand(t, s.cp, kubeadm, "certs", "check-expiration")
 	restartControlPlane(t, s.cp)
 	for port, name := range map[string]string{"6443": "apiserver", "2379": "etcd-server", "2380": "etcd-peer"} {
-		await(t, name+" to be shown", waitLimit, func() error { return checkServingCertificate(t.Context(), s.cp, port, renewed[name]) })
+		await(t, name+" to be served", waitLimit, func() error { return checkServingCertificate(t.Context(), s.cp, port, renewed[name]) })
 	}
 }
 
-// restartControlPlane ends the components of a control plane. The kubelet starts each anew, the first time at once.
+// restartControlPlane kills the components of a control plane. The kubelet restarts each, the first time
+// without delay.
 func restartControlPlane(t *testing.T, cp *nodes.Node) {
 	t.Helper()
-	// The kernel keeps the first 15 letters of a name. One that has lost its lease is about to be started anew.
+	// The kernel truncates names to 15 bytes. A component that has lost its lease exits and is restarted.
 	await(t, "the four components to run", waitLimit, func() error {
 		_, err := cp.Run(t.Context(), "sh", "-ec", `set -- $(pgrep --exact 'etcd|kube-apiserver|kube-controller|kube-scheduler'); [ $# = 4 ] || { echo "$# run"; exit 1; }; kill -9 "$@"`)
 		return err
@@ -137,7 +138,8 @@ func restartControlPlane(t *testing.T, cp *nodes.Node) {
 	})
 }
 
-// checkServingCertificate is an error unless who listens at the port of the node shows that certificate.
+// checkServingCertificate returns an error unless the server at a port of the node presents that
+// certificate.
 func checkServingCertificate(ctx context.Context, n *nodes.Node, port string, want *x509.Certificate) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -146,13 +148,13 @@ func checkServingCertificate(ctx context.Context, n *nodes.Node, port string, wa
 		return err
 	}
 	defer conn.Close()
-	// etcd asks for a client's certificate only after it has shown its own.
+	// etcd requests a client certificate only after it has presented its own.
 	shown := tls.Client(conn, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13})
 	if err := shown.HandshakeContext(ctx); err != nil {
 		return err
 	}
 	if got := shown.ConnectionState().PeerCertificates[0]; !got.Equal(want) {
-		return fmt.Errorf("port %s shows the certificate with the serial number %s, not %s", port, got.SerialNumber, want.SerialNumber)
+		return fmt.Errorf("port %s presents the certificate with serial number %s, want %s", port, got.SerialNumber, want.SerialNumber)
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// listObjects lists the objects that init makes, with their versions, and the Node's labels and taints.
+// listObjects lists the objects that init creates, with their versions, and the Node's labels and taints.
 func listObjects(t *testing.T, cp *nodes.Node, node string) []string {
 	t.Helper()
 	const kinds = "configmaps,secrets,serviceaccounts,services,roles,rolebindings"
@@ -29,16 +29,16 @@ func listObjects(t *testing.T, cp *nodes.Node, node string) []string {
 	return lines
 }
 
-// digestJournal is what the journal and the values beside it hold.
+// digestJournal returns the digests of the journal's files.
 func digestJournal(t *testing.T, n *nodes.Node) string {
 	t.Helper()
 	return runShell(t, n, "cd /etc/kubernetes/tmp/kubeadm-journal && sha256sum *")
 }
 
-// killAPIServer finds the process among those of the node alone.
+// killAPIServer kills the node's API server; a node has a process namespace of its own.
 const killAPIServer = "kill -9 $(pidof kube-apiserver)"
 
-// stopAPIServer stops a control plane's API server. While its kubelet is stopped as well, it stays so.
+// stopAPIServer kills a control plane's API server. It stays down while the kubelet is stopped.
 func stopAPIServer(t *testing.T, cp *nodes.Node) {
 	t.Helper()
 	runShell(t, cp, killAPIServer)
@@ -54,13 +54,14 @@ func runAfterTest(t *testing.T, n *nodes.Node, script string) {
 	})
 }
 
-// checkChangesNothing checks that a node's files, its journal and the cluster's objects are what they were.
+// checkChangesNothing checks that act changes neither a node's files and journal nor the cluster's
+// objects.
 func checkChangesNothing(t *testing.T, cp, n *nodes.Node, act func()) {
 	t.Helper()
 	files, journal, objects := listFiles(t, n), digestJournal(t, n), listObjects(t, cp, n.Name())
 	act()
 	if changed := changedFiles(files, listFiles(t, n)); len(changed) > 0 {
-		t.Errorf("files were written again:%s", indentLines(changed))
+		t.Errorf("files were rewritten:%s", indentLines(changed))
 	}
 	if digestJournal(t, n) != journal {
 		t.Error("the journal was written")
@@ -72,7 +73,7 @@ func checkChangesNothing(t *testing.T, cp, n *nodes.Node, act func()) {
 	}
 }
 
-// runFinishedCommand gives a finished command again.
+// runFinishedCommand runs a command again that has finished before, and checks that it says so.
 func runFinishedCommand(t *testing.T, n *nodes.Node, command ...string) {
 	t.Helper()
 	result, err := n.Run(t.Context(), command...)
@@ -80,13 +81,13 @@ func runFinishedCommand(t *testing.T, n *nodes.Node, command ...string) {
 		t.Error(err)
 	}
 	if !strings.Contains(result.Stdout, "nothing is changed") || strings.Contains(result.Stdout, "] done: ") {
-		t.Errorf("the finished command given again says:\n%s", result.Stdout)
+		t.Errorf("the command, run again after it finished, prints:\n%s", result.Stdout)
 	}
 	t.Logf("%s %s: %s", n.Name(), command[1], result.Duration.Round(100*time.Millisecond))
 }
 
-// TestRerunOfFinishedInitChangesNothing gives init again on a control plane whose settings were edited, while its API server
-// answers, while it restarts and while it is down.
+// TestRerunOfFinishedInitChangesNothing runs init again on a control plane whose settings were edited,
+// while its API server is up, while it restarts and while it is down.
 func TestRerunOfFinishedInitChangesNothing(t *testing.T) {
 	s := sharedCluster(t)
 	command := []string{kubeadm, "init", "--config", "/root/kubeadm.yaml", "--upload-certs", "-v=1"}
@@ -117,8 +118,8 @@ func TestRerunOfFinishedInitChangesNothing(t *testing.T) {
 	})
 }
 
-// TestRerunOfFinishedWorkerJoinChangesNothing gives join again with a token that the cluster does not know any more, while the API
-// server restarts, on a worker whose settings were edited.
+// TestRerunOfFinishedWorkerJoinChangesNothing runs join again with a token that has expired, while the
+// API server restarts, on a worker whose settings were edited.
 func TestRerunOfFinishedWorkerJoinChangesNothing(t *testing.T) {
 	s := sharedCluster(t)
 	token := flagValue(t, s.workerJoin, "--token")
@@ -135,7 +136,8 @@ func TestRerunOfFinishedWorkerJoinChangesNothing(t *testing.T) {
 	})
 }
 
-// TestRerunOfFinishedControlPlaneJoinChangesNothing does the same with a control plane that joined, whose taint was removed.
+// TestRerunOfFinishedControlPlaneJoinChangesNothing does the same on a control plane whose taint was
+// removed.
 func TestRerunOfFinishedControlPlaneJoinChangesNothing(t *testing.T) {
 	s := sharedHACluster(t)
 	n := s.controlPlanes[1]
@@ -152,7 +154,7 @@ func TestRerunOfFinishedControlPlaneJoinChangesNothing(t *testing.T) {
 	})
 }
 
-// TestInitSurvivesAPIServerRestarts stops the API server in each of the phases that talk to it.
+// TestInitSurvivesAPIServerRestarts kills the API server in each of the phases that call it.
 func TestInitSurvivesAPIServerRestarts(t *testing.T) {
 	t.Parallel()
 	n := addNode(t, newCluster(t), "cp1")
@@ -176,7 +178,7 @@ func TestInitSurvivesAPIServerRestarts(t *testing.T) {
 				continue
 			}
 			seen[m[1]] = true
-			// While the kubelet starts it again there may be none to stop.
+			// There is no process while the kubelet restarts it.
 			if _, err := n.Run(t.Context(), "sh", "-ec", killAPIServer); err == nil {
 				stops++
 			}
@@ -195,7 +197,8 @@ func TestInitSurvivesAPIServerRestarts(t *testing.T) {
 	checkControlPlaneNode(t, n)
 }
 
-// TestTokenCommandsSurviveLoadBalancerOutage gives them while the load balancer refuses connections, and while it cuts them.
+// TestTokenCommandsSurviveLoadBalancerOutage runs them while the load balancer refuses connections, and
+// while it cuts them.
 func TestTokenCommandsSurviveLoadBalancerOutage(t *testing.T) {
 	s := sharedHACluster(t)
 	const token = "lbtest.0123456789abcdef"
@@ -216,7 +219,7 @@ func TestTokenCommandsSurviveLoadBalancerOutage(t *testing.T) {
 		if result, err := s.cp.Run(t.Context(), append([]string{kubeadm, "token"}, args...)...); err != nil {
 			t.Error(err)
 		} else if result.Duration < 2*time.Second {
-			t.Errorf("token %s took only %s: it did not meet the load balancer", args[0], result.Duration)
+			t.Errorf("token %s took only %s: it did not use the load balancer", args[0], result.Duration)
 		}
 		s.balancer.Flap(false)
 	}

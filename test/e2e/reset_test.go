@@ -12,27 +12,28 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// allowedRemains may be on a machine after a reset, each for its reason; whatever else differs from the machine before init or
-// join is a fault.
+// allowedRemains are the differences that a machine may have after a reset, each with its reason; any
+// other difference from the machine before init or join is a fault.
 var allowedRemains = []struct{ line, reason string }{
 	{`^\+ files: /(root/kubeadm\.yaml|root/\.kube(/.*)?) `, "the test's own"},
-	{`^\+ files: /etc/cni(/net\.d(/.*)?)? `, "the pod network's configuration, of which kubeadm knows nothing"},
-	{`^\+ files: /var/lib/cni(/.*)? `, "the pod network's notes on addresses in use"},
+	{`^\+ files: /etc/cni(/net\.d(/.*)?)? `, "the pod network's configuration, which kubeadm does not manage"},
+	{`^\+ files: /var/lib/cni(/.*)? `, "the pod network's record of addresses in use"},
 	{`^\+ routes: 10\.244\.`, "the pod network's"},
 	{`^\+ rules: `, "kube-proxy's and the pod network's packet filter rules, which may be mixed with the user's"},
 	{`^\+ links: (kube-ipvs0|nodelocaldns)`, "kube-proxy's"},
-	{`^\+ files: /etc/kubernetes(/manifests|/pki)? d`, "directories stay, only what is in them goes"},
-	{`^\+ files: /var/lib/(kubelet|etcd) d`, "likewise"},
-	{`^\+ files: /usr/libexec/kubernetes(/.*)? d`, "made by the kubelet for volume plugins"},
-	{`^\+ files: /usr/lib/modules d`, "made by the container runtime, as kube-proxy wants it mounted"},
-	{`^[+-] units: kubelet\.service`, "stopped; whether it starts at boot is left as it was"},
+	{`^\+ files: /etc/kubernetes(/manifests|/pki)? d`, "directories stay, their contents are removed"},
+	{`^\+ files: /var/lib/(kubelet|etcd) d`, "the same"},
+	{`^\+ files: /usr/libexec/kubernetes(/.*)? d`, "created by the kubelet for volume plugins"},
+	{`^\+ files: /usr/lib/modules d`, "created by the container runtime, since kube-proxy mounts it"},
+	{`^[+-] units: kubelet\.service`, "stopped; whether it starts at boot is unchanged"},
 }
 
-// awaitRestored compares a machine with what it was before; files whose names begin with one of those that stay are left out. The kernel and
-// the container runtime may be a moment behind with what they take away of containers that are gone.
+// awaitRestored waits until a machine has the fingerprint of before, except for allowedRemains and files
+// whose names begin with one of stays. The kernel and the container runtime remove what belonged to
+// containers with a delay.
 func awaitRestored(t *testing.T, n *nodes.Node, before nodes.Fingerprint, stays ...string) {
 	t.Helper()
-	await(t, n.Name()+" to be after reset what it was", waitLimit, func() error {
+	await(t, n.Name()+" to be restored", waitLimit, func() error {
 		left := slices.DeleteFunc(before.Diff(takeFingerprint(t, n)), func(line string) bool { return mayRemain(line, stays) })
 		if len(left) > 0 {
 			return fmt.Errorf("it differs:%s", indentLines(left))
@@ -41,16 +42,18 @@ func awaitRestored(t *testing.T, n *nodes.Node, before nodes.Fingerprint, stays 
 	})
 }
 
+// mayRemain reports whether a line of a fingerprint's difference is allowed after reset.
 func mayRemain(line string, stays []string) bool {
-	for _, legacy := range allowedRemains {
-		if regexp.MustCompile(legacy.line).MatchString(line) {
+	for _, remains := range allowedRemains {
+		if regexp.MustCompile(remains.line).MatchString(line) {
 			return true
 		}
 	}
 	return slices.ContainsFunc(stays, func(name string) bool { return strings.HasPrefix(line, "+ files: "+name) })
 }
 
-// TestResetRestoresMachine takes a cluster apart again and, in a full run, makes it anew from the same machines.
+// TestResetRestoresMachine resets the machines of a cluster and, in a full run, re-creates the cluster on
+// them.
 func TestResetRestoresMachine(t *testing.T) {
 	t.Parallel()
 	s := &testCluster{Cluster: newCluster(t)}
@@ -67,7 +70,7 @@ func TestResetRestoresMachine(t *testing.T) {
 	awaitRestored(t, s.worker, worker)
 	awaitRestored(t, s.cp, cp)
 	if !suite.full {
-		return // TestJoinUpstreamCluster uses machines again, too.
+		return // TestJoinUpstreamCluster also uses machines again.
 	}
 	if err := s.initAndJoin(t.Context()); err != nil {
 		t.Errorf("the same machines cannot be used again: %v", err)

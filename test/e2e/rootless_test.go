@@ -10,8 +10,8 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// TestRootlessControlPlane makes two control planes whose components are users of their own, and asks the kernel
-// who runs what and whom files belong to.
+// TestRootlessControlPlane creates two control planes whose components run as users of their own, and
+// checks the users of processes and the owners of files.
 func TestRootlessControlPlane(t *testing.T) {
 	t.Parallel()
 	s := &haCluster{testCluster: testCluster{Cluster: newCluster(t)}}
@@ -32,13 +32,13 @@ func TestRootlessControlPlane(t *testing.T) {
 	}
 	again := runCommand(t, s.cp, kubeadm, "init", "--config", initConfigFile, "--upload-certs", "-v=1")
 	if strings.Contains(again, "] done: ") {
-		t.Errorf("what was there was made again:\n%s", again)
+		t.Errorf("init, run again after it finished, made changes:\n%s", again)
 	}
 	runCommand(t, s.controlPlanes[1], kubeadm, "reset", "--force")
 	awaitRestored(t, s.controlPlanes[1], before)
 }
 
-// testUsers waits until each component runs, and looks at its rights.
+// testUsers waits until each component runs, and checks its user, groups and capabilities.
 func testUsers(t *testing.T, n *nodes.Node) {
 	const bindLowPorts = "0000000000000400"
 	readers := runShell(t, n, "getent group kubeadm-sa-key-readers | cut -d: -f3")
@@ -56,15 +56,16 @@ func testUsers(t *testing.T, n *nodes.Node) {
 			t.Errorf("%s is in the groups %q, want %q", component, got, want.groups)
 		}
 		if got := status["CapBnd"]; got != want.bound {
-			t.Errorf("%s can get the capabilities %s, want %s", component, got, want.bound)
+			t.Errorf("the capability bounding set of %s is %s, want %s", component, got, want.bound)
 		}
 	}
 }
 
-// awaitProcessOf waits until there is one process of a component, and tells its user and group and what the kernel says of it.
+// awaitProcessOf waits until a component runs as one process, and returns its user and group and the
+// fields of /proc/PID/status.
 func awaitProcessOf(t *testing.T, n *nodes.Node, component string) (user string, status map[string]string) {
 	t.Helper()
-	// All at once: a component that ends is started anew as another process.
+	// In one script: a component that is restarted is another process.
 	script := `pid=$(ps -eo pid=,args= | awk '$2 == "` + component + `" {print $1}')
 		ps -o user:20=,group:20= -p "$pid" && cat "/proc/$pid/status"`
 	status = make(map[string]string)
@@ -84,7 +85,7 @@ func awaitProcessOf(t *testing.T, n *nodes.Node, component string) (user string,
 	return user, status
 }
 
-// testOwners looks at whom files belong to that not everybody may read.
+// testOwners checks the owners and modes of files with restricted access.
 func testOwners(t *testing.T, n *nodes.Node) {
 	for file, want := range map[string]string{
 		"/etc/kubernetes/pki/sa.key":                       "root:kubeadm-sa-key-readers 640",
@@ -109,7 +110,7 @@ func testOwners(t *testing.T, n *nodes.Node) {
 		}
 	}
 	if members := runShell(t, n, "getent group kubeadm-sa-key-readers | cut -d: -f4"); members != "kubeadm-kas,kubeadm-kcm" {
-		t.Errorf("the readers of sa.key are %q", members)
+		t.Errorf("the group that may read sa.key has the members %q", members)
 	}
 	if shells := runShell(t, n, "getent passwd kubeadm-etcd kubeadm-kas kubeadm-kcm kubeadm-ks | cut -d: -f7 | sort -u"); shells != "/bin/false" {
 		t.Errorf("users of the control plane have the shells %q", shells)

@@ -12,8 +12,8 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// writeSidecarPatches puts a container of the pause image beside every component of a node: after it by strategic merges, before it
-// by operations.
+// writeSidecarPatches writes patches that add a container of the pause image to every component of a
+// node: after it by strategic merge patches, before it by JSON patches.
 func writeSidecarPatches(t *testing.T, n *nodes.Node) {
 	t.Helper()
 	image := runShell(t, n, kubeadm+" config images list --kubernetes-version v1.37.1 | grep /pause:")
@@ -41,7 +41,7 @@ func TestSidecarsInStaticPods(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.cp.Run(t.Context(), kubeadm, "init", "--config", initConfigFile, "--upload-certs"); err != nil {
-		t.Errorf("init given again: %v", err)
+		t.Errorf("running init again: %v", err)
 	}
 	runCommand(t, s.controlPlanes[1], controlPlaneJoinCommand(kubeadm, s, "--patches", patchDir)...)
 	for _, n := range s.controlPlanes {

@@ -58,7 +58,8 @@ spec:
 
 func TestPodsAndServices(t *testing.T) { checkWorkload(t, sharedCluster(t)) }
 
-// checkWorkload checks that Pods run on a cluster's worker and can be reached in all ways, by each family of addresses it has.
+// checkWorkload checks that Pods run on a cluster's worker and can be reached by Service, NodePort, DNS
+// name and logs, in each IP family of the cluster.
 func checkWorkload(t *testing.T, s *testCluster) {
 	if err := s.cp.WriteFile("/root/web.yaml", []byte(webManifest), 0o644); err != nil {
 		t.Fatal(err)
@@ -84,8 +85,8 @@ func checkWorkload(t *testing.T, s *testCluster) {
 	t.Run("NodePort", func(t *testing.T) { testNodePort(t, s, names) })
 	t.Run("names", func(t *testing.T) { testDNS(t, s, names[0]) })
 	t.Run("logs", func(t *testing.T) {
-		// The container runtime writes down what a program says a moment later.
-		await(t, "something of a Pod that says something when it starts", waitLimit, func() error {
+		// The container runtime writes logs with a delay.
+		await(t, "a log line of a Pod", waitLimit, func() error {
 			result, err := s.cp.Kubectl(t.Context(), "logs", names[0])
 			if err == nil && result.Stdout == "" {
 				err = errors.New("kubectl logs shows nothing")
@@ -95,7 +96,7 @@ func checkWorkload(t *testing.T, s *testCluster) {
 	})
 }
 
-// testService asks the Service by its name and each of its addresses, from within a Pod.
+// testService calls the Service by its name and each of its addresses, from a Pod.
 func testService(t *testing.T, s *testCluster, names []string) {
 	addresses := getObject[corev1.Service](t, s.cp, "service", "web").Spec.ClusterIPs
 	if len(addresses) != len(s.cp.Addresses()) {
@@ -106,11 +107,11 @@ func testService(t *testing.T, s *testCluster, names []string) {
 	}
 }
 
-// testAnswers asks until each of the Service's Pods has answered.
+// testAnswers calls the Service until each of its Pods has answered.
 func testAnswers(t *testing.T, s *testCluster, names []string, url string) {
 	seen := make(map[string]bool)
 	await(t, "an answer from each Pod at "+url, waitLimit, func() error {
-		// A node's proxy hears of a Service a moment after the Pods are ready, and picks one of them at random.
+		// kube-proxy learns of endpoints with a delay, and picks one at random.
 		result, err := s.cp.Kubectl(t.Context(), "exec", names[0], "--", "agnhost", "get", url)
 		if err != nil {
 			return err
@@ -120,13 +121,13 @@ func testAnswers(t *testing.T, s *testCluster, names []string, url string) {
 			t.Fatalf("%s answered %q, not the name of one of %q", url, answer, names)
 		}
 		if seen[answer] = true; len(seen) < len(names) {
-			return fmt.Errorf("so far answered %v", seen)
+			return fmt.Errorf("so far only %v answered", seen)
 		}
 		return nil
 	})
 }
 
-// testNodePort asks each node at each of its addresses from outside.
+// testNodePort calls the NodePort at each address of each node, from outside of the cluster.
 func testNodePort(t *testing.T, s *testCluster, names []string) {
 	service := getObject[corev1.Service](t, s.cp, "service", "web")
 	port := strconv.Itoa(int(service.Spec.Ports[0].NodePort))
@@ -147,7 +148,7 @@ func testNodePort(t *testing.T, s *testCluster, names []string) {
 	}
 }
 
-// testDNS resolves names of Services that have one address, of the first family, and of one that has as many as its node.
+// testDNS resolves names of single-stack Services and of one that has as many addresses as its node.
 func testDNS(t *testing.T, s *testCluster, pod string) {
 	api, dns := "10.96.0.1", "10.96.0.10"
 	if strings.Contains(s.cp.Address(), ":") {
@@ -159,7 +160,7 @@ func testDNS(t *testing.T, s *testCluster, pod string) {
 		"kubernetes.default.svc.cluster.local":   api,
 		"web":                                    strings.Join(getObject[corev1.Service](t, s.cp, "service", "web").Spec.ClusterIPs, "\n"),
 	} {
-		// CoreDNS that has lost the API server serves no names until it has heard of all Services again.
+		// CoreDNS that has lost the API server serves no names until it has listed all Services again.
 		await(t, "the address of "+name, waitLimit, func() error {
 			result, err := s.cp.Kubectl(t.Context(), "exec", pod, "--", "agnhost", "resolve", name)
 			if got := strings.TrimSpace(result.Stdout); err == nil && got != want {
@@ -170,18 +171,18 @@ func testDNS(t *testing.T, s *testCluster, pod string) {
 	}
 }
 
-// TestNoUnexpectedWarnings allows the warnings of checks that a sandboxed node is known to fail.
+// TestNoUnexpectedWarnings allows the warnings of checks that sandboxed nodes cannot pass.
 func TestNoUnexpectedWarnings(t *testing.T) {
 	s := sharedCluster(t)
-	known := strings.Split(nodes.IgnoredPreflight, ",")
+	ignored := strings.Split(nodes.IgnoredPreflight, ",")
 	for text := range strings.Lines(s.initResult.Stderr + s.joinResult.Stderr) {
 		text = strings.TrimSpace(text)
-		isKnown := slices.ContainsFunc(known, func(check string) bool { return strings.HasPrefix(text, "[WARNING "+check+"]") })
-		if text != "" && !isKnown && !logLine.MatchString(text) {
+		isIgnored := slices.ContainsFunc(ignored, func(check string) bool { return strings.HasPrefix(text, "[WARNING "+check+"]") })
+		if text != "" && !isIgnored && !logLine.MatchString(text) {
 			t.Errorf("there was a warning: %s", text)
 		}
 	}
 }
 
-// logLine is what libraries say of themselves with -v=1.
+// logLine matches what libraries log with -v=1.
 var logLine = regexp.MustCompile(`^I\d{4} `)
