@@ -16,7 +16,7 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// kubeadm and peer are the two programs on each node.
+// The programs on each node: the one under test, and upstream's.
 const (
 	kubeadm         = "kubeadm"
 	upstreamKubeadm = "kubeadm-upstream"

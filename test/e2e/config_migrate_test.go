@@ -72,12 +72,12 @@ func TestConfigMigrateRoundTrip(t *testing.T) {
 	// The kubelet's configuration is not migrated.
 	_, components, _ := strings.Cut(text, "---\napiVersion: kubelet")
 	writeFile(t, n, newer, migrated+"---\napiVersion: kubelet"+components)
-	told := make(map[string][]string)
+	announced := make(map[string][]string)
 	for _, file := range []string{older, newer} {
-		told[file] = announcedChanges(runCommand(t, n, kubeadm, "init", "--config", file, "--dry-run"))
+		announced[file] = announcedChanges(runCommand(t, n, kubeadm, "init", "--config", file, "--dry-run"))
 	}
-	if !slices.Equal(told[older], told[newer]) || len(told[older]) < 20 {
-		t.Errorf("by the older file init would do%s\nand by the newer%s", indentLines(told[older]), indentLines(told[newer]))
+	if !slices.Equal(announced[older], announced[newer]) || len(announced[older]) < 20 {
+		t.Errorf("by the older file init would do%s\nand by the newer%s", indentLines(announced[older]), indentLines(announced[newer]))
 	}
 }
 

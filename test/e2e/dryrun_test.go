@@ -55,9 +55,9 @@ func announcedChanges(output string) []string {
 func doneChanges(output string) []string {
 	var all []string
 	for line := range strings.Lines(output) {
-		deed, ok := doneChange(line)
+		change, ok := doneChange(line)
 		if ok {
-			all = append(all, normalizeChange(deed))
+			all = append(all, normalizeChange(change))
 		} else if m := waitLine.FindStringSubmatch(line); m != nil && !strings.HasPrefix(m[1], "the kubelet to run") {
 			all = append(all, normalizeChange("wait for "+m[1]))
 		}
@@ -69,25 +69,25 @@ func doneChanges(output string) []string {
 // Both are the output of the run.
 func checkDryRunMatches(t *testing.T, dry, real string) {
 	t.Helper()
-	told, done := announcedChanges(dry), doneChanges(real)
+	announced, done := announcedChanges(dry), doneChanges(real)
 	if len(done) < 5 {
 		t.Fatalf("a real run did nothing:\n%s", real)
 	}
-	if slices.Equal(told, done) {
+	if slices.Equal(announced, done) {
 		return
 	}
-	for _, deed := range done {
-		if !slices.Contains(told, deed) {
-			t.Errorf("done, but not announced: %s", deed)
+	for _, change := range done {
+		if !slices.Contains(announced, change) {
+			t.Errorf("done, but not announced: %s", change)
 		}
 	}
-	for _, deed := range told {
-		if !slices.Contains(done, deed) {
-			t.Errorf("announced, but not done: %s", deed)
+	for _, change := range announced {
+		if !slices.Contains(done, change) {
+			t.Errorf("announced, but not done: %s", change)
 		}
 	}
 	if !t.Failed() {
-		t.Errorf("the numbers of changes differ; announced:%s\ndone:%s", indentLines(told), indentLines(done))
+		t.Errorf("the numbers of changes differ; announced:%s\ndone:%s", indentLines(announced), indentLines(done))
 	}
 }
 

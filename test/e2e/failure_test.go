@@ -210,13 +210,13 @@ func TestUnreachableEtcdIsNamed(t *testing.T) {
 	if result.Duration > 5*time.Minute {
 		t.Errorf("init waited for %s", result.Duration)
 	}
-	told := 0
+	named := 0
 	for line := range strings.Lines(result.Stdout) {
 		if strings.Contains(line, "still waiting for kube-apiserver") && strings.Contains(line, "etcd grpc connection not ready") {
-			told++
+			named++
 		}
 	}
-	if told == 0 {
+	if named == 0 {
 		t.Errorf("while it waits, init does not name the cause:\n%s", result.Stdout)
 	}
 	t.Logf("named after %s: %s", result.Duration.Round(time.Millisecond), strings.Join(lastLines(result.Stderr, 7), "\n"))

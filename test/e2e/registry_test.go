@@ -216,8 +216,8 @@ func testHangingRegistry(t *testing.T, s *testRegistry, n *nodes.Node, pause str
 		t.Error("the image is not requested")
 	}
 	await(t, "the command to report that it waits", waitLimit, func() error {
-		if told := readFile(t, n, errors); !strings.Contains(told, fmt.Sprintf("[config] pull image %q: still at it after ", pause)) {
-			return fmt.Errorf("it printed %q", told)
+		if printed := readFile(t, n, errors); !strings.Contains(printed, fmt.Sprintf("[config] pull image %q: still at it after ", pause)) {
+			return fmt.Errorf("it printed %q", printed)
 		}
 		return nil
 	})
