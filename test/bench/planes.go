@@ -31,18 +31,18 @@ func (p *planes) boot(ctx context.Context, cluster *nodes.Cluster) (err error) {
 	if p.all, err = cluster.AddAll(ctx, "cp1", "cp2", "cp3", "cp4"); err != nil {
 		return err
 	}
-	balancer, err := cluster.Balance(ctx)
+	balancer, err := cluster.StartBalancer(ctx)
 	if err != nil {
 		return err
 	}
-	return errors.Join(balancer.Serve(p.all...), sleep(ctx, rest))
+	return errors.Join(balancer.SetBackends(p.all...), sleep(ctx, rest))
 }
 
 func (p *planes) begin(ctx context.Context) (nodes.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	first := p.all[0]
-	balancer, err := first.Cluster().Balance(ctx)
+	balancer, err := first.Cluster().StartBalancer(ctx)
 	if err != nil {
 		return nodes.Result{}, err
 	}

@@ -70,9 +70,9 @@ func newExternalCACluster(t *testing.T) (*haCluster, *externalCA) {
 	must(t, err)
 	s.cp, s.worker, s.workers = added[0], added[2], added[2:3]
 	s.controlPlanes = slices.Concat(added[:2], added[3:])
-	s.balancer, err = s.Balance(t.Context())
+	s.balancer, err = s.StartBalancer(t.Context())
 	must(t, err)
-	must(t, s.balancer.Serve(s.controlPlanes...))
+	must(t, s.balancer.SetBackends(s.controlPlanes...))
 	for _, n := range added {
 		config := nodes.Config{Address: n.Address(), Endpoint: s.balancer.Endpoint()}
 		must(t, n.WriteFile(initConfigFile, []byte(nodes.InitConfig(config)), 0o600))

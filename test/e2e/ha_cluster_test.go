@@ -104,16 +104,16 @@ func (s *haCluster) createNodes(ctx context.Context, planes, workers int) error 
 	if workers > 0 {
 		s.worker = s.workers[0]
 	}
-	if s.balancer, err = s.Balance(ctx); err != nil {
+	if s.balancer, err = s.StartBalancer(ctx); err != nil {
 		return err
 	}
-	return s.balancer.Serve(s.controlPlanes...)
+	return s.balancer.SetBackends(s.controlPlanes...)
 }
 
 // initFirst runs init on the first control plane, with its certificates uploaded.
 func (s *haCluster) initFirst(ctx context.Context, config nodes.Config) (err error) {
 	if s.externalEtcd != nil {
-		if err := s.externalEtcd.Admit(s.cp); err != nil {
+		if err := s.externalEtcd.InstallClientCertificate(s.cp); err != nil {
 			return err
 		}
 		config.Cluster += s.externalEtcd.Config()
@@ -222,7 +222,7 @@ func resetAndDestroy(t *testing.T, s *haCluster, program string, n *nodes.Node) 
 func setControlPlanes(t *testing.T, s *haCluster, planes ...*nodes.Node) {
 	t.Helper()
 	s.controlPlanes = planes
-	if err := s.balancer.Serve(planes...); err != nil {
+	if err := s.balancer.SetBackends(planes...); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -230,7 +230,7 @@ func setControlPlanes(t *testing.T, s *haCluster, planes ...*nodes.Node) {
 // destroyNode destroys a machine and deletes its Node.
 func destroyNode(t *testing.T, s *haCluster, n *nodes.Node) {
 	t.Helper()
-	if err := s.Scrap(t.Context(), n); err != nil {
+	if err := s.DestroyNode(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
 	// Only now: a running kubelet would register again.

@@ -23,7 +23,7 @@ func TestJoinThroughFlappingLoadBalancer(t *testing.T) {
 		t.Fatal(err)
 	}
 	plane, worker := added[0], added[1]
-	s.balancer.Hold(late)
+	s.balancer.Delay(late)
 	flap := time.AfterFunc(late, func() { s.balancer.Flap(true) })
 	results, err := joinAtOnce(t.Context(), map[*nodes.Node][]string{plane: s.controlPlaneJoin, worker: s.workerJoin})
 	early := flap.Stop()

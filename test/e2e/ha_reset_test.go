@@ -73,7 +73,7 @@ func TestResetOfCopyKeepsOriginalMember(t *testing.T) {
 		}
 	}
 	checkVotingMembers(t, s.controlPlanes...)
-	if err := s.Scrap(t.Context(), n); err != nil {
+	if err := s.DestroyNode(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -11,12 +11,12 @@ import (
 
 // testBalancer lets two nodes answer with their names at the API server's port.
 func testBalancer(t *testing.T, c *Cluster, a, b *Node) {
-	balancer, err := c.Balance(t.Context())
+	balancer, err := c.StartBalancer(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer balancer.Close()
-	if err := balancer.Serve(a, b); err != nil {
+	if err := balancer.SetBackends(a, b); err != nil {
 		t.Fatal(err)
 	}
 	answering(t, a, serverPort, "SYSTEM:hostname")
@@ -53,7 +53,7 @@ func testBalancer(t *testing.T, c *Cluster, a, b *Node) {
 		t.Errorf("of ten answers when only one is there, these by each: %v", seen)
 	}
 	held := time.Now()
-	balancer.Hold(time.Second)
+	balancer.Delay(time.Second)
 	if said, err := ask(); said != a.Name() || time.Since(held) < time.Second {
 		t.Errorf("a balancer that holds connections for a second answered %q after %s: %v", said, time.Since(held), err)
 	}
@@ -93,7 +93,7 @@ func testFlapping(t *testing.T, c *Cluster, balancer *Balancer, n *Node) {
 	}
 	balancer.Flap(true)
 	defer balancer.Flap(false)
-	err = poll(t.Context(), "a flapping balancer to cut the connection", patience, func(context.Context) error {
+	err = pollUntil(t.Context(), "a flapping balancer to cut the connection", pollLimit, func(context.Context) error {
 		if echoed(conn) == nil {
 			return errors.New("it echoes")
 		}
@@ -116,7 +116,7 @@ func answering(t *testing.T, n *Node, port, how string) *Process {
 		server.Wait()
 	})
 	// Asked from the node itself, since a connection counts.
-	err = poll(t.Context(), "somebody to listen at port "+port, patience, func(ctx context.Context) error {
+	err = pollUntil(t.Context(), "somebody to listen at port "+port, pollLimit, func(ctx context.Context) error {
 		_, err := n.Run(ctx, "sh", "-c", "ss --no-header --listening --tcp --numeric | grep :"+port)
 		return err
 	})

@@ -9,31 +9,31 @@ import (
 	"time"
 )
 
-const suite = "bookworm"
+const debianSuite = "bookworm"
 
-// debian lists what a node has beyond Debian's smallest system: systemd, what Kubernetes' documentation wants on a node,
+// debianPackages lists what a node has beyond Debian's smallest system: systemd, what Kubernetes' documentation wants on a node,
 // and what is needed to look around.
-var debian = []string{
+var debianPackages = []string{
 	"systemd", "systemd-sysv", "dbus", "iproute2", "iptables", "nftables", "conntrack", "ethtool", "socat", "kmod",
 	"mount", "procps", "ca-certificates", "hostname", "libseccomp2", "curl",
 }
 
-// baseSystem returns the directory of a plain Debian, the lowest layer of every node's root. It is made once.
-func baseSystem(ctx context.Context, log func(string, ...any)) (string, error) {
+// buildBaseSystem returns the directory of a plain Debian, the lowest layer of every node's root. It is made once.
+func buildBaseSystem(ctx context.Context, log func(string, ...any)) (string, error) {
 	// The number is the version of this recipe.
-	name := "debian-" + key("1", suite, strings.Join(debian, ","))
-	return cached(ctx, name, func(dir string) error {
+	name := "debian-" + cacheKey("1", debianSuite, strings.Join(debianPackages, ","))
+	return buildCached(ctx, name, func(dir string) error {
 		start := time.Now()
-		log("base system: Debian %s by debootstrap, once", suite)
-		mirror := mirror(ctx)
-		args := []string{"debootstrap", "--variant=minbase", "--include=" + strings.Join(debian, ","), suite, dir}
+		log("base system: Debian %s by debootstrap, once", debianSuite)
+		mirror := findAptMirror(ctx)
+		args := []string{"debootstrap", "--variant=minbase", "--include=" + strings.Join(debianPackages, ","), debianSuite, dir}
 		if mirror != "" {
 			args = append(args, mirror)
 		}
-		if err := mortal(ctx, nil, args...); err != nil {
+		if err := runKilledWithParent(ctx, nil, args...); err != nil {
 			return err
 		}
-		if err := trim(dir); err != nil {
+		if err := trimBaseSystem(dir); err != nil {
 			return err
 		}
 		log("base system: done in %s", time.Since(start).Round(time.Second))
@@ -41,22 +41,22 @@ func baseSystem(ctx context.Context, log func(string, ...any)) (string, error) {
 	})
 }
 
-// mirror is where this machine's apt gets the suite from, empty if it does not: debootstrap then uses its own default.
-func mirror(ctx context.Context) string {
-	out, err := host(ctx, "apt-get", "indextargets", "--format", "$(RELEASE) $(COMPONENT) $(REPO_URI)", "Created-By: Packages")
+// findAptMirror is where this machine's apt gets the suite from, empty if it does not: debootstrap then uses its own default.
+func findAptMirror(ctx context.Context) string {
+	out, err := runHost(ctx, "apt-get", "indextargets", "--format", "$(RELEASE) $(COMPONENT) $(REPO_URI)", "Created-By: Packages")
 	if err != nil {
 		return ""
 	}
 	for line := range strings.Lines(out) {
-		if f := strings.Fields(line); len(f) == 3 && f[0] == suite && f[1] == "main" {
+		if f := strings.Fields(line); len(f) == 3 && f[0] == debianSuite && f[1] == "main" {
 			return f[2]
 		}
 	}
 	return ""
 }
 
-// trim removes what debootstrap took over from this machine and what no node needs again.
-func trim(dir string) error {
+// trimBaseSystem removes what debootstrap took over from this machine and what no node needs again.
+func trimBaseSystem(dir string) error {
 	for _, name := range []string{"etc/hostname", "etc/resolv.conf", "etc/machine-id", "var/cache/apt", "var/lib/apt/lists"} {
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
 			return fmt.Errorf("trimming the base system: %w", err)

@@ -25,9 +25,9 @@ func cacheRoot() (string, error) {
 	return filepath.Join(dir, "kubeadm", "nodes"), nil
 }
 
-// cached returns the directory name below the cache, made by build if it is not there yet. A directory that is there is
+// buildCached returns the directory name below the cache, made by build if it is not there yet. A directory that is there is
 // complete: build works in another one, which is renamed at the end. Of several processes one builds, the others wait.
-func cached(ctx context.Context, name string, build func(dir string) error) (string, error) {
+func buildCached(ctx context.Context, name string, build func(dir string) error) (string, error) {
 	root, err := cacheRoot()
 	if err != nil {
 		return "", err
@@ -39,7 +39,7 @@ func cached(ctx context.Context, name string, build func(dir string) error) (str
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return "", err
 	}
-	unlock, err := lock(ctx, final+".lock")
+	unlock, err := lockFile(ctx, final+".lock")
 	if err != nil {
 		return "", err
 	}
@@ -77,13 +77,13 @@ func removeUnfinished(final string) error {
 	return err
 }
 
-// lock waits until this process holds the lock file, which stays behind.
-func lock(ctx context.Context, path string) (unlock func(), err error) {
+// lockFile waits until this process holds the lock file, which stays behind.
+func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, err
 	}
-	err = poll(ctx, "the lock "+path, time.Hour, func(context.Context) error {
+	err = pollUntil(ctx, "the lock "+path, time.Hour, func(context.Context) error {
 		return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	})
 	if err != nil {
@@ -93,8 +93,8 @@ func lock(ctx context.Context, path string) (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// key is a short name for what something is made of.
-func key(parts ...string) string {
+// cacheKey is a short name for what something is made of.
+func cacheKey(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:6])
 }

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// groups is the name, below every control group hierarchy, under which clusters keep theirs: groups/CLUSTER/NODE.
-const groups = "kubeadm-nodes"
+// cgroupName is the name, below every control group hierarchy, under which clusters keep theirs: groups/CLUSTER/NODE.
+const cgroupName = "kubeadm-nodes"
 
 // hierarchy is a mounted tree of control groups: one of several controllers in version 1, or the one of version 2.
 type hierarchy struct {
@@ -24,8 +24,8 @@ type hierarchy struct {
 	options []string // controllers in version 1
 }
 
-// hierarchies lists this machine's, the one that is best to find processes in first.
-func hierarchies() ([]hierarchy, error) {
+// listHierarchies lists this machine's, the one that is best to find processes in first.
+func listHierarchies() ([]hierarchy, error) {
 	mounts, err := mountsOf("self")
 	if err != nil {
 		return nil, err
@@ -54,24 +54,24 @@ func (h hierarchy) rank() int {
 	return 0
 }
 
-// makeGroups makes the group of a cluster, or of a node in it, in every hierarchy and returns the directories.
-func makeGroups(path ...string) ([]string, error) {
-	all, err := hierarchies()
+// createGroups makes the group of a cluster, or of a node in it, in every hierarchy and returns the directories.
+func createGroups(path ...string) ([]string, error) {
+	all, err := listHierarchies()
 	if err != nil {
 		return nil, err
 	}
 	var dirs []string
 	for _, h := range all {
 		dir := h.path
-		for _, name := range append([]string{groups}, path...) {
+		for _, name := range append([]string{cgroupName}, path...) {
 			// Version 2 hands a controller down only where the parent says so; the node's own group is systemd's to divide.
 			if h.unified && len(all) == 1 {
-				if err := delegate(dir); err != nil {
+				if err := delegateControllers(dir); err != nil {
 					return nil, err
 				}
 			}
 			dir = filepath.Join(dir, name)
-			if err := h.make(dir); err != nil {
+			if err := h.createGroup(dir); err != nil {
 				return nil, fmt.Errorf("making control group %s: %w", dir, err)
 			}
 		}
@@ -80,7 +80,7 @@ func makeGroups(path ...string) ([]string, error) {
 	return dirs, nil
 }
 
-func (h hierarchy) make(dir string) error {
+func (h hierarchy) createGroup(dir string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
@@ -100,7 +100,7 @@ func (h hierarchy) make(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "cgroup.clone_children"), []byte("1"), 0o644)
 }
 
-func delegate(dir string) error {
+func delegateControllers(dir string) error {
 	have, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
 	if err != nil {
 		return err
@@ -113,10 +113,10 @@ func delegate(dir string) error {
 	return nil
 }
 
-// Adopt makes a process of this machine a part of the cluster, so that it ends when the cluster is removed.
-func (c *Cluster) Adopt(pid int) error {
+// AddProcess makes a process of this machine a part of the cluster, so that it ends when the cluster is removed.
+func (c *Cluster) AddProcess(pid int) error {
 	// No node has a name with a hyphen at its end.
-	dirs, err := makeGroups(c.name, "adopted-")
+	dirs, err := createGroups(c.name, "adopted-")
 	if err != nil {
 		return err
 	}
@@ -128,15 +128,15 @@ func (c *Cluster) Adopt(pid int) error {
 	return nil
 }
 
-// groupDirs returns all groups below path (CLUSTER or CLUSTER/NODE), in every hierarchy, children before their parents.
-func groupDirs(path string) ([]string, error) {
-	all, err := hierarchies()
+// listGroups returns all groups below path (CLUSTER or CLUSTER/NODE), in every hierarchy, children before their parents.
+func listGroups(path string) ([]string, error) {
+	all, err := listHierarchies()
 	if err != nil {
 		return nil, err
 	}
 	var dirs []string
 	for _, h := range all {
-		err := filepath.WalkDir(filepath.Join(h.path, groups, path), func(dir string, d fs.DirEntry, err error) error {
+		err := filepath.WalkDir(filepath.Join(h.path, cgroupName, path), func(dir string, d fs.DirEntry, err error) error {
 			if errors.Is(err, fs.ErrNotExist) {
 				return nil
 			}
@@ -153,8 +153,8 @@ func groupDirs(path string) ([]string, error) {
 	return dirs, nil
 }
 
-// processes lists who is in these groups.
-func processes(dirs []string) []int {
+// listProcesses lists who is in these groups.
+func listProcesses(dirs []string) []int {
 	var pids []int
 	for _, dir := range dirs {
 		data, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
@@ -174,12 +174,12 @@ func processes(dirs []string) []int {
 
 // removeGroups kills everything in the groups of CLUSTER or CLUSTER/NODE and removes them.
 func removeGroups(ctx context.Context, path string) error {
-	return poll(ctx, "the end of all processes of "+path, patience, func(context.Context) error {
-		dirs, err := groupDirs(path)
+	return pollUntil(ctx, "the end of all processes of "+path, pollLimit, func(context.Context) error {
+		dirs, err := listGroups(path)
 		if err != nil {
 			return err
 		}
-		pids := processes(dirs)
+		pids := listProcesses(dirs)
 		for _, pid := range pids {
 			if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
 				return fmt.Errorf("killing process %d: %w", pid, err)
@@ -197,20 +197,20 @@ func removeGroups(ctx context.Context, path string) error {
 	})
 }
 
-// firstProcess finds the node's PID 1 as this machine numbers it, 0 if the node is not running. Containers have a
+// findInit finds the node's PID 1 as this machine numbers it, 0 if the node is not running. Containers have a
 // process 1 too, but one more namespace above it.
-func firstProcess(cluster, node string) (int, error) {
-	all, err := hierarchies()
+func findInit(cluster, node string) (int, error) {
+	all, err := listHierarchies()
 	if err != nil {
 		return 0, err
 	}
 	var found int
-	top := filepath.Join(all[0].path, groups, cluster, node)
+	top := filepath.Join(all[0].path, cgroupName, cluster, node)
 	err = filepath.WalkDir(top, func(dir string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
 			return nil
 		}
-		for _, pid := range processes([]string{dir}) {
+		for _, pid := range listProcesses([]string{dir}) {
 			if ids := namespacePIDs(pid); len(ids) == 2 && ids[1] == "1" {
 				found = pid
 				return fs.SkipAll

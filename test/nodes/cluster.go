@@ -55,38 +55,38 @@ func NewCluster(ctx context.Context, o Options) (*Cluster, error) {
 		o.Log = func(string, ...any) {}
 	}
 	if o.Name == "" {
-		o.Name = madeUpName()
+		o.Name = randomName()
 	}
-	if err := Prepare(ctx, o.Log); err != nil {
+	if err := InstallTools(ctx, o.Log); err != nil {
 		return nil, err
 	}
-	if err := raiseWatchers(o.Log); err != nil {
+	if err := raiseInotifyLimit(o.Log); err != nil {
 		return nil, err
 	}
 	bundle, err := filepath.Abs(o.Bundle)
 	if err != nil {
 		return nil, err
 	}
-	image, err := nodeImage(ctx, bundle, o.Log)
+	image, err := buildNodeImage(ctx, bundle, o.Log)
 	if err == nil && o.Older != "" {
-		image, err = withOlder(ctx, image, o.Older, o.Log)
+		image, err = addOlderRelease(ctx, image, o.Older, o.Log)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("making the image of a node: %w", err)
 	}
-	dir, release, err := claim(ctx, o.Name)
+	dir, release, err := claimClusterDir(ctx, o.Name)
 	if err != nil {
 		return nil, err
 	}
 	c := &Cluster{name: o.Name, dir: dir, log: o.Log, keep: o.Keep, release: release}
 	c.record = record{Bundle: bundle, Families: o.Families, Layers: append([]string{c.layer()}, image.layers...), Store: image.containerd}
-	if err := c.furnish(ctx, o.Kubeadm); err != nil {
+	if err := c.createFiles(ctx, o.Kubeadm); err != nil {
 		return nil, errors.Join(fmt.Errorf("making cluster %s: %w", o.Name, err), c.remove(context.WithoutCancel(ctx)))
 	}
 	return c, nil
 }
 
-func madeUpName() string {
+func randomName() string {
 	var b [4]byte
 	rand.Read(b[:])
 	return "t" + hex.EncodeToString(b[:])
@@ -97,7 +97,7 @@ func (c *Cluster) layer() string { return filepath.Join(c.dir, "layer") }
 
 func (c *Cluster) hostsFile() string { return filepath.Join(c.dir, "hosts") }
 
-func (c *Cluster) furnish(ctx context.Context, kubeadm string) error {
+func (c *Cluster) createFiles(ctx context.Context, kubeadm string) error {
 	for _, dir := range []string{c.layer(), filepath.Join(c.dir, "nodes")} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
@@ -111,7 +111,7 @@ func (c *Cluster) furnish(ctx context.Context, kubeadm string) error {
 	if err := c.writeHosts(); err != nil {
 		return err
 	}
-	if err := c.makeSwitch(ctx); err != nil {
+	if err := c.createSwitch(ctx); err != nil {
 		return err
 	}
 	return c.save()
@@ -120,7 +120,7 @@ func (c *Cluster) furnish(ctx context.Context, kubeadm string) error {
 // Open finds a cluster that another process made and kept.
 func Open(name string) (*Cluster, error) {
 	dir := filepath.Join(stateRoot, name)
-	r, err := load(dir)
+	r, err := loadRecord(dir)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("there is no cluster %q (make cluster makes one)", name)
 	}
@@ -178,7 +178,7 @@ func (c *Cluster) Close() error {
 	if c.keep == nil || !c.keep() {
 		return c.remove(context.Background())
 	}
-	defer c.free()
+	defer c.releaseAll()
 	c.log("cluster %s is kept: %s", c.name, c.nodeNames())
 	c.log("look:   go run ./test/nodes/cluster shell --name %s NODE", c.name)
 	c.log("remove: go run ./test/nodes/cluster down --name %s", c.name)
@@ -196,7 +196,7 @@ func (c *Cluster) nodeNames() string {
 	return strings.Join(names, " ")
 }
 
-func (c *Cluster) free() {
+func (c *Cluster) releaseAll() {
 	if c.balancer != nil {
 		c.balancer.Close()
 	}
@@ -206,13 +206,13 @@ func (c *Cluster) free() {
 }
 
 func (c *Cluster) remove(ctx context.Context) error {
-	unlock, err := lock(ctx, registryLock)
+	unlock, err := lockFile(ctx, registryLock)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	defer c.free()
-	if err := destroy(ctx, c.name); err != nil {
+	defer c.releaseAll()
+	if err := destroyCluster(ctx, c.name); err != nil {
 		return fmt.Errorf("removing cluster %s: %w", c.name, err)
 	}
 	left, err := Leftovers(c.name)
@@ -231,7 +231,7 @@ func Remove(ctx context.Context, name string) error {
 		return fmt.Errorf("there is no cluster %q", name)
 	}
 	dir := filepath.Join(stateRoot, name)
-	release, free, err := hold(dir)
+	release, free, err := lockClusterDir(dir)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		release = nil // Perhaps control groups are left of it.

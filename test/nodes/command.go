@@ -53,7 +53,7 @@ func (e *ExitError) Error() string {
 	if strings.TrimSpace(said) == "" {
 		said = e.Result.Stdout
 	}
-	return fmt.Sprintf("%s: %s: exit code %d: %s", e.Node, strings.Join(e.Args, " "), e.Result.Code, tail(said, 20))
+	return fmt.Sprintf("%s: %s: exit code %d: %s", e.Node, strings.Join(e.Args, " "), e.Result.Code, lastLines(said, 20))
 }
 
 // Command prepares a program to run on the node.
@@ -99,7 +99,7 @@ func (c *Command) Start(ctx context.Context) (*Process, error) {
 	p.cmd = exec.CommandContext(ctx, "nsenter", args...)
 	p.cmd.Env = append([]string{nodePath, "HOME=/root", "LANG=C.UTF-8"}, c.Env...)
 	p.cmd.Stdin = c.Stdin
-	p.cmd.Stdout, p.cmd.Stderr = both(&p.stdout, c.Stdout), both(&p.stderr, c.Stderr)
+	p.cmd.Stdout, p.cmd.Stderr = teeWriter(&p.stdout, c.Stdout), teeWriter(&p.stderr, c.Stderr)
 	p.cmd.Cancel = p.Kill
 	// A daemon that the program left may hold the pipes open for ever. On a busy machine reading what is in them takes its time.
 	p.cmd.WaitDelay = time.Minute
@@ -109,9 +109,9 @@ func (c *Command) Start(ctx context.Context) (*Process, error) {
 	return p, nil
 }
 
-// both writes to the buffer, and to w if there is one. It is never a plain file: the copying that this makes necessary
+// teeWriter writes to the buffer, and to w if there is one. It is never a plain file: the copying that this makes necessary
 // lets Wait return only when nobody writes any more.
-func both(buffer *bytes.Buffer, w io.Writer) io.Writer {
+func teeWriter(buffer *bytes.Buffer, w io.Writer) io.Writer {
 	if w == nil {
 		return buffer
 	}
@@ -147,15 +147,15 @@ func (p *Process) hostPID() (int, error) {
 		if children := strings.Fields(string(data)); len(children) > 0 {
 			return strconv.Atoi(children[0])
 		}
-		if ended(p.cmd.Process.Pid) {
+		if hasExited(p.cmd.Process.Pid) {
 			return 0, os.ErrProcessDone
 		}
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// ended tells whether nothing is left of a process but its exit code.
-func ended(pid int) bool {
+// hasExited tells whether nothing is left of a process but its exit code.
+func hasExited(pid int) bool {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	// The name of the program, in brackets, may hold anything.
 	_, rest, _ := strings.Cut(string(data[strings.LastIndexByte(string(data), ')')+1:]), " ")
@@ -176,7 +176,7 @@ func (p *Process) Wait() (Result, error) {
 	var exit *exec.ExitError
 	switch {
 	case p.ctx.Err() != nil:
-		said := tail(result.Stderr, 20)
+		said := lastLines(result.Stderr, 20)
 		return result, fmt.Errorf("%s: %s: %w: %s", p.command.node.name, strings.Join(p.command.Args, " "), context.Cause(p.ctx), said)
 	case errors.As(err, &exit):
 		return result, &ExitError{Node: p.command.node.name, Args: p.command.Args, Result: result}

@@ -26,7 +26,7 @@ type Config struct {
 	Init, Registration, Cluster, Kubelet string
 }
 
-var initConfig = template.Must(template.New("init").Funcs(template.FuncMap{"list": yamlList}).Parse(
+var initConfig = template.Must(template.New("init").Funcs(template.FuncMap{"list": yamlFlowList}).Parse(
 	`apiVersion: kubeadm.k8s.io/v1beta4
 kind: InitConfiguration
 localAPIEndpoint:
@@ -66,8 +66,8 @@ func InitConfig(c Config) string {
 		c.Version = "v1.37.1"
 	}
 	families := familiesOf(append([]string{c.Address}, c.NodeIPs...))
-	c.Init, c.Registration = line(c.Init), NodeIPArgument(c.NodeIPs)+line(c.Registration)
-	c.Cluster, c.Kubelet = line(c.Cluster), line(c.Kubelet)
+	c.Init, c.Registration = withNewline(c.Init), NodeIPArgument(c.NodeIPs)+withNewline(c.Registration)
+	c.Cluster, c.Kubelet = withNewline(c.Cluster), withNewline(c.Kubelet)
 	var b strings.Builder
 	values := struct {
 		Config
@@ -90,12 +90,12 @@ func NodeIPArgument(addresses []string) string {
 	return "  kubeletExtraArgs:\n  - {name: node-ip, value: \"" + strings.Join(addresses, ",") + "\"}\n"
 }
 
-// line ends a text that is not empty with a line break.
-func line(text string) string {
+// withNewline ends a text that is not empty with a line break.
+func withNewline(text string) string {
 	if text == "" || strings.HasSuffix(text, "\n") {
 		return text
 	}
 	return text + "\n"
 }
 
-func yamlList(comma string) string { return "[" + strings.ReplaceAll(comma, ",", ", ") + "]" }
+func yamlFlowList(comma string) string { return "[" + strings.ReplaceAll(comma, ",", ", ") + "]" }

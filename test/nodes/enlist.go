@@ -16,7 +16,7 @@ func (c *Cluster) Add(ctx context.Context, name string) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return n, n.begin(ctx)
+	return n, n.createAndBoot(ctx)
 }
 
 // AddAt is Add with an address of the caller's choice, which no other node may have.
@@ -25,7 +25,7 @@ func (c *Cluster) AddAt(ctx context.Context, name, address string) (*Node, error
 	if err != nil {
 		return nil, err
 	}
-	return n, n.begin(ctx)
+	return n, n.createAndBoot(ctx)
 }
 
 // AddAll adds several nodes at once, with addresses in the order of the names.
@@ -40,7 +40,7 @@ func (c *Cluster) AddAll(ctx context.Context, names ...string) ([]*Node, error) 
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for _, n := range added {
-		group.Go(func() error { return n.begin(ctx) })
+		group.Go(func() error { return n.createAndBoot(ctx) })
 	}
 	return added, group.Wait()
 }
@@ -53,27 +53,27 @@ func (c *Cluster) register(name string) (*Node, error) {
 	if next > lastHost {
 		return nil, fmt.Errorf("adding node %s: no address is left after %d nodes", name, lastHost-firstHost+1)
 	}
-	return c.enlist(name, next)
+	return c.addRecord(name, next)
 }
 
 func (c *Cluster) registerAt(name, address string) (*Node, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for host := firstHost; host <= lastHost; host++ {
-		if c.record.Families.numbered(host)[0] == address {
-			return c.enlist(name, host)
+		if c.record.Families.hostAddresses(host)[0] == address {
+			return c.addRecord(name, host)
 		}
 	}
-	first, last := c.record.Families.numbered(firstHost)[0], c.record.Families.numbered(lastHost)[0]
+	first, last := c.record.Families.hostAddresses(firstHost)[0], c.record.Families.hostAddresses(lastHost)[0]
 	return nil, fmt.Errorf("adding node %s: want an address from %s to %s, not %q", name, first, last, address)
 }
 
-// enlist makes a node of a name and a number in the network that both are free. The caller holds the lock.
-func (c *Cluster) enlist(name string, host int) (*Node, error) {
+// addRecord makes a node of a name and a number in the network that both are free. The caller holds the lock.
+func (c *Cluster) addRecord(name string, host int) (*Node, error) {
 	if !nodeName.MatchString(name) {
 		return nil, fmt.Errorf("node name %q: want a host name without dots (RFC 1123)", name)
 	}
-	n := c.node(name, c.record.Families.numbered(host))
+	n := c.node(name, c.record.Families.hostAddresses(host))
 	for _, other := range c.record.Nodes {
 		if strings.EqualFold(other.Name, name) || other.Addresses[0] == n.Address() {
 			return nil, fmt.Errorf("adding node %s with address %s: there is %s with address %s", name, n.Address(), other.Name, other.Addresses[0])
@@ -88,8 +88,8 @@ func (c *Cluster) enlist(name string, host int) (*Node, error) {
 	return n, c.save()
 }
 
-// Scrap is the end of a machine: its power goes, and its disk is thrown away. Name and address are free for another one.
-func (c *Cluster) Scrap(ctx context.Context, n *Node) error {
+// DestroyNode is the end of a machine: its power goes, and its disk is thrown away. Name and address are free for another one.
+func (c *Cluster) DestroyNode(ctx context.Context, n *Node) error {
 	if err := n.Kill(ctx); err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ func (n *Node) Shell() error {
 		return err
 	}
 	env := []string{nodePath, "HOME=/root", "LANG=C.UTF-8", "TERM=" + os.Getenv("TERM"), "KUBECONFIG=/etc/kubernetes/admin.conf"}
-	return become(env, "nsenter", "--target", strconv.Itoa(pid), "--all", "--", "bash", "--login")
+	return execProgram(env, "nsenter", "--target", strconv.Itoa(pid), "--all", "--", "bash", "--login")
 }
 
 // Kubeconfig is the file for a copy of the administrator's credentials, for use from outside the nodes.
@@ -29,10 +29,10 @@ func (c *Cluster) Kubectl(args ...string) error {
 	}
 	kubectl := filepath.Join(c.record.Bundle, "bin/kubectl")
 	env := append(os.Environ(), "KUBECONFIG="+c.Kubeconfig(), "KUBECACHEDIR="+filepath.Join(c.dir, "kubectl"))
-	return become(env, append([]string{"nsenter", "--net=" + c.switchFile(), "--", kubectl}, args...)...)
+	return execProgram(env, append([]string{"nsenter", "--net=" + c.switchFile(), "--", kubectl}, args...)...)
 }
 
-func become(env []string, args ...string) error {
+func execProgram(env []string, args ...string) error {
 	program, err := exec.LookPath(args[0])
 	if err != nil {
 		return err

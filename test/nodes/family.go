@@ -73,8 +73,8 @@ func familiesOf(addresses []string) Families {
 	}
 }
 
-// joined lists what each family has, as kubeadm's fields want two ranges.
-func (f Families) joined(field func(family) string) string {
+// joinEach lists what each family has, as kubeadm's fields want two ranges.
+func (f Families) joinEach(field func(family) string) string {
 	var list []string
 	for _, one := range f.all() {
 		list = append(list, field(one))
@@ -83,15 +83,15 @@ func (f Families) joined(field func(family) string) string {
 }
 
 // PodSubnets are where Pods get their addresses from: a range, or one of each family with a comma between them.
-func (f Families) PodSubnets() string { return f.joined(func(one family) string { return one.pods }) }
+func (f Families) PodSubnets() string { return f.joinEach(func(one family) string { return one.pods }) }
 
 // ServiceSubnets are the same for Services.
 func (f Families) ServiceSubnets() string {
-	return f.joined(func(one family) string { return one.services })
+	return f.joinEach(func(one family) string { return one.services })
 }
 
-// numbered are the addresses of the node with a number.
-func (f Families) numbered(host int) []string {
+// hostAddresses are the addresses of the node with a number.
+func (f Families) hostAddresses(host int) []string {
 	var list []string
 	for _, one := range f.all() {
 		list = append(list, fmt.Sprintf(one.node, host))
@@ -99,8 +99,8 @@ func (f Families) numbered(host int) []string {
 	return list
 }
 
-// own are commands that give a link the addresses. An IPv6 address can be used at once: nobody else has it.
-func own(link string, addresses ...string) []string {
+// addressCommands are commands that give a link the addresses. An IPv6 address can be used at once: nobody else has it.
+func addressCommands(link string, addresses ...string) []string {
 	var lines []string
 	for _, address := range addresses {
 		line := fmt.Sprintf("address replace %s/%d dev %s", address, familyOf(address).length, link)

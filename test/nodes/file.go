@@ -33,7 +33,7 @@ func (n *Node) withDisk(do func(*os.Root) error) error {
 // ReadFile reads a file of a running node; name is absolute.
 func (n *Node) ReadFile(name string) (data []byte, err error) {
 	err = n.withDisk(func(disk *os.Root) error {
-		data, err = disk.ReadFile(inside(name))
+		data, err = disk.ReadFile(relativeName(name))
 		return err
 	})
 	return data, err
@@ -41,7 +41,7 @@ func (n *Node) ReadFile(name string) (data []byte, err error) {
 
 // WriteFile writes a file of a running node, with its directories; name is absolute. A program that is running is replaced.
 func (n *Node) WriteFile(name string, data []byte, mode fs.FileMode) error {
-	return n.write(name, strings.NewReader(string(data)), mode)
+	return n.writeFrom(name, strings.NewReader(string(data)), mode)
 }
 
 // Copy copies a file of this machine to a running node; name is absolute.
@@ -51,11 +51,11 @@ func (n *Node) Copy(from, name string, mode fs.FileMode) error {
 		return err
 	}
 	defer f.Close()
-	return n.write(name, f, mode)
+	return n.writeFrom(name, f, mode)
 }
 
-func (n *Node) write(name string, data io.Reader, mode fs.FileMode) error {
-	name = inside(name)
+func (n *Node) writeFrom(name string, data io.Reader, mode fs.FileMode) error {
+	name = relativeName(name)
 	return n.withDisk(func(disk *os.Root) error {
 		if err := disk.MkdirAll(path.Dir(name), 0o755); err != nil {
 			return err
@@ -77,4 +77,4 @@ func (n *Node) write(name string, data io.Reader, mode fs.FileMode) error {
 	})
 }
 
-func inside(name string) string { return strings.TrimPrefix(path.Clean("/"+name), "/") }
+func relativeName(name string) string { return strings.TrimPrefix(path.Clean("/"+name), "/") }

@@ -43,10 +43,10 @@ func (a Fingerprint) Diff(b Fingerprint) []string {
 
 var subjects = []string{"files", "links", "routes", "mounts", "units", "ports", "rules", "containers"}
 
-// listings are the subjects that a command on the node lists. A unit that systemd starts again and again, as it does with a
+// listCommands are the subjects that a command on the node lists. A unit that systemd starts again and again, as it does with a
 // kubelet that has no configuration yet, is listed whether it runs just now or not. The port at which containerd serves logs and
 // the like is another one each time that it starts.
-var listings = map[string]string{
+var listCommands = map[string]string{
 	"links":      `ip -brief link show | cut -d' ' -f1 | cut -d@ -f1`,
 	"routes":     `ip -4 route show`,
 	"units":      `find /etc/systemd/system /run/systemd/system -path '*.wants/*' -printf '%f enabled\n'; systemctl list-units --no-legend --plain --type=service --state=active,activating,deactivating,reloading | cut -d' ' -f1`,
@@ -55,7 +55,7 @@ var listings = map[string]string{
 	"containers": `ctr --namespace k8s.io containers list --quiet`,
 }
 
-var counters = regexp.MustCompile(`counter packets \d+ bytes \d+|\[\d+:\d+\]`)
+var counterPattern = regexp.MustCompile(`counter packets \d+ bytes \d+|\[\d+:\d+\]`)
 
 // Fingerprint takes down how a running node looks now.
 func (n *Node) Fingerprint(ctx context.Context) (Fingerprint, error) {
@@ -64,12 +64,12 @@ func (n *Node) Fingerprint(ctx context.Context) (Fingerprint, error) {
 		return nil, err
 	}
 	f := make(Fingerprint)
-	for subject, script := range listings {
+	for subject, script := range listCommands {
 		result, err := n.Run(ctx, "sh", "-c", script)
 		if err != nil {
 			return nil, fmt.Errorf("listing %s: %w", subject, err)
 		}
-		f[subject] = flatten(result.Stdout)
+		f[subject] = flattenListing(result.Stdout)
 	}
 	mounts, err := mountsOf(strconv.Itoa(pid))
 	if err != nil {
@@ -89,11 +89,11 @@ func (n *Node) Fingerprint(ctx context.Context) (Fingerprint, error) {
 	return f, nil
 }
 
-// flatten gives each line of a listing the headings it stands under, as rules of nftables do, and drops counters.
-func flatten(listing string) []string {
+// flattenListing gives each line of a listing the headings it stands under, as rules of nftables do, and drops counters.
+func flattenListing(listing string) []string {
 	var lines, headings []string
 	for l := range strings.Lines(listing) {
-		l = strings.TrimSpace(counters.ReplaceAllString(l, ""))
+		l = strings.TrimSpace(counterPattern.ReplaceAllString(l, ""))
 		switch heading, opens := strings.CutSuffix(l, " {"); {
 		case l == "" || strings.HasPrefix(l, "# Warning"):
 		case l == "}" && len(headings) > 0:
@@ -108,8 +108,8 @@ func flatten(listing string) []string {
 	return lines
 }
 
-// volatile files say nothing about what was done to a node.
-var volatile = []string{
+// ignoredFiles files say nothing about what was done to a node.
+var ignoredFiles = []string{
 	"var/log", "var/tmp", "var/cache", "var/lib/systemd", "var/lib/containerd", "var/lib/dpkg/lock", "tmp", "run",
 	"root/.kube/cache", "etc/.pwd.lock",
 }
@@ -126,16 +126,16 @@ func (n *Node) changedFiles() ([]string, error) {
 			return nil // Gone while we looked.
 		case err != nil:
 			return err
-		case slices.Contains(volatile, name) && d.IsDir():
+		case slices.Contains(ignoredFiles, name) && d.IsDir():
 			return fs.SkipDir
-		case slices.Contains(volatile, name):
+		case slices.Contains(ignoredFiles, name):
 			return nil
 		}
-		now, err := describe(path)
+		now, err := describeFile(path)
 		if err != nil {
 			return err
 		}
-		before, err := n.original(name)
+		before, err := n.describeOriginal(name)
 		if now != before {
 			lines = append(lines, "/"+name+" "+now)
 		}
@@ -144,23 +144,23 @@ func (n *Node) changedFiles() ([]string, error) {
 	return lines, err
 }
 
-// original describes what the node was made with under this name.
-func (n *Node) original(name string) (string, error) {
+// describeOriginal describes what the node was made with under this name.
+func (n *Node) describeOriginal(name string) (string, error) {
 	for _, layer := range n.cluster.record.Layers {
-		if text, err := describe(filepath.Join(layer, name)); err != nil || text != absent {
+		if text, err := describeFile(filepath.Join(layer, name)); err != nil || text != removedFile {
 			return text, err
 		}
 	}
-	return absent, nil
+	return removedFile, nil
 }
 
-const absent = "removed"
+const removedFile = "removed"
 
-// describe says all that matters of a file.
-func describe(path string) (string, error) {
+// describeFile says all that matters of a file.
+func describeFile(path string) (string, error) {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
-		return absent, nil
+		return removedFile, nil
 	}
 	if err != nil {
 		return "", err
@@ -172,21 +172,21 @@ func describe(path string) (string, error) {
 	text := fmt.Sprintf("%s %d:%d", info.Mode(), owner.Uid, owner.Gid)
 	switch {
 	case info.Mode()&fs.ModeCharDevice != 0 && owner.Rdev == 0:
-		return absent, nil // An overlay's way to say so.
+		return removedFile, nil // An overlay's way to say so.
 	case info.Mode()&fs.ModeSymlink != 0:
 		target, err := os.Readlink(path)
 		return text + " to " + target, err
 	case info.Mode().IsRegular():
-		sum, err := digest(path)
+		sum, err := digestFile(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return absent, nil
+			return removedFile, nil
 		}
 		return text + " sha256:" + sum, err
 	}
 	return text, nil
 }
 
-func digest(path string) (string, error) {
+func digestFile(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", err

@@ -10,13 +10,13 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Shape is how many nodes of each kind a Kubernetes cluster has.
-type Shape struct {
+// Topology is how many nodes of each kind a Kubernetes cluster has.
+type Topology struct {
 	ControlPlanes int // at least 1: cp1, cp2, …
 	Workers       int // worker1, worker2, …
 }
 
-func (s Shape) names() []string {
+func (s Topology) names() []string {
 	var names []string
 	for i := range s.ControlPlanes {
 		names = append(names, fmt.Sprintf("cp%d", i+1))
@@ -27,10 +27,10 @@ func (s Shape) names() []string {
 	return names
 }
 
-// Form adds nodes and makes a Kubernetes cluster of them the way a user would: kubeadm init on cp1, and on the others the
-// join commands that it printed. Several control planes have a load balancer in front of them; see Balance. On return all
+// Bootstrap adds nodes and makes a Kubernetes cluster of them the way a user would: kubeadm init on cp1, and on the others the
+// join commands that it printed. Several control planes have a load balancer in front of them; see StartBalancer. On return all
 // nodes are Ready, CoreDNS is available, and Kubeconfig is there.
-func (c *Cluster) Form(ctx context.Context, shape Shape) error {
+func (c *Cluster) Bootstrap(ctx context.Context, shape Topology) error {
 	if shape.ControlPlanes < 1 || shape.Workers < 0 {
 		return errors.New("a Kubernetes cluster has at least one control-plane node and no fewer than 0 workers")
 	}
@@ -39,7 +39,7 @@ func (c *Cluster) Form(ctx context.Context, shape Shape) error {
 		return err
 	}
 	first := members[0]
-	worker, controlPlane, err := c.initialise(ctx, first, shape)
+	worker, controlPlane, err := c.initFirst(ctx, first, shape)
 	if err != nil {
 		return err
 	}
@@ -48,30 +48,30 @@ func (c *Cluster) Form(ctx context.Context, shape Shape) error {
 	group.Go(func() error { return c.PodNetwork(joining, first) })
 	group.Go(func() error {
 		for _, n := range members[1:shape.ControlPlanes] {
-			if err := c.join(joining, n, controlPlane); err != nil {
+			if err := c.joinNode(joining, n, controlPlane); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 	for _, n := range members[shape.ControlPlanes:] {
-		group.Go(func() error { return c.join(joining, n, worker) })
+		group.Go(func() error { return c.joinNode(joining, n, worker) })
 	}
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	return c.settle(ctx, first)
+	return c.awaitReady(ctx, first)
 }
 
-func (c *Cluster) initialise(ctx context.Context, n *Node, shape Shape) (worker, controlPlane []string, err error) {
+func (c *Cluster) initFirst(ctx context.Context, n *Node, shape Topology) (worker, controlPlane []string, err error) {
 	config := Config{Address: n.Address()}
 	var flags []string
 	if shape.ControlPlanes > 1 {
-		balancer, err := c.Balance(ctx)
+		balancer, err := c.StartBalancer(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
-		if err := balancer.Serve(c.Nodes()[:shape.ControlPlanes]...); err != nil {
+		if err := balancer.SetBackends(c.Nodes()[:shape.ControlPlanes]...); err != nil {
 			return nil, nil, err
 		}
 		config.Endpoint = balancer.Endpoint()
@@ -85,7 +85,7 @@ func (c *Cluster) initialise(ctx context.Context, n *Node, shape Shape) (worker,
 	return JoinCommands(result.Stdout)
 }
 
-func (c *Cluster) join(ctx context.Context, n *Node, command []string) error {
+func (c *Cluster) joinNode(ctx context.Context, n *Node, command []string) error {
 	result, err := n.Join(ctx, command, io.Discard)
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func (c *Cluster) join(ctx context.Context, n *Node, command []string) error {
 	return nil
 }
 
-func (c *Cluster) settle(ctx context.Context, first *Node) error {
+func (c *Cluster) awaitReady(ctx context.Context, first *Node) error {
 	// A join ends before its kubelet registers.
 	if err := first.AwaitNodes(ctx, len(c.Nodes())); err != nil {
 		return err

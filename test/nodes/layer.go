@@ -15,18 +15,18 @@ import (
 )
 
 //go:embed rootfs launch.sh import.sh
-var recipe embed.FS
+var embeddedFiles embed.FS
 
-// programs are what a node has in /usr/bin besides Debian and kubeadm; those of the second list may be missing in a bundle.
+// requiredPrograms are what a node has in /usr/bin besides Debian and kubeadm; those of the second list may be missing in a bundle.
 var (
-	programs = []string{"kubelet", "kubectl", "containerd", "containerd-shim-runc-v2", "ctr", "runc"}
-	extras   = []string{"crictl", "etcd", "etcdctl", "kubeadm-upstream"}
+	requiredPrograms = []string{"kubelet", "kubectl", "containerd", "containerd-shim-runc-v2", "ctr", "runc"}
+	optionalPrograms   = []string{"crictl", "etcd", "etcdctl", "kubeadm-upstream"}
 )
 
-// enabled units start at boot; silenced ones would only cost time.
+// enabledUnits units start at boot; silenced ones would only cost time.
 var (
-	enabled  = []string{"containerd.service", "kubelet.service", "sandbox.service"}
-	silenced = []string{
+	enabledUnits  = []string{"containerd.service", "kubelet.service", "sandbox.service"}
+	maskedUnits = []string{
 		"getty@tty1.service", "getty-static.service", "console-getty.service", "systemd-logind.service",
 		"apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "e2scrub_reap.service",
 		"fstrim.timer", "systemd-firstboot.service", "systemd-tmpfiles-clean.timer",
@@ -40,34 +40,34 @@ type image struct {
 	containerd string
 }
 
-// nodeImage makes the image for a bundle, from the cache where it can.
-func nodeImage(ctx context.Context, bundle string, log func(string, ...any)) (image, error) {
-	layerName, storeName, err := identities(bundle)
+// buildNodeImage makes the image for a bundle, from the cache where it can.
+func buildNodeImage(ctx context.Context, bundle string, log func(string, ...any)) (image, error) {
+	layerName, storeName, err := imageCacheNames(bundle)
 	if err != nil {
 		return image{}, err
 	}
-	base, err := baseSystem(ctx, log)
+	base, err := buildBaseSystem(ctx, log)
 	if err != nil {
 		return image{}, err
 	}
-	layer, err := cached(ctx, layerName, func(dir string) error { return buildLayer(dir, bundle) })
+	layer, err := buildCached(ctx, layerName, func(dir string) error { return buildLayer(dir, bundle) })
 	if err != nil {
 		return image{}, err
 	}
 	layers := []string{layer, base}
-	store, err := cached(ctx, storeName, func(dir string) error { return importImages(ctx, dir, bundle, layers, log) })
+	store, err := buildCached(ctx, storeName, func(dir string) error { return importImages(ctx, dir, bundle, layers, log) })
 	return image{layers: layers, containerd: store}, err
 }
 
-// identities names what is made of a bundle, after the bundle's contents and this package's recipe. Programs and archives
+// imageCacheNames names what is made of a bundle, after the bundle's contents and this package's recipe. Programs and archives
 // count by name, size and time, since reading hundreds of megabytes at each start would take longer than the start.
-func identities(bundle string) (layer, store string, err error) {
-	parts := []string{"2", strings.Join(enabled, ","), strings.Join(silenced, ",")}
-	err = fs.WalkDir(recipe, "rootfs", func(path string, d fs.DirEntry, err error) error {
+func imageCacheNames(bundle string) (layer, store string, err error) {
+	parts := []string{"2", strings.Join(enabledUnits, ","), strings.Join(maskedUnits, ",")}
+	err = fs.WalkDir(embeddedFiles, "rootfs", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		data, err := recipe.ReadFile(path)
+		data, err := embeddedFiles.ReadFile(path)
 		parts = append(parts, path, string(data))
 		return err
 	})
@@ -75,21 +75,21 @@ func identities(bundle string) (layer, store string, err error) {
 		return "", "", err
 	}
 	for _, dir := range []string{"bin", "cni"} {
-		listed, err := listing(filepath.Join(bundle, dir))
+		listed, err := listBundleDir(filepath.Join(bundle, dir))
 		if err != nil {
 			return "", "", err
 		}
 		parts = append(parts, listed...)
 	}
-	script, err := recipe.ReadFile("import.sh")
+	script, err := embeddedFiles.ReadFile("import.sh")
 	if err != nil {
 		return "", "", err
 	}
-	archives, err := listing(filepath.Join(bundle, "images"))
-	return "node-" + key(parts...), "images-" + key(append(archives, string(script))...), err
+	archives, err := listBundleDir(filepath.Join(bundle, "images"))
+	return "node-" + cacheKey(parts...), "images-" + cacheKey(append(archives, string(script))...), err
 }
 
-func listing(dir string) ([]string, error) {
+func listBundleDir(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("reading the components bundle: %w", err)
@@ -106,17 +106,17 @@ func listing(dir string) ([]string, error) {
 }
 
 func buildLayer(dir, bundle string) error {
-	files, err := fs.Sub(recipe, "rootfs")
+	files, err := fs.Sub(embeddedFiles, "rootfs")
 	if err != nil {
 		return err
 	}
 	if err := os.CopyFS(dir, files); err != nil {
 		return err
 	}
-	if err := fillPrograms(filepath.Join(dir, "usr/bin"), filepath.Join(bundle, "bin")); err != nil {
+	if err := installPrograms(filepath.Join(dir, "usr/bin"), filepath.Join(bundle, "bin")); err != nil {
 		return err
 	}
-	if err := fillDir(filepath.Join(dir, "opt/cni/bin"), filepath.Join(bundle, "cni")); err != nil {
+	if err := installDir(filepath.Join(dir, "opt/cni/bin"), filepath.Join(bundle, "cni")); err != nil {
 		return err
 	}
 	for _, name := range []string{"etc/kubernetes/manifests", "etc/cni/net.d", "var/log/journal", "var/lib/containerd"} {
@@ -124,20 +124,20 @@ func buildLayer(dir, bundle string) error {
 			return err
 		}
 	}
-	return linkUnits(filepath.Join(dir, "etc/systemd/system"))
+	return enableUnits(filepath.Join(dir, "etc/systemd/system"))
 }
 
-func fillPrograms(to, from string) error {
+func installPrograms(to, from string) error {
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return err
 	}
-	for _, name := range programs {
-		if err := install(filepath.Join(from, name), filepath.Join(to, name)); err != nil {
+	for _, name := range requiredPrograms {
+		if err := linkOrCopy(filepath.Join(from, name), filepath.Join(to, name)); err != nil {
 			return err
 		}
 	}
-	for _, name := range extras {
-		err := install(filepath.Join(from, name), filepath.Join(to, name))
+	for _, name := range optionalPrograms {
+		err := linkOrCopy(filepath.Join(from, name), filepath.Join(to, name))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -145,7 +145,7 @@ func fillPrograms(to, from string) error {
 	return nil
 }
 
-func fillDir(to, from string) error {
+func installDir(to, from string) error {
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return err
 	}
@@ -154,16 +154,16 @@ func fillDir(to, from string) error {
 		return err
 	}
 	for _, e := range entries {
-		if err := install(filepath.Join(from, e.Name()), filepath.Join(to, e.Name())); err != nil {
+		if err := linkOrCopy(filepath.Join(from, e.Name()), filepath.Join(to, e.Name())); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// install puts a program where a node finds it: a second name of the same file where the file system allows it, so that
+// linkOrCopy puts a program where a node finds it: a second name of the same file where the file system allows it, so that
 // a program under several names is in memory once, else a copy.
-func install(from, to string) error {
+func linkOrCopy(from, to string) error {
 	from, err := filepath.EvalSymlinks(from)
 	if err != nil {
 		return err
@@ -179,21 +179,21 @@ func copyFile(from, to string) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err
 	}
-	_, err := host(context.Background(), "install", "-m", "0755", "--", from, to)
+	_, err := runHost(context.Background(), "install", "-m", "0755", "--", from, to)
 	return err
 }
 
-func linkUnits(system string) error {
+func enableUnits(system string) error {
 	wants := filepath.Join(system, "multi-user.target.wants")
 	if err := os.MkdirAll(wants, 0o755); err != nil {
 		return err
 	}
-	for _, unit := range enabled {
+	for _, unit := range enabledUnits {
 		if err := os.Symlink("/etc/systemd/system/"+unit, filepath.Join(wants, unit)); err != nil {
 			return err
 		}
 	}
-	for _, unit := range silenced {
+	for _, unit := range maskedUnits {
 		if err := os.Symlink("/dev/null", filepath.Join(system, unit)); err != nil {
 			return err
 		}
@@ -209,32 +209,32 @@ func importImages(ctx context.Context, dir, bundle string, layers []string, log 
 	env := []string{
 		"LOWER=" + strings.Join(layers, ":"), "WORK=" + work, "STORE=" + dir, "ARCHIVES=" + filepath.Join(bundle, "images"),
 	}
-	script, err := recipe.ReadFile("import.sh")
+	script, err := embeddedFiles.ReadFile("import.sh")
 	if err != nil {
 		return err
 	}
-	if err := mortal(ctx, env, "sh", "-c", string(script)); err != nil {
+	if err := runKilledWithParent(ctx, env, "sh", "-c", string(script)); err != nil {
 		return err
 	}
 	log("images: done in %.1f s", time.Since(start).Seconds())
 	return nil
 }
 
-// copyStore gives a node a containerd directory of its own in no time and next to no space: blobs and unpacked layers
+// cloneStore gives a node a containerd directory of its own in no time and next to no space: blobs and unpacked layers
 // never change once written, so second names of them do; the databases do change and are copied.
-func copyStore(ctx context.Context, from, to string) error {
-	if _, err := host(ctx, "cp", "--archive", "--link", "--no-target-directory", from, to); err != nil {
+func cloneStore(ctx context.Context, from, to string) error {
+	if _, err := runHost(ctx, "cp", "--archive", "--link", "--no-target-directory", from, to); err != nil {
 		// The cache is on another file system.
 		if err := os.RemoveAll(to); err != nil {
 			return err
 		}
-		_, err := host(ctx, "cp", "--archive", "--no-target-directory", from, to)
+		_, err := runHost(ctx, "cp", "--archive", "--no-target-directory", from, to)
 		return err
 	}
 	databases, err := filepath.Glob(filepath.Join(from, "*", "*.db"))
 	for _, path := range databases {
 		if err == nil {
-			_, err = host(ctx, "cp", "--archive", "--remove-destination", path, to+strings.TrimPrefix(path, from))
+			_, err = runHost(ctx, "cp", "--archive", "--remove-destination", path, to+strings.TrimPrefix(path, from))
 		}
 	}
 	return err

@@ -143,7 +143,7 @@ func testNetwork(t *testing.T, c *Cluster, a, b *Node) {
 		_, err := a.Run(t.Context(), "socat", "-T2", "-", "TCP:Worker-B:8080,connect-timeout=1")
 		return err
 	}
-	if err := poll(t.Context(), "the server", patience, func(context.Context) error { return ask() }); err != nil {
+	if err := pollUntil(t.Context(), "the server", pollLimit, func(context.Context) error { return ask() }); err != nil {
 		t.Fatal(err)
 	}
 	conn, err := c.Dial(t.Context(), "tcp", b.Address()+":8080")
@@ -162,7 +162,7 @@ func testNetwork(t *testing.T, c *Cluster, a, b *Node) {
 	if err := b.Connect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := poll(t.Context(), "the server", patience, func(context.Context) error { return ask() }); err != nil {
+	if err := pollUntil(t.Context(), "the server", pollLimit, func(context.Context) error { return ask() }); err != nil {
 		t.Error(err)
 	}
 	const refused = 7
@@ -237,7 +237,7 @@ func testReboot(t *testing.T, n *Node) {
 // testAnotherMachine puts a new machine in the place of one.
 func testAnotherMachine(t *testing.T, c *Cluster, n *Node) {
 	run(t, n, "touch", "/root/mark")
-	if err := c.Scrap(t.Context(), n); err != nil {
+	if err := c.DestroyNode(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
 	again, err := c.AddAt(t.Context(), n.Name(), n.Address())

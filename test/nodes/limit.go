@@ -7,24 +7,24 @@ import (
 	"strings"
 )
 
-// watchers is how many inotify instances root may have at once. A node takes about twenty, and to this machine all of
+// inotifyInstances is how many inotify instances root may have at once. A node takes about twenty, and to this machine all of
 // them are root's; its own limit, usually 128, ends the sixth node's systemd.
-const watchers = 4096
+const inotifyInstances = 4096
 
-// raiseWatchers raises that limit, and says so, where it is lower. It stays raised: other clusters may rely on it.
-func raiseWatchers(log func(string, ...any)) error {
+// raiseInotifyLimit raises that limit, and says so, where it is lower. It stays raised: other clusters may rely on it.
+func raiseInotifyLimit(log func(string, ...any)) error {
 	const file = "/proc/sys/fs/inotify/max_user_instances"
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
 	have, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil || have >= watchers {
+	if err != nil || have >= inotifyInstances {
 		return err
 	}
-	if err := os.WriteFile(file, []byte(strconv.Itoa(watchers)), 0o644); err != nil {
+	if err := os.WriteFile(file, []byte(strconv.Itoa(inotifyInstances)), 0o644); err != nil {
 		return fmt.Errorf("raising the number of inotify instances: %w", err)
 	}
-	log("fs.inotify.max_user_instances: raised from %d to %d", have, watchers)
+	log("fs.inotify.max_user_instances: raised from %d to %d", have, inotifyInstances)
 	return nil
 }

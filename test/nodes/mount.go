@@ -28,14 +28,14 @@ func mountsOf(process string) ([]mountPoint, error) {
 			return nil, fmt.Errorf("reading the mounts of process %s: strange line %q", process, line)
 		}
 		all = append(all, mountPoint{
-			path: unescape(place[4]), kind: system[0], source: system[1], options: strings.Split(system[2], ","),
+			path: unescapePath(place[4]), kind: system[0], source: system[1], options: strings.Split(system[2], ","),
 		})
 	}
 	return all, nil
 }
 
-// unescape undoes the kernel's octal spelling of blanks.
-func unescape(path string) string {
+// unescapePath undoes the kernel's octal spelling of blanks.
+func unescapePath(path string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
 }
 

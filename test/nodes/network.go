@@ -24,7 +24,7 @@ func newNamespace(ctx context.Context, file string) error {
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		return err
 	}
-	if _, err := host(ctx, "unshare", "--net="+file, "true"); err != nil {
+	if _, err := runHost(ctx, "unshare", "--net="+file, "true"); err != nil {
 		return fmt.Errorf("making a network namespace: %w", err)
 	}
 	return nil
@@ -41,18 +41,18 @@ func removeNamespace(file string) error {
 	return nil
 }
 
-// links runs commands of ip(8), one per line, in a network namespace.
-func links(ctx context.Context, namespace string, lines ...string) error {
-	_, err := hostInput(ctx, strings.Join(lines, "\n")+"\n", "nsenter", "--net="+namespace, "ip", "-batch", "-")
+// runIPBatch runs commands of ip(8), one per line, in a network namespace.
+func runIPBatch(ctx context.Context, namespace string, lines ...string) error {
+	_, err := runHostWithInput(ctx, strings.Join(lines, "\n")+"\n", "nsenter", "--net="+namespace, "ip", "-batch", "-")
 	return err
 }
 
 func (c *Cluster) switchFile() string { return filepath.Join(c.dir, "switch") }
 
-// makeSwitch makes the switch, a network namespace with one bridge in it, and no link to this machine's network or to
+// createSwitch makes the switch, a network namespace with one bridge in it, and no link to this machine's network or to
 // another cluster's. So all clusters use the same addresses, and nothing of the host's is touched. The bridge is also everyone's gateway, and refuses at once what it has no route for: a packet that
 // vanished, say to a Service before kube-proxy knows it, would leave a connection waiting for half a minute.
-func (c *Cluster) makeSwitch(ctx context.Context) error {
+func (c *Cluster) createSwitch(ctx context.Context) error {
 	if err := newNamespace(ctx, c.switchFile()); err != nil {
 		return err
 	}
@@ -60,24 +60,24 @@ func (c *Cluster) makeSwitch(ctx context.Context) error {
 	// reaches the gateway and the load balancer until the nodes have noticed.
 	lines := []string{"link set lo up", "link add br0 address 02:00:0a:4d:00:01 type bridge forward_delay 0", "link set br0 up"}
 	for _, f := range c.record.Families.all() {
-		if err := sysctl(ctx, c.switchFile(), f.forward+"; "+f.refuse); err != nil {
+		if err := writeSysctls(ctx, c.switchFile(), f.forward+"; "+f.refuse); err != nil {
 			return err
 		}
-		lines = append(append(lines, own("br0", f.gateway)...), "route add unreachable "+f.anywhere)
+		lines = append(append(lines, addressCommands("br0", f.gateway)...), "route add unreachable "+f.anywhere)
 	}
-	return links(ctx, c.switchFile(), lines...)
+	return runIPBatch(ctx, c.switchFile(), lines...)
 }
 
-// sysctl runs a script that writes to /proc/sys/net, where everybody finds his own network namespace.
-func sysctl(ctx context.Context, namespace, script string) error {
-	_, err := host(ctx, "nsenter", "--net="+namespace, "sh", "-ec", script)
+// writeSysctls runs a script that writes to /proc/sys/net, where everybody finds his own network namespace.
+func writeSysctls(ctx context.Context, namespace, script string) error {
+	_, err := runHost(ctx, "nsenter", "--net="+namespace, "sh", "-ec", script)
 	return err
 }
 
 func (n *Node) netFile() string { return filepath.Join(n.dir, "net") }
 
-// port is the node's link at the switch.
-func (n *Node) port() string { return fmt.Sprintf("port-%d", n.number()) }
+// linkName is the node's link at the switch.
+func (n *Node) linkName() string { return fmt.Sprintf("port-%d", n.number()) }
 
 // number is the end of each of the node's addresses.
 func (n *Node) number() (host int) {
@@ -85,53 +85,53 @@ func (n *Node) number() (host int) {
 	return host
 }
 
-// hardware is the address of the node's network card. It goes with the address, so that nobody on the switch is misled by
+// macAddress is the address of the node's network card. It goes with the address, so that nobody on the switch is misled by
 // what he remembers of a node that has booted, or that took another one's place.
-func (n *Node) hardware() string {
+func (n *Node) macAddress() string {
 	return fmt.Sprintf("02:00:0a:4d:00:%02x", n.number())
 }
 
-// plugIn gives the node a new, empty network namespace with eth0, its address and the routes it knows.
-func (n *Node) plugIn(ctx context.Context) error {
-	if err := n.unplug(ctx); err != nil {
+// connectNetwork gives the node a new, empty network namespace with eth0, its address and the routes it knows.
+func (n *Node) connectNetwork(ctx context.Context) error {
+	if err := n.removeNetwork(ctx); err != nil {
 		return err
 	}
 	if err := newNamespace(ctx, n.netFile()); err != nil {
 		return err
 	}
-	err := links(ctx, n.cluster.switchFile(),
-		"link add "+n.port()+" type veth peer name eth0 address "+n.hardware()+" netns "+n.netFile(),
-		"link set "+n.port()+" master br0",
-		"link set "+n.port()+" up",
+	err := runIPBatch(ctx, n.cluster.switchFile(),
+		"link add "+n.linkName()+" type veth peer name eth0 address "+n.macAddress()+" netns "+n.netFile(),
+		"link set "+n.linkName()+" master br0",
+		"link set "+n.linkName()+" up",
 	)
 	if err != nil {
 		return err
 	}
-	lines := append([]string{"link set lo up", "link set eth0 up"}, own("eth0", n.addresses...)...)
+	lines := append([]string{"link set lo up", "link set eth0 up"}, addressCommands("eth0", n.addresses...)...)
 	for _, f := range n.cluster.record.Families.all() {
-		if err := sysctl(ctx, n.netFile(), f.forward); err != nil {
+		if err := writeSysctls(ctx, n.netFile(), f.forward); err != nil {
 			return err
 		}
 		lines = append(lines, "route add "+f.anywhere+" via "+f.gateway)
 	}
-	if err := links(ctx, n.netFile(), lines...); err != nil {
+	if err := runIPBatch(ctx, n.netFile(), lines...); err != nil {
 		return err
 	}
 	return n.addRoutes(ctx)
 }
 
-// unplug removes what plugIn made. A link dies with the namespace at either end, but not at once, hence by hand.
-func (n *Node) unplug(ctx context.Context) error {
+// removeNetwork removes what connectNetwork made. A link dies with the namespace at either end, but not at once, hence by hand.
+func (n *Node) removeNetwork(ctx context.Context) error {
 	if _, err := os.Stat(n.netFile()); err != nil {
 		return nil
 	}
-	list, err := host(ctx, "nsenter", "--net="+n.cluster.switchFile(), "ip", "-brief", "link", "show", "type", "veth")
+	list, err := runHost(ctx, "nsenter", "--net="+n.cluster.switchFile(), "ip", "-brief", "link", "show", "type", "veth")
 	if err != nil {
 		return err
 	}
 	for line := range strings.Lines(list) {
-		if strings.HasPrefix(line, n.port()+"@") {
-			if err := links(ctx, n.cluster.switchFile(), "link delete "+n.port()); err != nil {
+		if strings.HasPrefix(line, n.linkName()+"@") {
+			if err := runIPBatch(ctx, n.cluster.switchFile(), "link delete "+n.linkName()); err != nil {
 				return err
 			}
 		}
@@ -141,21 +141,21 @@ func (n *Node) unplug(ctx context.Context) error {
 
 // Disconnect pulls the node's network cable. What runs on the node goes on.
 func (n *Node) Disconnect(ctx context.Context) error {
-	return links(ctx, n.cluster.switchFile(), "link set "+n.port()+" down")
+	return runIPBatch(ctx, n.cluster.switchFile(), "link set "+n.linkName()+" down")
 }
 
 // Connect puts the cable back.
 func (n *Node) Connect(ctx context.Context) error {
-	return links(ctx, n.cluster.switchFile(), "link set "+n.port()+" up")
+	return runIPBatch(ctx, n.cluster.switchFile(), "link set "+n.linkName()+" up")
 }
 
 // Dial connects to an address in the cluster's network, from outside of the nodes. It fits rest.Config.Dial and
-// http.Transport.DialContext. Names are not resolved: the address must be numeric.
+// http.Transport.DialContext. ListClusters are not resolved: the address must be numeric.
 func (c *Cluster) Dial(ctx context.Context, network, address string) (conn net.Conn, err error) {
 	if name, _, err := net.SplitHostPort(address); err != nil || net.ParseIP(name) == nil {
 		return nil, fmt.Errorf("dialling %s in cluster %s: want a numeric address and a port", address, c.name)
 	}
-	err = within(c.switchFile(), func() error {
+	err = runInNamespace(c.switchFile(), func() error {
 		dialer := net.Dialer{Timeout: 30 * time.Second}
 		conn, err = dialer.DialContext(ctx, network, address)
 		return err
@@ -170,25 +170,25 @@ func (c *Cluster) Listen(port string) (net.Listener, error) {
 
 // listen opens a port at one of the switch's own addresses. Connections to it are accepted in this process.
 func (c *Cluster) listen(address string) (listener net.Listener, err error) {
-	err = within(c.switchFile(), func() error {
+	err = runInNamespace(c.switchFile(), func() error {
 		listener, err = net.Listen("tcp", address)
 		return err
 	})
 	return listener, err
 }
 
-// within calls do in a network namespace. Sockets made there stay there, whoever uses them.
-func within(namespace string, do func() error) error {
+// runInNamespace calls do in a network namespace. Sockets made there stay there, whoever uses them.
+func runInNamespace(namespace string, do func() error) error {
 	done := make(chan error, 1)
 	go func() {
 		// Never unlocked: the thread is in the wrong namespace and must end with this goroutine.
 		runtime.LockOSThread()
-		done <- enter(namespace, do)
+		done <- enterNamespace(namespace, do)
 	}()
 	return <-done
 }
 
-func enter(namespace string, do func() error) error {
+func enterNamespace(namespace string, do func() error) error {
 	f, err := os.Open(namespace)
 	if err != nil {
 		return err

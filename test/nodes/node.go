@@ -43,10 +43,10 @@ func (n *Node) Addresses() []string { return slices.Clone(n.addresses) }
 // Cluster is where the node belongs.
 func (n *Node) Cluster() *Cluster { return n.cluster }
 
-// begin makes a node that has just been registered and boots it.
-func (n *Node) begin(ctx context.Context) error {
+// createAndBoot makes a node that has just been registered and boots it.
+func (n *Node) createAndBoot(ctx context.Context) error {
 	start := time.Now()
-	if err := n.make(ctx); err != nil {
+	if err := n.createDisk(ctx); err != nil {
 		return fmt.Errorf("making node %s: %w", n.name, err)
 	}
 	if err := n.Boot(ctx); err != nil {
@@ -56,8 +56,8 @@ func (n *Node) begin(ctx context.Context) error {
 	return nil
 }
 
-// make lays out the node's disk.
-func (n *Node) make(ctx context.Context) error {
+// createDisk lays out the node's disk.
+func (n *Node) createDisk(ctx context.Context) error {
 	for _, dir := range []string{"upper/etc", "work", "root"} {
 		if err := os.MkdirAll(filepath.Join(n.dir, dir), 0o755); err != nil {
 			return err
@@ -72,16 +72,16 @@ func (n *Node) make(ctx context.Context) error {
 			return err
 		}
 	}
-	return copyStore(ctx, n.cluster.record.Store, filepath.Join(n.dir, "containerd"))
+	return cloneStore(ctx, n.cluster.record.Store, filepath.Join(n.dir, "containerd"))
 }
 
 // Boot starts a node that is off and returns when systemd has finished and containerd answers.
 func (n *Node) Boot(ctx context.Context) error {
-	pid, err := firstProcess(n.cluster.name, n.name)
+	pid, err := findInit(n.cluster.name, n.name)
 	if err != nil || pid != 0 {
 		return errors.Join(err, fmt.Errorf("booting %s: it is running already", n.name))
 	}
-	if err := n.plugIn(ctx); err != nil {
+	if err := n.connectNetwork(ctx); err != nil {
 		return fmt.Errorf("booting %s: %w", n.name, err)
 	}
 	ended, err := n.launch()
@@ -96,11 +96,11 @@ func (n *Node) Boot(ctx context.Context) error {
 
 // launch starts systemd-nspawn, which outlives this process. The channel is closed when it ends.
 func (n *Node) launch() (ended <-chan struct{}, err error) {
-	dirs, err := makeGroups(n.cluster.name, n.name)
+	dirs, err := createGroups(n.cluster.name, n.name)
 	if err != nil {
 		return nil, err
 	}
-	script, err := recipe.ReadFile("launch.sh")
+	script, err := embeddedFiles.ReadFile("launch.sh")
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func (n *Node) awaitBoot(ctx context.Context, ended <-chan struct{}) error {
 		case <-ctx.Done():
 		}
 	}()
-	err := poll(ctx, "systemd on "+n.name, patience, func(ctx context.Context) error {
+	err := pollUntil(ctx, "systemd on "+n.name, pollLimit, func(ctx context.Context) error {
 		// "degraded" is fine: what matters is asked for next.
 		result, err := n.Run(ctx, "systemctl", "is-system-running", "--wait")
 		if state := strings.TrimSpace(result.Stdout); state != "running" && state != "degraded" {
@@ -162,7 +162,7 @@ func (n *Node) awaitBoot(ctx context.Context, ended <-chan struct{}) error {
 
 // awaitContainerd waits until containerd answers; systemd may have to start it more than once.
 func (n *Node) awaitContainerd(ctx context.Context) error {
-	err := poll(ctx, "containerd on "+n.name, patience, func(ctx context.Context) error {
+	err := pollUntil(ctx, "containerd on "+n.name, pollLimit, func(ctx context.Context) error {
 		_, err := n.Run(ctx, "ctr", "version")
 		return err
 	})
@@ -180,12 +180,12 @@ func (n *Node) console() string {
 	if err != nil {
 		return err.Error()
 	}
-	return tail(string(data), 20)
+	return lastLines(string(data), 20)
 }
 
 // PID is the number that this machine has for the node's first process.
 func (n *Node) PID() (int, error) {
-	pid, err := firstProcess(n.cluster.name, n.name)
+	pid, err := findInit(n.cluster.name, n.name)
 	if err == nil && pid == 0 {
 		err = fmt.Errorf("node %s is not running", n.name)
 	}
@@ -194,7 +194,7 @@ func (n *Node) PID() (int, error) {
 
 // Kill is a power cut: everything on the node ends this instant. Killing a node that is off changes nothing.
 func (n *Node) Kill(ctx context.Context) error {
-	pid, err := firstProcess(n.cluster.name, n.name)
+	pid, err := findInit(n.cluster.name, n.name)
 	if err != nil {
 		return err
 	}
@@ -207,7 +207,7 @@ func (n *Node) Kill(ctx context.Context) error {
 	if err := removeGroups(ctx, n.cluster.name+"/"+n.name); err != nil {
 		return fmt.Errorf("killing %s: %w", n.name, err)
 	}
-	return n.unplug(ctx)
+	return n.removeNetwork(ctx)
 }
 
 // Reboot shuts the node down in an orderly way, by force after half a minute, and boots it.
@@ -216,8 +216,8 @@ func (n *Node) Reboot(ctx context.Context) error {
 		return fmt.Errorf("rebooting %s: %w", n.name, err)
 	}
 	// The error of a shutdown that takes too long is answered by force.
-	_ = poll(ctx, "the shutdown of "+n.name, 30*time.Second, func(context.Context) error {
-		pid, err := firstProcess(n.cluster.name, n.name)
+	_ = pollUntil(ctx, "the shutdown of "+n.name, 30*time.Second, func(context.Context) error {
+		pid, err := findInit(n.cluster.name, n.name)
 		if err == nil && pid != 0 {
 			err = fmt.Errorf("process %d is there", pid)
 		}

@@ -125,7 +125,7 @@ func TestDiffNamesWhatCameAndWhatWent(t *testing.T) {
 }
 
 func TestRulesKeepTheirChainAndLoseTheirCounters(t *testing.T) {
-	got := flatten("# Warning: table ip nat is managed\ntable ip nat {\n\tchain A {\n\t\tcounter packets 1 bytes 2 jump B\n\t}\n\tchain B {\n\t}\n}\n:INPUT ACCEPT [1:2]\n")
+	got := flattenListing("# Warning: table ip nat is managed\ntable ip nat {\n\tchain A {\n\t\tcounter packets 1 bytes 2 jump B\n\t}\n\tchain B {\n\t}\n}\n:INPUT ACCEPT [1:2]\n")
 	want := []string{"table ip nat", "table ip nat, chain A", "table ip nat, chain A, jump B", "table ip nat, chain B", ":INPUT ACCEPT"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
@@ -140,7 +140,7 @@ func TestOwnMountsAreRead(t *testing.T) {
 	if !slices.ContainsFunc(mounts, func(m mountPoint) bool { return m.path == "/proc" && m.kind == "proc" }) {
 		t.Errorf("no /proc among %v", mounts)
 	}
-	if got := unescape(`/a\040b\134c`); got != `/a b\c` {
+	if got := unescapePath(`/a\040b\134c`); got != `/a b\c` {
 		t.Errorf("unescaped to %q", got)
 	}
 }
@@ -151,8 +151,8 @@ func TestNodesHaveAnAddressOfEachFamily(t *testing.T) {
 	} {
 		c := &Cluster{name: "x", dir: t.TempDir(), record: record{Families: families}}
 		n, err := c.register("n1")
-		if err != nil || !slices.Equal(n.Addresses(), want) || n.port() != "port-11" || n.hardware() != "02:00:0a:4d:00:0b" {
-			t.Errorf("%q: addresses %q, want %q, port %s, card %s: %v", families, n.Addresses(), want, n.port(), n.hardware(), err)
+		if err != nil || !slices.Equal(n.Addresses(), want) || n.linkName() != "port-11" || n.macAddress() != "02:00:0a:4d:00:0b" {
+			t.Errorf("%q: addresses %q, want %q, port %s, card %s: %v", families, n.Addresses(), want, n.linkName(), n.macAddress(), err)
 		}
 		if got := familiesOf(n.Addresses()); got != families {
 			t.Errorf("%q are of the families %q, want %q", n.Addresses(), got, families)
@@ -196,14 +196,14 @@ func TestConfigurationFollowsTheAddresses(t *testing.T) {
 }
 
 func TestBackendsTakeTurns(t *testing.T) {
-	b := &Balancer{backends: []string{"a", "b", "c"}, sick: map[string]time.Time{}}
+	b := &Balancer{backends: []string{"a", "b", "c"}, lastFailure: map[string]time.Time{}}
 	for _, want := range []string{"bca", "cab", "abc", "bca"} {
-		if got := strings.Join(b.order(), ""); got != want {
+		if got := strings.Join(b.orderBackends(), ""); got != want {
 			t.Errorf("order %s, want %s", got, want)
 		}
 	}
-	b.sick["a"], b.sick["b"] = time.Now(), time.Now().Add(-time.Hour)
-	if got := strings.Join(b.order(), ""); got != "cba" {
+	b.lastFailure["a"], b.lastFailure["b"] = time.Now(), time.Now().Add(-time.Hour)
+	if got := strings.Join(b.orderBackends(), ""); got != "cba" {
 		t.Errorf("order %s: a backend that was sick just now comes before another one", got)
 	}
 }

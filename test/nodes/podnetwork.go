@@ -32,9 +32,9 @@ const networkConfig = `{
 // Nodes that join later need another call.
 func (c *Cluster) PodNetwork(ctx context.Context, controlPlane *Node) error {
 	var ranges map[string][]string
-	err := poll(ctx, "addresses for the Pods of every node", patience, func(ctx context.Context) error {
+	err := pollUntil(ctx, "addresses for the Pods of every node", pollLimit, func(ctx context.Context) error {
 		var err error
-		ranges, err = podRanges(ctx, controlPlane)
+		ranges, err = listPodCIDRs(ctx, controlPlane)
 		return err
 	})
 	if err != nil {
@@ -52,13 +52,13 @@ func (c *Cluster) PodNetwork(ctx context.Context, controlPlane *Node) error {
 		return err
 	}
 	// The switch knows the way too, for its refusals and for whoever dials from outside.
-	if err := links(ctx, c.switchFile(), c.routes("")...); err != nil {
+	if err := runIPBatch(ctx, c.switchFile(), c.routes("")...); err != nil {
 		return err
 	}
 	for _, n := range c.Nodes() {
-		err := poll(ctx, "the Pods of "+n.name+" to be connected", patience, func(ctx context.Context) error {
+		err := pollUntil(ctx, "the Pods of "+n.name+" to be connected", pollLimit, func(ctx context.Context) error {
 			// One that is off, or is switched off at this moment, gets its routes when it boots.
-			if pid, err := firstProcess(c.name, n.name); err != nil || pid == 0 {
+			if pid, err := findInit(c.name, n.name); err != nil || pid == 0 {
 				return nil
 			}
 			return n.joinPodNetwork(ctx, ranges[n.Address()])
@@ -88,7 +88,7 @@ func (n *Node) joinPodNetwork(ctx context.Context, cidrs []string) error {
 }
 
 func (n *Node) addRoutes(ctx context.Context) error {
-	return links(ctx, n.netFile(), n.cluster.routes(n.Address())...)
+	return runIPBatch(ctx, n.netFile(), n.cluster.routes(n.Address())...)
 }
 
 // routes are commands that tell whoever has the address behind which node which Pods are.
@@ -101,14 +101,14 @@ func (c *Cluster) routes(address string) []string {
 			continue
 		}
 		for _, cidr := range n.PodCIDRs {
-			lines = append(lines, "route replace "+cidr+" via "+n.sibling(cidr))
+			lines = append(lines, "route replace "+cidr+" via "+n.addressForCIDR(cidr))
 		}
 	}
 	return lines
 }
 
-// sibling is the node's address of the same family.
-func (n nodeRecord) sibling(cidr string) string {
+// addressForCIDR is the node's address of the same family.
+func (n nodeRecord) addressForCIDR(cidr string) string {
 	for _, address := range n.Addresses {
 		if familyOf(address) == familyOf(cidr) {
 			return address
@@ -117,8 +117,8 @@ func (n nodeRecord) sibling(cidr string) string {
 	return n.Addresses[0] // The kernel will refuse it by name.
 }
 
-// podRanges maps the addresses of nodes to the ranges of their Pods. It fails while a node lacks one or the other.
-func podRanges(ctx context.Context, controlPlane *Node) (map[string][]string, error) {
+// listPodCIDRs maps the addresses of nodes to the ranges of their Pods. It fails while a node lacks one or the other.
+func listPodCIDRs(ctx context.Context, controlPlane *Node) (map[string][]string, error) {
 	list, err := listNodes(ctx, controlPlane)
 	if err != nil {
 		return nil, err
@@ -154,8 +154,8 @@ type nodeItem struct {
 	}
 }
 
-// ready is an error unless the node is Ready.
-func (i nodeItem) ready() error {
+// checkReady is an error unless the node is Ready.
+func (i nodeItem) checkReady() error {
 	for _, c := range i.Status.Conditions {
 		if c.Type == "Ready" && c.Status == "True" {
 			return nil

@@ -55,7 +55,7 @@ func (c *Cluster) save() error {
 	return os.Rename(path+".new", path)
 }
 
-func load(dir string) (record, error) {
+func loadRecord(dir string) (record, error) {
 	var r record
 	data, err := os.ReadFile(filepath.Join(dir, "cluster.json"))
 	if err != nil {
@@ -72,18 +72,18 @@ var (
 	nodeName    = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
 )
 
-// claim makes the cluster's directory and holds it until release is called or this process ends. Under the same lock
+// claimClusterDir makes the cluster's directory and holds it until release is called or this process ends. Under the same lock
 // it removes clusters whose creators ended without doing so.
-func claim(ctx context.Context, name string) (dir string, release func(), err error) {
+func claimClusterDir(ctx context.Context, name string) (dir string, release func(), err error) {
 	if !clusterName.MatchString(name) {
 		return "", nil, fmt.Errorf("cluster name %q: want up to 31 small letters, digits and hyphens, the first not a hyphen", name)
 	}
-	unlock, err := lock(ctx, registryLock)
+	unlock, err := lockFile(ctx, registryLock)
 	if err != nil {
 		return "", nil, err
 	}
 	defer unlock()
-	if err := sweep(ctx); err != nil {
+	if err := removeAbandoned(ctx); err != nil {
 		return "", nil, err
 	}
 	dir = filepath.Join(stateRoot, name)
@@ -93,22 +93,22 @@ func claim(ctx context.Context, name string) (dir string, release func(), err er
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", nil, err
 	}
-	release, free, err := hold(dir)
+	release, free, err := lockClusterDir(dir)
 	if err == nil && !free {
 		err = fmt.Errorf("directory %s is locked by another process", dir)
 	}
 	if err != nil {
 		return "", nil, err
 	}
-	if _, err := makeGroups(name); err != nil {
+	if _, err := createGroups(name); err != nil {
 		release()
 		return "", nil, err
 	}
 	return dir, release, nil
 }
 
-// hold locks a cluster's directory for this process, unless another process has it.
-func hold(dir string) (release func(), free bool, err error) {
+// lockClusterDir locks a cluster's directory for this process, unless another process has it.
+func lockClusterDir(dir string) (release func(), free bool, err error) {
 	f, err := os.Open(dir)
 	if err != nil {
 		return nil, false, err
@@ -124,18 +124,18 @@ func hold(dir string) (release func(), free bool, err error) {
 	}
 }
 
-// sweep removes clusters that nobody holds and nobody asked to keep. The caller holds the registry lock.
-func sweep(ctx context.Context) error {
-	names, err := Names()
+// removeAbandoned removes clusters that nobody holds and nobody asked to keep. The caller holds the registry lock.
+func removeAbandoned(ctx context.Context) error {
+	names, err := ListClusters()
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
 		dir := filepath.Join(stateRoot, name)
-		if r, err := load(dir); err == nil && r.Kept {
+		if r, err := loadRecord(dir); err == nil && r.Kept {
 			continue
 		}
-		release, free, err := hold(dir)
+		release, free, err := lockClusterDir(dir)
 		if errors.Is(err, fs.ErrNotExist) {
 			release, free, err = func() {}, true, nil
 		}
@@ -145,7 +145,7 @@ func sweep(ctx context.Context) error {
 		if !free {
 			continue
 		}
-		err = destroy(ctx, name)
+		err = destroyCluster(ctx, name)
 		release()
 		if err != nil {
 			return fmt.Errorf("removing cluster %s, left behind by a run that ended early: %w", name, err)
@@ -154,15 +154,15 @@ func sweep(ctx context.Context) error {
 	return nil
 }
 
-// Names lists the clusters of this machine: those with a directory, and those of which only control groups are left.
-func Names() ([]string, error) {
-	all, err := hierarchies()
+// ListClusters lists the clusters of this machine: those with a directory, and those of which only control groups are left.
+func ListClusters() ([]string, error) {
+	all, err := listHierarchies()
 	if err != nil {
 		return nil, err
 	}
 	dirs := []string{stateRoot}
 	for _, h := range all {
-		dirs = append(dirs, filepath.Join(h.path, groups))
+		dirs = append(dirs, filepath.Join(h.path, cgroupName))
 	}
 	var names []string
 	for _, dir := range dirs {
@@ -180,9 +180,9 @@ func Names() ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// destroy removes all there is of a cluster by the names it is known to have, however little is left of it. The caller
+// destroyCluster removes all there is of a cluster by the names it is known to have, however little is left of it. The caller
 // holds the registry lock, so that the directories which clusters share do not go while another one is being made.
-func destroy(ctx context.Context, name string) error {
+func destroyCluster(ctx context.Context, name string) error {
 	if err := removeGroups(ctx, name); err != nil {
 		return err
 	}
@@ -193,16 +193,16 @@ func destroy(ctx context.Context, name string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
-	removeIfEmpty()
+	removeSharedDirs()
 	return nil
 }
 
-// removeIfEmpty takes away the directories that clusters share once there are no clusters.
-func removeIfEmpty() {
+// removeSharedDirs takes away the directories that clusters share once there are no clusters.
+func removeSharedDirs() {
 	os.Remove(stateRoot)
-	if all, err := hierarchies(); err == nil {
+	if all, err := listHierarchies(); err == nil {
 		for _, h := range all {
-			unix.Rmdir(filepath.Join(h.path, groups))
+			unix.Rmdir(filepath.Join(h.path, cgroupName))
 		}
 	}
 }
@@ -211,14 +211,14 @@ func removeIfEmpty() {
 // after Close.
 func Leftovers(name string) ([]string, error) {
 	var left []string
-	dirs, err := groupDirs(name)
+	dirs, err := listGroups(name)
 	if err != nil {
 		return nil, err
 	}
 	for _, dir := range dirs {
 		left = append(left, "control group "+dir)
 	}
-	for _, pid := range processes(dirs) {
+	for _, pid := range listProcesses(dirs) {
 		left = append(left, fmt.Sprintf("process %d in a control group of the cluster", pid))
 	}
 	dir := filepath.Join(stateRoot, name)
@@ -244,7 +244,7 @@ func mountsLeft(pid, dir string) []string {
 		return nil // The process has ended meanwhile.
 	}
 	for _, m := range mounts {
-		if strings.HasPrefix(m.path, dir+"/") || mentions(m.options, dir+"/") {
+		if strings.HasPrefix(m.path, dir+"/") || anyContains(m.options, dir+"/") {
 			name, _ := os.ReadFile("/proc/" + pid + "/comm")
 			return []string{fmt.Sprintf("mount %s, seen by process %s (%s)", m.path, pid, strings.TrimSpace(string(name)))}
 		}
@@ -252,6 +252,6 @@ func mountsLeft(pid, dir string) []string {
 	return nil
 }
 
-func mentions(options []string, text string) bool {
+func anyContains(options []string, text string) bool {
 	return slices.ContainsFunc(options, func(option string) bool { return strings.Contains(option, text) })
 }
