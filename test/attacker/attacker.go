@@ -45,7 +45,7 @@ func Serve(in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: &stage{plan: p, out: json.NewEncoder(out)}}
+	server := &http.Server{Handler: &handler{plan: p, out: json.NewEncoder(out)}}
 	if p.Cert == "" {
 		return server.Serve(l)
 	}
@@ -58,15 +58,15 @@ func Serve(in io.Reader, out io.Writer) error {
 	return server.ServeTLS(l, "", "")
 }
 
-// stage is where a plan is carried out.
-type stage struct {
+// handler is where a plan is carried out.
+type handler struct {
 	plan Plan
 	mu   sync.Mutex
 	out  *json.Encoder
 }
 
-func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.write(r)
+func (s *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.record(r)
 	a, ok := s.plan.Answers[r.URL.Path]
 	if !ok {
 		http.NotFound(w, r)
@@ -80,8 +80,8 @@ func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, a.Body)
 }
 
-// write notes what was told.
-func (s *stage) write(r *http.Request) {
+// record notes what was told.
+func (s *handler) record(r *http.Request) {
 	body, _ := io.ReadAll(io.LimitReader(r.Body, 1<<20))
 	told := Request{Path: r.URL.String(), Header: r.Header, Body: string(body)}
 	if r.TLS != nil {

@@ -40,11 +40,11 @@ const auditConfig = `apiServer:
     pathType: Directory
 `
 
-// asked counts the requests of one machine.
-type asked struct{ all, kubelet int }
+// requestCount counts the requests of one machine.
+type requestCount struct{ all, kubelet int }
 
-// requestsOf reads what the API server noted of the machines in a network, in the order of their addresses.
-func requestsOf(cp *nodes.Node, network netip.Prefix) ([]asked, error) {
+// readRequestCounts reads what the API server noted of the machines in a network, in the order of their addresses.
+func readRequestCounts(cp *nodes.Node, network netip.Prefix) ([]requestCount, error) {
 	log, err := cp.ReadFile(auditDir + "/log")
 	if err != nil {
 		return nil, err
@@ -53,8 +53,8 @@ func requestsOf(cp *nodes.Node, network netip.Prefix) ([]asked, error) {
 }
 
 // countRequests reads a log of audit.k8s.io/v1 events, one a line.
-func countRequests(log io.Reader, network netip.Prefix) ([]asked, error) {
-	counts := make(map[netip.Addr]asked)
+func countRequests(log io.Reader, network netip.Prefix) ([]requestCount, error) {
+	counts := make(map[netip.Addr]requestCount)
 	for d := json.NewDecoder(log); ; {
 		var event struct {
 			SourceIPs []netip.Addr
@@ -77,7 +77,7 @@ func countRequests(log io.Reader, network netip.Prefix) ([]asked, error) {
 		}
 		counts[event.SourceIPs[0]] = c
 	}
-	var ordered []asked
+	var ordered []requestCount
 	for _, address := range slices.SortedFunc(maps.Keys(counts), netip.Addr.Compare) {
 		ordered = append(ordered, counts[address])
 	}

@@ -19,12 +19,12 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	b, file, err := parse(os.Args[1:])
+	b, file, err := parseFlags(os.Args[1:])
 	if err == nil {
 		err = b.run(ctx)
 		// What was measured before somebody had enough of it is worth as much as before.
-		if err == nil || len(b.ledger.turns) > 0 {
-			err = errors.Join(err, b.tell(file))
+		if err == nil || len(b.results.turns) > 0 {
+			err = errors.Join(err, b.writeReport(file))
 		}
 	}
 	if err != nil {
@@ -44,14 +44,14 @@ type bench struct {
 
 	load     float64
 	overhead *overhead
-	ledger   ledger
+	results  measurements
 	log      func(format string, args ...any)
 }
 
-// parse reads the command line.
-func parse(args []string) (b *bench, file string, err error) {
-	b = &bench{programs: [2]program{{name: ours}, {name: upstream}}, log: progress()}
-	b.ledger = ledger{failures: []failure{}, turns: []turn{}} // In JSON an empty list, not null.
+// parseFlags reads the command line.
+func parseFlags(args []string) (b *bench, file string, err error) {
+	b = &bench{programs: [2]program{{name: ours}, {name: upstream}}, log: newProgress()}
+	b.results = measurements{failures: []failure{}, turns: []turn{}} // In JSON an empty list, not null.
 	var only string
 	flags := flag.NewFlagSet("bench", flag.ExitOnError)
 	flags.StringVar(&b.bundle, "bundle", "", "directory of the components bundle, which has upstream's program too")
@@ -59,13 +59,13 @@ func parse(args []string) (b *bench, file string, err error) {
 	flags.IntVar(&b.rounds, "rounds", 3, "how many clusters each program makes")
 	flags.IntVar(&b.kubelets, "kubelets", 100, "how many simulated kubelets join each program's cluster at scale")
 	flags.IntVar(&b.atOnce, "at-once", 20, "how many of them at once")
-	flags.StringVar(&only, "only", "", "measure this alone: "+listed(groups()))
+	flags.StringVar(&only, "only", "", "measure this alone: "+joinNames(allGroups()))
 	flags.StringVar(&file, "json", "", "file to write all samples to")
 	if err := flags.Parse(args); err != nil {
 		return nil, "", err
 	}
 	b.programs[1].path = filepath.Join(b.bundle, "bin/kubeadm-upstream")
-	b.only, err = choose(only)
+	b.only, err = parseSelection(only)
 	return b, file, errors.Join(err, b.check(flags.Args()))
 }
 
@@ -77,8 +77,8 @@ func (b *bench) check(rest []string) error {
 		return errors.New("bench needs --bundle and --kubeadm: make bench gives both")
 	case b.rounds < 1:
 		return fmt.Errorf("--rounds %d: want 1 or more", b.rounds)
-	case b.kubelets < 1 || b.kubelets > mostMachines:
-		return fmt.Errorf("--kubelets %d: want 1 to %d", b.kubelets, mostMachines)
+	case b.kubelets < 1 || b.kubelets > maxMachines:
+		return fmt.Errorf("--kubelets %d: want 1 to %d", b.kubelets, maxMachines)
 	case b.atOnce < 1:
 		return fmt.Errorf("--at-once %d: want 1 or more", b.atOnce)
 	}
@@ -90,8 +90,8 @@ func (b *bench) check(rest []string) error {
 	return nil
 }
 
-// progress prints lines with the time since it was made, apart from the table.
-func progress() func(string, ...any) {
+// newProgress prints lines with the time since it was made, apart from the table.
+func newProgress() func(string, ...any) {
 	start := time.Now()
 	return func(format string, args ...any) {
 		fmt.Fprintf(os.Stderr, "%6.1fs  %s\n", time.Since(start).Seconds(), fmt.Sprintf(format, args...))
@@ -100,32 +100,32 @@ func progress() func(string, ...any) {
 
 // run measures. An error says that there was no way to, not that a program failed.
 func (b *bench) run(ctx context.Context) error {
-	if err := b.sizes(); err != nil {
+	if err := b.measureSizes(); err != nil {
 		return err
 	}
-	if !b.only.wants(without(groups(), size)...) {
+	if !b.only.includes(withoutName(allGroups(), groupSize)...) {
 		return nil
 	}
 	if err := b.prepare(ctx); err != nil {
 		return err
 	}
-	if err := b.quick(ctx); err != nil {
+	if err := b.measureCommands(ctx); err != nil {
 		return err
 	}
 	for round := range b.rounds {
-		for _, p := range alternate(b.programs, round) {
-			for _, c := range []life{&course{}, &planes{}} {
-				if err := b.live(ctx, round+1, p, c); err != nil {
+		for _, p := range orderForRound(b.programs, round) {
+			for _, c := range []scenario{&workerScenario{}, &controlPlaneScenario{}} {
+				if err := b.runScenario(ctx, round+1, p, c); err != nil {
 					return err
 				}
 			}
 		}
 	}
-	if !b.only.wants(scale) {
+	if !b.only.includes(groupScale) {
 		return nil
 	}
 	for _, p := range b.programs {
-		if err := b.scale(ctx, p); err != nil {
+		if err := b.measureScale(ctx, p); err != nil {
 			return err
 		}
 	}
@@ -145,8 +145,8 @@ func (b *bench) prepare(ctx context.Context) error {
 	return err
 }
 
-// tell prints the figures and saves them if a file is given.
-func (b *bench) tell(file string) error {
+// writeReport prints the figures and saves them if a file is given.
+func (b *bench) writeReport(file string) error {
 	r := b.report()
 	if err := r.print(os.Stdout); err != nil {
 		return err

@@ -11,20 +11,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func sample() report {
+func testReport() report {
 	good, poor := 0.75, 1.5
 	return report{
-		CPUs: 2, Load: 0.2, Overhead: &overhead{Seconds: 0.003, Memory: 9.5}, Scale: &crowding{Kubelets: 100, AtOnce: 20},
+		CPUs: 2, Load: 0.2, Overhead: &overhead{Seconds: 0.003, Memory: 9.5}, Scale: &scaleSettings{Kubelets: 100, AtOnce: 20},
 		Turns: []turn{{Round: 1, Program: ours, Load: 0.2}},
-		Figures: []compared{
+		Figures: []comparison{
 			{
-				ID: "init", Title: "init", Unit: seconds, Ratio: &good,
-				Ours: summarize([]float64{6, 5.5, 7}), Upstream: summarize([]float64{8, 9, 7.5}), failed: [2]int{1, 0},
+				ID: "init", Title: "init", Unit: secondsUnit, Ratio: &good,
+				Ours: newSummary([]float64{6, 5.5, 7}), Upstream: newSummary([]float64{8, 9, 7.5}), failed: [2]int{1, 0},
 			},
-			{ID: "reset", Title: "reset, worker", Unit: seconds, Ours: summarize([]float64{1}), failed: [2]int{0, 2}},
+			{ID: "reset", Title: "reset, worker", Unit: secondsUnit, Ours: newSummary([]float64{1}), failed: [2]int{0, 2}},
 			{
-				ID: "size", Title: "size", Unit: megabytes, Ratio: &poor,
-				Ours: summarize([]float64{75}), Upstream: summarize([]float64{50}),
+				ID: "size", Title: "size", Unit: megabytesUnit, Ratio: &poor,
+				Ours: newSummary([]float64{75}), Upstream: newSummary([]float64{50}),
 			},
 		},
 		Failures: []failure{{Figure: "init", Program: ours, Round: 3, Error: "cp1: exit code 1"}},
@@ -47,7 +47,7 @@ FAILED: init by ours, round 3: cp1: exit code 1
 
 func TestTableShowsBothProgramsAndFailures(t *testing.T) {
 	var b strings.Builder
-	if err := sample().print(&b); err != nil {
+	if err := testReport().print(&b); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(strings.TrimPrefix(table, "\n"), b.String()); diff != "" {
@@ -55,8 +55,8 @@ func TestTableShowsBothProgramsAndFailures(t *testing.T) {
 	}
 }
 
-func TestBusyMachineIsTold(t *testing.T) {
-	r := sample()
+func TestReportNamesBusyMachine(t *testing.T) {
+	r := testReport()
 	r.Load = 7.5
 	if notes := r.notes(); !strings.Contains(notes, "busy before the first run (load 7.50, 2 CPUs)") {
 		t.Errorf("the load is not told:\n%s", notes)
@@ -65,7 +65,7 @@ func TestBusyMachineIsTold(t *testing.T) {
 
 func TestFileHoldsAllSamples(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "bench.json")
-	if err := sample().save(file); err != nil {
+	if err := testReport().save(file); err != nil {
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile(file)

@@ -18,58 +18,58 @@ import (
 
 var (
 	//go:embed machines.sh
-	makeMachines string
+	machinesScript string
 	//go:embed machine.sh
-	onMachine string
+	machineScript string
 )
 
 // Where simulated machines have their addresses, and how many can be: a bridge has 1024 ports.
 const (
 	machineNetwork = "10.78.0.0/16"
-	mostMachines   = 1000
+	maxMachines    = 1000
 )
 
-// crowd is many simulated machines that join one cluster.
-type crowd struct {
-	cp, host *nodes.Node // host is the node that all machines are on
-	command  []string    // for machines to join
+// simulatedMachines is many simulated machines that join one cluster.
+type simulatedMachines struct {
+	cp, host    *nodes.Node // host is the node that all machines are on
+	joinCommand []string    // for machines to join
 }
 
-// outcome is what came of one machine's join.
-type outcome struct {
+// joinOutcome is what came of one machine's join.
+type joinOutcome struct {
 	result nodes.Result
 	err    error
 }
 
-// scale lets many machines join a fresh cluster of a program's.
-func (b *bench) scale(ctx context.Context, p program) (err error) {
+// measureScale lets many machines join a fresh cluster of a program's.
+func (b *bench) measureScale(ctx context.Context, p program) (err error) {
 	cluster, err := nodes.NewCluster(ctx, nodes.Options{Bundle: b.bundle, Kubeadm: p.path})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, cluster.Close()) }()
-	t, err := b.ledger.begin(1, p)
+	t, err := b.results.beginTurn(1, p)
 	if err != nil {
 		return err
 	}
 	b.log("%s: %d simulated kubelets, %d at once: the load is %.2f", p.name, b.kubelets, b.atOnce, t.Load)
-	c := &crowd{}
-	err = c.form(ctx, cluster, b.kubelets)
+	c := &simulatedMachines{}
+	err = c.createCluster(ctx, cluster, b.kubelets)
 	if err == nil {
-		err = b.crowd(ctx, t, c)
+		err = b.measureJoins(ctx, t, c)
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if err != nil {
-		b.log("  %s failed: %v", scale, err)
-		b.ledger.fail(t, scale, err)
+		b.log("  %s failed: %v", groupScale, err)
+		b.results.addFailure(t, groupScale, err)
 	}
 	return nil
 }
 
-// form makes the cluster, with an API server that notes who asks what, and the machines.
-func (c *crowd) form(ctx context.Context, cluster *nodes.Cluster, machines int) error {
+// createCluster makes the cluster, with an API server that notes who asks what, and the machines.
+func (c *simulatedMachines) createCluster(ctx context.Context, cluster *nodes.Cluster, machines int) error {
 	added, err := cluster.AddAll(ctx, "cp1", "machines")
 	if err != nil {
 		return err
@@ -78,17 +78,17 @@ func (c *crowd) form(ctx context.Context, cluster *nodes.Cluster, machines int) 
 	if err := c.cp.WriteFile(auditDir+"/policy.yaml", []byte(auditPolicy), 0o600); err != nil {
 		return err
 	}
-	if err := c.furnish(ctx, machines); err != nil {
+	if err := c.createMachines(ctx, machines); err != nil {
 		return err
 	}
 	config := nodes.Config{Address: c.cp.Address(), Cluster: auditConfig + manyNodes}
-	ctx, cancel := context.WithTimeout(ctx, bound)
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 	r, err := c.cp.Init(ctx, nodes.InitConfig(config), io.Discard)
 	if err != nil {
 		return err
 	}
-	if c.command, _, err = nodes.JoinCommands(r.Stdout); err != nil {
+	if c.joinCommand, _, err = nodes.JoinCommands(r.Stdout); err != nil {
 		return err
 	}
 	if err := cluster.PodNetwork(ctx, c.cp); err != nil {
@@ -104,25 +104,25 @@ const manyNodes = `controllerManager:
     value: "26"
 `
 
-// furnish prepares the machines on their node, and the control plane's way to them.
-func (c *crowd) furnish(ctx context.Context, machines int) error {
+// createMachines prepares the machines on their node, and the control plane's way to them.
+func (c *simulatedMachines) createMachines(ctx context.Context, machines int) error {
 	const simulated = "kubelet-bootstrap"
 	bundled := filepath.Join(c.host.Cluster().Bundle(), "bin", simulated)
 	if err := c.host.Copy(bundled, "/usr/local/bin/"+simulated, 0o755); err != nil {
 		return err
 	}
-	if err := c.host.WriteFile("/usr/local/lib/machine.sh", []byte(onMachine), 0o644); err != nil {
+	if err := c.host.WriteFile("/usr/local/lib/machine.sh", []byte(machineScript), 0o644); err != nil {
 		return err
 	}
-	if _, err := c.host.Run(ctx, "sh", "-c", makeMachines, "sh", strconv.Itoa(machines)); err != nil {
+	if _, err := c.host.Run(ctx, "sh", "-c", machinesScript, "sh", strconv.Itoa(machines)); err != nil {
 		return err
 	}
 	_, err := c.cp.Run(ctx, "ip", "route", "add", machineNetwork, "via", c.host.Address())
 	return err
 }
 
-// crowd lets the machines join and enters what came of it. There are no figures of a crowd that has not joined as a whole.
-func (b *bench) crowd(ctx context.Context, t turn, c *crowd) error {
+// measureJoins lets the machines join and enters what came of it. There are no figures of a crowd that has not joined as a whole.
+func (b *bench) measureJoins(ctx context.Context, t turn, c *simulatedMachines) error {
 	begun := time.Now()
 	outcomes := c.join(ctx, b.kubelets, b.atOnce)
 	if ctx.Err() != nil {
@@ -130,7 +130,7 @@ func (b *bench) crowd(ctx context.Context, t turn, c *crowd) error {
 	}
 	whole := true
 	for _, o := range outcomes {
-		b.ledger.take(t, scale, o.result, o.err)
+		b.results.addRun(t, groupScale, o.result, o.err)
 		whole = whole && o.err == nil
 	}
 	if !whole {
@@ -140,14 +140,14 @@ func (b *bench) crowd(ctx context.Context, t turn, c *crowd) error {
 		return err
 	}
 	rate := float64(b.kubelets) / time.Since(begun).Minutes()
-	b.log("  %s: %.0f a minute", scale, rate)
-	b.ledger.add(scale+perMinute, t.Program, rate)
-	return b.requests(t, c.cp)
+	b.log("  %s: %.0f a minute", groupScale, rate)
+	b.results.addSample(groupScale+rateSuffix, t.Program, rate)
+	return b.addRequests(t, c.cp)
 }
 
-// requests enters how often each machine asked the API server.
-func (b *bench) requests(t turn, cp *nodes.Node) error {
-	counts, err := requestsOf(cp, netip.MustParsePrefix(machineNetwork))
+// addRequests enters how often each machine asked the API server.
+func (b *bench) addRequests(t turn, cp *nodes.Node) error {
+	counts, err := readRequestCounts(cp, netip.MustParsePrefix(machineNetwork))
 	if err != nil {
 		return err
 	}
@@ -155,20 +155,20 @@ func (b *bench) requests(t turn, cp *nodes.Node) error {
 		return fmt.Errorf("the API server's audit log tells of %d machines, want %d", len(counts), b.kubelets)
 	}
 	for _, a := range counts {
-		b.ledger.add(scale+requests, t.Program, float64(a.all))
-		b.ledger.add(scale+requests+kubelet, t.Program, float64(a.kubelet))
+		b.results.addSample(groupScale+requestsSuffix, t.Program, float64(a.all))
+		b.results.addSample(groupScale+requestsSuffix+kubeletSuffix, t.Program, float64(a.kubelet))
 	}
 	return nil
 }
 
 // join runs the joins, only so many at once, and returns what came of each.
-func (c *crowd) join(ctx context.Context, machines, atOnce int) []outcome {
-	outcomes := make([]outcome, machines)
+func (c *simulatedMachines) join(ctx context.Context, machines, atOnce int) []joinOutcome {
+	outcomes := make([]joinOutcome, machines)
 	var group errgroup.Group
 	group.SetLimit(atOnce)
 	for i := range outcomes {
 		group.Go(func() error {
-			outcomes[i] = c.joinOne(ctx, fmt.Sprintf("sim%d", i+1))
+			outcomes[i] = c.joinMachine(ctx, fmt.Sprintf("sim%d", i+1))
 			return nil
 		})
 	}
@@ -177,15 +177,15 @@ func (c *crowd) join(ctx context.Context, machines, atOnce int) []outcome {
 	return outcomes
 }
 
-func (c *crowd) joinOne(ctx context.Context, machine string) outcome {
-	ctx, cancel := context.WithTimeout(ctx, bound)
+func (c *simulatedMachines) joinMachine(ctx context.Context, machine string) joinOutcome {
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
-	r, err := c.host.Join(ctx, append([]string{"sh", "/usr/local/lib/machine.sh", machine}, c.command...), io.Discard)
+	r, err := c.host.Join(ctx, append([]string{"sh", "/usr/local/lib/machine.sh", machine}, c.joinCommand...), io.Discard)
 	if err == nil {
-		return outcome{result: r}
+		return joinOutcome{result: r}
 	}
 	if log, unread := c.host.ReadFile("/var/machines/" + machine + ".log"); unread == nil {
 		err = fmt.Errorf("%w\nits kubelet: %s", err, log)
 	}
-	return outcome{err: err}
+	return joinOutcome{err: err}
 }

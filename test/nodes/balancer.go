@@ -21,14 +21,14 @@ const serverPort = "6443"
 type Balancer struct {
 	cluster *Cluster
 
-	mu       sync.Mutex
-	listener net.Listener // nil: connections are refused
-	backends []string
-	turn     int
-	lastFailure     map[string]time.Time // when a backend did not take a connection
+	mu          sync.Mutex
+	listener    net.Listener // nil: connections are refused
+	backends    []string
+	turn        int
+	lastFailure map[string]time.Time // when a backend did not take a connection
 	delayed     chan struct{}        // closed when connections are to be served; nil: at once
-	stopFlap func()
-	clients  map[net.Conn]bool
+	stopFlap    func()
+	clients     map[net.Conn]bool
 }
 
 // StartBalancer starts the cluster's load balancer, or returns the one that was started. It is part of this process and ends

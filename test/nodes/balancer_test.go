@@ -19,8 +19,8 @@ func testBalancer(t *testing.T, c *Cluster, a, b *Node) {
 	if err := balancer.SetBackends(a, b); err != nil {
 		t.Fatal(err)
 	}
-	answering(t, a, serverPort, "SYSTEM:hostname")
-	second := answering(t, b, serverPort, "SYSTEM:hostname")
+	startServer(t, a, serverPort, "SYSTEM:hostname")
+	second := startServer(t, b, serverPort, "SYSTEM:hostname")
 	ask := func() (string, error) {
 		conn, err := c.Dial(t.Context(), "tcp", balancer.Endpoint())
 		if err != nil {
@@ -72,7 +72,7 @@ func testBalancer(t *testing.T, c *Cluster, a, b *Node) {
 
 // testFlapping keeps a connection open that would last for ever.
 func testFlapping(t *testing.T, c *Cluster, balancer *Balancer, n *Node) {
-	answering(t, n, "6444", "PIPE")
+	startServer(t, n, "6444", "PIPE")
 	balancer.mu.Lock()
 	balancer.backends = []string{n.Address() + ":6444"}
 	balancer.mu.Unlock()
@@ -104,8 +104,8 @@ func testFlapping(t *testing.T, c *Cluster, balancer *Balancer, n *Node) {
 	}
 }
 
-// answering lets socat answer each connection to a port of a node.
-func answering(t *testing.T, n *Node, port, how string) *Process {
+// startServer lets socat answer each connection to a port of a node.
+func startServer(t *testing.T, n *Node, port, how string) *Process {
 	t.Helper()
 	server, err := n.Start(t.Context(), "socat", "TCP-LISTEN:"+port+",fork,reuseaddr", how)
 	if err != nil {

@@ -20,13 +20,13 @@ var embeddedFiles embed.FS
 // requiredPrograms are what a node has in /usr/bin besides Debian and kubeadm; those of the second list may be missing in a bundle.
 var (
 	requiredPrograms = []string{"kubelet", "kubectl", "containerd", "containerd-shim-runc-v2", "ctr", "runc"}
-	optionalPrograms   = []string{"crictl", "etcd", "etcdctl", "kubeadm-upstream"}
+	optionalPrograms = []string{"crictl", "etcd", "etcdctl", "kubeadm-upstream"}
 )
 
 // enabledUnits units start at boot; silenced ones would only cost time.
 var (
-	enabledUnits  = []string{"containerd.service", "kubelet.service", "sandbox.service"}
-	maskedUnits = []string{
+	enabledUnits = []string{"containerd.service", "kubelet.service", "sandbox.service"}
+	maskedUnits  = []string{
 		"getty@tty1.service", "getty-static.service", "console-getty.service", "systemd-logind.service",
 		"apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "e2scrub_reap.service",
 		"fstrim.timer", "systemd-firstboot.service", "systemd-tmpfiles-clean.timer",
