@@ -14,10 +14,10 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// The directory on a control plane's node where the API server finds the policy of its audit and writes the log.
+// auditDir is the directory on a control plane with the API server's audit policy and log.
 const auditDir = "/var/audit"
 
-// auditPolicy notes requests of machines that join and of kubelets; administrators, controllers and the like have other groups.
+// auditPolicy logs requests of joining machines and kubelets; other clients have other groups.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]
@@ -26,7 +26,7 @@ rules:
   userGroups: ["system:unauthenticated", "system:bootstrappers", "system:nodes"]
 `
 
-// auditConfig makes the API server note requests; it belongs into ClusterConfiguration.
+// auditConfig enables the audit log; it is part of ClusterConfiguration.
 const auditConfig = `apiServer:
   extraArgs:
   - name: audit-policy-file
@@ -43,7 +43,8 @@ const auditConfig = `apiServer:
 // requestCount counts the requests of one machine.
 type requestCount struct{ all, kubelet int }
 
-// readRequestCounts reads what the API server noted of the machines in a network, in the order of their addresses.
+// readRequestCounts reads from the audit log the requests of each machine in a network, in the order of
+// their addresses.
 func readRequestCounts(cp *nodes.Node, network netip.Prefix) ([]requestCount, error) {
 	log, err := cp.ReadFile(auditDir + "/log")
 	if err != nil {
@@ -52,7 +53,7 @@ func readRequestCounts(cp *nodes.Node, network netip.Prefix) ([]requestCount, er
 	return countRequests(bytes.NewReader(log), network)
 }
 
-// countRequests reads a log of audit.k8s.io/v1 events, one a line.
+// countRequests reads a log of audit.k8s.io/v1 events, one per line.
 func countRequests(log io.Reader, network netip.Prefix) ([]requestCount, error) {
 	counts := make(map[netip.Addr]requestCount)
 	for d := json.NewDecoder(log); ; {

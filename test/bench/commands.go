@@ -10,7 +10,7 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// How often commands run that leave a node as it was.
+// How often commands run that do not change a node.
 const (
 	idleRuns    = 20
 	versionRuns = 20
@@ -20,7 +20,7 @@ const (
 // commandTimeout is how long a single command may take.
 const commandTimeout = 6 * time.Minute
 
-// bootDelay is how long nodes are left alone after they booted: systemd and containerd have things to finish.
+// bootDelay is how long to wait after nodes booted, since systemd and containerd still start.
 const bootDelay = 3 * time.Second
 
 // measureSizes measures the programs themselves.
@@ -35,7 +35,8 @@ func (b *bench) measureSizes() error {
 	return nil
 }
 
-// measureCommands measures what needs no Kubernetes cluster, both programs on one node, and what a run costs in itself.
+// measureCommands measures commands that need no Kubernetes cluster, with both programs on one node, and the
+// overhead of running a command.
 func (b *bench) measureCommands(ctx context.Context) (err error) {
 	c, err := nodes.NewCluster(ctx, nodes.Options{Bundle: b.bundle})
 	if err != nil {
@@ -60,7 +61,7 @@ func (b *bench) measureCommands(ctx context.Context) (err error) {
 	return errors.Join(b.measureVersion(ctx, n), b.measureCerts(ctx, n))
 }
 
-// programPath is where a program is on the node that both share.
+// programPath is a program's path on the node that both share.
 func programPath(p program) string { return "/usr/local/bin/kubeadm-" + p.name }
 
 func measureOverhead(ctx context.Context, n *nodes.Node) (*overhead, error) {
@@ -93,7 +94,7 @@ func (b *bench) measureCerts(ctx context.Context, n *nodes.Node) error {
 	})
 }
 
-// runAlternating runs a group's command by one program and the other, as often as given, if the group is wanted.
+// runAlternating runs a group's command with both programs alternately, if the group is selected.
 func (b *bench) runAlternating(
 	ctx context.Context, group string, runs int, do func(context.Context, program, int) (nodes.Result, error),
 ) error {

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// figure is one number that is measured of both programs.
+// figure is a number that is measured for both programs.
 type figure struct {
 	id    string // in the JSON file
-	group string // what --only calls it: figures that come from the same runs have the same
+	group string // its name in --only; figures of the same runs have the same group
 	title string
 	unit  string
 }
@@ -37,7 +37,7 @@ const (
 	groupScale             = "scale"
 )
 
-// A group's time is called like the group. What else its runs show has these endings.
+// The figure of a group's time is named after the group; its other figures have these suffixes.
 const (
 	memorySuffix   = "-memory"
 	kubeletSuffix  = "-kubelet"
@@ -45,8 +45,9 @@ const (
 	requestsSuffix = "-requests"
 )
 
-// allFigures lists all figures in the order in which they are shown. Memory is told of commands that start no bigger program:
-// in init and join the largest would be the kubelet that is asked for its version; a simulated one is small.
+// allFigures lists all figures in the order of the table. Memory is measured only for commands that start no
+// bigger program: of init and join the largest process is the kubelet that prints its version; a simulated one
+// is small.
 func allFigures() []figure {
 	return []figure{
 		{groupInit, groupInit, "init --upload-certs, clean node", secondsUnit},
@@ -85,10 +86,10 @@ func withoutName(names []string, name string) []string {
 
 func joinNames(names []string) string { return strings.Join(names, ", ") }
 
-// selection is the groups that --only leaves; nil means all.
+// selection holds the groups that --only names; nil means all.
 type selection []string
 
-// parseSelection reads names of groups, separated by commas.
+// parseSelection parses names of groups, separated by commas.
 func parseSelection(only string) (selection, error) {
 	if only == "" {
 		return nil, nil
@@ -102,7 +103,7 @@ func parseSelection(only string) (selection, error) {
 	return s, nil
 }
 
-// includes tells whether any of the groups is to be measured.
+// includes reports whether any of the groups is to be measured.
 func (s selection) includes(groups ...string) bool {
 	return s == nil || slices.ContainsFunc(groups, func(g string) bool { return slices.Contains(s, g) })
 }

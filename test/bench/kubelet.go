@@ -14,13 +14,13 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// systemd's identifier of the message that a unit has started, sd-messages.h.
+// unitStarted is systemd's message ID for a unit that has started, see sd-messages.h.
 const unitStarted = "39f53479d3a045ac8e11786248231fbf"
 
 const kubeletConfig = "/var/lib/kubelet/config.yaml"
 
-// findKubeletStart tells when a node's kubelet was first started with the configuration that it has. Without one it starts
-// in vain every few seconds since the node booted.
+// findKubeletStart returns when a node's kubelet was first started with its configuration. Without one systemd
+// restarts it every few seconds since the boot.
 func findKubeletStart(ctx context.Context, n *nodes.Node) (time.Time, error) {
 	stat, err := n.Run(ctx, "stat", "--format=%.6Y", kubeletConfig)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Above this load others take so much of the machine that times say little. The wait for it has a bound, so that the
-// program ends on a machine that is never idle.
+// Above this load other programs distort the times. The wait for it is limited, for machines that are never
+// idle.
 const (
 	idleLoad    = 0.5
 	idleTimeout = 2 * time.Minute
@@ -26,7 +26,7 @@ func readLoad() (value float64, err error) {
 	return value, nil
 }
 
-// awaitIdle waits until the machine is idle, or until patience is at its end, and returns the load then.
+// awaitIdle waits until the machine is idle, at most for idleTimeout, and returns the load then.
 func awaitIdle(ctx context.Context, log func(string, ...any)) (float64, error) {
 	begun := time.Now()
 	for said := false; ; {
@@ -35,7 +35,7 @@ func awaitIdle(ctx context.Context, log func(string, ...any)) (float64, error) {
 			return value, err
 		}
 		if time.Since(begun) > idleTimeout {
-			log("the load is still %.2f: going on, but the figures will say little", value)
+			log("the load is still %.2f: starting anyway, but the times will not be reliable", value)
 			return value, nil
 		}
 		if !said {

@@ -1,5 +1,5 @@
-// Command bench times kubeadm and upstream's kubeadm in turn on sandboxed nodes and prints how they compare. It measures
-// and judges nothing: no figure makes it fail, only a command that does.
+// Command bench times kubeadm and upstream's kubeadm in turn on sandboxed nodes and prints a comparison. It
+// fails only if a command fails, whatever the figures are.
 package main
 
 import (
@@ -22,7 +22,7 @@ func main() {
 	b, file, err := parseFlags(os.Args[1:])
 	if err == nil {
 		err = b.run(ctx)
-		// What was measured before somebody had enough of it is worth as much as before.
+		// An interrupted run reports what was measured so far.
 		if err == nil || len(b.results.turns) > 0 {
 			err = errors.Join(err, b.writeReport(file))
 		}
@@ -33,12 +33,12 @@ func main() {
 	}
 }
 
-// bench is what is compared, how, and what came out so far.
+// bench holds what is compared, the settings, and the results so far.
 type bench struct {
 	bundle   string
 	programs [2]program
 	rounds   int
-	kubelets int // how many join at scale, and how many of them at once
+	kubelets int // how many join at scale
 	atOnce   int
 	only     selection
 
@@ -56,10 +56,10 @@ func parseFlags(args []string) (b *bench, file string, err error) {
 	flags := flag.NewFlagSet("bench", flag.ExitOnError)
 	flags.StringVar(&b.bundle, "bundle", "", "directory of the components bundle, which has upstream's program too")
 	flags.StringVar(&b.programs[0].path, "kubeadm", "", "our program")
-	flags.IntVar(&b.rounds, "rounds", 3, "how many clusters each program makes")
-	flags.IntVar(&b.kubelets, "kubelets", 100, "how many simulated kubelets join each program's cluster at scale")
-	flags.IntVar(&b.atOnce, "at-once", 20, "how many of them at once")
-	flags.StringVar(&only, "only", "", "measure this alone: "+joinNames(allGroups()))
+	flags.IntVar(&b.rounds, "rounds", 3, "number of clusters that each program creates")
+	flags.IntVar(&b.kubelets, "kubelets", 100, "number of simulated kubelets that join each program's cluster at scale")
+	flags.IntVar(&b.atOnce, "at-once", 20, "number of kubelets that join at the same time")
+	flags.StringVar(&only, "only", "", "measure only these: "+joinNames(allGroups()))
 	flags.StringVar(&file, "json", "", "file to write all samples to")
 	if err := flags.Parse(args); err != nil {
 		return nil, "", err
@@ -74,7 +74,7 @@ func (b *bench) check(rest []string) error {
 	case len(rest) > 0:
 		return fmt.Errorf("bench takes no arguments, but got %q", rest)
 	case b.bundle == "" || b.programs[0].path == "":
-		return errors.New("bench needs --bundle and --kubeadm: make bench gives both")
+		return errors.New("bench needs --bundle and --kubeadm; make bench sets both")
 	case b.rounds < 1:
 		return fmt.Errorf("--rounds %d: want 1 or more", b.rounds)
 	case b.kubelets < 1 || b.kubelets > maxMachines:
@@ -84,13 +84,13 @@ func (b *bench) check(rest []string) error {
 	}
 	for _, p := range b.programs {
 		if info, err := os.Stat(p.path); err != nil || !info.Mode().IsRegular() {
-			return errors.Join(err, fmt.Errorf("%s program %s: not a file that could be run", p.name, p.path))
+			return errors.Join(err, fmt.Errorf("%s program %s: not a regular file", p.name, p.path))
 		}
 	}
 	return nil
 }
 
-// newProgress prints lines with the time since it was made, apart from the table.
+// newProgress returns a function that prints lines, with the seconds since now, to standard error.
 func newProgress() func(string, ...any) {
 	start := time.Now()
 	return func(format string, args ...any) {
@@ -98,7 +98,7 @@ func newProgress() func(string, ...any) {
 	}
 }
 
-// run measures. An error says that there was no way to, not that a program failed.
+// run measures. It returns no error if a measured program fails.
 func (b *bench) run(ctx context.Context) error {
 	if err := b.measureSizes(); err != nil {
 		return err
@@ -132,7 +132,7 @@ func (b *bench) run(ctx context.Context) error {
 	return nil
 }
 
-// prepare builds what nodes are made of, where it is missing, and waits until the machine has nothing else to do.
+// prepare builds the node image, if it is missing, and waits until the machine is idle.
 func (b *bench) prepare(ctx context.Context) error {
 	c, err := nodes.NewCluster(ctx, nodes.Options{Bundle: b.bundle, Log: b.log})
 	if err != nil {
@@ -145,7 +145,7 @@ func (b *bench) prepare(ctx context.Context) error {
 	return err
 }
 
-// writeReport prints the figures and saves them if a file is given.
+// writeReport prints the figures, and saves them if a file is given.
 func (b *bench) writeReport(file string) error {
 	r := b.report()
 	if err := r.print(os.Stdout); err != nil {
@@ -157,7 +157,7 @@ func (b *bench) writeReport(file string) error {
 		}
 	}
 	if count := len(r.Failures); count > 0 {
-		return fmt.Errorf("runs that failed, see above: %d", count)
+		return fmt.Errorf("%d runs failed, see above", count)
 	}
 	return nil
 }

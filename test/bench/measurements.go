@@ -17,7 +17,7 @@ const (
 	upstream = "upstream"
 )
 
-// orderForRound returns the programs in the order in which a round, counted from 0, takes them: who was last is first.
+// orderForRound returns the order of the programs in a round, counted from 0; it alternates.
 func orderForRound(programs [2]program, round int) []program {
 	if round%2 == 1 {
 		slices.Reverse(programs[:])
@@ -32,7 +32,7 @@ type turn struct {
 	Load    float64 `json:"load"` // of the last minute, when the turn began
 }
 
-// failure is a run that did not end well: there is no sample of it.
+// failure is a run that failed: it has no sample.
 type failure struct {
 	Figure  string `json:"figure"`
 	Program string `json:"program"`
@@ -40,14 +40,14 @@ type failure struct {
 	Error   string `json:"error"`
 }
 
-// measurements holds all that was measured.
+// measurements holds everything that was measured.
 type measurements struct {
 	samples  map[string]map[string][]float64 // by figure and program, in the figure's unit
 	failures []failure
 	turns    []turn
 }
 
-// beginTurn enters a program's turn.
+// beginTurn records a program's turn.
 func (l *measurements) beginTurn(round int, p program) (turn, error) {
 	t := turn{Round: round, Program: p.name}
 	var err error
@@ -68,7 +68,7 @@ func (l *measurements) addSample(id, program string, value float64) {
 	l.samples[id][program] = append(l.samples[id][program], value)
 }
 
-// addRun enters a run of a group's command, which failed if err is not nil.
+// addRun records a run of a group's command, which failed if err is not nil.
 func (l *measurements) addRun(t turn, group string, r nodes.Result, err error) {
 	if err != nil {
 		l.addFailure(t, group, err)
@@ -82,7 +82,7 @@ func (l *measurements) addFailure(t turn, id string, err error) {
 	l.failures = append(l.failures, failure{Figure: id, Program: t.Program, Round: t.Round, Error: err.Error()})
 }
 
-// countFailures counts the runs of a program that did not end well.
+// countFailures counts the failed runs of a program.
 func (l *measurements) countFailures(id, program string) int {
 	count := 0
 	for _, f := range l.failures {

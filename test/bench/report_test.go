@@ -38,8 +38,8 @@ const table = `
   reset, worker     s   1.000  1.000  1.000       1         -      -      -  0 of 2         -
   size             MB    75.0   75.0   75.0       1      50.0   50.0   50.0       1      1.50
 
-A ratio below 1 says that ours is faster or smaller; of joins per minute, one above 1.
-A program that does nothing takes 0.003 s and 9.5 MB on a node: times contain the one, and less memory than the other is not seen.
+A ratio below 1 means that ours is faster or smaller; of joins per minute, one above 1.
+A program that does nothing takes 0.003 s and 9.5 MB on a node: times include it, and less memory cannot be measured.
 The machines: 100 simulated kubelets, 20 at once, one cluster of each program.
 
 FAILED: init by ours, round 3: cp1: exit code 1
@@ -59,7 +59,7 @@ func TestReportNamesBusyMachine(t *testing.T) {
 	r := testReport()
 	r.Load = 7.5
 	if notes := r.notes(); !strings.Contains(notes, "busy before the first run (load 7.50, 2 CPUs)") {
-		t.Errorf("the load is not told:\n%s", notes)
+		t.Errorf("the notes lack the load:\n%s", notes)
 	}
 }
 

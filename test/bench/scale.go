@@ -23,25 +23,25 @@ var (
 	machineScript string
 )
 
-// Where simulated machines have their addresses, and how many can be: a bridge has 1024 ports.
+// The network of simulated machines, and their number: a bridge has 1024 ports.
 const (
 	machineNetwork = "10.78.0.0/16"
 	maxMachines    = 1000
 )
 
-// simulatedMachines is many simulated machines that join one cluster.
+// simulatedMachines are many simulated machines that join one cluster.
 type simulatedMachines struct {
 	cp, host    *nodes.Node // host is the node that all machines are on
-	joinCommand []string    // for machines to join
+	joinCommand []string    // for machines
 }
 
-// joinOutcome is what came of one machine's join.
+// joinOutcome is the result of one machine's join.
 type joinOutcome struct {
 	result nodes.Result
 	err    error
 }
 
-// measureScale lets many machines join a fresh cluster of a program's.
+// measureScale joins many machines to a fresh cluster that a program created.
 func (b *bench) measureScale(ctx context.Context, p program) (err error) {
 	cluster, err := nodes.NewCluster(ctx, nodes.Options{Bundle: b.bundle, Kubeadm: p.path})
 	if err != nil {
@@ -68,7 +68,7 @@ func (b *bench) measureScale(ctx context.Context, p program) (err error) {
 	return nil
 }
 
-// createCluster makes the cluster, with an API server that notes who asks what, and the machines.
+// createCluster creates the cluster, with an audit log, and the machines.
 func (c *simulatedMachines) createCluster(ctx context.Context, cluster *nodes.Cluster, machines int) error {
 	added, err := cluster.AddAll(ctx, "cp1", "machines")
 	if err != nil {
@@ -97,14 +97,14 @@ func (c *simulatedMachines) createCluster(ctx context.Context, cluster *nodes.Cl
 	return c.cp.AwaitDNS(ctx)
 }
 
-// manyNodes leaves addresses of Pods for a thousand nodes.
+// manyNodes sets a Pod CIDR size that is enough for a thousand nodes.
 const manyNodes = `controllerManager:
   extraArgs:
   - name: node-cidr-mask-size
     value: "26"
 `
 
-// createMachines prepares the machines on their node, and the control plane's way to them.
+// createMachines creates the machines on their node, and the control plane's route to them.
 func (c *simulatedMachines) createMachines(ctx context.Context, machines int) error {
 	const simulated = "kubelet-bootstrap"
 	bundled := filepath.Join(c.host.Cluster().Bundle(), "bin", simulated)
@@ -121,19 +121,20 @@ func (c *simulatedMachines) createMachines(ctx context.Context, machines int) er
 	return err
 }
 
-// measureJoins lets the machines join and enters what came of it. There are no figures of a crowd that has not joined as a whole.
+// measureJoins joins the machines and records the results. If one join fails there are no figures of all of
+// them.
 func (b *bench) measureJoins(ctx context.Context, t turn, c *simulatedMachines) error {
 	begun := time.Now()
 	outcomes := c.join(ctx, b.kubelets, b.atOnce)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	whole := true
+	complete := true
 	for _, o := range outcomes {
 		b.results.addRun(t, groupScale, o.result, o.err)
-		whole = whole && o.err == nil
+		complete = complete && o.err == nil
 	}
-	if !whole {
+	if !complete {
 		return nil
 	}
 	if err := c.cp.AwaitNodes(ctx, 1+b.kubelets); err != nil {
@@ -145,14 +146,14 @@ func (b *bench) measureJoins(ctx context.Context, t turn, c *simulatedMachines) 
 	return b.addRequests(t, c.cp)
 }
 
-// addRequests enters how often each machine asked the API server.
+// addRequests records the number of each machine's requests to the API server.
 func (b *bench) addRequests(t turn, cp *nodes.Node) error {
 	counts, err := readRequestCounts(cp, netip.MustParsePrefix(machineNetwork))
 	if err != nil {
 		return err
 	}
 	if len(counts) != b.kubelets {
-		return fmt.Errorf("the API server's audit log tells of %d machines, want %d", len(counts), b.kubelets)
+		return fmt.Errorf("the API server's audit log has requests of %d machines, want %d", len(counts), b.kubelets)
 	}
 	for _, a := range counts {
 		b.results.addSample(groupScale+requestsSuffix, t.Program, float64(a.all))
@@ -161,7 +162,7 @@ func (b *bench) addRequests(t turn, cp *nodes.Node) error {
 	return nil
 }
 
-// join runs the joins, only so many at once, and returns what came of each.
+// join runs the joins, at most atOnce at the same time, and returns the result of each.
 func (c *simulatedMachines) join(ctx context.Context, machines, atOnce int) []joinOutcome {
 	outcomes := make([]joinOutcome, machines)
 	var group errgroup.Group
@@ -172,7 +173,7 @@ func (c *simulatedMachines) join(ctx context.Context, machines, atOnce int) []jo
 			return nil
 		})
 	}
-	// The functions return no errors: a failed join does not end the others.
+	// The functions return no errors: a failed join does not stop the others.
 	_ = group.Wait()
 	return outcomes
 }

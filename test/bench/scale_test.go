@@ -19,7 +19,7 @@ func TestLimitsOfKubelets(t *testing.T) {
 	}
 }
 
-// A script that is wrong would only show when nodes run.
+// TestScriptsAreValidShell finds syntax errors, which otherwise only a run on nodes would show.
 func TestScriptsAreValidShell(t *testing.T) {
 	for _, script := range []string{machinesScript, machineScript} {
 		cmd := exec.Command("sh", "-n")

@@ -10,24 +10,24 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// settleTime is how long after init a cluster is taken to have nothing left to do.
+// settleTime is how long after init a cluster is considered idle.
 const settleTime = time.Minute
 
-// workerScenario is the life of a Kubernetes cluster that one program makes and takes apart again.
+// workerScenario creates a cluster with workers and resets it.
 type workerScenario struct {
 	cp, early, late *nodes.Node
-	joinCommand     []string  // for workers to join
-	initDone        time.Time // when init ended
+	joinCommand     []string  // for workers
+	initDone        time.Time // when init finished
 	untilKubelet    time.Duration
 }
 
-// scenario is what a Kubernetes cluster goes through on nodes of its own.
+// scenario is a sequence of commands in a Kubernetes cluster on nodes of its own.
 type scenario interface {
 	boot(context.Context, *nodes.Cluster) error
 	stages() []stage
 }
 
-// stage is one command in a cluster's life. Its group may be one that is not among the figures: it is needed by others.
+// stage is a command of a scenario. Its group may be none of the figures', if only later stages need it.
 type stage struct {
 	group string
 	do    func(context.Context) (nodes.Result, error)
@@ -35,11 +35,15 @@ type stage struct {
 
 func (c *workerScenario) stages() []stage {
 	return []stage{
-		{groupInit, c.init}, {groupJoinEarly, c.joinEarly}, {groupJoin, c.join}, {groupResetWorker, c.resetWorker}, {groupReset, c.reset},
+		{groupInit, c.init},
+		{groupJoinEarly, func(ctx context.Context) (nodes.Result, error) { return c.joinNode(ctx, c.early) }},
+		{groupJoin, c.join},
+		{groupResetWorker, func(ctx context.Context) (nodes.Result, error) { return runReset(ctx, c.late) }},
+		{groupReset, func(ctx context.Context) (nodes.Result, error) { return runReset(ctx, c.cp) }},
 	}
 }
 
-// neededStages are the stages up to the last one to be measured: each needs those before it.
+// neededStages returns the stages up to the last one to be measured: each needs those before it.
 func neededStages(all []stage, only selection) []stage {
 	for len(all) > 0 && !only.includes(all[len(all)-1].group) {
 		all = all[:len(all)-1]
@@ -47,8 +51,8 @@ func neededStages(all []stage, only selection) []stage {
 	return all
 }
 
-// runScenario lets a program go through its turn on fresh nodes. These have the same names and addresses in each turn, and
-// the program is in the same place.
+// runScenario runs a program's turn of a scenario on fresh nodes. They have the same names and addresses in
+// each turn, and the program the same path.
 func (b *bench) runScenario(ctx context.Context, round int, p program, c scenario) (err error) {
 	stages := neededStages(c.stages(), b.only)
 	if len(stages) == 0 {
@@ -79,7 +83,7 @@ func (c *workerScenario) boot(ctx context.Context, cluster *nodes.Cluster) error
 	return sleepContext(ctx, bootDelay)
 }
 
-// runStages takes the stages one after the other until one fails: what follows would not be what it is called.
+// runStages runs the stages one after the other until one fails: the later ones need it.
 func (b *bench) runStages(ctx context.Context, t turn, c scenario, stages []stage) error {
 	for _, s := range stages {
 		r, err := s.do(ctx)
@@ -115,10 +119,6 @@ func (c *workerScenario) init(ctx context.Context) (nodes.Result, error) {
 	return r, err
 }
 
-func (c *workerScenario) joinEarly(ctx context.Context) (nodes.Result, error) {
-	return c.joinNode(ctx, c.early)
-}
-
 func (c *workerScenario) joinNode(ctx context.Context, n *nodes.Node) (nodes.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
@@ -127,7 +127,7 @@ func (c *workerScenario) joinNode(ctx context.Context, n *nodes.Node) (nodes.Res
 
 func (c *workerScenario) join(ctx context.Context) (nodes.Result, error) {
 	if err := c.awaitSettled(ctx); err != nil {
-		return nodes.Result{}, fmt.Errorf("waiting for the cluster made so far: %w", err)
+		return nodes.Result{}, fmt.Errorf("waiting for the cluster of the first two nodes: %w", err)
 	}
 	r, err := c.joinNode(ctx, c.late)
 	if err != nil {
@@ -136,7 +136,7 @@ func (c *workerScenario) join(ctx context.Context) (nodes.Result, error) {
 	return r, awaitReady(ctx, c.cp, c.early, c.late)
 }
 
-// awaitSettled waits until the cluster of the first two nodes is complete and at rest.
+// awaitSettled waits until the cluster of the first two nodes is complete and idle.
 func (c *workerScenario) awaitSettled(ctx context.Context) error {
 	if err := awaitReady(ctx, c.cp, c.early); err != nil {
 		return err
@@ -151,7 +151,7 @@ func (c *workerScenario) awaitSettled(ctx context.Context) error {
 func awaitReady(ctx context.Context, members ...*nodes.Node) error {
 	cp := members[0]
 	for _, n := range members {
-		// Join may return before the kubelet has registered its node, which the network would then pass over.
+		// join may return before the kubelet has registered its Node, which PodNetwork needs.
 		if _, err := cp.Kubectl(ctx, "wait", "--for=create", "--timeout=60s", "node/"+n.Name()); err != nil {
 			return err
 		}
@@ -161,12 +161,6 @@ func awaitReady(ctx context.Context, members ...*nodes.Node) error {
 	}
 	return cp.AwaitReady(ctx, len(members))
 }
-
-func (c *workerScenario) resetWorker(ctx context.Context) (nodes.Result, error) {
-	return runReset(ctx, c.late)
-}
-
-func (c *workerScenario) reset(ctx context.Context) (nodes.Result, error) { return runReset(ctx, c.cp) }
 
 func runReset(ctx context.Context, n *nodes.Node) (nodes.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)

@@ -11,16 +11,16 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// groupInitHA is what makes a cluster that control planes can join. It is no figure.
+// groupInitHA creates a cluster that control planes can join. It is not a figure.
 const groupInitHA = "init-before-planes"
 
-// joinDelay is how long a control plane is left alone before others join it: what init leaves for later is done by then.
+// joinDelay is how long to wait before control planes join, so that the addons are running.
 const joinDelay = 10 * time.Second
 
-// controlPlaneScenario is the life of a cluster of control planes: a second one comes and goes, then two come at once.
+// controlPlaneScenario joins and resets a second control plane, then joins two at once.
 type controlPlaneScenario struct {
 	nodes       []*nodes.Node
-	joinCommand []string // for control planes to join
+	joinCommand []string // for control planes
 }
 
 func (p *controlPlaneScenario) stages() []stage {
@@ -83,7 +83,7 @@ func (p *controlPlaneScenario) reset(ctx context.Context) (nodes.Result, error) 
 	return r, err
 }
 
-// joinBoth takes the time until both are done. The other two machines are new.
+// joinBoth joins two new machines at once and measures the time until both are done.
 func (p *controlPlaneScenario) joinBoth(ctx context.Context) (nodes.Result, error) {
 	if err := sleepContext(ctx, joinDelay); err != nil {
 		return nodes.Result{}, err

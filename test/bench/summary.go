@@ -2,7 +2,7 @@ package main
 
 import "slices"
 
-// summary is what is told of a figure's samples.
+// summary summarizes a figure's samples.
 type summary struct {
 	Median  float64   `json:"median"`
 	Min     float64   `json:"min"`
@@ -19,7 +19,7 @@ func newSummary(samples []float64) *summary {
 	return &summary{Median: medianOf(sorted), Min: sorted[0], Max: sorted[len(sorted)-1], Samples: samples}
 }
 
-// medianOf is the sample in the middle, or half-way between the two that are. The samples must be sorted.
+// medianOf returns the sample in the middle, or the mean of the two in the middle. The samples must be sorted.
 func medianOf(sorted []float64) float64 {
 	half := len(sorted) / 2
 	if len(sorted)%2 == 1 {
@@ -42,13 +42,13 @@ type comparison struct {
 	ID       string   `json:"id"`
 	Title    string   `json:"title"`
 	Unit     string   `json:"unit"`
-	Ours     *summary `json:"ours"` // null: no run ended well
+	Ours     *summary `json:"ours"` // null: all runs failed
 	Upstream *summary `json:"upstream"`
 	Ratio    *float64 `json:"ratio"` // of the medians, ours to upstream's
 	failed   [2]int
 }
 
-// compare lists what was to be measured.
+// compare lists the selected figures of both programs.
 func (l *measurements) compare(only selection) []comparison {
 	var all []comparison
 	for _, f := range allFigures() {

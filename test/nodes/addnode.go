@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Add makes a node and boots it. On return containerd answers and the images are there. Several may be added at once.
+// Add creates a node and boots it. On return containerd is ready and the images are loaded. It may be called
+// concurrently.
 func (c *Cluster) Add(ctx context.Context, name string) (*Node, error) {
 	n, err := c.register(name)
 	if err != nil {
@@ -19,7 +20,7 @@ func (c *Cluster) Add(ctx context.Context, name string) (*Node, error) {
 	return n, n.createAndBoot(ctx)
 }
 
-// AddAt is Add with an address of the caller's choice, which no other node may have.
+// AddAt is Add with a given address, which no other node may have.
 func (c *Cluster) AddAt(ctx context.Context, name, address string) (*Node, error) {
 	n, err := c.registerAt(name, address)
 	if err != nil {
@@ -28,7 +29,7 @@ func (c *Cluster) AddAt(ctx context.Context, name, address string) (*Node, error
 	return n, n.createAndBoot(ctx)
 }
 
-// AddAll adds several nodes at once, with addresses in the order of the names.
+// AddAll adds several nodes concurrently, with addresses in the order of the names.
 func (c *Cluster) AddAll(ctx context.Context, names ...string) ([]*Node, error) {
 	var added []*Node
 	for _, name := range names {
@@ -45,7 +46,7 @@ func (c *Cluster) AddAll(ctx context.Context, names ...string) ([]*Node, error) 
 	return added, group.Wait()
 }
 
-// register gives the node an address that no node has had yet, and its place in everyone's /etc/hosts.
+// register records a node with an address that no node has had yet, and adds it to /etc/hosts of all nodes.
 func (c *Cluster) register(name string) (*Node, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,7 +69,7 @@ func (c *Cluster) registerAt(name, address string) (*Node, error) {
 	return nil, fmt.Errorf("adding node %s: want an address from %s to %s, not %q", name, first, last, address)
 }
 
-// addRecord makes a node of a name and a number in the network that both are free. The caller holds the lock.
+// addRecord records a node. Its name and host number must be free. The caller holds the lock.
 func (c *Cluster) addRecord(name string, host int) (*Node, error) {
 	if !nodeName.MatchString(name) {
 		return nil, fmt.Errorf("node name %q: want a host name without dots (RFC 1123)", name)
@@ -88,13 +89,13 @@ func (c *Cluster) addRecord(name string, host int) (*Node, error) {
 	return n, c.save()
 }
 
-// DestroyNode is the end of a machine: its power goes, and its disk is thrown away. Name and address are free for another one.
+// DestroyNode powers a node off and deletes its disk. Its name and address can be used again.
 func (c *Cluster) DestroyNode(ctx context.Context, n *Node) error {
 	if err := n.Kill(ctx); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(n.dir); err != nil {
-		return fmt.Errorf("scrapping %s: %w", n.name, err)
+		return fmt.Errorf("destroying node %s: %w", n.name, err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,7 +107,7 @@ func (c *Cluster) DestroyNode(ctx context.Context, n *Node) error {
 	return c.save()
 }
 
-// writeHosts writes the one file that all nodes see as /etc/hosts, in place, since it is mounted.
+// writeHosts writes the file that is /etc/hosts on all nodes, in place, since it is mounted.
 func (c *Cluster) writeHosts() error {
 	var b strings.Builder
 	b.WriteString("127.0.0.1 localhost\n::1 localhost ip6-localhost\n")

@@ -16,8 +16,8 @@ import (
 
 const serverPort = "6443"
 
-// Balancer is a load balancer for TCP with an address of its own in the cluster's network. It passes each connection to
-// the next of its backends that takes it, and is as bad to its clients as it is told to be.
+// Balancer is a TCP load balancer with an address of its own in the cluster's network. It forwards each
+// connection to the next backend that accepts it, and can simulate faults: Refuse, Delay, Flap.
 type Balancer struct {
 	cluster *Cluster
 
@@ -31,8 +31,8 @@ type Balancer struct {
 	clients     map[net.Conn]bool
 }
 
-// StartBalancer starts the cluster's load balancer, or returns the one that was started. It is part of this process and ends
-// with it, or with Close. At first its backends are those that the cluster's last one had.
+// StartBalancer starts the cluster's load balancer, or returns the running one. It runs in this process
+// until Close. It starts with the backends that the cluster's last balancer had.
 func (c *Cluster) StartBalancer(ctx context.Context) (*Balancer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -52,19 +52,19 @@ func (c *Cluster) StartBalancer(ctx context.Context) (*Balancer, error) {
 	return b, nil
 }
 
-// HasBalancer tells whether the cluster has, or had in another process, a load balancer with backends.
+// HasBalancer reports whether the cluster has, or had in another process, a load balancer with backends.
 func (c *Cluster) HasBalancer() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.record.Backends) > 0
 }
 
-// Endpoint is the balancer's address and port, as clients are to be told.
+// Endpoint is the balancer's address and port.
 func (b *Balancer) Endpoint() string {
 	return net.JoinHostPort(b.cluster.record.Families.all()[0].balancer, serverPort)
 }
 
-// SetBackends makes these nodes the only backends, each at the port of an API server. Connections that are there go on.
+// SetBackends makes these nodes the only backends, each at the API server's port. Open connections stay.
 func (b *Balancer) SetBackends(backends ...*Node) error {
 	var all []string
 	for _, n := range backends {
@@ -79,7 +79,7 @@ func (b *Balancer) SetBackends(backends ...*Node) error {
 	return b.cluster.save()
 }
 
-// Open takes connections again after Refuse. A balancer is open at first.
+// Open accepts connections again after Refuse.
 func (b *Balancer) Open() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -95,7 +95,7 @@ func (b *Balancer) Open() error {
 	return nil
 }
 
-// Refuse cuts all connections and refuses new ones, as a balancer that is down does, until Open.
+// Refuse closes all connections and refuses new ones until Open.
 func (b *Balancer) Refuse() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -106,8 +106,7 @@ func (b *Balancer) Refuse() {
 	b.closeRandom(1)
 }
 
-// Delay takes connections but serves them, and those that come meanwhile, only when the time is over. Connections that
-// are there go on.
+// Delay accepts new connections during d, but forwards them only when d is over. Open connections stay.
 func (b *Balancer) Delay(d time.Duration) {
 	over := make(chan struct{})
 	b.mu.Lock()
@@ -116,7 +115,7 @@ func (b *Balancer) Delay(d time.Duration) {
 	time.AfterFunc(d, func() { close(over) })
 }
 
-// Flap cuts one connection in five, at random, five times a second, until it is called with false.
+// Flap closes one connection in five, at random, five times a second, until it is called with false.
 func (b *Balancer) Flap(on bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -139,7 +138,7 @@ func (b *Balancer) Flap(on bool) {
 	}()
 }
 
-// Close ends the balancer and all its connections.
+// Close stops the balancer and closes all its connections.
 func (b *Balancer) Close() {
 	b.Flap(false)
 	b.Refuse()
@@ -179,12 +178,12 @@ func (b *Balancer) accept(listener net.Listener) {
 	}
 }
 
-// serve passes on what client and backend say, until both have ended or one of them breaks.
+// serve copies data between client and backend until both have closed or one of them fails.
 func (b *Balancer) serve(client net.Conn) {
 	defer client.Close()
 	backend, err := b.dialBackend()
 	if err != nil {
-		return // A client is told no more than that.
+		return // The client's connection is closed.
 	}
 	defer backend.Close()
 	done := make(chan error, 2)
@@ -196,7 +195,7 @@ func (b *Balancer) serve(client net.Conn) {
 	}
 }
 
-// copyUntilEOF copies until from ends, and passes on the end.
+// copyUntilEOF copies until from is closed for writing, and then does the same to to.
 func copyUntilEOF(to, from net.Conn) error {
 	if _, err := io.Copy(to, from); err != nil {
 		return err
@@ -207,7 +206,7 @@ func copyUntilEOF(to, from net.Conn) error {
 	return nil
 }
 
-// dialBackend connects to the next backend that takes a connection.
+// dialBackend connects to the next backend that accepts a connection.
 func (b *Balancer) dialBackend() (net.Conn, error) {
 	failed := errors.New("the load balancer has no backends")
 	for _, backend := range b.orderBackends() {
@@ -229,7 +228,7 @@ func (b *Balancer) dialBackend() (net.Conn, error) {
 	return nil, failed
 }
 
-// orderBackends lists the backends, the one whose turn it is first, and last those that lately took no connection.
+// orderBackends lists the backends in turn (round robin), those that failed recently last.
 func (b *Balancer) orderBackends() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -248,8 +247,8 @@ func (b *Balancer) orderBackends() []string {
 	return list
 }
 
-// setUserTimeout lets a connection break when the other side has not been heard of for five seconds, which is how a node goes
-// that loses its power.
+// setUserTimeout lets a connection fail when the other side is unreachable for five seconds, as after a
+// power cut.
 func setUserTimeout(conn net.Conn) error {
 	tcp, ok := conn.(*net.TCPConn)
 	if !ok {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// testBalancer lets two nodes answer with their names at the API server's port.
+// testBalancer has two nodes answer with their names at the API server's port.
 func testBalancer(t *testing.T, c *Cluster, a, b *Node) {
 	balancer, err := c.StartBalancer(t.Context())
 	if err != nil {
@@ -48,7 +48,7 @@ func testBalancer(t *testing.T, c *Cluster, a, b *Node) {
 	if err := second.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	second.Wait() // Only then does nobody listen any longer. That it was killed is known.
+	second.Wait() // Only then the port is closed. The error is the signal.
 	if count(); seen[a.Name()] != 10 {
 		t.Errorf("of ten answers when only one is there, these by each: %v", seen)
 	}
@@ -70,7 +70,7 @@ func testBalancer(t *testing.T, c *Cluster, a, b *Node) {
 	testFlapping(t, c, balancer, a)
 }
 
-// testFlapping keeps a connection open that would last for ever.
+// testFlapping keeps a connection open until the balancer closes it.
 func testFlapping(t *testing.T, c *Cluster, balancer *Balancer, n *Node) {
 	startServer(t, n, "6444", "PIPE")
 	balancer.mu.Lock()
@@ -104,7 +104,7 @@ func testFlapping(t *testing.T, c *Cluster, balancer *Balancer, n *Node) {
 	}
 }
 
-// startServer lets socat answer each connection to a port of a node.
+// startServer has socat answer each connection to a port of a node.
 func startServer(t *testing.T, n *Node, port, how string) *Process {
 	t.Helper()
 	server, err := n.Start(t.Context(), "socat", "TCP-LISTEN:"+port+",fork,reuseaddr", how)
@@ -115,8 +115,8 @@ func startServer(t *testing.T, n *Node, port, how string) *Process {
 		server.Kill()
 		server.Wait()
 	})
-	// Asked from the node itself, since a connection counts.
-	err = pollUntil(t.Context(), "somebody to listen at port "+port, pollLimit, func(ctx context.Context) error {
+	// Checked on the node, since the balancer counts connections.
+	err = pollUntil(t.Context(), "a server at port "+port, pollLimit, func(ctx context.Context) error {
 		_, err := n.Run(ctx, "sh", "-c", "ss --no-header --listening --tcp --numeric | grep :"+port)
 		return err
 	})

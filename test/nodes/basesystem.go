@@ -11,16 +11,17 @@ import (
 
 const debianSuite = "bookworm"
 
-// debianPackages lists what a node has beyond Debian's smallest system: systemd, what Kubernetes' documentation wants on a node,
-// and what is needed to look around.
+// debianPackages lists what a node has beyond Debian's minimal system: systemd, what Kubernetes requires
+// on a node, and tools for debugging.
 var debianPackages = []string{
 	"systemd", "systemd-sysv", "dbus", "iproute2", "iptables", "nftables", "conntrack", "ethtool", "socat", "kmod",
 	"mount", "procps", "ca-certificates", "hostname", "libseccomp2", "curl",
 }
 
-// buildBaseSystem returns the directory of a plain Debian, the lowest layer of every node's root. It is made once.
+// buildBaseSystem returns the directory of a plain Debian, the lowest layer of every node's root. It is
+// built once.
 func buildBaseSystem(ctx context.Context, log func(string, ...any)) (string, error) {
-	// The number is the version of this recipe.
+	// The number is the version of this function.
 	name := "debian-" + cacheKey("1", debianSuite, strings.Join(debianPackages, ","))
 	return buildCached(ctx, name, func(dir string) error {
 		start := time.Now()
@@ -33,15 +34,19 @@ func buildBaseSystem(ctx context.Context, log func(string, ...any)) (string, err
 		if err := runKilledWithParent(ctx, nil, args...); err != nil {
 			return err
 		}
-		if err := trimBaseSystem(dir); err != nil {
-			return err
+		// Remove what debootstrap copied from this machine, and package lists.
+		for _, name := range []string{"etc/hostname", "etc/resolv.conf", "etc/machine-id", "var/cache/apt", "var/lib/apt/lists"} {
+			if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+				return fmt.Errorf("trimming the base system: %w", err)
+			}
 		}
 		log("base system: done in %s", time.Since(start).Round(time.Second))
 		return nil
 	})
 }
 
-// findAptMirror is where this machine's apt gets the suite from, empty if it does not: debootstrap then uses its own default.
+// findAptMirror returns the URL from which this machine's apt gets the suite. If it is empty, debootstrap
+// uses its own default.
 func findAptMirror(ctx context.Context) string {
 	out, err := runHost(ctx, "apt-get", "indextargets", "--format", "$(RELEASE) $(COMPONENT) $(REPO_URI)", "Created-By: Packages")
 	if err != nil {
@@ -53,14 +58,4 @@ func findAptMirror(ctx context.Context) string {
 		}
 	}
 	return ""
-}
-
-// trimBaseSystem removes what debootstrap took over from this machine and what no node needs again.
-func trimBaseSystem(dir string) error {
-	for _, name := range []string{"etc/hostname", "etc/resolv.conf", "etc/machine-id", "var/cache/apt", "var/lib/apt/lists"} {
-		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
-			return fmt.Errorf("trimming the base system: %w", err)
-		}
-	}
-	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Topology is how many nodes of each kind a Kubernetes cluster has.
+// Topology is the number of nodes of each kind in a Kubernetes cluster.
 type Topology struct {
 	ControlPlanes int // at least 1: cp1, cp2, …
 	Workers       int // worker1, worker2, …
@@ -27,12 +27,12 @@ func (s Topology) names() []string {
 	return names
 }
 
-// Bootstrap adds nodes and makes a Kubernetes cluster of them the way a user would: kubeadm init on cp1, and on the others the
-// join commands that it printed. Several control planes have a load balancer in front of them; see StartBalancer. On return all
-// nodes are Ready, CoreDNS is available, and Kubeconfig is there.
+// Bootstrap adds nodes and creates a Kubernetes cluster of them as a user would: kubeadm init on cp1,
+// and on the others the join commands that it prints. Several control planes get a load balancer. On
+// return all nodes are Ready, CoreDNS is available, and Kubeconfig exists.
 func (c *Cluster) Bootstrap(ctx context.Context, shape Topology) error {
 	if shape.ControlPlanes < 1 || shape.Workers < 0 {
-		return errors.New("a Kubernetes cluster has at least one control-plane node and no fewer than 0 workers")
+		return errors.New("a Kubernetes cluster needs at least one control plane and 0 or more workers")
 	}
 	members, err := c.AddAll(ctx, shape.names()...)
 	if err != nil {
@@ -43,7 +43,7 @@ func (c *Cluster) Bootstrap(ctx context.Context, shape Topology) error {
 	if err != nil {
 		return err
 	}
-	// Addresses for Pods come some seconds after init; nobody has to stand by for them.
+	// Pod CIDRs are assigned some seconds after init.
 	group, joining := errgroup.WithContext(ctx)
 	group.Go(func() error { return c.PodNetwork(joining, first) })
 	group.Go(func() error {
@@ -95,7 +95,7 @@ func (c *Cluster) joinNode(ctx context.Context, n *Node, command []string) error
 }
 
 func (c *Cluster) awaitReady(ctx context.Context, first *Node) error {
-	// A join ends before its kubelet registers.
+	// join returns before its kubelet registers.
 	if err := first.AwaitNodes(ctx, len(c.Nodes())); err != nil {
 		return err
 	}

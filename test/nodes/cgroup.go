@@ -14,17 +14,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cgroupName is the name, below every control group hierarchy, under which clusters keep theirs: groups/CLUSTER/NODE.
+// cgroupName is the control group, in every hierarchy, below which clusters have theirs:
+// kubeadm-nodes/CLUSTER/NODE.
 const cgroupName = "kubeadm-nodes"
 
-// hierarchy is a mounted tree of control groups: one of several controllers in version 1, or the one of version 2.
+// hierarchy is a mounted control group hierarchy: one of several of cgroup v1, or the one of cgroup v2.
 type hierarchy struct {
 	path    string
-	unified bool     // version 2
-	options []string // controllers in version 1
+	unified bool     // v2
+	options []string // v1: the controllers
 }
 
-// listHierarchies lists this machine's, the one that is best to find processes in first.
+// listHierarchies lists this machine's hierarchies, the one that is best for finding processes first.
 func listHierarchies() ([]hierarchy, error) {
 	mounts, err := mountsOf("self")
 	if err != nil {
@@ -39,22 +40,23 @@ func listHierarchies() ([]hierarchy, error) {
 	if len(found) == 0 {
 		return nil, errors.New("no control group hierarchy is mounted on this machine (see cgroups(7))")
 	}
-	// Systemd moves processes about in its own hierarchy; in "pids" all of a node that is no container stays at its top.
-	slices.SortStableFunc(found, func(a, b hierarchy) int { return b.rank() - a.rank() })
+	// systemd moves processes within its own hierarchy; in "pids" all processes of a node that are in no
+	// container stay in the node's group.
+	rank := func(h hierarchy) int {
+		switch {
+		case slices.Contains(h.options, "pids"):
+			return 2
+		case h.unified:
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(found, func(a, b hierarchy) int { return rank(b) - rank(a) })
 	return found, nil
 }
 
-func (h hierarchy) rank() int {
-	switch {
-	case slices.Contains(h.options, "pids"):
-		return 2
-	case h.unified:
-		return 1
-	}
-	return 0
-}
-
-// createGroups makes the group of a cluster, or of a node in it, in every hierarchy and returns the directories.
+// createGroups creates the group of a cluster, or of a node in it, in every hierarchy and returns the
+// directories.
 func createGroups(path ...string) ([]string, error) {
 	all, err := listHierarchies()
 	if err != nil {
@@ -64,7 +66,7 @@ func createGroups(path ...string) ([]string, error) {
 	for _, h := range all {
 		dir := h.path
 		for _, name := range append([]string{cgroupName}, path...) {
-			// Version 2 hands a controller down only where the parent says so; the node's own group is systemd's to divide.
+			// In v2 the parent must delegate controllers; the node's systemd does that in the node's group.
 			if h.unified && len(all) == 1 {
 				if err := delegateControllers(dir); err != nil {
 					return nil, err
@@ -72,7 +74,7 @@ func createGroups(path ...string) ([]string, error) {
 			}
 			dir = filepath.Join(dir, name)
 			if err := h.createGroup(dir); err != nil {
-				return nil, fmt.Errorf("making control group %s: %w", dir, err)
+				return nil, fmt.Errorf("creating control group %s: %w", dir, err)
 			}
 		}
 		dirs = append(dirs, dir)
@@ -87,7 +89,7 @@ func (h hierarchy) createGroup(dir string) error {
 	if !slices.Contains(h.options, "cpuset") {
 		return nil
 	}
-	// A new group of this controller has no processors and no memory, and so takes no process.
+	// A new cpuset has no CPUs and no memory nodes, and accepts no process until both are set.
 	for _, name := range []string{"cpuset.cpus", "cpuset.mems"} {
 		value, err := os.ReadFile(filepath.Join(filepath.Dir(dir), name))
 		if err != nil {
@@ -107,28 +109,30 @@ func delegateControllers(dir string) error {
 	}
 	for _, controller := range strings.Fields(string(have)) {
 		if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+controller), 0o644); err != nil {
-			return fmt.Errorf("handing the %s controller down from %s: %w", controller, dir, err)
+			return fmt.Errorf("delegating the %s controller in %s: %w", controller, dir, err)
 		}
 	}
 	return nil
 }
 
-// AddProcess makes a process of this machine a part of the cluster, so that it ends when the cluster is removed.
+// AddProcess adds a process of this machine to the cluster, so that it is killed when the cluster is
+// removed.
 func (c *Cluster) AddProcess(pid int) error {
-	// No node has a name with a hyphen at its end.
+	// No node name ends with a hyphen.
 	dirs, err := createGroups(c.name, "adopted-")
 	if err != nil {
 		return err
 	}
 	for _, dir := range dirs {
 		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0o644); err != nil {
-			return fmt.Errorf("making process %d a part of cluster %s: %w", pid, c.name, err)
+			return fmt.Errorf("adding process %d to cluster %s: %w", pid, c.name, err)
 		}
 	}
 	return nil
 }
 
-// listGroups returns all groups below path (CLUSTER or CLUSTER/NODE), in every hierarchy, children before their parents.
+// listGroups returns all groups below path (CLUSTER or CLUSTER/NODE), in every hierarchy, children before
+// their parents.
 func listGroups(path string) ([]string, error) {
 	all, err := listHierarchies()
 	if err != nil {
@@ -153,16 +157,16 @@ func listGroups(path string) ([]string, error) {
 	return dirs, nil
 }
 
-// listProcesses lists who is in these groups.
+// listProcesses lists the processes in these groups.
 func listProcesses(dirs []string) []int {
 	var pids []int
 	for _, dir := range dirs {
 		data, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 		if err != nil {
-			continue // The group is gone, and with it who was in it.
+			continue // The group is gone, and its processes too.
 		}
 		for _, field := range strings.Fields(string(data)) {
-			// Zero stands for a process of a namespace that cannot be seen from here.
+			// Zero is a process of a PID namespace that is not visible from here.
 			if pid, err := strconv.Atoi(field); err == nil && pid > 0 {
 				pids = append(pids, pid)
 			}
@@ -174,7 +178,7 @@ func listProcesses(dirs []string) []int {
 
 // removeGroups kills everything in the groups of CLUSTER or CLUSTER/NODE and removes them.
 func removeGroups(ctx context.Context, path string) error {
-	return pollUntil(ctx, "the end of all processes of "+path, pollLimit, func(context.Context) error {
+	return pollUntil(ctx, "all processes of "+path+" to end", pollLimit, func(context.Context) error {
 		dirs, err := listGroups(path)
 		if err != nil {
 			return err
@@ -186,7 +190,7 @@ func removeGroups(ctx context.Context, path string) error {
 			}
 		}
 		if len(pids) > 0 {
-			return fmt.Errorf("still there: processes %v", pids)
+			return fmt.Errorf("still running: processes %v", pids)
 		}
 		for _, dir := range dirs {
 			if err := unix.Rmdir(dir); err != nil && !errors.Is(err, unix.ENOENT) {
@@ -197,8 +201,8 @@ func removeGroups(ctx context.Context, path string) error {
 	})
 }
 
-// findInit finds the node's PID 1 as this machine numbers it, 0 if the node is not running. Containers have a
-// process 1 too, but one more namespace above it.
+// findInit returns this machine's PID of the node's init process, 0 if the node is not running. The init
+// process of a container is nested in one more PID namespace.
 func findInit(cluster, node string) (int, error) {
 	all, err := listHierarchies()
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// runHost runs a program of this machine to its end. The error holds what it wrote to stderr.
+// runHost runs a program on this machine. The error holds its standard error.
 func runHost(ctx context.Context, args ...string) (string, error) {
 	return runHostWithInput(ctx, "", args...)
 }
@@ -22,8 +22,9 @@ func runHostWithInput(ctx context.Context, stdin string, args ...string) (string
 	return runCaptured(exec.CommandContext(ctx, args[0], args[1:]...), stdin)
 }
 
-// runKilledWithParent runs a long program that dies, with all it started, when this process does, however that ends: a half-built
-// cache entry then has no writer any more. The program sees the host's mounts but its own mounts stay with it.
+// runKilledWithParent runs a long program that is killed, with all its children, when this process ends in
+// any way, so that nothing writes to a half-built cache entry any more. The program has a mount namespace of
+// its own.
 func runKilledWithParent(ctx context.Context, env []string, args ...string) error {
 	// The kernel ties the death signal to the thread that forked.
 	runtime.LockOSThread()
@@ -54,12 +55,11 @@ func lastLines(text string, lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-// pollLimit is how long somebody else is waited for who needs seconds: this machine may be slow, and busy for a while. Only what
-// never comes takes so long.
+// pollLimit is how long to wait for other programs. They need seconds, but the machine may be slow and busy.
 const pollLimit = 10 * time.Minute
 
-// pollUntil calls check until it returns nil. After the time given, or when the context ends, it returns check's last error
-// under the name of what was waited for.
+// pollUntil calls check until it returns nil. After the limit, or when the context is done, it returns
+// check's last error with the name of what it waited for.
 func pollUntil(ctx context.Context, name string, limit time.Duration, check func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -70,7 +70,7 @@ func pollUntil(ctx context.Context, name string, limit time.Duration, check func
 		if err == nil {
 			return nil
 		}
-		// A check that was cut short says less than the one before it.
+		// A check that was cancelled says less than the one before it.
 		if last == nil || ctx.Err() == nil {
 			last = err
 		}
@@ -82,7 +82,7 @@ func pollUntil(ctx context.Context, name string, limit time.Duration, check func
 	}
 }
 
-// hostPackages are the Debian packages that hold the programs nodes are made with.
+// hostPackages are the programs that this machine needs to create nodes, and their Debian packages.
 var hostPackages = []struct{ program, name string }{
 	{"debootstrap", "debootstrap"},
 	{"systemd-nspawn", "systemd-container"},
@@ -90,10 +90,10 @@ var hostPackages = []struct{ program, name string }{
 	{"nsenter", "util-linux"},
 }
 
-// InstallTools installs the programs that nodes are made with where they are missing, by apt and without a question, and says so.
+// InstallTools installs missing programs that this machine needs to create nodes, by apt, and logs it.
 func InstallTools(ctx context.Context, log func(string, ...any)) error {
 	if os.Geteuid() != 0 {
-		return errors.New("nodes need root: namespaces, mounts and cgroups are made; run this with sudo")
+		return errors.New("creating nodes needs root, for namespaces, mounts and cgroups; run this with sudo")
 	}
 	var missing []string
 	for _, p := range hostPackages {
@@ -106,7 +106,7 @@ func InstallTools(ctx context.Context, log func(string, ...any)) error {
 	}
 	list := strings.Join(missing, " ")
 	if _, err := exec.LookPath("apt-get"); err != nil {
-		return fmt.Errorf("this machine has no apt-get: install by hand what these Debian packages hold: %s", list)
+		return fmt.Errorf("this machine has no apt-get; install the programs of these Debian packages: %s", list)
 	}
 	log("installing by apt: %s", list)
 	apt := []string{"env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "-o", "DPkg::Lock::Timeout=120"}
@@ -114,7 +114,7 @@ func InstallTools(ctx context.Context, log func(string, ...any)) error {
 	if _, err := runHost(ctx, install...); err == nil {
 		return nil
 	}
-	// Package lists may be absent or old.
+	// Package lists may be missing or old.
 	if _, err := runHost(ctx, append(apt[:len(apt):len(apt)], "update")...); err != nil {
 		return err
 	}

@@ -17,13 +17,13 @@ import (
 //go:embed rootfs launch.sh import.sh
 var embeddedFiles embed.FS
 
-// requiredPrograms are what a node has in /usr/bin besides Debian and kubeadm; those of the second list may be missing in a bundle.
+// The programs of a bundle that a node has in /usr/bin; the optional ones may be missing.
 var (
 	requiredPrograms = []string{"kubelet", "kubectl", "containerd", "containerd-shim-runc-v2", "ctr", "runc"}
 	optionalPrograms = []string{"crictl", "etcd", "etcdctl", "kubeadm-upstream"}
 )
 
-// enabledUnits units start at boot; silenced ones would only cost time.
+// Units that start at boot, and units that a node does not need.
 var (
 	enabledUnits = []string{"containerd.service", "kubelet.service", "sandbox.service"}
 	maskedUnits  = []string{
@@ -33,14 +33,14 @@ var (
 	}
 )
 
-// image is what every node starts from: read-only layers of the root, topmost first, and a containerd directory with the
-// bundle's images in it, to be copied.
+// image is what every node starts from: read-only layers of the root, topmost first, and a containerd
+// directory with the bundle's images, which each node copies.
 type image struct {
 	layers     []string
 	containerd string
 }
 
-// buildNodeImage makes the image for a bundle, from the cache where it can.
+// buildNodeImage builds the image for a bundle, or takes it from the cache.
 func buildNodeImage(ctx context.Context, bundle string, log func(string, ...any)) (image, error) {
 	layerName, storeName, err := imageCacheNames(bundle)
 	if err != nil {
@@ -59,8 +59,9 @@ func buildNodeImage(ctx context.Context, bundle string, log func(string, ...any)
 	return image{layers: layers, containerd: store}, err
 }
 
-// imageCacheNames names what is made of a bundle, after the bundle's contents and this package's recipe. Programs and archives
-// count by name, size and time, since reading hundreds of megabytes at each start would take longer than the start.
+// imageCacheNames returns the cache names for a bundle: digests of the bundle's contents and of the files
+// embedded here. Programs and archives count by name, size and time, since reading hundreds of megabytes
+// would take longer than starting a node.
 func imageCacheNames(bundle string) (layer, store string, err error) {
 	parts := []string{"2", strings.Join(enabledUnits, ","), strings.Join(maskedUnits, ",")}
 	err = fs.WalkDir(embeddedFiles, "rootfs", func(path string, d fs.DirEntry, err error) error {
@@ -161,8 +162,8 @@ func installDir(to, from string) error {
 	return nil
 }
 
-// linkOrCopy puts a program where a node finds it: a second name of the same file where the file system allows it, so that
-// a program under several names is in memory once, else a copy.
+// linkOrCopy installs a program: a hard link where the file system allows it, so that a program with several
+// names is in memory once, else a copy.
 func linkOrCopy(from, to string) error {
 	from, err := filepath.EvalSymlinks(from)
 	if err != nil {
@@ -174,7 +175,7 @@ func linkOrCopy(from, to string) error {
 	return copyFile(from, to)
 }
 
-// copyFile makes a program of its own under the second name, replacing what is there.
+// copyFile copies a program, replacing the target.
 func copyFile(from, to string) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err
@@ -220,8 +221,8 @@ func importImages(ctx context.Context, dir, bundle string, layers []string, log 
 	return nil
 }
 
-// cloneStore gives a node a containerd directory of its own in no time and next to no space: blobs and unpacked layers
-// never change once written, so second names of them do; the databases do change and are copied.
+// cloneStore creates a node's containerd directory quickly and with little disk space: blobs and unpacked
+// layers never change and become hard links; databases change and are copied.
 func cloneStore(ctx context.Context, from, to string) error {
 	if _, err := runHost(ctx, "cp", "--archive", "--link", "--no-target-directory", from, to); err != nil {
 		// The cache is on another file system.

@@ -7,11 +7,12 @@ import (
 	"strings"
 )
 
-// inotifyInstances is how many inotify instances root may have at once. A node takes about twenty, and to this machine all of
-// them are root's; its own limit, usually 128, ends the sixth node's systemd.
+// inotifyInstances is the limit of inotify instances of root. A node's root needs about twenty and is root of
+// this machine too; with the usual limit of 128 the systemd of the sixth node fails.
 const inotifyInstances = 4096
 
-// raiseInotifyLimit raises that limit, and says so, where it is lower. It stays raised: other clusters may rely on it.
+// raiseInotifyLimit raises that limit if it is lower, and logs it. It stays raised, since other clusters may
+// need it.
 func raiseInotifyLimit(log func(string, ...any)) error {
 	const file = "/proc/sys/fs/inotify/max_user_instances"
 	text, err := os.ReadFile(file)

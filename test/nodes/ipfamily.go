@@ -5,24 +5,25 @@ import (
 	"strings"
 )
 
-// Families says which kinds of addresses a cluster's nodes, Pods and Services have.
+// Families are the IP families of a cluster's nodes, Pods and Services.
 type Families string
 
-// What a cluster can have. Of two families the first is the one by which nodes are known.
+// The supported combinations. The first family of dual-stack is that of Node.Address.
 const (
 	IPv4Only  Families = ""
 	IPv6Only  Families = "ipv6"
 	DualStack Families = "dual-stack" // IPv4, then IPv6
 )
 
-// family is one kind of address. Every cluster has a switch of its own that leads nowhere, so all use the same ones.
+// family holds the addresses of one IP family. Every cluster has an isolated switch, so all use the same
+// addresses.
 type family struct {
-	node              string // address of a node, but for its number
-	length            int    // of the prefix that all nodes share
+	node              string // format of a node's address, with its host number
+	length            int    // of the network prefix
 	gateway, balancer string
-	anywhere          string // the range of all addresses
-	pods, services    string // ranges of Kubernetes
-	forward, refuse   string // scripts: pass on packets; tell at once each sender whose packet there is no route for
+	anywhere          string // the CIDR of all addresses
+	pods, services    string // CIDRs of Kubernetes
+	forward, refuse   string // scripts: enable forwarding; send ICMP errors without rate limit
 }
 
 var (
@@ -49,7 +50,7 @@ func (f Families) all() []family {
 	}
 }
 
-// familyOf is the family of an address or of a range of addresses.
+// familyOf returns the family of an address or a CIDR.
 func familyOf(address string) family {
 	if strings.Contains(address, ":") {
 		return ipv6
@@ -57,7 +58,7 @@ func familyOf(address string) family {
 	return ipv4
 }
 
-// familiesOf are those of addresses.
+// familiesOf returns the families of addresses.
 func familiesOf(addresses []string) Families {
 	kinds := make(map[family]bool)
 	for _, address := range addresses {
@@ -73,7 +74,7 @@ func familiesOf(addresses []string) Families {
 	}
 }
 
-// joinEach lists what each family has, as kubeadm's fields want two ranges.
+// joinEach joins a field of each family with commas, as kubeadm expects two CIDRs.
 func (f Families) joinEach(field func(family) string) string {
 	var list []string
 	for _, one := range f.all() {
@@ -82,15 +83,15 @@ func (f Families) joinEach(field func(family) string) string {
 	return strings.Join(list, ",")
 }
 
-// PodSubnets are where Pods get their addresses from: a range, or one of each family with a comma between them.
+// PodSubnets is the Pod CIDR, or one of each family separated by a comma.
 func (f Families) PodSubnets() string { return f.joinEach(func(one family) string { return one.pods }) }
 
-// ServiceSubnets are the same for Services.
+// ServiceSubnets is the Service CIDR, or one of each family separated by a comma.
 func (f Families) ServiceSubnets() string {
 	return f.joinEach(func(one family) string { return one.services })
 }
 
-// hostAddresses are the addresses of the node with a number.
+// hostAddresses returns the addresses of the node with a host number.
 func (f Families) hostAddresses(host int) []string {
 	var list []string
 	for _, one := range f.all() {
@@ -99,7 +100,8 @@ func (f Families) hostAddresses(host int) []string {
 	return list
 }
 
-// addressCommands are commands that give a link the addresses. An IPv6 address can be used at once: nobody else has it.
+// addressCommands are commands of ip(8) that assign addresses to a link, IPv6 ones without duplicate address
+// detection.
 func addressCommands(link string, addresses ...string) []string {
 	var lines []string
 	for _, address := range addresses {

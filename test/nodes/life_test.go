@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// testBundle is the components bundle to make nodes of. Tests of real nodes need one, and root.
+// testBundle returns the directory of the components bundle. Tests of real nodes need one, and root.
 func testBundle(t *testing.T) string {
 	t.Helper()
 	dir := os.Getenv("KUBEADM_BUNDLE")
@@ -66,7 +66,7 @@ func TestNodeLifeCycle(t *testing.T) {
 	t.Run("another machine", func(t *testing.T) { testDestroyAndAdd(t, c, b) })
 	left, err := Leftovers(c.Name())
 	if err != nil || len(left) < 10 {
-		t.Errorf("a running cluster shows only these remains: %q, %v", left, err)
+		t.Errorf("of a running cluster only this is listed: %q, %v", left, err)
 	}
 }
 
@@ -180,7 +180,7 @@ func testFingerprint(t *testing.T, n *Node) {
 		return f
 	}
 	before := take()
-	// systemd starts it again and again, as it ends for lack of a configuration: whether it runs just now is no news.
+	// systemd restarts it repeatedly, since it exits without a configuration: its state at the moment must not matter.
 	runCommand(t, n, "systemctl", "restart", "kubelet")
 	if diff := before.Diff(take()); len(diff) > 0 {
 		t.Errorf("nothing was done, but: %q", diff)
@@ -234,7 +234,7 @@ func testReboot(t *testing.T, n *Node) {
 	}
 }
 
-// testDestroyAndAdd puts a new machine in the place of one.
+// testDestroyAndAdd replaces a node by a new one of the same name and address.
 func testDestroyAndAdd(t *testing.T, c *Cluster, n *Node) {
 	runCommand(t, n, "touch", "/root/mark")
 	if err := c.DestroyNode(t.Context(), n); err != nil {
@@ -252,7 +252,7 @@ func testDestroyAndAdd(t *testing.T, c *Cluster, n *Node) {
 	}
 }
 
-// TestNewClusterRemovesAbandonedClusters starts a run in a process of its own, which kills itself when it has a node.
+// TestNewClusterRemovesAbandonedClusters runs a process that creates a node and kills itself.
 func TestNewClusterRemovesAbandonedClusters(t *testing.T) {
 	const name = "test-swept"
 	if os.Getenv("KUBEADM_TEST_DIE") != "" {
@@ -274,9 +274,9 @@ func TestNewClusterRemovesAbandonedClusters(t *testing.T) {
 	if err == nil || child.ProcessState.ExitCode() != -1 {
 		t.Fatalf("the run was not killed: %v\n%s", err, out)
 	}
-	// Asked now, somebody else's start might have swept them already.
+	// Not checked here: another process may have removed the cluster already.
 	if said := string(out); !strings.Contains(said, "to be swept: ") || strings.Contains(said, "to be swept: 0") {
-		t.Fatalf("the killed run left nothing to sweep:\n%s", said)
+		t.Fatalf("the killed process left nothing to remove:\n%s", said)
 	}
 	newCluster(t)
 	if left, err := Leftovers(name); err != nil || len(left) > 0 {

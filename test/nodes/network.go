@@ -13,24 +13,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Numbers of nodes, the ends of their addresses.
+// The range of host numbers, the last part of a node's addresses.
 const (
 	firstHost = 11
 	lastHost  = 250
 )
 
-// newNamespace makes a network namespace that lives as long as the file it is mounted on.
+// newNamespace creates a network namespace that exists as long as it is mounted on the file.
 func newNamespace(ctx context.Context, file string) error {
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		return err
 	}
 	if _, err := runHost(ctx, "unshare", "--net="+file, "true"); err != nil {
-		return fmt.Errorf("making a network namespace: %w", err)
+		return fmt.Errorf("creating a network namespace: %w", err)
 	}
 	return nil
 }
 
-// removeNamespace deletes the namespace and, with the last process in it gone, its links.
+// removeNamespace removes a namespace. The kernel removes its links with the last process in it.
 func removeNamespace(file string) error {
 	if err := unix.Unmount(file, unix.MNT_DETACH); err != nil && err != unix.EINVAL && err != unix.ENOENT {
 		return fmt.Errorf("unmounting %s: %w", file, err)
@@ -49,15 +49,16 @@ func runIPBatch(ctx context.Context, namespace string, lines ...string) error {
 
 func (c *Cluster) switchFile() string { return filepath.Join(c.dir, "switch") }
 
-// createSwitch makes the switch, a network namespace with one bridge in it, and no link to this machine's network or to
-// another cluster's. So all clusters use the same addresses, and nothing of the host's is touched. The bridge is also everyone's gateway, and refuses at once what it has no route for: a packet that
-// vanished, say to a Service before kube-proxy knows it, would leave a connection waiting for half a minute.
+// createSwitch creates the switch, a network namespace with a bridge in it, without a link to this machine's
+// network or to another cluster's. So all clusters can use the same addresses. The bridge is also the gateway
+// of all nodes, and rejects packets without a route: if it dropped a packet, say to a Service before kube-proxy
+// knows it, a connection would hang for half a minute.
 func (c *Cluster) createSwitch(ctx context.Context) error {
 	if err := newNamespace(ctx, c.switchFile()); err != nil {
 		return err
 	}
-	// Left to itself a bridge has the lowest address of its ports, and another one when that node goes: then nobody
-	// reaches the gateway and the load balancer until the nodes have noticed.
+	// By default a bridge has the lowest MAC address of its ports, and changes it when that node is removed: then
+	// nodes cannot reach the gateway and the load balancer until their ARP entries are updated.
 	lines := []string{"link set lo up", "link add br0 address 02:00:0a:4d:00:01 type bridge forward_delay 0", "link set br0 up"}
 	for _, f := range c.record.Families.all() {
 		if err := writeSysctls(ctx, c.switchFile(), f.forward+"; "+f.refuse); err != nil {
@@ -68,7 +69,8 @@ func (c *Cluster) createSwitch(ctx context.Context) error {
 	return runIPBatch(ctx, c.switchFile(), lines...)
 }
 
-// writeSysctls runs a script that writes to /proc/sys/net, where everybody finds his own network namespace.
+// writeSysctls runs a script that writes to /proc/sys/net, which belongs to the network namespace of the
+// process.
 func writeSysctls(ctx context.Context, namespace, script string) error {
 	_, err := runHost(ctx, "nsenter", "--net="+namespace, "sh", "-ec", script)
 	return err
@@ -76,22 +78,22 @@ func writeSysctls(ctx context.Context, namespace, script string) error {
 
 func (n *Node) netFile() string { return filepath.Join(n.dir, "net") }
 
-// linkName is the node's link at the switch.
+// linkName is the name of the node's link in the switch's namespace.
 func (n *Node) linkName() string { return fmt.Sprintf("port-%d", n.number()) }
 
-// number is the end of each of the node's addresses.
+// number is the node's host number, the last part of each of its addresses.
 func (n *Node) number() (host int) {
 	fmt.Sscanf(n.Address(), familyOf(n.Address()).node, &host)
 	return host
 }
 
-// macAddress is the address of the node's network card. It goes with the address, so that nobody on the switch is misled by
-// what he remembers of a node that has booted, or that took another one's place.
+// macAddress is the MAC address of the node's eth0. It follows from the IP address, so that the ARP entries of
+// others stay right when the node reboots or is replaced.
 func (n *Node) macAddress() string {
 	return fmt.Sprintf("02:00:0a:4d:00:%02x", n.number())
 }
 
-// connectNetwork gives the node a new, empty network namespace with eth0, its address and the routes it knows.
+// connectNetwork creates a new network namespace for the node, with eth0, its addresses and its routes.
 func (n *Node) connectNetwork(ctx context.Context) error {
 	if err := n.removeNetwork(ctx); err != nil {
 		return err
@@ -120,7 +122,8 @@ func (n *Node) connectNetwork(ctx context.Context) error {
 	return n.addRoutes(ctx)
 }
 
-// removeNetwork removes what connectNetwork made. A link dies with the namespace at either end, but not at once, hence by hand.
+// removeNetwork removes what connectNetwork created. The kernel removes a link with the namespace at either
+// end, but asynchronously; so it is deleted explicitly.
 func (n *Node) removeNetwork(ctx context.Context) error {
 	if _, err := os.Stat(n.netFile()); err != nil {
 		return nil
@@ -139,18 +142,18 @@ func (n *Node) removeNetwork(ctx context.Context) error {
 	return removeNamespace(n.netFile())
 }
 
-// Disconnect pulls the node's network cable. What runs on the node goes on.
+// Disconnect sets the node's link down. Its processes keep running.
 func (n *Node) Disconnect(ctx context.Context) error {
 	return runIPBatch(ctx, n.cluster.switchFile(), "link set "+n.linkName()+" down")
 }
 
-// Connect puts the cable back.
+// Connect sets the node's link up.
 func (n *Node) Connect(ctx context.Context) error {
 	return runIPBatch(ctx, n.cluster.switchFile(), "link set "+n.linkName()+" up")
 }
 
-// Dial connects to an address in the cluster's network, from outside of the nodes. It fits rest.Config.Dial and
-// http.Transport.DialContext. ListClusters are not resolved: the address must be numeric.
+// Dial connects to an address in the cluster's network from this process. It can be a
+// rest.Config.Dial and an http.Transport.DialContext. The address must be numeric.
 func (c *Cluster) Dial(ctx context.Context, network, address string) (conn net.Conn, err error) {
 	if name, _, err := net.SplitHostPort(address); err != nil || net.ParseIP(name) == nil {
 		return nil, fmt.Errorf("dialling %s in cluster %s: want a numeric address and a port", address, c.name)
@@ -163,12 +166,12 @@ func (c *Cluster) Dial(ctx context.Context, network, address string) (conn net.C
 	return conn, err
 }
 
-// Listen opens a port of the gateway, which all nodes reach. Connections to it are accepted in this process.
+// Listen listens at a port of the gateway, which all nodes can reach.
 func (c *Cluster) Listen(port string) (net.Listener, error) {
 	return c.listen(net.JoinHostPort(c.record.Families.all()[0].gateway, port))
 }
 
-// listen opens a port at one of the switch's own addresses. Connections to it are accepted in this process.
+// listen listens at one of the switch's addresses.
 func (c *Cluster) listen(address string) (listener net.Listener, err error) {
 	err = runInNamespace(c.switchFile(), func() error {
 		listener, err = net.Listen("tcp", address)
@@ -177,18 +180,23 @@ func (c *Cluster) listen(address string) (listener net.Listener, err error) {
 	return listener, err
 }
 
-// runInNamespace calls do in a network namespace. Sockets made there stay there, whoever uses them.
+// runInNamespace calls do in a network namespace. Sockets that it creates stay in that namespace.
 func runInNamespace(namespace string, do func() error) error {
 	done := make(chan error, 1)
 	go func() {
 		// Never unlocked: the thread is in the wrong namespace and must end with this goroutine.
 		runtime.LockOSThread()
-		done <- enterNamespace(namespace, do)
+		if err := enterNamespace(namespace); err != nil {
+			done <- err
+			return
+		}
+		done <- do()
 	}()
 	return <-done
 }
 
-func enterNamespace(namespace string, do func() error) error {
+// enterNamespace moves the calling thread to a network namespace.
+func enterNamespace(namespace string) error {
 	f, err := os.Open(namespace)
 	if err != nil {
 		return err
@@ -197,5 +205,5 @@ func enterNamespace(namespace string, do func() error) error {
 	if err := unix.Setns(int(f.Fd()), unix.CLONE_NEWNET); err != nil {
 		return fmt.Errorf("entering network namespace %s: %w", namespace, err)
 	}
-	return do()
+	return nil
 }

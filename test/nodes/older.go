@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// OlderPrograms is where a node has the kubelet and kubectl of Options.Older.
+// OlderPrograms is the directory on a node with the kubelet and kubectl of Options.Older.
 const OlderPrograms = "/opt/older/bin"
 
-// addOlderRelease adds an older release to an image: its programs in a layer of their own, its container images beside the
-// ones that are there.
+// addOlderRelease adds an older release to an image: its programs in a layer of their own, and its container
+// images.
 func addOlderRelease(ctx context.Context, newest image, older string, log func(string, ...any)) (image, error) {
 	programs, err := listBundleDir(filepath.Join(older, "bin"))
 	if err != nil {
@@ -42,8 +42,8 @@ func addOlderRelease(ctx context.Context, newest image, older string, log func(s
 	return image{layers: append([]string{layer}, newest.layers...), containerd: store}, err
 }
 
-// UseOlder gives the node the kubelet and kubectl of Options.Older in place of the newest, as the packages of that release
-// would. A kubelet that runs is started anew.
+// UseOlder replaces the node's kubelet and kubectl by those of Options.Older, as packages of that release
+// would, and restarts the kubelet.
 func (n *Node) UseOlder(ctx context.Context) error {
 	var script strings.Builder
 	script.WriteString("set -e\n")

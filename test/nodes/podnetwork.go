@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// networkConfig is what containerd gives to the CNI plugins. Plugin ptp and not bridge: every packet between two Pods of
-// a node then goes through the node's routing, so that Services work without the kernel module br_netfilter.
+// networkConfig is the CNI configuration. Plugin ptp and not bridge: packets between two Pods of a node are
+// then routed by the node, so that Services work without the kernel module br_netfilter.
 const networkConfig = `{
   "cniVersion": "1.0.0",
   "name": "pods",
@@ -27,12 +27,12 @@ const networkConfig = `{
 }
 `
 
-// PodNetwork connects the Pods of all nodes that have joined the Kubernetes cluster: it asks the API server, through a
-// node that holds admin.conf, which addresses each node's Pods have, tells containerd, and routes between the nodes.
-// Nodes that join later need another call.
+// PodNetwork connects the Pods of all nodes that have joined the Kubernetes cluster: it reads the Pod CIDR of
+// each node from the API server, through a node that has admin.conf, writes the CNI configuration, and adds
+// routes between the nodes. Nodes that join later need another call.
 func (c *Cluster) PodNetwork(ctx context.Context, controlPlane *Node) error {
 	var ranges map[string][]string
-	err := pollUntil(ctx, "addresses for the Pods of every node", pollLimit, func(ctx context.Context) error {
+	err := pollUntil(ctx, "a Pod CIDR of every node", pollLimit, func(ctx context.Context) error {
 		var err error
 		ranges, err = listPodCIDRs(ctx, controlPlane)
 		return err
@@ -51,13 +51,13 @@ func (c *Cluster) PodNetwork(ctx context.Context, controlPlane *Node) error {
 	if err != nil {
 		return err
 	}
-	// The switch knows the way too, for its refusals and for whoever dials from outside.
+	// The switch needs the routes too, for Dial.
 	if err := runIPBatch(ctx, c.switchFile(), c.routes("")...); err != nil {
 		return err
 	}
 	for _, n := range c.Nodes() {
 		err := pollUntil(ctx, "the Pods of "+n.name+" to be connected", pollLimit, func(ctx context.Context) error {
-			// One that is off, or is switched off at this moment, gets its routes when it boots.
+			// A node that is off gets its routes when it boots.
 			if pid, err := findInit(c.name, n.name); err != nil || pid == 0 {
 				return nil
 			}
@@ -91,7 +91,7 @@ func (n *Node) addRoutes(ctx context.Context) error {
 	return runIPBatch(ctx, n.netFile(), n.cluster.routes(n.Address())...)
 }
 
-// routes are commands that tell whoever has the address behind which node which Pods are.
+// routes are commands of ip(8) that add routes to the Pods of all nodes except the one with the address.
 func (c *Cluster) routes(address string) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,17 +107,17 @@ func (c *Cluster) routes(address string) []string {
 	return lines
 }
 
-// addressForCIDR is the node's address of the same family.
+// addressForCIDR returns the node's address of the CIDR's family.
 func (n nodeRecord) addressForCIDR(cidr string) string {
 	for _, address := range n.Addresses {
 		if familyOf(address) == familyOf(cidr) {
 			return address
 		}
 	}
-	return n.Addresses[0] // The kernel will refuse it by name.
+	return n.Addresses[0] // ip(8) will report the error.
 }
 
-// listPodCIDRs maps the addresses of nodes to the ranges of their Pods. It fails while a node lacks one or the other.
+// listPodCIDRs maps the addresses of nodes to their Pod CIDRs. It fails while a node lacks one or the other.
 func listPodCIDRs(ctx context.Context, controlPlane *Node) (map[string][]string, error) {
 	list, err := listNodes(ctx, controlPlane)
 	if err != nil {
@@ -128,21 +128,21 @@ func listPodCIDRs(ctx context.Context, controlPlane *Node) (map[string][]string,
 		if len(item.Spec.PodCIDRs) == 0 {
 			return nil, fmt.Errorf("node %s has no podCIDR", item.Metadata.Name)
 		}
-		known := len(ranges)
+		before := len(ranges)
 		for _, address := range item.Status.Addresses {
 			if address.Type == "InternalIP" {
 				ranges[address.Address] = item.Spec.PodCIDRs
 			}
 		}
-		// A kubelet reports its addresses a moment after it has registered.
-		if len(ranges) == known {
+		// A kubelet reports its addresses some time after it has registered.
+		if len(ranges) == before {
 			return nil, fmt.Errorf("node %s has no address", item.Metadata.Name)
 		}
 	}
 	return ranges, nil
 }
 
-// nodeList is what is read of a v1 NodeList.
+// nodeList has the fields of a v1 NodeList that are read here.
 type nodeList struct{ Items []nodeItem }
 
 type nodeItem struct {
@@ -154,7 +154,7 @@ type nodeItem struct {
 	}
 }
 
-// checkReady is an error unless the node is Ready.
+// checkReady returns an error unless the node is Ready.
 func (i nodeItem) checkReady() error {
 	for _, c := range i.Status.Conditions {
 		if c.Type == "Ready" && c.Status == "True" {
@@ -176,7 +176,7 @@ func listNodes(ctx context.Context, controlPlane *Node) (nodeList, error) {
 	return list, nil
 }
 
-// Kubectl runs kubectl on a control-plane node as the administrator that kubeadm made there.
+// Kubectl runs kubectl on a control plane with its admin.conf.
 func (n *Node) Kubectl(ctx context.Context, args ...string) (Result, error) {
 	return n.Run(ctx, append([]string{"kubectl", "--kubeconfig=/etc/kubernetes/admin.conf"}, args...)...)
 }

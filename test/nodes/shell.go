@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// Shell replaces this process by a shell on the node.
+// Shell replaces this process with a shell on the node.
 func (n *Node) Shell() error {
 	pid, err := n.PID()
 	if err != nil {
@@ -19,13 +19,13 @@ func (n *Node) Shell() error {
 	return execProgram(env, "nsenter", "--target", strconv.Itoa(pid), "--all", "--", "bash", "--login")
 }
 
-// Kubeconfig is the file for a copy of the administrator's credentials, for use from outside the nodes.
+// Kubeconfig is the path of a copy of admin.conf, for use from outside the nodes.
 func (c *Cluster) Kubeconfig() string { return filepath.Join(c.dir, "admin.conf") }
 
-// Kubectl replaces this process by the bundle's kubectl, in the cluster's network, with the credentials in Kubeconfig.
+// Kubectl replaces this process with the bundle's kubectl, in the cluster's network, with Kubeconfig.
 func (c *Cluster) Kubectl(args ...string) error {
 	if _, err := os.Stat(c.Kubeconfig()); err != nil {
-		return errors.New("cluster " + c.name + " has no administrator's credentials yet: kubeadm init has not ended there")
+		return errors.New("cluster " + c.name + " has no admin.conf yet: kubeadm init has not finished there")
 	}
 	kubectl := filepath.Join(c.record.Bundle, "bin/kubectl")
 	env := append(os.Environ(), "KUBECONFIG="+c.Kubeconfig(), "KUBECACHEDIR="+filepath.Join(c.dir, "kubectl"))

@@ -15,24 +15,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stateRoot holds a directory per cluster. It is the same for all users of this machine, so that a cluster is found
-// again by whoever looks, and must not be on an overlay file system: containerd's layers are below it.
+// stateRoot holds a directory per cluster. It is the same for all users of this machine, so that all find the
+// same clusters. It must not be on an overlay file system: containerd's layers are below it.
 const stateRoot = "/var/lib/kubeadm-nodes"
 
-// registryLock is held while clusters are created and swept away.
+// registryLock is held while clusters are created and removed.
 const registryLock = "/run/lock/kubeadm-nodes.lock"
 
-// record is what the next process needs to know of a cluster, kept in its directory.
+// record is the state of a cluster that other processes need; it is stored in the cluster's directory.
 type record struct {
 	Bundle string `json:"bundle"`
-	Kept   bool   `json:"kept"` // stays when its creator is gone
+	Kept   bool   `json:"kept"` // outlives the process that created it
 
 	Families Families `json:"families,omitempty"`
 
 	Layers []string     `json:"layers"`
 	Store  string       `json:"store"`
 	Nodes  []nodeRecord `json:"nodes"`
-	Last   int          `json:"last"` // the highest number that a node had as the end of its address
+	Last   int          `json:"last"` // the highest host number that was used
 
 	Backends []string `json:"backends,omitempty"` // of the load balancer
 }
@@ -72,11 +72,11 @@ var (
 	nodeName    = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
 )
 
-// claimClusterDir makes the cluster's directory and holds it until release is called or this process ends. Under the same lock
-// it removes clusters whose creators ended without doing so.
+// claimClusterDir creates the cluster's directory and locks it until release is called or this process ends.
+// It first removes abandoned clusters.
 func claimClusterDir(ctx context.Context, name string) (dir string, release func(), err error) {
 	if !clusterName.MatchString(name) {
-		return "", nil, fmt.Errorf("cluster name %q: want up to 31 small letters, digits and hyphens, the first not a hyphen", name)
+		return "", nil, fmt.Errorf("cluster name %q: want up to 31 lower-case letters, digits and hyphens, not beginning with a hyphen", name)
 	}
 	unlock, err := lockFile(ctx, registryLock)
 	if err != nil {
@@ -88,7 +88,7 @@ func claimClusterDir(ctx context.Context, name string) (dir string, release func
 	}
 	dir = filepath.Join(stateRoot, name)
 	if _, err := os.Stat(dir); err == nil {
-		return "", nil, fmt.Errorf("cluster %s exists already: remove it first (make cluster-down) or choose another name", name)
+		return "", nil, fmt.Errorf("cluster %s already exists; remove it with make cluster-down or choose another name", name)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", nil, err
@@ -107,7 +107,7 @@ func claimClusterDir(ctx context.Context, name string) (dir string, release func
 	return dir, release, nil
 }
 
-// lockClusterDir locks a cluster's directory for this process, unless another process has it.
+// lockClusterDir locks a cluster's directory for this process, unless another process has locked it.
 func lockClusterDir(dir string) (release func(), free bool, err error) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -124,7 +124,8 @@ func lockClusterDir(dir string) (release func(), free bool, err error) {
 	}
 }
 
-// removeAbandoned removes clusters that nobody holds and nobody asked to keep. The caller holds the registry lock.
+// removeAbandoned removes clusters that no process has locked and that are not kept. The caller holds the
+// registry lock.
 func removeAbandoned(ctx context.Context) error {
 	names, err := ListClusters()
 	if err != nil {
@@ -148,13 +149,14 @@ func removeAbandoned(ctx context.Context) error {
 		err = destroyCluster(ctx, name)
 		release()
 		if err != nil {
-			return fmt.Errorf("removing cluster %s, left behind by a run that ended early: %w", name, err)
+			return fmt.Errorf("removing cluster %s, which a killed process left behind: %w", name, err)
 		}
 	}
 	return nil
 }
 
-// ListClusters lists the clusters of this machine: those with a directory, and those of which only control groups are left.
+// ListClusters lists the clusters of this machine: those with a directory, and those of which only control
+// groups are left.
 func ListClusters() ([]string, error) {
 	all, err := listHierarchies()
 	if err != nil {
@@ -180,8 +182,8 @@ func ListClusters() ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// destroyCluster removes all there is of a cluster by the names it is known to have, however little is left of it. The caller
-// holds the registry lock, so that the directories which clusters share do not go while another one is being made.
+// destroyCluster removes everything of a cluster, however little of it is left. The caller holds the registry
+// lock, so that shared directories are not removed while another cluster is created.
 func destroyCluster(ctx context.Context, name string) error {
 	if err := removeGroups(ctx, name); err != nil {
 		return err
@@ -193,22 +195,18 @@ func destroyCluster(ctx context.Context, name string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
-	removeSharedDirs()
-	return nil
-}
-
-// removeSharedDirs takes away the directories that clusters share once there are no clusters.
-func removeSharedDirs() {
+	// The directories that clusters share are removed if they are empty.
 	os.Remove(stateRoot)
 	if all, err := listHierarchies(); err == nil {
 		for _, h := range all {
 			unix.Rmdir(filepath.Join(h.path, cgroupName))
 		}
 	}
+	return nil
 }
 
-// Leftovers lists what this machine still has of a cluster: processes, control groups, mounts and files. It is empty
-// after Close.
+// Leftovers lists what is left of a cluster on this machine: processes, control groups, mounts and files. It is
+// empty after Close.
 func Leftovers(name string) ([]string, error) {
 	var left []string
 	dirs, err := listGroups(name)
@@ -237,21 +235,18 @@ func Leftovers(name string) ([]string, error) {
 	return left, nil
 }
 
-// mountsLeft reports a process that sees something mounted of or in the directory: a process of a node, or this machine's.
+// mountsLeft lists a process that still has a mount of or in the directory.
 func mountsLeft(pid, dir string) []string {
 	mounts, err := mountsOf(pid)
 	if err != nil {
-		return nil // The process has ended meanwhile.
+		return nil // The process has exited meanwhile.
 	}
 	for _, m := range mounts {
-		if strings.HasPrefix(m.path, dir+"/") || anyContains(m.options, dir+"/") {
+		refers := func(option string) bool { return strings.Contains(option, dir+"/") }
+		if strings.HasPrefix(m.path, dir+"/") || slices.ContainsFunc(m.options, refers) {
 			name, _ := os.ReadFile("/proc/" + pid + "/comm")
 			return []string{fmt.Sprintf("mount %s, seen by process %s (%s)", m.path, pid, strings.TrimSpace(string(name)))}
 		}
 	}
 	return nil
-}
-
-func anyContains(options []string, text string) bool {
-	return slices.ContainsFunc(options, func(option string) bool { return strings.Contains(option, text) })
 }
