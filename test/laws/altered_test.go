@@ -7,15 +7,15 @@ import (
 
 // A file that somebody has altered since is no longer ours: the same command refuses the machine rather than put it
 // back, as an upgrade or an administrator may have had good reasons.
-func TestWhatWasAlteredSinceIsNotPutBack(t *testing.T) {
+func TestChangedFileIsNotOverwritten(t *testing.T) {
 	const manifest = "/etc/kubernetes/manifests/kube-apiserver.yaml"
-	s := subjects()[0]
-	r := s.on(s.machine(t))
-	r.succeed(t)
+	s := findSubject("init")
+	r := s.newRun(s.machine(t))
+	r.mustSucceed(t)
 	altered := append([]byte("# by the administrator\n"), r.machine.Files[manifest].Data...)
-	overwrite(r.machine, manifest, altered)
-	out := r.again().do(t)
+	overwriteFile(r.machine, manifest, altered)
+	out := r.rerun().execute(t)
 	if out.err == nil || !strings.Contains(out.err.Error(), manifest+" already exists") || len(out.did) > 0 {
-		t.Errorf("did %v: %v", of(out.did), out.err)
+		t.Errorf("did %v: %v", describeChanges(out.did), out.err)
 	}
 }

@@ -10,12 +10,13 @@ import (
 
 // What a reset that was killed leaves behind must not pass for the work of an init or join to
 // be gone on with, so their journal goes before anything else.
-func TestResetForgetsWhatWasMadeFirst(t *testing.T) {
-	for _, s := range subjects()[3:5] {
+func TestResetRemovesJournalFirst(t *testing.T) {
+	for _, name := range []string{"reset a control plane", "reset a worker"} {
+		s := findSubject(name)
 		t.Run(s.name, func(t *testing.T) {
 			m, dir := s.machine(t), node.DefaultPaths().Journal()
-			have(t, m, dir+"/journal", "{}")
-			out := s.on(m).succeed(t)
+			addFile(t, m, dir+"/journal", "{}")
+			out := s.newRun(m).mustSucceed(t)
 			if out.did[0] != change.Change(change.Remove{Path: dir}) {
 				t.Errorf("the first change was: %s", out.did[0])
 			}
@@ -24,24 +25,24 @@ func TestResetForgetsWhatWasMadeFirst(t *testing.T) {
 }
 
 // Data in the usual folder are not ours just because a client of an external etcd has its CA.
-func TestResetLeavesTheDataOfAnExternalEtcd(t *testing.T) {
-	s := subjects()[4]
+func TestResetKeepsDataOfExternalEtcd(t *testing.T) {
+	s := findSubject("reset a worker")
 	m := s.machine(t)
-	have(t, m, "/etc/kubernetes/pki/etcd/ca.crt", "CA of somebody's etcd")
-	have(t, m, "/var/lib/etcd/member/wal", "data")
-	s.on(m).succeed(t)
+	addFile(t, m, "/etc/kubernetes/pki/etcd/ca.crt", "CA of somebody's etcd")
+	addFile(t, m, "/var/lib/etcd/member/wal", "data")
+	s.newRun(m).mustSucceed(t)
 	if string(m.Files["/var/lib/etcd/member/wal"].Data) != "data" {
 		t.Error("they are gone")
 	}
 }
 
 // A file that cannot be removed is told, and keeps nothing else from being removed.
-func TestResetGoesOnWhenEtcdsDataStay(t *testing.T) {
-	r := subjects()[3].on(controlPlane(t))
+func TestResetContinuesWhenEtcdDataRemain(t *testing.T) {
+	r := findSubject("reset a control plane").newRun(usedControlPlane(t))
 	r.fault = &fault.World{At: 3}
-	out := r.succeed(t)
+	out := r.mustSucceed(t)
 	if out.did[3].String() != `remove all Kubernetes containers` || r.machine.Services["kubelet"].Active {
-		t.Fatalf("not the removal of the data failed: %v", of(out.did))
+		t.Fatalf("not the removal of the data failed: %v", describeChanges(out.did))
 	}
 	if _, there := r.machine.Files["/etc/kubernetes/admin.conf"]; there {
 		t.Error("the credentials of the administrator are still there")

@@ -20,11 +20,11 @@ import (
 
 const kubeletConf, caFile = "/etc/kubernetes/kubelet.conf", "/etc/kubernetes/pki/ca.crt"
 
-// joinOn is the command join on a machine.
-func joinOn(m *fake.World) run { return subjects()[1].on(m) }
+// newJoinRun is the command join on a machine.
+func newJoinRun(m *fake.World) run { return findSubject("join").newRun(m) }
 
-// otherCA is the CA of a cluster that has nothing to do with ours.
-func otherCA(t *testing.T) []byte {
+// newOtherCA is the CA of a cluster that has nothing to do with ours.
+func newOtherCA(t *testing.T) []byte {
 	t.Helper()
 	key, err := pki.NewKey(rand.Reader, pki.ECDSAP256)
 	if err != nil {
@@ -38,30 +38,30 @@ func otherCA(t *testing.T) []byte {
 	return pki.EncodeCertificates(ca.Certificate)
 }
 
-// overwrite puts other bytes into a file of the machine.
-func overwrite(m *fake.World, name string, data []byte) {
+// overwriteFile puts other bytes into a file of the machine.
+func overwriteFile(m *fake.World, name string, data []byte) {
 	m.Files[name] = memory.File{Data: data, Mode: m.Files[name].Mode}
 }
 
-func TestAMemberOfAnotherClusterDoesNotJoin(t *testing.T) {
-	r := joinOn(second(t))
-	r.succeed(t)
-	conf, err := pki.Access{Server: "https://192.0.2.99:6443", Cluster: "kubernetes", User: "u", CA: otherCA(t)}.WithToken("x").Encode()
+func TestNodeOfAnotherClusterIsRefused(t *testing.T) {
+	r := newJoinRun(newWorkerMachine(t))
+	r.mustSucceed(t)
+	conf, err := pki.Access{Server: "https://192.0.2.99:6443", Cluster: "kubernetes", User: "u", CA: newOtherCA(t)}.WithToken("x").Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	overwrite(r.machine, kubeletConf, conf)
-	out := r.again().do(t)
+	overwriteFile(r.machine, kubeletConf, conf)
+	out := r.rerun().execute(t)
 	if out.err == nil || !strings.Contains(out.err.Error(), kubeletConf) || len(out.did) > 0 {
-		t.Errorf("the machine passed for one of the cluster: %v, did %v", out.err, of(out.did))
+		t.Errorf("the machine passed for one of the cluster: %v, did %v", out.err, describeChanges(out.did))
 	}
 }
 
-func TestADeletedNodeIsRegisteredAgain(t *testing.T) {
-	r := joinOn(second(t))
-	r.succeed(t)
+func TestDeletedNodeIsRegisteredAgain(t *testing.T) {
+	r := newJoinRun(newWorkerMachine(t))
+	r.mustSucceed(t)
 	delete(r.machine.Objects, memory.Key{Kind: state.NodeKind.GroupKind(), Name: "worker1"})
-	out := r.again().succeed(t)
+	out := r.rerun().mustSucceed(t)
 	if len(out.did) != 2 || out.did[0].String() != `stop service "kubelet"` || out.did[1].String() != `start service "kubelet"` {
 		t.Errorf("did %v", out.did)
 	}
@@ -70,10 +70,10 @@ func TestADeletedNodeIsRegisteredAgain(t *testing.T) {
 	}
 }
 
-func TestTheCAOfAnUnfinishedJoinIsReplaced(t *testing.T) {
-	r := joinOn(second(t))
+func TestCAOfUnfinishedJoinIsReplaced(t *testing.T) {
+	r := newJoinRun(newWorkerMachine(t))
 	r.fault = &fault.World{At: 2, Crash: true}
-	if first := r.do(t); !first.crashed || len(r.machine.Files[caFile].Data) == 0 {
+	if first := r.execute(t); !first.crashed || len(r.machine.Files[caFile].Data) == 0 {
 		t.Fatalf("the run was to end after the CA was written: %v", first.err)
 	}
 	right := r.machine.Files[caFile].Data
@@ -81,22 +81,22 @@ func TestTheCAOfAnUnfinishedJoinIsReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := j.Do(t.Context(), change.WriteFile{Path: caFile, Data: otherCA(t), Mode: 0o644}); err != nil {
+	if err := j.Do(t.Context(), change.WriteFile{Path: caFile, Data: newOtherCA(t), Mode: 0o644}); err != nil {
 		t.Fatal(err)
 	}
-	r.again().succeed(t)
+	r.rerun().mustSucceed(t)
 	if !bytes.Equal(r.machine.Files[caFile].Data, right) {
 		t.Error("the CA of another cluster stayed")
 	}
 }
 
-func TestTheSharedCertificatesOfAnotherClusterAreReplaced(t *testing.T) {
-	s := subjects()[2]
-	whole := s.on(another(t)).succeed(t)
+func TestSharedCertificatesOfAnotherClusterAreReplaced(t *testing.T) {
+	s := findSubject("join a control plane")
+	whole := s.newRun(newControlPlaneMachine(t)).mustSucceed(t)
 	last := slices.IndexFunc(whole.did, func(c change.Change) bool { return c.Target() == "file:/etc/kubernetes/pki/sa.pub" })
-	r := s.on(another(t))
+	r := s.newRun(newControlPlaneMachine(t))
 	r.fault = &fault.World{At: last, After: true, Crash: true}
-	if first := r.do(t); !first.crashed {
+	if first := r.execute(t); !first.crashed {
 		t.Fatalf("the run was to end after the last shared file was written: %v", first.err)
 	}
 	j, err := journal.Open(r.machine, r.store, journal.Run{Command: r.name})
@@ -104,19 +104,19 @@ func TestTheSharedCertificatesOfAnotherClusterAreReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	right := r.machine.Files[caFile].Data
-	if err := j.Do(t.Context(), change.WriteFile{Path: caFile, Data: otherCA(t), Mode: 0o644}); err != nil {
+	if err := j.Do(t.Context(), change.WriteFile{Path: caFile, Data: newOtherCA(t), Mode: 0o644}); err != nil {
 		t.Fatal(err)
 	}
-	r.again().succeed(t)
+	r.rerun().mustSucceed(t)
 	if !bytes.Equal(r.machine.Files[caFile].Data, right) {
 		t.Error("the CA of another cluster stayed")
 	}
 }
 
-func TestAKubeletWithoutServiceIsTheUsersToStart(t *testing.T) {
-	m := second(t)
+func TestKubeletWithoutServiceWarns(t *testing.T) {
+	m := newWorkerMachine(t)
 	delete(m.Services, "kubelet")
-	out := joinOn(m).do(t)
+	out := newJoinRun(m).execute(t)
 	warned := false
 	for _, e := range out.events {
 		warned = warned || e.Kind == flow.Warned && e.Phase == "kubelet-start" && strings.Contains(e.Text, "yours to start")

@@ -50,11 +50,13 @@ type outcome struct {
 	secrets []string // what the run was given or made up that nobody is to read
 }
 
-// on is the first run of the subject's command on a machine.
-func (s subject) on(m *fake.World) run { return run{subject: s, machine: m, store: &journal.Memory{}} }
+// newRun is the first run of the subject's command on a machine.
+func (s subject) newRun(m *fake.World) run {
+	return run{subject: s, machine: m, store: &journal.Memory{}}
+}
 
-// again is the same command given once more, an hour later. Whatever it makes up comes out different.
-func (r run) again() run {
+// rerun is the same command given once more, an hour later. Whatever it makes up comes out different.
+func (r run) rerun() run {
 	r.machine.Clock = memory.Ticking(r.machine.Now().Add(time.Hour))
 	r.fault, r.stop = nil, 0
 	return r
@@ -63,8 +65,8 @@ func (r run) again() run {
 // errInterrupted is what the user reads who stops a run.
 var errInterrupted = errors.New("stopped by the user")
 
-// previewed is the same command with nothing but a look at what it would do.
-func (r run) previewed(t testing.TB) run {
+// asPreview is the same command with nothing but a look at what it would do.
+func (r run) asPreview(t testing.TB) run {
 	t.Helper()
 	var err error
 	r.preview = true
@@ -75,47 +77,47 @@ func (r run) previewed(t testing.TB) run {
 	return r
 }
 
-// do runs the command to its end, good or bad.
-func (r run) do(t testing.TB) (out outcome) {
+// execute runs the command to its end, good or bad.
+func (r run) execute(t testing.TB) (out outcome) {
 	t.Helper()
 	ctx, interrupt := context.WithCancelCause(t.Context())
 	defer interrupt(nil)
-	seen := &trace{World: r.machine, begins: func(nth int) {
+	seen := &recorder{World: r.machine, onBegin: func(nth int) {
 		if nth == r.stop {
 			interrupt(errInterrupted)
 		}
 	}}
-	j, err := journal.Open(r.around(seen), r.store, journal.Run{Command: r.name})
+	j, err := journal.Open(r.wrapWorld(seen), r.store, journal.Run{Command: r.name})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var mu sync.Mutex
 	e := flow.New(flow.Env{
-		World: j, Tool: tool(t), Once: j.Once, Undoer: j, Withhold: flow.Withhold{Token: true, CertificateKey: true},
+		World: j, Tool: newDefaultTool(t), Once: j.Once, Undoer: j, Withhold: flow.Withhold{Token: true, CertificateKey: true},
 		Rand: func(string) io.Reader { return rand.Reader },
 		Keys: func() (crypto.Signer, error) { return pki.NewKey(rand.Reader, pki.ECDSAP256) },
 		Emit: func(e flow.Event) { mu.Lock(); out.events = append(out.events, e); mu.Unlock() },
 	})
-	if err := r.equip(t, e); err != nil {
+	if err := r.setUp(t, e); err != nil {
 		t.Fatal(err)
 	}
 	phases := r.subject.phases
 	if r.phases != nil {
 		phases = r.phases
 	}
-	out.err, out.crashed = attempt(ctx, e, phases, r.sel)
+	out.err, out.crashed = runCatchingCrash(ctx, e, phases, r.sel)
 	if out.err == nil && !out.crashed {
 		if err := j.End(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	out.did, out.waits, out.key = seen.did, seen.waits, e.Local.CertificateKey
-	out.secrets = secretsOf(e.Local)
+	out.secrets = listRunSecrets(e.Local)
 	return out
 }
 
-// finished tells whether the journal says that the command has come to its end.
-func (r run) finished(t testing.TB) bool {
+// isFinished tells whether the journal says that the command has come to its end.
+func (r run) isFinished(t testing.TB) bool {
 	t.Helper()
 	j, err := journal.Open(r.machine, r.store, journal.Run{Command: r.name})
 	if err != nil {
@@ -124,7 +126,7 @@ func (r run) finished(t testing.TB) bool {
 	return j.Finished()
 }
 
-func secretsOf(l node.Local) []string {
+func listRunSecrets(l node.Local) []string {
 	all := []string{l.CertificateKey}
 	for _, t := range l.Tokens {
 		all = append(all, t.Secret)
@@ -136,18 +138,18 @@ func secretsOf(l node.Local) []string {
 	return slices.DeleteFunc(all, func(s string) bool { return s == "" })
 }
 
-// succeed runs the command, which must go well.
-func (r run) succeed(t testing.TB) outcome {
+// mustSucceed runs the command, which must go well.
+func (r run) mustSucceed(t testing.TB) outcome {
 	t.Helper()
-	out := r.do(t)
+	out := r.execute(t)
 	if out.err != nil {
 		t.Fatalf("%s: %v", r.name, out.err)
 	}
 	return out
 }
 
-// around puts what is to break, or the preview, between the run and the machine.
-func (r run) around(real world.World) world.World {
+// wrapWorld puts what is to break, or the preview, between the run and the machine.
+func (r run) wrapWorld(real world.World) world.World {
 	switch {
 	case r.preview:
 		return preview.New(real, dryRunDir, r.paths())
@@ -158,8 +160,8 @@ func (r run) around(real world.World) world.World {
 	return real
 }
 
-// attempt tells a crash from an error.
-func attempt(ctx context.Context, e *flow.Env, phases []flow.Phase, sel flow.Selection) (err error, crashed bool) {
+// runCatchingCrash tells a crash from an error.
+func runCatchingCrash(ctx context.Context, e *flow.Env, phases []flow.Phase, sel flow.Selection) (err error, crashed bool) {
 	defer func() {
 		if p := recover(); p == (fault.Crash{}) {
 			crashed = true
@@ -170,10 +172,10 @@ func attempt(ctx context.Context, e *flow.Env, phases []flow.Phase, sel flow.Sel
 	return flow.Run(ctx, e, phases, sel), false
 }
 
-// trace notes what happens to the machine below it.
-type trace struct {
+// recorder notes what happens to the machine below it.
+type recorder struct {
 	world.World
-	begins func(nth int) // told of each change when it begins
+	onBegin func(nth int) // told of each change when it begins
 
 	mu    sync.Mutex
 	begun int
@@ -181,10 +183,10 @@ type trace struct {
 	waits []string
 }
 
-func (t *trace) Do(ctx context.Context, c change.Change) error {
+func (t *recorder) Do(ctx context.Context, c change.Change) error {
 	t.mu.Lock()
 	t.begun++
-	t.begins(t.begun)
+	t.onBegin(t.begun)
 	t.mu.Unlock()
 	err := t.World.Do(ctx, c)
 	if err == nil {
@@ -195,23 +197,23 @@ func (t *trace) Do(ctx context.Context, c change.Change) error {
 	return err
 }
 
-func (t *trace) Await(ctx context.Context, c world.Condition) error {
+func (t *recorder) Await(ctx context.Context, c world.Condition) error {
 	t.mu.Lock()
 	t.waits = append(t.waits, c.Name)
 	t.mu.Unlock()
 	return t.World.Await(ctx, c)
 }
 
-// of names changes by what they do to what, in order.
-func of(cs []change.Change) []string {
+// describeChanges names changes by what they do to what, in order.
+func describeChanges(cs []change.Change) []string {
 	var all []string
 	for _, c := range cs {
-		all = append(all, nameless(fmt.Sprintf("%T %s", c, c.Target())))
+		all = append(all, withoutTokenNames(fmt.Sprintf("%T %s", c, c.Target())))
 	}
 	return all
 }
 
-func tool(t testing.TB) release.Tool {
+func newDefaultTool(t testing.TB) release.Tool {
 	t.Helper()
 	made, err := release.ParseTool(release.DefaultTool)
 	if err != nil {

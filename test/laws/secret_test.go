@@ -17,19 +17,19 @@ import (
 
 // What a run says, shows ahead and writes into its journal holds no secret, as long as the user
 // does not ask for tokens and keys to be printed.
-func TestNoSecretIsTold(t *testing.T) {
-	each(t, func(t *testing.T, s subject) {
+func TestOutputHoldsNoSecrets(t *testing.T) {
+	forEachSubject(t, func(t *testing.T, s subject) {
 		before := s.machine(t)
 		for _, preview := range []bool{true, false} {
-			r := s.on(before.Clone())
+			r := s.newRun(before.Clone())
 			r.preview = preview
-			out := r.succeed(t)
+			out := r.mustSucceed(t)
 			journal, err := r.store.Load("journal")
 			if err != nil {
 				t.Fatal(err)
 			}
-			said := everything(out) + string(journal)
-			secrets := slices.Concat(secretsOn(before), secretsOn(r.machine), out.secrets)
+			said := renderAll(out) + string(journal)
+			secrets := slices.Concat(listMachineSecrets(before), listMachineSecrets(r.machine), out.secrets)
 			for _, secret := range secrets {
 				if strings.Contains(said, secret) {
 					t.Errorf("preview %v: a secret is told: %.12s…", preview, secret)
@@ -42,8 +42,8 @@ func TestNoSecretIsTold(t *testing.T) {
 	})
 }
 
-// everything that any renderer may show of a run.
-func everything(out outcome) string {
+// renderAll that any renderer may show of a run.
+func renderAll(out outcome) string {
 	var text bytes.Buffer
 	for _, conditional := range []bool{false, true} {
 		to := &report.Text{Out: &text, Err: &text, Verbosity: 9, Conditional: conditional}
@@ -61,16 +61,16 @@ func everything(out outcome) string {
 	return text.String()
 }
 
-// secretsOn are the keys and tokens on a machine and in its cluster.
-func secretsOn(m *fake.World) (all []string) {
+// listMachineSecrets are the keys and tokens on a machine and in its cluster.
+func listMachineSecrets(m *fake.World) (all []string) {
 	for name, f := range m.Files {
 		switch path.Ext(name) {
 		case ".key":
-			all = append(all, keyForms(f.Data)...)
+			all = append(all, findableKeyParts(f.Data)...)
 		case ".conf":
 			if config, err := pki.ParseKubeconfig(f.Data); err == nil {
 				user, _ := config.CurrentUser()
-				all = append(all, keyForms(user.ClientKeyData)...)
+				all = append(all, findableKeyParts(user.ClientKeyData)...)
 			}
 		}
 	}
@@ -83,8 +83,8 @@ func secretsOn(m *fake.World) (all []string) {
 	return all
 }
 
-// keyForms are the forms in which a key could slip out: a line of its PEM, and of that in base64.
-func keyForms(data []byte) []string {
+// findableKeyParts are the forms in which a key could slip out: a line of its PEM, and of that in base64.
+func findableKeyParts(data []byte) []string {
 	lines := strings.Split(string(data), "\n")
 	if len(lines) < 3 {
 		return nil

@@ -22,9 +22,9 @@ import (
 	"kubeadm/internal/world/memory"
 )
 
-// describe is what a machine and its cluster are like, in words that two runs have in common though
+// describeMachine is what a machine and its cluster are like, in words that two runs have in common though
 // each made its own keys and tokens.
-func describe(t testing.TB, m *fake.World, key string) string {
+func describeMachine(t testing.TB, m *fake.World, key string) string {
 	t.Helper()
 	s := describer{machine: m}
 	s.key, _ = pki.ParseCertificateKey(key)
@@ -32,7 +32,7 @@ func describe(t testing.TB, m *fake.World, key string) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(m.Files)) {
 		f := m.Files[name]
-		fmt.Fprintf(&b, "file %s %v\n%s", name, f.Mode, indent(s.file(name, f.Data)))
+		fmt.Fprintf(&b, "file %s %v\n%s", name, f.Mode, indentLines(s.file(name, f.Data)))
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Services)) {
 		fmt.Fprintf(&b, "service %s active=%v\n", name, m.Services[name].Active)
@@ -55,18 +55,18 @@ func (s describer) file(name string, data []byte) string {
 	case ".crt":
 		return s.certificates(data, s.read(strings.TrimSuffix(name, ".crt")+".key"))
 	case ".key":
-		return fmt.Sprintf("a key: %v", readable(data))
+		return fmt.Sprintf("a key: %v", isKey(data))
 	case ".pub":
-		return "the public half: " + same(publicOf(data), publicOf(s.read(strings.TrimSuffix(name, ".pub")+".key")))
+		return "the public half: " + compareKeys(publicKeyOf(data), publicKeyOf(s.read(strings.TrimSuffix(name, ".pub")+".key")))
 	case ".conf":
 		return s.kubeconfig(data)
 	}
 	return s.text(string(data))
 }
 
-func readable(key []byte) bool { _, err := pki.ParseKey(key); return err == nil }
+func isKey(key []byte) bool { _, err := pki.ParseKey(key); return err == nil }
 
-func publicOf(data []byte) crypto.PublicKey {
+func publicKeyOf(data []byte) crypto.PublicKey {
 	if key, err := pki.ParseKey(data); err == nil {
 		return key.Public()
 	}
@@ -74,7 +74,7 @@ func publicOf(data []byte) crypto.PublicKey {
 	return public
 }
 
-func same(a, b crypto.PublicKey) string {
+func compareKeys(a, b crypto.PublicKey) string {
 	comparable, ok := a.(interface{ Equal(crypto.PublicKey) bool })
 	return map[bool]string{true: "fits", false: "does not fit"}[ok && comparable.Equal(b)]
 }
@@ -87,7 +87,7 @@ func (s describer) certificates(data, key []byte) string {
 	var all []string
 	for _, c := range certs {
 		all = append(all, fmt.Sprintf("%s, by %s (%s), %v %v, CA %v, for %x %v, its key %s",
-			c.Subject, c.Issuer, s.signature(c), c.DNSNames, c.IPAddresses, c.IsCA, c.KeyUsage, c.ExtKeyUsage, same(c.PublicKey, publicOf(key))))
+			c.Subject, c.Issuer, s.signature(c), c.DNSNames, c.IPAddresses, c.IsCA, c.KeyUsage, c.ExtKeyUsage, compareKeys(c.PublicKey, publicKeyOf(key))))
 	}
 	return strings.Join(all, "\n")
 }
@@ -125,17 +125,17 @@ func (s describer) text(of string) string {
 	if len(s.ca) > 0 {
 		of = strings.ReplaceAll(of, base64.StdEncoding.EncodeToString(s.ca), "<CA>")
 	}
-	return nameless(of)
+	return withoutTokenNames(of)
 }
 
-var tokenName = regexp.MustCompile(`bootstrap-token-[a-z0-9]{6}\b`)
+var tokenPattern = regexp.MustCompile(`bootstrap-token-[a-z0-9]{6}\b`)
 
-// signatures are those of cluster-info, by tokens.
-var signatures = regexp.MustCompile(`jws-kubeconfig-[a-z0-9]{6}"?: "?[\w-]+\.\.[\w-]+`)
+// signaturePattern are those of cluster-info, by tokens.
+var signaturePattern = regexp.MustCompile(`jws-kubeconfig-[a-z0-9]{6}"?: "?[\w-]+\.\.[\w-]+`)
 
-// nameless leaves out the names of tokens, and what was signed with them.
-func nameless(text string) string {
-	return signatures.ReplaceAllString(tokenName.ReplaceAllString(text, "bootstrap-token-*"), "jws-kubeconfig-*")
+// withoutTokenNames leaves out the names of tokens, and what was signed with them.
+func withoutTokenNames(text string) string {
+	return signaturePattern.ReplaceAllString(tokenPattern.ReplaceAllString(text, "bootstrap-token-*"), "jws-kubeconfig-*")
 }
 
 func (s describer) objects() string {
@@ -158,7 +158,7 @@ func (s describer) object(k memory.Key, o *unstructured.Unstructured) string {
 	if err != nil {
 		return err.Error()
 	}
-	return fmt.Sprintf("object %v\n%s", nameless(fmt.Sprint(k)), indent(s.text(strings.ReplaceAll(string(text), `\n`, "\n"))))
+	return fmt.Sprintf("object %v\n%s", withoutTokenNames(fmt.Sprint(k)), indentLines(s.text(strings.ReplaceAll(string(text), `\n`, "\n"))))
 }
 
 // secret says of a value in a Secret what must be so whoever made it.
@@ -180,15 +180,15 @@ func (s describer) secret(o *unstructured.Unstructured, name, value string) stri
 	return string(plain)
 }
 
-func indent(text string) string {
+func indentLines(text string) string {
 	if text == "" {
 		return ""
 	}
 	return "    " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n    ") + "\n"
 }
 
-// diff is empty if two states are the same.
-func diff(a, b string) string {
+// diffLines is empty if two states are the same.
+func diffLines(a, b string) string {
 	if a == b {
 		return ""
 	}

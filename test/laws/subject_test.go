@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"io/fs"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -36,7 +37,7 @@ type subject struct {
 	name     string
 	phases   []flow.Phase
 	machine  func(t testing.TB) *fake.World // a new one at each call
-	equip    func(t testing.TB, e *flow.Env) error
+	setUp    func(t testing.TB, e *flow.Env) error
 	node     string   // the machine's name
 	kubelets []string // files that the kubelet makes by itself there
 }
@@ -44,8 +45,8 @@ type subject struct {
 // adminConf is an administrator's kubeconfig, by which a control plane that joins once more finds the cluster.
 const adminConf = "/etc/kubernetes/admin.conf"
 
-// rotated is where the kubelet keeps its own certificate.
-const rotated = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+// rotatedCertificate is where the kubelet keeps its own certificate.
+const rotatedCertificate = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 
 // dryRunDir is where previews leave copies.
 const dryRunDir = "/dry-run"
@@ -53,21 +54,31 @@ const dryRunDir = "/dry-run"
 // subjects are all commands that change a machine.
 func subjects() []subject {
 	return append([]subject{
-		{name: "init", phases: workflow.Init, machine: first, equip: equipInit, node: "cp1", kubelets: []string{rotated}},
-		{name: "join", phases: workflow.Join, machine: second, equip: equipJoin, node: "worker1", kubelets: []string{rotated, "/etc/kubernetes/kubelet.conf"}},
-		{name: "join a control plane", phases: workflow.Join, machine: another, equip: equipControlPlane, node: "cp2",
-			kubelets: []string{rotated, "/etc/kubernetes/kubelet.conf", "/var/lib/etcd/member"}},
-		{name: "reset a control plane", phases: workflow.Reset, machine: controlPlane, equip: equipReset, node: "cp1"},
-		{name: "reset a worker", phases: workflow.Reset, machine: worker, equip: equipReset, node: "worker1"},
-		{name: "reset one of three control planes", phases: workflow.Reset, machine: oneOfThree, equip: equipReset, node: "cp2"},
-		{name: "init without root", phases: workflow.Init, machine: unowned, equip: equipRootless, node: "cp1", kubelets: []string{rotated}},
-		{name: "reset without root", phases: workflow.Reset, machine: demoted, equip: equipReset, node: "cp1"},
-		{name: "join by a file", phases: workflow.Join, machine: withFile, equip: equipByFile, node: "worker1", kubelets: []string{rotated, "/etc/kubernetes/kubelet.conf"}},
-	}, elsewhere()...)
+		{name: "init", phases: workflow.Init, machine: newInitMachine, setUp: setUpInit, node: "cp1", kubelets: []string{rotatedCertificate}},
+		{name: "join", phases: workflow.Join, machine: newWorkerMachine, setUp: setUpJoin, node: "worker1", kubelets: []string{rotatedCertificate, "/etc/kubernetes/kubelet.conf"}},
+		{name: "join a control plane", phases: workflow.Join, machine: newControlPlaneMachine, setUp: setUpControlPlaneJoin, node: "cp2",
+			kubelets: []string{rotatedCertificate, "/etc/kubernetes/kubelet.conf", "/var/lib/etcd/member"}},
+		{name: "reset a control plane", phases: workflow.Reset, machine: usedControlPlane, setUp: setUpReset, node: "cp1"},
+		{name: "reset a worker", phases: workflow.Reset, machine: usedWorker, setUp: setUpReset, node: "worker1"},
+		{name: "reset one of three control planes", phases: workflow.Reset, machine: usedControlPlaneOfThree, setUp: setUpReset, node: "cp2"},
+		{name: "init without root", phases: workflow.Init, machine: newRootlessMachine, setUp: setUpRootlessInit, node: "cp1", kubelets: []string{rotatedCertificate}},
+		{name: "reset without root", phases: workflow.Reset, machine: usedRootlessControlPlane, setUp: setUpReset, node: "cp1"},
+		{name: "join by a file", phases: workflow.Join, machine: newFileDiscoveryMachine, setUp: setUpJoinByFile, node: "worker1", kubelets: []string{rotatedCertificate, "/etc/kubernetes/kubelet.conf"}},
+	}, externalCASubjects()...)
 }
 
-// each tries a law on every subject.
-func each(t *testing.T, law func(t *testing.T, s subject)) {
+// findSubject returns the subject of that name.
+func findSubject(name string) subject {
+	all := subjects()
+	i := slices.IndexFunc(all, func(s subject) bool { return s.name == name })
+	if i < 0 {
+		panic("there is no subject " + name)
+	}
+	return all[i]
+}
+
+// forEachSubject tries a law on every subject.
+func forEachSubject(t *testing.T, law func(t *testing.T, s subject)) {
 	for _, s := range subjects() {
 		t.Run(s.name, func(t *testing.T) { t.Parallel(); law(t, s) })
 	}
@@ -77,7 +88,7 @@ func (s subject) paths() preview.Paths {
 	p := node.DefaultPaths()
 	all := preview.Paths{
 		Node: s.node, Certificates: p.Certificates, KubeletConfig: p.KubeletConfig(),
-		BootstrapConfig: p.BootstrapKubeconfig(), KubeletKubeconfig: p.KubeletKubeconfig(), RotatedCert: rotated,
+		BootstrapConfig: p.BootstrapKubeconfig(), KubeletKubeconfig: p.KubeletKubeconfig(), RotatedCert: rotatedCertificate,
 	}
 	if strings.HasPrefix(s.node, "cp") {
 		all.OwnServer, all.OwnEtcd = p.Manifest(release.APIServer), p.Manifest(manifest.Etcd)
@@ -85,14 +96,14 @@ func (s subject) paths() preview.Paths {
 	return all
 }
 
-// controllers are those whose rights an API server that begins knows here.
-var controllers = []string{"deployment-controller", "token-cleaner"}
+// controllerNames are those whose rights an API server that begins knows here.
+var controllerNames = []string{"deployment-controller", "token-cleaner"}
 
-// first is a fresh machine that is to begin a cluster.
-func first(t testing.TB) *fake.World {
+// newInitMachine is a fresh machine that is to begin a cluster.
+func newInitMachine(t testing.TB) *fake.World {
 	w := fake.New()
 	for _, u := range []*unstructured.Unstructured{
-		rights("ClusterRoleBinding", "", controllers[0]), rights("RoleBinding", "kube-system", controllers[1]),
+		newControllerBinding("ClusterRoleBinding", "", controllerNames[0]), newControllerBinding("RoleBinding", "kube-system", controllerNames[1]),
 	} {
 		if err := w.World.Do(t.Context(), change.ApplyObject{Object: u}); err != nil {
 			t.Fatal(err)
@@ -101,8 +112,8 @@ func first(t testing.TB) *fake.World {
 	return w
 }
 
-// rights is how an API server binds a controller of kube-controller-manager to its rights.
-func rights(kind, namespace, controller string) *unstructured.Unstructured {
+// newControllerBinding is how an API server binds a controller of kube-controller-manager to its rights.
+func newControllerBinding(kind, namespace, controller string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{
 		"subjects": []any{map[string]any{"kind": "ServiceAccount", "namespace": "kube-system", "name": controller}},
 	}}
@@ -113,32 +124,32 @@ func rights(kind, namespace, controller string) *unstructured.Unstructured {
 	return u
 }
 
-// second is a fresh machine beside a cluster that init has begun.
-func second(t testing.TB) *fake.World {
+// newWorkerMachine is a fresh machine beside a cluster that init has begun.
+func newWorkerMachine(t testing.TB) *fake.World {
 	w := fake.New()
 	w.Info.Hostname, w.NodeName = "worker1", "worker1"
 	w.Interfaces = []state.Address{{IP: "192.0.2.20", Interface: "eth0", DefaultRoute: true}}
 	w.Names = map[string][]string{"worker1": {"192.0.2.20"}}
 	w.Elsewhere = true
-	w.Objects = begun(t).Objects
-	w.Discovery = signpost(t, w)
+	w.Objects = initializedMachine(t).Objects
+	w.Discovery = signedClusterInfo(t, w)
 	return w
 }
 
 // discoveryFile is a kubeconfig that tells where the cluster is, with credentials that the kubelet is not to get.
 const discoveryFile = "/srv/discovery.conf"
 
-// withFile is a second machine that has such a file.
-func withFile(t testing.TB) *fake.World {
-	w := second(t)
-	w.Files[discoveryFile] = begun(t).Files[adminConf]
+// newFileDiscoveryMachine is a second machine that has such a file.
+func newFileDiscoveryMachine(t testing.TB) *fake.World {
+	w := newWorkerMachine(t)
+	w.Files[discoveryFile] = initializedMachine(t).Files[adminConf]
 	w.Discovery = nil
 	return w
 }
 
-// another is a fresh machine beside a cluster that lends the certificates of its control planes.
-func another(t testing.TB) *fake.World {
-	w := second(t)
+// newControlPlaneMachine is a fresh machine beside a cluster that lends the certificates of its control planes.
+func newControlPlaneMachine(t testing.TB) *fake.World {
+	w := newWorkerMachine(t)
 	w.Info.Hostname, w.NodeName = "cp2", "cp2"
 	w.Interfaces = []state.Address{{IP: "192.0.2.30", Interface: "eth0", DefaultRoute: true}}
 	w.Names = map[string][]string{"cp2": {"192.0.2.30"}}
@@ -154,19 +165,19 @@ func another(t testing.TB) *fake.World {
 	return w
 }
 
-// begun is a machine on which init has begun a cluster.
-func begun(t testing.TB) *fake.World {
+// initializedMachine is a machine on which init has begun a cluster.
+func initializedMachine(t testing.TB) *fake.World {
 	t.Helper()
-	cluster.Do(func() {
-		s := subjects()[0]
-		cluster.machine = s.machine(t)
-		cluster.key = s.on(cluster.machine).succeed(t).key
+	sharedCluster.Do(func() {
+		s := findSubject("init")
+		sharedCluster.machine = s.machine(t)
+		sharedCluster.key = s.newRun(sharedCluster.machine).mustSucceed(t).key
 	})
-	return cluster.machine.Clone()
+	return sharedCluster.machine.Clone()
 }
 
-// cluster is made once for all tests.
-var cluster struct {
+// sharedCluster is made once for all tests.
+var sharedCluster struct {
 	sync.Once
 	machine *fake.World
 	key     string // opens the certificates that it lends
@@ -174,8 +185,8 @@ var cluster struct {
 
 const joinToken = "abcdef.0123456789abcdef"
 
-// signpost is what the cluster tells everybody, signed for the token that join shows.
-func signpost(t testing.TB, beside *fake.World) map[string]string {
+// signedClusterInfo is what the cluster tells everybody, signed for the token that join shows.
+func signedClusterInfo(t testing.TB, beside *fake.World) map[string]string {
 	t.Helper()
 	ref := state.Ref{GVK: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Namespace: "kube-public", Name: "cluster-info"}
 	u, err := beside.Object(t.Context(), ref)
@@ -194,22 +205,22 @@ func signpost(t testing.TB, beside *fake.World) map[string]string {
 	return map[string]string{bootstrapapi.KubeConfigKey: text, bootstrapapi.JWSSignatureKeyPrefix + id: signature}
 }
 
-// controlPlane is a control plane in use, with things on it that are not Kubernetes'.
-func controlPlane(t testing.TB) *fake.World {
-	w := begun(t)
-	inUse(w)
+// usedControlPlane is a control plane in use, with things on it that are not Kubernetes'.
+func usedControlPlane(t testing.TB) *fake.World {
+	w := initializedMachine(t)
+	addWorkload(w)
 	w.Files["/var/lib/etcd/member"] = memory.File{Mode: fs.ModeDir | 0o700}
 	w.Files["/var/lib/etcd/member/snap"] = memory.File{Data: []byte("data"), Mode: 0o600}
 	w.Pods = append(w.Pods, state.Sandbox{ID: "etcd", Name: "etcd-cp1", Namespace: "kube-system", Component: "etcd"})
 	return w
 }
 
-// oneOfThree is a control plane that joined another, and that yet another has joined.
-func oneOfThree(t testing.TB) *fake.World {
-	s := subjects()[2]
+// usedControlPlaneOfThree is a control plane that joined another, and that yet another has joined.
+func usedControlPlaneOfThree(t testing.TB) *fake.World {
+	s := findSubject("join a control plane")
 	w := s.machine(t)
-	s.on(w).succeed(t)
-	inUse(w)
+	s.newRun(w).mustSucceed(t)
+	addWorkload(w)
 	w.Pods = append(w.Pods, state.Sandbox{ID: "etcd", Name: "etcd-cp2", Namespace: "kube-system", Component: "etcd"})
 	w.MemberList = append(w.MemberList, state.Member{
 		ID: 9, Name: "cp3", PeerURLs: []string{"https://192.0.2.31:2380"}, ClientURLs: []string{"https://192.0.2.31:2379"},
@@ -217,16 +228,16 @@ func oneOfThree(t testing.TB) *fake.World {
 	return w
 }
 
-// worker is a worker in use.
-func worker(t testing.TB) *fake.World {
-	s := subjects()[1]
+// usedWorker is a worker in use.
+func usedWorker(t testing.TB) *fake.World {
+	s := findSubject("join")
 	w := s.machine(t)
-	s.on(w).succeed(t)
-	inUse(w)
+	s.newRun(w).mustSucceed(t)
+	addWorkload(w)
 	return w
 }
 
-func inUse(w *fake.World) {
+func addWorkload(w *fake.World) {
 	w.Pods = []state.Sandbox{{ID: "1", Name: "web-1", Namespace: "default"}}
 	w.MountList = []string{"/", "/var/lib/kubelet/pods/1/volumes/secret"}
 	w.Files["/etc/cni/net.d/10-bridge.conflist"] = memory.File{Data: []byte("{}"), Mode: 0o644}
@@ -244,17 +255,17 @@ networking:
   podSubnet: 10.244.0.0/16
 `
 
-func equipInit(t testing.TB, e *flow.Env) error {
+func setUpInit(t testing.TB, e *flow.Env) error {
 	flags := config.NewInitFlags()
 	flags.UploadCerts = true
-	return equipFirst(t, e, flags, initConfig)
+	return setUpInitWith(t, e, flags, initConfig)
 }
 
-func equipFirst(t testing.TB, e *flow.Env, flags config.InitFlags, text string) error {
+func setUpInitWith(t testing.TB, e *flow.Env, flags config.InitFlags, text string) error {
 	ctx := t.Context()
-	n, _, err := config.Init(config.File{Name: "laws.yaml", Data: []byte(text)}, flags, facts(ctx, e))
+	n, _, err := config.Init(config.File{Name: "laws.yaml", Data: []byte(text)}, flags, gatherFacts(ctx, e))
 	if err == nil {
-		err = settle(ctx, e, n)
+		err = keepValues(ctx, e, n)
 	}
 	if err != nil {
 		return err
@@ -265,8 +276,8 @@ func equipFirst(t testing.TB, e *flow.Env, flags config.InitFlags, text string) 
 	return nil
 }
 
-// settle keeps for the next run what this one makes up.
-func settle(ctx context.Context, e *flow.Env, n *node.Node) (err error) {
+// keepValues keeps for the next run what this one makes up.
+func keepValues(ctx context.Context, e *flow.Env, n *node.Node) (err error) {
 	t := &n.Tokens[0]
 	end := e.World.Now().Add(t.TTL)
 	n.CertificateKey, err = e.Once(ctx, "certificate-key", func() (string, error) {
@@ -290,30 +301,30 @@ func settle(ctx context.Context, e *flow.Env, n *node.Node) (err error) {
 	return err
 }
 
-func equipJoin(t testing.TB, e *flow.Env) error { return equipJoining(t, e, config.NewJoinFlags()) }
+func setUpJoin(t testing.TB, e *flow.Env) error { return setUpJoinWith(t, e, config.NewJoinFlags()) }
 
-func equipControlPlane(t testing.TB, e *flow.Env) error {
+func setUpControlPlaneJoin(t testing.TB, e *flow.Env) error {
 	flags := config.NewJoinFlags()
-	begun(t)
-	flags.ControlPlane, flags.CertificateKey = true, cluster.key
+	initializedMachine(t)
+	flags.ControlPlane, flags.CertificateKey = true, sharedCluster.key
 	e.Admin = workflow.JoinAdmin(e)
-	return equipJoining(t, e, flags)
+	return setUpJoinWith(t, e, flags)
 }
 
-func equipJoining(t testing.TB, e *flow.Env, flags config.JoinFlags) error {
-	certs, err := pki.ParseCertificates(begun(t).Files["/etc/kubernetes/pki/ca.crt"].Data)
+func setUpJoinWith(t testing.TB, e *flow.Env, flags config.JoinFlags) error {
+	certs, err := pki.ParseCertificates(initializedMachine(t).Files["/etc/kubernetes/pki/ca.crt"].Data)
 	if err != nil {
 		return err
 	}
 	flags.Endpoint, flags.Token, flags.CACertHashes = "192.0.2.10:6443", joinToken, []string{pki.PinOf(certs[0]).String()}
-	if e.Local, _, err = config.Join(config.File{}, flags, facts(t.Context(), e)); err == nil {
-		equipNode(e)
+	if e.Local, _, err = config.Join(config.File{}, flags, gatherFacts(t.Context(), e)); err == nil {
+		setUpDiscovery(e)
 	}
 	return err
 }
 
-// equipNode lets the run find the cluster once.
-func equipNode(e *flow.Env) {
+// setUpDiscovery lets the run find the cluster once.
+func setUpDiscovery(e *flow.Env) {
 	var mu sync.Mutex
 	var found *node.Node
 	e.Node = func(ctx context.Context) (n *node.Node, err error) {
@@ -326,17 +337,17 @@ func equipNode(e *flow.Env) {
 	}
 }
 
-func equipByFile(t testing.TB, e *flow.Env) (err error) {
+func setUpJoinByFile(t testing.TB, e *flow.Env) (err error) {
 	flags := config.NewJoinFlags()
 	flags.DiscoveryFile, flags.Token = discoveryFile, joinToken
-	if e.Local, _, err = config.Join(config.File{}, flags, facts(t.Context(), e)); err == nil {
-		equipNode(e)
+	if e.Local, _, err = config.Join(config.File{}, flags, gatherFacts(t.Context(), e)); err == nil {
+		setUpDiscovery(e)
 	}
 	return err
 }
 
-func equipReset(t testing.TB, e *flow.Env) (err error) {
-	if e.Reset, _, err = config.Reset(config.File{}, config.NewResetFlags(), facts(t.Context(), e)); err != nil {
+func setUpReset(t testing.TB, e *flow.Env) (err error) {
+	if e.Reset, _, err = config.Reset(config.File{}, config.NewResetFlags(), gatherFacts(t.Context(), e)); err != nil {
 		return err
 	}
 	e.Local = e.Reset.Local
@@ -345,7 +356,7 @@ func equipReset(t testing.TB, e *flow.Env) (err error) {
 	return nil
 }
 
-func facts(ctx context.Context, e *flow.Env) config.Facts {
+func gatherFacts(ctx context.Context, e *flow.Env) config.Facts {
 	host, _ := e.World.Host(ctx)
 	addresses, _ := e.World.Addresses(ctx)
 	f := config.Facts{Tool: e.Tool, Hostname: host.Hostname, Addresses: addresses, Random: rand.Reader}

@@ -2,16 +2,16 @@ package laws
 
 import "testing"
 
-func TestRunningTwiceChangesNothing(t *testing.T) {
-	each(t, func(t *testing.T, s subject) {
-		r := s.on(s.machine(t))
-		r.succeed(t)
+func TestSecondRunChangesNothing(t *testing.T) {
+	forEachSubject(t, func(t *testing.T, s subject) {
+		r := s.newRun(s.machine(t))
+		r.mustSucceed(t)
 		before := r.machine.Snapshot()
-		out := r.again().succeed(t)
+		out := r.rerun().mustSucceed(t)
 		if len(out.did) > 0 {
-			t.Errorf("the second run changed %v", of(out.did))
+			t.Errorf("the second run changed %v", describeChanges(out.did))
 		}
-		if diff := diff(before, r.machine.Snapshot()); diff != "" {
+		if diff := diffLines(before, r.machine.Snapshot()); diff != "" {
 			t.Errorf("after the second run (-before +after):\n%s", diff)
 		}
 	})
