@@ -12,7 +12,7 @@ import (
 
 const ownPeerURL = "https://192.0.2.30:2380"
 
-// joinReplacing is the join of a control plane whose user gives up some members of etcd.
+// joinReplacing is the join of a control plane with --replace-member.
 func joinReplacing(names ...string) subject {
 	s := findSubject("join a control plane")
 	s.setUp = func(t testing.TB, e *flow.Env) error {
@@ -23,7 +23,8 @@ func joinReplacing(names ...string) subject {
 	return s
 }
 
-// newMachineWithMember is one more of etcd's, beside cp1 and a second that keeps the quorum.
+// newMachineWithMember is a machine beside an etcd with three members: cp1, cp9 and the given one, which
+// may be unreachable.
 func newMachineWithMember(t testing.TB, one state.Member, silent bool) *fake.World {
 	t.Helper()
 	w := newControlPlaneMachine(t)
@@ -43,7 +44,7 @@ func asLearner(m state.Member) state.Member {
 	return m
 }
 
-// checkRefused is a join that must leave etcd as it is and say all of the words.
+// checkRefused checks that a join fails with all of the words and does not change etcd's members.
 func checkRefused(t *testing.T, r run, words ...string) {
 	t.Helper()
 	before := len(r.machine.MemberList)
@@ -85,13 +86,13 @@ func TestMemberReplacementResumes(t *testing.T) {
 			r.execute(t)
 			made := r.machine.MemberList[len(r.machine.MemberList)-1]
 			if made.PeerURLs[0] == ownPeerURL && silent {
-				r.machine.Silent = append(r.machine.Silent, made.ID) // as one that was just started, or was not heard
+				r.machine.Silent = append(r.machine.Silent, made.ID) // as one that was just started, or is unreachable
 				r.machine.Pods = append(r.machine.Pods, state.Sandbox{Name: "etcd-cp2", Namespace: "kube-system", Component: "etcd"})
 			}
 			r = r.rerun()
 			r.mustSucceed(t)
 			if last := r.machine.MemberList[len(r.machine.MemberList)-1]; made.PeerURLs[0] == ownPeerURL && last.ID != made.ID {
-				t.Errorf("after change %d: this machine's own member %v was replaced by %v", nth, made, last)
+				t.Errorf("after change %d: this machine's member %v was replaced by %v", nth, made, last)
 			}
 		}
 	}
@@ -109,7 +110,7 @@ func TestHealthyMemberIsNeverReplaced(t *testing.T) {
 			checkRefused(t, joinReplacing(of.Name).newRun(newMachineWithMember(t, of, false)), "answers")
 		})
 	}
-	t.Run("a learner of this name that has yet to answer", func(t *testing.T) {
+	t.Run("a learner of this name that has not started", func(t *testing.T) {
 		checkRefused(t, findSubject("join a control plane").newRun(newMachineWithMember(t, asLearner(memberAt("192.0.2.31", "cp2")), true)), "does not answer")
 	})
 }

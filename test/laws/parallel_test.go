@@ -13,26 +13,26 @@ import (
 
 func TestParallelPhasesHaveDisjointTargets(t *testing.T) {
 	forEachSubject(t, func(t *testing.T, s subject) {
-		touched := map[string]map[int]int{} // target: group: branch that touches it
+		branches := map[string]map[int]int{} // target: group: branch that changes it
 		for _, e := range s.newRun(s.machine(t)).mustSucceed(t).events {
 			if e.Change == nil {
 				continue
 			}
 			target := e.Change.Target()
-			if touched[target] == nil {
-				touched[target] = map[int]int{}
+			if branches[target] == nil {
+				branches[target] = map[int]int{}
 			}
 			for _, slot := range e.Place {
-				if other, ok := touched[target][slot.Group]; ok && other != slot.Index {
-					t.Errorf("%s touches %s, and so does another that runs beside it", e.Phase, target)
+				if other, ok := branches[target][slot.Group]; ok && other != slot.Index {
+					t.Errorf("%s changes %s, and so does a phase that runs in parallel", e.Phase, target)
 				}
-				touched[target][slot.Group] = slot.Index
+				branches[target][slot.Group] = slot.Index
 			}
 		}
 	})
 }
 
-// Whatever the order in which siblings come to run, the same is done and the machine ends the same.
+// In whatever order parallel phases run, the changes and the resulting machine are the same.
 func TestParallelPhasesRunInAnyOrder(t *testing.T) {
 	forEachSubject(t, func(t *testing.T, s subject) {
 		beside := s.newRun(s.machine(t))
@@ -42,10 +42,10 @@ func TestParallelPhasesRunInAnyOrder(t *testing.T) {
 			r.phases = serialPhases(s.phases, arrange)
 			again := r.mustSucceed(t)
 			if diff := diffLines(sortedLines(describeChanges(out.did)), sortedLines(describeChanges(again.did))); diff != "" {
-				t.Errorf("%s something else is done (-side by side +one by one):\n%s", order, diff)
+				t.Errorf("%s the changes differ (-parallel +serial):\n%s", order, diff)
 			}
 			if diff := diffLines(describeMachine(t, beside.machine, out.key), describeMachine(t, r.machine, again.key)); diff != "" {
-				t.Errorf("%s the machine ends otherwise (-side by side +one by one):\n%s", order, diff)
+				t.Errorf("%s the machine differs (-parallel +serial):\n%s", order, diff)
 			}
 		}
 	})
@@ -64,10 +64,10 @@ func TestParallelRunPrintsTextOfSerialRun(t *testing.T) {
 	})
 }
 
-// caPattern matches what a text shows of the CA that each run makes anew.
+// caPattern matches what a text shows of the CA, which differs in each run.
 var caPattern = regexp.MustCompile(`sha256:[0-9a-f]{64}|certificate-authority-data: \S+`)
 
-// renderRun is all that the user reads of a run during which time stands still.
+// renderRun returns the output of a run with a stopped clock.
 func renderRun(t testing.TB, s subject, phases []flow.Phase, conditional bool) string {
 	t.Helper()
 	r := s.newRun(s.machine(t))
@@ -83,7 +83,7 @@ func renderRun(t testing.TB, s subject, phases []flow.Phase, conditional bool) s
 	return caPattern.ReplaceAllString(withoutTokenNames(text.String()), "<CA>")
 }
 
-// serialPhases is a workflow whose siblings run one after the other, as arranged.
+// serialPhases is a workflow whose parallel phases run one after the other, in the order of arrange.
 func serialPhases(ps []flow.Phase, arrange func([]flow.Phase)) []flow.Phase {
 	ps = slices.Clone(ps)
 	for i := range ps {

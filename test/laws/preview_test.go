@@ -16,9 +16,9 @@ func TestPreviewMatchesRun(t *testing.T) {
 	forEachSubject(t, func(t *testing.T, s subject) { checkPreview(t, s.newRun(s.machine(t))) })
 }
 
-// checkPreview previews a run and then does it: the preview must have changed nothing and have
-// announced just what comes to pass. The accounts of controllers do not count: the API server names them, and a cluster that
-// is not there yet has none.
+// checkPreview previews a run and then executes it: the preview must change nothing and announce exactly
+// what the run does. ServiceAccounts of controllers do not count: a cluster that does not exist yet has no
+// list of them.
 func checkPreview(t testing.TB, r run) outcome {
 	t.Helper()
 	before := r.machine.Snapshot()
@@ -40,7 +40,7 @@ func withoutControllerAccounts(all []string) []string {
 	})
 }
 
-// announcedChanges is what the user of a preview reads, by kind and target.
+// announcedChanges lists the changes and waits that a preview prints, by kind and target.
 func announcedChanges(out outcome) []string {
 	var changes []change.Change
 	var waits []string
@@ -55,7 +55,7 @@ func announcedChanges(out outcome) []string {
 	return slices.Sorted(slices.Values(append(describeChanges(changes), waits...)))
 }
 
-// doneChanges is what happened to the machine.
+// doneChanges lists the changes and waits of a run.
 func doneChanges(out outcome) []string {
 	all := describeChanges(out.did)
 	for _, w := range out.waits {
@@ -64,7 +64,7 @@ func doneChanges(out outcome) []string {
 	return slices.Sorted(slices.Values(all))
 }
 
-// removeDryRunFiles takes away what a preview leaves for the user to look at.
+// removeDryRunFiles removes the copies that a preview writes for the user.
 func removeDryRunFiles(m *fake.World) {
 	maps.DeleteFunc(m.Files, func(name string, _ memory.File) bool {
 		return name == dryRunDir || strings.HasPrefix(name, dryRunDir+"/")

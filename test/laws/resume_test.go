@@ -10,9 +10,9 @@ import (
 	"kubeadm/internal/world/fault"
 )
 
-// A run that was killed is gone on with by the same command, an hour later and with other
-// random values: the machine comes out the same, each change takes effect exactly once, a look ahead tells just that, and
-// the journal knows that there is nothing left to do.
+// A killed run is resumed by the same command, an hour later and with other random values: the machine ends
+// in the same state, each change is made exactly once, a preview announces the rest, and the journal records
+// that the command has finished.
 func TestRunResumesAtEveryCrashPoint(t *testing.T) {
 	forEachSubject(t, func(t *testing.T, s subject) {
 		whole := s.newRun(s.machine(t))
@@ -33,28 +33,28 @@ func TestRunResumesAtEveryCrashPoint(t *testing.T) {
 					t.Errorf("the machine is not as after one run (-want +got):\n%s", diff)
 				}
 				if diff := diffLines(changes, sortedLines(append(describeChanges(first.did), describeChanges(second.did)...))); diff != "" {
-					t.Errorf("both runs together did not do each thing once (-want +got):\n%s", diff)
+					t.Errorf("both runs together did not make each change once (-want +got):\n%s", diff)
 				}
 				if !r.isFinished(t) {
-					t.Error("the journal does not know that the command has come to its end")
+					t.Error("the journal does not record that the command has finished")
 				}
 			})
 		})
 	})
 }
 
-// A run that the user stops says so, brings the change in hand to its end and is gone on with as one that was killed.
+// An interrupted run returns that error, completes the current change and is resumed like a killed one.
 func TestRunResumesAfterInterrupt(t *testing.T) {
 	forEachSubject(t, func(t *testing.T, s subject) {
 		whole := s.newRun(s.machine(t))
 		out := whole.mustSucceed(t)
 		want, changes := describeMachine(t, whole.machine, out.key), sortedLines(describeChanges(out.did))
-		for at := 1; at < len(out.did); at += 5 { // after the last one a run may well end before it looks
+		for at := 1; at < len(out.did); at += 5 { // after the last change the run may finish before it notices
 			r := s.newRun(s.machine(t))
 			r.stop = at
 			first := r.execute(t)
 			if !errors.Is(first.err, errInterrupted) && len(first.did) < len(out.did) {
-				t.Errorf("stopped at change %d the run says: %v", at, first.err)
+				t.Errorf("interrupted at change %d, the run returns: %v", at, first.err)
 			}
 			second := r.rerun().mustSucceed(t)
 			if diff := diffLines(want, describeMachine(t, r.machine, second.key)); diff != "" {
@@ -67,7 +67,7 @@ func TestRunResumesAfterInterrupt(t *testing.T) {
 	})
 }
 
-// forEachFault lists every way to break a run of n changes; in short tests only some.
+// forEachFault calls try with a fault before and after each of n changes; in short tests only some.
 func forEachFault(n int, try func(at *fault.World)) {
 	step := 1
 	if testing.Short() {

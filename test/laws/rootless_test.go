@@ -11,7 +11,7 @@ import (
 	"kubeadm/internal/world/memory"
 )
 
-// newRootlessMachine is a fresh machine that has users, none of them for components of a control plane.
+// newRootlessMachine is a fresh machine with /etc/passwd and /etc/group.
 func newRootlessMachine(testing.TB) *fake.World {
 	w := fake.New()
 	w.Files["/etc/passwd"] = memory.File{Data: []byte("root:x:0:0:root:/root:/bin/bash\n"), Mode: 0o644}
@@ -19,7 +19,7 @@ func newRootlessMachine(testing.TB) *fake.World {
 	return w
 }
 
-// usedRootlessControlPlane is such a machine when it has become a rootless control plane.
+// usedRootlessControlPlane is such a machine after init as a rootless control plane, in use.
 func usedRootlessControlPlane(t testing.TB) *fake.World {
 	sharedRootless.Do(func() {
 		s := findSubject("init")
@@ -31,7 +31,7 @@ func usedRootlessControlPlane(t testing.TB) *fake.World {
 	return sharedRootless.machine.Clone()
 }
 
-// sharedRootless is made once for all tests.
+// sharedRootless is created once for all tests.
 var sharedRootless struct {
 	sync.Once
 	machine *fake.World
@@ -42,7 +42,7 @@ func setUpRootlessInit(t testing.TB, e *flow.Env) error {
 	return setUpInitWith(t, e, config.NewInitFlags(), text)
 }
 
-// Nobody but root and the component that needs it reads a key, and reset leaves no account behind.
+// Only root and the component that needs it can read a key, and reset removes all accounts.
 func TestRootlessFileOwners(t *testing.T) {
 	w := usedRootlessControlPlane(t)
 	passwd := string(w.Files["/etc/passwd"].Data)
@@ -61,11 +61,11 @@ func TestRootlessFileOwners(t *testing.T) {
 	} {
 		f := w.Files["/etc/kubernetes/"+file]
 		if f.UID != uids[owner] || f.Mode.Perm() != 0o600 {
-			t.Errorf("%s belongs to %d with %v, want %d (%s)", file, f.UID, f.Mode, uids[owner], owner)
+			t.Errorf("%s has the owner %d and mode %v, want %d (%s)", file, f.UID, f.Mode, uids[owner], owner)
 		}
 	}
 	if f := w.Files["/etc/kubernetes/pki/sa.key"]; f.UID != 0 || f.GID != 104 || f.Mode != 0o640 {
-		t.Errorf("sa.key belongs to %d:%d with %v", f.UID, f.GID, f.Mode)
+		t.Errorf("sa.key has the owner %d:%d and mode %v", f.UID, f.GID, f.Mode)
 	}
 	s := findSubject("reset a control plane")
 	s.newRun(w).mustSucceed(t)

@@ -13,10 +13,10 @@ import (
 	"kubeadm/internal/flow"
 )
 
-var update = flag.Bool("update", false, "write the scripts anew")
+var update = flag.Bool("update", false, "rewrite the scripts")
 
-// The script of a workflow is all it changes and waits for, phase by phase. No other law sees
-// the order: whoever alters a script shows in review what comes to happen earlier or later.
+// The script of a workflow lists all its changes and waits, phase by phase. No other law checks the order: a
+// changed script shows in a review what happens earlier or later.
 func TestWorkflowScripts(t *testing.T) {
 	forEachSubject(t, func(t *testing.T, s subject) {
 		r := s.newRun(s.machine(t))
@@ -33,12 +33,12 @@ func TestWorkflowScripts(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := diffLines(string(want), got); diff != "" {
-			t.Errorf("%s says otherwise (-script +run); if the run is right: go test ./test/laws -run Script -update\n%s", file, diff)
+			t.Errorf("%s differs (-script +run); if the run is right: go test ./test/laws -run Script -update\n%s", file, diff)
 		}
 	})
 }
 
-// renderScript tells the changes and waits of a run without parallel phases.
+// renderScript lists the changes and waits of a run without parallel phases.
 func renderScript(events []flow.Event) string {
 	var b strings.Builder
 	phase := ""
@@ -61,7 +61,7 @@ func renderScript(events []flow.Event) string {
 	return b.String()
 }
 
-// orderByPlace puts changes that were made side by side into the order in which they were asked for.
+// orderByPlace sorts changes that were made in parallel by the order of the requests.
 func orderByPlace(events []flow.Event) []flow.Event {
 	events = slices.Clone(events)
 	for from := 0; from < len(events); {

@@ -9,7 +9,7 @@ import (
 	"kubeadm/internal/problem"
 )
 
-// A run without one of its phases goes well, or says which phase is missing.
+// A run without one of its phases succeeds, or names the missing phase.
 func TestErrorNamesSkippedPhase(t *testing.T) {
 	forEachSubject(t, func(t *testing.T, s subject) {
 		flow.Walk(s.phases, func(address string, _ flow.Phase) {
@@ -27,7 +27,7 @@ func TestErrorNamesSkippedPhase(t *testing.T) {
 
 var phaseNamed = regexp.MustCompile(`the ([a-z/-]+) phase|phase "([a-z/-]+)"`)
 
-// namesPhase tells whether the error advises to run the phase, one above or one below it.
+// namesPhase reports whether the error names the phase, one above or one below it.
 func namesPhase(err error, address string) bool {
 	text := err.Error() + "\n" + strings.Join(problem.Hints(err), "\n")
 	for _, m := range phaseNamed.FindAllStringSubmatch(text, -1) {

@@ -17,8 +17,8 @@ import (
 	"kubeadm/internal/world/journal"
 )
 
-// A run that is to undo itself when it fails leaves the machine as it was, with what the user
-// had there already, and names what cannot be put back.
+// A run that is undone when it fails restores the machine, keeps the user's files, and names the changes that
+// cannot be undone.
 func TestFailedRunIsUndone(t *testing.T) {
 	forEachSubject(t, func(t *testing.T, s subject) {
 		whole := s.newRun(newUserMachine(t, s))
@@ -33,7 +33,7 @@ func TestFailedRunIsUndone(t *testing.T) {
 				})
 			})
 		})
-		if testing.Short() { // the run may have survived each of the few: go on until one stops it
+		if testing.Short() { // the run may have survived all faults so far: try more until it fails
 			for at := 0; at < n && failed == 0; at++ {
 				if checkUndone(t, s, &fault.World{At: at}) {
 					failed++
@@ -41,12 +41,12 @@ func TestFailedRunIsUndone(t *testing.T) {
 			}
 		}
 		if failed == 0 {
-			t.Error("no fault made the run fail: this law was not tried")
+			t.Error("no fault made the run fail: nothing was tested")
 		}
 	})
 }
 
-// What the user had stays, unless it lies where Kubernetes has its own.
+// Files of the user stay, unless Kubernetes writes files of the same name.
 func TestUserFilesAreKept(t *testing.T) {
 	forEachSubject(t, func(t *testing.T, s subject) {
 		r := s.newRun(newUserMachine(t, s))
@@ -58,18 +58,19 @@ func TestUserFilesAreKept(t *testing.T) {
 		}
 		for _, f := range files {
 			if diff := diffLines(string(before.Files[f].Data), string(r.machine.Files[f].Data)); diff != "" {
-				t.Errorf("%s is not what it was:\n%s", f, diff)
+				t.Errorf("%s was changed:\n%s", f, diff)
 			}
 		}
 		for k, o := range before.Objects {
 			if k.Kind.Kind == "ConfigMap" && k.Name == "coredns" && !reflect.DeepEqual(o, r.machine.Objects[k]) {
-				t.Errorf("the Corefile is not what it was: %v", r.machine.Objects[k])
+				t.Errorf("the Corefile was changed: %v", r.machine.Objects[k])
 			}
 		}
 	})
 }
 
-// checkUndone breaks a run and looks at what is left of it. A fault that the run goes on from leaves nothing to undo.
+// checkUndone injects a fault into a run and checks that the run was undone. It returns false if the run
+// succeeded in spite of the fault.
 func checkUndone(t *testing.T, s subject, at *fault.World) bool {
 	before := newUserMachine(t, s)
 	r := s.newRun(before.Clone())
@@ -88,12 +89,12 @@ func checkUndone(t *testing.T, s subject, at *fault.World) bool {
 	}
 	for _, c := range out.did[:min(done, len(out.did))] {
 		if isIrreversible(c) && !slices.Contains(describeChanges(lost), describeChanges([]change.Change{c})[0]) {
-			t.Errorf("not told: %s cannot be put back", c)
+			t.Errorf("no warning that %s cannot be undone", c)
 		}
 	}
 	for _, c := range slices.Backward(lost) { // as they were done
 		if set, ok := c.(change.SetMember); ok && set.State == change.Voter {
-			continue // a vote is not taken back, but goes with the member
+			continue // a voter does not become a learner again, but is removed
 		}
 		for _, m := range []*fake.World{before, r.machine} {
 			if err := m.Do(t.Context(), c); err != nil {
@@ -103,13 +104,13 @@ func checkUndone(t *testing.T, s subject, at *fault.World) bool {
 	}
 	removeKubeletState(s, before, r.machine)
 	if diff := diffLines(before.Snapshot(), r.machine.Snapshot()); diff != "" {
-		t.Errorf("the machine is not as it was (-before +after):\n%s", diff)
+		t.Errorf("the machine was not restored (-before +after):\n%s", diff)
 	}
 	checkJournalCleared(t, r, out)
 	return true
 }
 
-// newUserMachine is the subject's machine with things on it that are the user's.
+// newUserMachine is the subject's machine with files and objects of the user.
 func newUserMachine(t testing.TB, s subject) *fake.World {
 	m := s.machine(t)
 	if s.name == "init" {
@@ -130,7 +131,7 @@ func newUserMachine(t testing.TB, s subject) *fake.World {
 	return m
 }
 
-// addFile puts a file and the folders above it on a machine.
+// addFile writes a file and its parent directories to a machine.
 func addFile(t testing.TB, m *fake.World, name, text string) {
 	t.Helper()
 	if err := m.World.Do(t.Context(), change.WriteFile{Path: name, Data: []byte(text), Mode: 0o640}); err != nil {
@@ -138,7 +139,7 @@ func addFile(t testing.TB, m *fake.World, name, text string) {
 	}
 }
 
-// withUndo is a workflow that puts everything back when it fails.
+// withUndo is a workflow that undoes everything when it fails.
 func withUndo(ps []flow.Phase) []flow.Phase {
 	const top = "all"
 	var below func(ps []flow.Phase) []flow.Phase
@@ -155,7 +156,7 @@ func withUndo(ps []flow.Phase) []flow.Phase {
 	return []flow.Phase{{Name: top, OnError: flow.Undo, Phases: below(ps)}}
 }
 
-// listIrreversibleWarnings are the changes of which the user reads that they cannot be put back.
+// listIrreversibleWarnings lists the changes for which the run warns that they cannot be undone.
 func listIrreversibleWarnings(t testing.TB, out outcome) []change.Change {
 	var lost []change.Change
 	for _, e := range out.events {
@@ -163,7 +164,7 @@ func listIrreversibleWarnings(t testing.TB, out outcome) []change.Change {
 			continue
 		}
 		if !isIrreversible(e.Change) {
-			t.Errorf("could have been put back: %s", e.Text)
+			t.Errorf("this can be undone: %s", e.Text)
 		}
 		lost = append(lost, e.Change)
 	}
@@ -182,7 +183,7 @@ func isIrreversible(c change.Change) bool {
 	return false
 }
 
-// removeKubeletState takes away what the kubelet did by itself, which no change of ours can put back.
+// removeKubeletState removes what the kubelet created by itself, which no run can undo.
 func removeKubeletState(s subject, before, after *fake.World) {
 	for _, f := range s.kubelets {
 		for _, had := before.Files[f]; !had && f != "/"; _, had = before.Files[f] {
@@ -197,7 +198,7 @@ func removeKubeletState(s subject, before, after *fake.World) {
 	}
 }
 
-// checkJournalCleared checks that the journal calls nothing ours that was put back.
+// checkJournalCleared checks that the journal no longer lists changes that were undone.
 func checkJournalCleared(t testing.TB, r run, out outcome) {
 	j, err := journal.Open(r.machine, r.store, journal.Run{Command: r.name})
 	if err != nil {
@@ -205,7 +206,7 @@ func checkJournalCleared(t testing.TB, r run, out outcome) {
 	}
 	for _, c := range out.did {
 		if j.Made(c.Target()) && !isIrreversible(c) {
-			t.Errorf("the journal still says that we made %s", c.Target())
+			t.Errorf("the journal still lists %s", c.Target())
 		}
 	}
 }

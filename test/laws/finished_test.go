@@ -33,7 +33,7 @@ import (
 	"kubeadm/internal/world/memory"
 )
 
-// commandLine is a command that has finished on a machine, as a user gives it.
+// commandLine is a command with its arguments, and a machine on which it succeeds.
 type commandLine struct {
 	name    string
 	machine func(t testing.TB) *fake.World
@@ -43,7 +43,7 @@ type commandLine struct {
 
 const configFile = "/srv/kubeadm.yaml"
 
-// commandLines are all commands that are remembered once they have finished, in all their variants.
+// commandLines are all commands that record in the journal that they have finished, in all their variants.
 func commandLines() []commandLine {
 	byConfig := func(more ...string) func(testing.TB) []string {
 		return func(testing.TB) []string { return append([]string{"init", "--config", configFile}, more...) }
@@ -104,7 +104,7 @@ type finishedRun struct {
 	store   *journal.Memory
 }
 
-// finish runs the command on a new machine.
+// finish runs the command on a new machine until it has finished.
 func (c commandLine) finish(t testing.TB) finishedRun {
 	t.Helper()
 	r := finishedRun{c, c.machine(t), &journal.Memory{}}
@@ -117,7 +117,7 @@ func (c commandLine) finish(t testing.TB) finishedRun {
 	return r
 }
 
-// clone is the same machine, to be spoiled by one test alone.
+// clone copies the machine and the journal.
 func (r finishedRun) clone(t testing.TB) finishedRun {
 	t.Helper()
 	r.machine = r.machine.Clone()
@@ -128,7 +128,7 @@ func (r finishedRun) clone(t testing.TB) finishedRun {
 	return r
 }
 
-// run gives the command in that world.
+// run runs the command in that world.
 func (r finishedRun) run(t testing.TB, in world.World, more ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
@@ -146,7 +146,7 @@ func (r finishedRun) run(t testing.TB, in world.World, more ...string) (string, 
 	return out.String(), err
 }
 
-// readJournal is a journal without a lock, whose files may be among the reads that fail.
+// readJournal is a journal without a lock, whose reads can fail like those of the world.
 type readJournal struct {
 	*journal.Memory
 	in world.World
@@ -154,7 +154,7 @@ type readJournal struct {
 
 func (j readJournal) Load(name string) ([]byte, error) {
 	if w, ok := j.in.(*fault.Reads); ok {
-		if err := w.Fail(); err != nil && !errors.Is(err, fs.ErrNotExist) { // or else it is no journal at all
+		if err := w.Fail(); err != nil && !errors.Is(err, fs.ErrNotExist) { // that would be a machine without a journal
 			return nil, err
 		}
 	}
@@ -163,7 +163,7 @@ func (j readJournal) Load(name string) ([]byte, error) {
 
 func (readJournal) Close() error { return nil }
 
-// snapshot is all that a run could have changed.
+// snapshot describes everything that a run could change.
 func (r finishedRun) snapshot(t testing.TB) string {
 	t.Helper()
 	text := r.machine.Snapshot()
@@ -177,8 +177,8 @@ func (r finishedRun) snapshot(t testing.TB) string {
 	return text
 }
 
-// edit is what users and time do to a machine and its cluster after a command has finished: all of it would be put back by
-// a run that went through the phases again.
+// edit changes the machine and its cluster as users do after a command has finished: a run that executed the
+// phases again would revert all of it.
 func (r finishedRun) edit() {
 	w := r.machine
 	maps.DeleteFunc(w.Discovery, func(key, _ string) bool { return strings.HasPrefix(key, bootstrapapi.JWSSignatureKeyPrefix) })
@@ -201,7 +201,7 @@ func (r finishedRun) edit() {
 	}
 }
 
-// forEachFinished tries a law on every command that has finished on a machine that was used since.
+// forEachFinished tries a law on every finished command, on a machine that was edited afterwards.
 func forEachFinished(t *testing.T, law func(t *testing.T, r finishedRun)) {
 	for _, c := range commandLines() {
 		t.Run(c.name, func(t *testing.T) {
@@ -222,28 +222,28 @@ func TestRerunOfFinishedCommandChangesNothing(t *testing.T) {
 			closing = "Your Kubernetes control-plane has initialized successfully!"
 		}
 		if err != nil || !strings.Contains(out, "nothing is changed") || !strings.Contains(out, closing) {
-			t.Errorf("%v; the user reads:\n%s", err, out)
+			t.Errorf("%v; the output is:\n%s", err, out)
 		}
 		if diff := diffLines(before, r.snapshot(t)); diff != "" {
 			t.Errorf("after the re-run (-before +after):\n%s", diff)
 		}
-		if r.config != "" { // --dry-run is no flag to give beside a file
+		if r.config != "" { // --dry-run cannot be set beside --config
 			ahead.machine.Files[configFile] = memory.File{Data: []byte(strings.Replace(r.config, "InitConfiguration\n", "InitConfiguration\ndryRun: true\n", 1))}
 			out, err = ahead.run(t, ahead.machine)
 		} else {
 			out, err = ahead.run(t, ahead.machine, "--dry-run")
 		}
 		if err != nil || announcedPattern.MatchString(out) {
-			t.Errorf("%v; a dry run tells of changes:\n%s", err, out)
+			t.Errorf("%v; a dry run announces changes:\n%s", err, out)
 		}
 	})
 }
 
-// announcedPattern finds what a dry run says of a change.
+// announcedPattern matches a change that a dry run announces.
 var announcedPattern = regexp.MustCompile(`would (write|apply|start|stop|remove|delete|label|pull|add)`)
 
-// What users may take away after a command has finished is not missed: keys of CAs, what only super administrators need, and
-// the file by which a cluster was found.
+// Files that users may remove after a command has finished are not needed: CA keys, super-admin.conf, and
+// the discovery file.
 func TestRerunAfterOptionalFilesWereRemoved(t *testing.T) {
 	forEachFinished(t, func(t *testing.T, r finishedRun) {
 		maps.DeleteFunc(r.machine.Files, func(name string, _ memory.File) bool {
@@ -260,7 +260,7 @@ func TestRerunAfterOptionalFilesWereRemoved(t *testing.T) {
 	})
 }
 
-// What the machine cannot do without is named, with the remedy, and not made again.
+// A missing file that the machine needs is named, with a hint, and not created again.
 func TestRerunNamesMissingFiles(t *testing.T) {
 	for _, c := range []struct{ file, command, hint string }{
 		{"/etc/kubernetes/admin.conf", "init", "kubeadm init phase kubeconfig admin"},
@@ -280,7 +280,7 @@ func TestRerunNamesMissingFiles(t *testing.T) {
 			r := findCommandLine(c.command).finish(t)
 			r.edit()
 			if _, there := r.machine.Files[c.file]; !there {
-				t.Fatal("it was never there")
+				t.Fatal("the file did not exist before")
 			}
 			delete(r.machine.Files, c.file)
 			before := r.snapshot(t)
@@ -296,7 +296,8 @@ func TestRerunNamesMissingFiles(t *testing.T) {
 	}
 }
 
-// Another program's reset leaves our journal. What the journal tells of is gone, so the command runs as on a new machine.
+// Another program's reset leaves our journal. The files that it lists are gone, so the command runs as on a
+// new machine.
 func TestRunAfterResetByAnotherProgram(t *testing.T) {
 	for command, made := range map[string]string{"init": "/etc/kubernetes/manifests/kube-apiserver.yaml", "join": "/var/lib/kubelet/config.yaml"} {
 		t.Run(command, func(t *testing.T) {
@@ -359,7 +360,7 @@ func TestRerunOfJoinNamesDeletedNode(t *testing.T) {
 	}
 }
 
-// A re-run without the phases that the finished run was to skip runs none of them, and names them.
+// A re-run without --skip-phases does not run the phases that the finished run skipped, and names them.
 func TestRerunOfInitNamesSkippedPhases(t *testing.T) {
 	r := findCommandLine("init that skips a phase").finish(t)
 	r.commandLine.args = findCommandLine("init").args
@@ -370,18 +371,18 @@ func TestRerunOfInitNamesSkippedPhases(t *testing.T) {
 	}
 }
 
-// Whatever single read fails, and whether it or all that follow fail: a command that has finished changes nothing.
+// Whether one read fails or that one and all later reads: a finished command changes nothing.
 func TestRerunChangesNothingWhateverReadFails(t *testing.T) {
 	failures := map[string]error{
 		"an error":           fault.ErrInjected,
-		"nothing there":      notFoundError{},
+		"not found":          notFoundError{},
 		"connection refused": &url.Error{Op: "Get", URL: "https://192.0.2.10:6443", Err: syscall.ECONNREFUSED},
 	}
 	forEachFinished(t, func(t *testing.T, r finishedRun) {
 		before := r.snapshot(t)
-		whole := r.clone(t)
-		counting := &fault.Reads{World: whole.machine, At: -1}
-		if out, err := whole.run(t, counting); err != nil {
+		healthy := r.clone(t)
+		counting := &fault.Reads{World: healthy.machine, At: -1}
+		if out, err := healthy.run(t, counting); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		if counting.Count() < 5 {
@@ -393,7 +394,7 @@ func TestRerunChangesNothingWhateverReadFails(t *testing.T) {
 					one := r.clone(t)
 					out, err := one.run(t, &fault.Reads{World: one.machine, At: at, Later: later, Err: failure})
 					if diff := diffLines(before, one.snapshot(t)); diff != "" {
-						t.Fatalf("read %d gives %s, all later ones too: %v; the run ended with %v (-before +after):\n%s\n%s", at, what, later, err, diff, out)
+						t.Fatalf("read %d returns %s, all later ones too: %v; the run returned %v (-before +after):\n%s\n%s", at, what, later, err, diff, out)
 					}
 				}
 			}
@@ -401,7 +402,7 @@ func TestRerunChangesNothingWhateverReadFails(t *testing.T) {
 	})
 }
 
-// notFoundError is what a read says that finds neither file nor object.
+// notFoundError is the error of a read that finds neither file nor object.
 type notFoundError struct{}
 
 func (notFoundError) Error() string { return "not found" }

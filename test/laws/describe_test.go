@@ -22,8 +22,8 @@ import (
 	"kubeadm/internal/world/memory"
 )
 
-// describeMachine is what a machine and its cluster are like, in words that two runs have in common though
-// each made its own keys and tokens.
+// describeMachine describes a machine and its cluster such that two runs compare equal, though each generates
+// its own keys and tokens.
 func describeMachine(t testing.TB, m *fake.World, key string) string {
 	t.Helper()
 	s := describer{machine: m}
@@ -41,7 +41,7 @@ func describeMachine(t testing.TB, m *fake.World, key string) string {
 	return b.String() + s.objects()
 }
 
-// describer describes what is on a machine with the help of what else is there.
+// describer describes the files and objects of a machine.
 type describer struct {
 	machine *fake.World
 	key     pki.CertificateKey
@@ -57,7 +57,7 @@ func (s describer) file(name string, data []byte) string {
 	case ".key":
 		return fmt.Sprintf("a key: %v", isKey(data))
 	case ".pub":
-		return "the public half: " + compareKeys(publicKeyOf(data), publicKeyOf(s.read(strings.TrimSuffix(name, ".pub")+".key")))
+		return "the public key: " + compareKeys(publicKeyOf(data), publicKeyOf(s.read(strings.TrimSuffix(name, ".pub")+".key")))
 	case ".conf":
 		return s.kubeconfig(data)
 	}
@@ -76,7 +76,7 @@ func publicKeyOf(data []byte) crypto.PublicKey {
 
 func compareKeys(a, b crypto.PublicKey) string {
 	comparable, ok := a.(interface{ Equal(crypto.PublicKey) bool })
-	return map[bool]string{true: "fits", false: "does not fit"}[ok && comparable.Equal(b)]
+	return map[bool]string{true: "matches", false: "does not match"}[ok && comparable.Equal(b)]
 }
 
 func (s describer) certificates(data, key []byte) string {
@@ -92,7 +92,7 @@ func (s describer) certificates(data, key []byte) string {
 	return strings.Join(all, "\n")
 }
 
-// signature tells whether the CA of that name on the machine signed the certificate.
+// signature describes whether the issuer's certificate on the machine signed the certificate.
 func (s describer) signature(c *x509.Certificate) string {
 	for _, base := range []string{"ca", "front-proxy-ca", "etcd/ca"} {
 		cas, err := pki.ParseCertificates(s.read("/etc/kubernetes/pki/" + base + ".crt"))
@@ -120,7 +120,7 @@ func (s describer) kubeconfig(data []byte) string {
 		bytes.Equal(cluster.CertificateAuthorityData, s.ca), s.certificates(user.ClientCertificateData, user.ClientKeyData), user.ClientCertificate, user.Token != "")
 }
 
-// text is without what each run makes anew.
+// text returns a text without what differs in each run.
 func (s describer) text(of string) string {
 	if len(s.ca) > 0 {
 		of = strings.ReplaceAll(of, base64.StdEncoding.EncodeToString(s.ca), "<CA>")
@@ -130,10 +130,10 @@ func (s describer) text(of string) string {
 
 var tokenPattern = regexp.MustCompile(`bootstrap-token-[a-z0-9]{6}\b`)
 
-// signaturePattern are those of cluster-info, by tokens.
+// signaturePattern matches the signatures of cluster-info.
 var signaturePattern = regexp.MustCompile(`jws-kubeconfig-[a-z0-9]{6}"?: "?[\w-]+\.\.[\w-]+`)
 
-// withoutTokenNames leaves out the names of tokens, and what was signed with them.
+// withoutTokenNames replaces the names of tokens and the signatures with them.
 func withoutTokenNames(text string) string {
 	return signaturePattern.ReplaceAllString(tokenPattern.ReplaceAllString(text, "bootstrap-token-*"), "jws-kubeconfig-*")
 }
@@ -161,7 +161,7 @@ func (s describer) object(k memory.Key, o *unstructured.Unstructured) string {
 	return fmt.Sprintf("object %v\n%s", withoutTokenNames(fmt.Sprint(k)), indentLines(s.text(strings.ReplaceAll(string(text), `\n`, "\n"))))
 }
 
-// secret says of a value in a Secret what must be so whoever made it.
+// secret describes a value of a Secret by what is the same in each run.
 func (s describer) secret(o *unstructured.Unstructured, name, value string) string {
 	plain, err := base64.StdEncoding.DecodeString(value)
 	if err != nil {
@@ -187,7 +187,7 @@ func indentLines(text string) string {
 	return "    " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n    ") + "\n"
 }
 
-// diffLines is empty if two states are the same.
+// diffLines returns the lines that differ; it is empty if both texts are equal.
 func diffLines(a, b string) string {
 	if a == b {
 		return ""

@@ -12,7 +12,7 @@ import (
 	"kubeadm/internal/world/memory"
 )
 
-// externalCASubjects are commands on machines that have no key of any authority.
+// externalCASubjects are commands on machines without CA keys.
 func externalCASubjects() []subject {
 	return []subject{
 		{name: "init with an external CA", phases: workflow.Init, machine: newExternalCAMachine, setUp: setUpExternalCAInit, node: "cp1", kubelets: []string{rotatedCertificate}},
@@ -21,7 +21,7 @@ func externalCASubjects() []subject {
 	}
 }
 
-// newExternalCAMachine is a fresh machine to which somebody has brought all that init makes with the keys of authorities.
+// newExternalCAMachine is a fresh machine with all certificates that init would sign with the CA keys.
 func newExternalCAMachine(t testing.TB) *fake.World {
 	w := newInitMachine(t)
 	for _, phase := range []string{"certs", "kubeconfig"} {
@@ -33,7 +33,7 @@ func newExternalCAMachine(t testing.TB) *fake.World {
 	return w
 }
 
-// newExternalCAControlPlaneMachine is the same for one more control plane.
+// newExternalCAControlPlaneMachine is the same for a further control plane.
 func newExternalCAControlPlaneMachine(t testing.TB) *fake.World {
 	s := findSubject("join a control plane")
 	joined, w := s.machine(t), s.machine(t)
@@ -63,7 +63,7 @@ func setUpExternalCAJoin(t testing.TB, e *flow.Env) error {
 	return setUpJoinWith(t, e, flags)
 }
 
-// What is missing is told before anything is changed, all of it at once.
+// All missing files are named in one error, before anything is changed.
 func TestMissingExternalCAFilesAreNamed(t *testing.T) {
 	for _, s := range externalCASubjects() {
 		lost := []string{"pki/apiserver.crt", "pki/apiserver-kubelet-client.key", "pki/front-proxy-client.crt", "pki/etcd/peer.key", "admin.conf", "scheduler.conf", "pki/sa.pub"}
@@ -77,20 +77,20 @@ func TestMissingExternalCAFilesAreNamed(t *testing.T) {
 			t.Errorf("%s: did %v", s.name, describeChanges(out.did))
 		}
 		if out.err == nil {
-			t.Fatalf("%s: nothing is missed", s.name)
+			t.Fatalf("%s: no file is reported as missing", s.name)
 		}
 		for _, file := range lost {
-			if file == "admin.conf" && s.node != "cp1" { // by it the cluster is found, else by the token
+			if file == "admin.conf" && s.node != "cp1" { // join finds the cluster by it, else by the token
 				continue
 			}
 			if !strings.Contains(out.err.Error(), "/etc/kubernetes/"+file+" does not exist") {
-				t.Errorf("%s: %s is not missed: %v", s.name, file, out.err)
+				t.Errorf("%s: %s is not reported as missing: %v", s.name, file, out.err)
 			}
 		}
 	}
 }
 
-// A certificate of another machine, copied along with the shared ones, is not good enough for a control plane that joins.
+// A certificate of another machine, copied along with the shared ones, is refused.
 func TestAnotherMachinesCertificateIsRefused(t *testing.T) {
 	w := newExternalCAControlPlaneMachine(t)
 	for _, file := range []string{"ca.key", "apiserver.crt", "apiserver.key"} {

@@ -39,16 +39,16 @@ type subject struct {
 	machine  func(t testing.TB) *fake.World // a new one at each call
 	setUp    func(t testing.TB, e *flow.Env) error
 	node     string   // the machine's name
-	kubelets []string // files that the kubelet makes by itself there
+	kubelets []string // files that the kubelet creates there
 }
 
-// adminConf is an administrator's kubeconfig, by which a control plane that joins once more finds the cluster.
+// adminConf is the kubeconfig by which a control plane that runs join again finds the cluster.
 const adminConf = "/etc/kubernetes/admin.conf"
 
-// rotatedCertificate is where the kubelet keeps its own certificate.
+// rotatedCertificate is the file with the kubelet's client certificate.
 const rotatedCertificate = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 
-// dryRunDir is where previews leave copies.
+// dryRunDir is where previews write copies of files.
 const dryRunDir = "/dry-run"
 
 // subjects are all commands that change a machine.
@@ -96,10 +96,10 @@ func (s subject) paths() preview.Paths {
 	return all
 }
 
-// controllerNames are those whose rights an API server that begins knows here.
+// controllerNames are the controllers that have bindings in a new API server here.
 var controllerNames = []string{"deployment-controller", "token-cleaner"}
 
-// newInitMachine is a fresh machine that is to begin a cluster.
+// newInitMachine is a fresh machine for init.
 func newInitMachine(t testing.TB) *fake.World {
 	w := fake.New()
 	for _, u := range []*unstructured.Unstructured{
@@ -112,7 +112,7 @@ func newInitMachine(t testing.TB) *fake.World {
 	return w
 }
 
-// newControllerBinding is how an API server binds a controller of kube-controller-manager to its rights.
+// newControllerBinding is an API server's RBAC binding of a controller of kube-controller-manager.
 func newControllerBinding(kind, namespace, controller string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{
 		"subjects": []any{map[string]any{"kind": "ServiceAccount", "namespace": "kube-system", "name": controller}},
@@ -124,7 +124,7 @@ func newControllerBinding(kind, namespace, controller string) *unstructured.Unst
 	return u
 }
 
-// newWorkerMachine is a fresh machine beside a cluster that init has begun.
+// newWorkerMachine is a fresh machine beside a cluster that init has created.
 func newWorkerMachine(t testing.TB) *fake.World {
 	w := fake.New()
 	w.Info.Hostname, w.NodeName = "worker1", "worker1"
@@ -136,10 +136,10 @@ func newWorkerMachine(t testing.TB) *fake.World {
 	return w
 }
 
-// discoveryFile is a kubeconfig that tells where the cluster is, with credentials that the kubelet is not to get.
+// discoveryFile is a kubeconfig for discovery, with credentials that the kubelet must not get.
 const discoveryFile = "/srv/discovery.conf"
 
-// newFileDiscoveryMachine is a second machine that has such a file.
+// newFileDiscoveryMachine is a worker's machine that has such a file.
 func newFileDiscoveryMachine(t testing.TB) *fake.World {
 	w := newWorkerMachine(t)
 	w.Files[discoveryFile] = initializedMachine(t).Files[adminConf]
@@ -147,7 +147,7 @@ func newFileDiscoveryMachine(t testing.TB) *fake.World {
 	return w
 }
 
-// newControlPlaneMachine is a fresh machine beside a cluster that lends the certificates of its control planes.
+// newControlPlaneMachine is a fresh machine beside a cluster with uploaded certificates.
 func newControlPlaneMachine(t testing.TB) *fake.World {
 	w := newWorkerMachine(t)
 	w.Info.Hostname, w.NodeName = "cp2", "cp2"
@@ -165,7 +165,7 @@ func newControlPlaneMachine(t testing.TB) *fake.World {
 	return w
 }
 
-// initializedMachine is a machine on which init has begun a cluster.
+// initializedMachine is a machine on which init has created a cluster.
 func initializedMachine(t testing.TB) *fake.World {
 	t.Helper()
 	sharedCluster.Do(func() {
@@ -176,16 +176,16 @@ func initializedMachine(t testing.TB) *fake.World {
 	return sharedCluster.machine.Clone()
 }
 
-// sharedCluster is made once for all tests.
+// sharedCluster is created once for all tests.
 var sharedCluster struct {
 	sync.Once
 	machine *fake.World
-	key     string // opens the certificates that it lends
+	key     string // certificate key of the uploaded certificates
 }
 
 const joinToken = "abcdef.0123456789abcdef"
 
-// signedClusterInfo is what the cluster tells everybody, signed for the token that join shows.
+// signedClusterInfo is the data of cluster-info, signed with the token that join uses.
 func signedClusterInfo(t testing.TB, beside *fake.World) map[string]string {
 	t.Helper()
 	ref := state.Ref{GVK: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Namespace: "kube-public", Name: "cluster-info"}
@@ -205,7 +205,7 @@ func signedClusterInfo(t testing.TB, beside *fake.World) map[string]string {
 	return map[string]string{bootstrapapi.KubeConfigKey: text, bootstrapapi.JWSSignatureKeyPrefix + id: signature}
 }
 
-// usedControlPlane is a control plane in use, with things on it that are not Kubernetes'.
+// usedControlPlane is a control plane in use, also by others than Kubernetes.
 func usedControlPlane(t testing.TB) *fake.World {
 	w := initializedMachine(t)
 	addWorkload(w)
@@ -215,7 +215,7 @@ func usedControlPlane(t testing.TB) *fake.World {
 	return w
 }
 
-// usedControlPlaneOfThree is a control plane that joined another, and that yet another has joined.
+// usedControlPlaneOfThree is the second of three control planes.
 func usedControlPlaneOfThree(t testing.TB) *fake.World {
 	s := findSubject("join a control plane")
 	w := s.machine(t)
@@ -276,7 +276,7 @@ func setUpInitWith(t testing.TB, e *flow.Env, flags config.InitFlags, text strin
 	return nil
 }
 
-// keepValues keeps for the next run what this one makes up.
+// keepValues generates values, or reuses those of an interrupted run.
 func keepValues(ctx context.Context, e *flow.Env, n *node.Node) (err error) {
 	t := &n.Tokens[0]
 	end := e.World.Now().Add(t.TTL)
@@ -323,7 +323,7 @@ func setUpJoinWith(t testing.TB, e *flow.Env, flags config.JoinFlags) error {
 	return err
 }
 
-// setUpDiscovery lets the run find the cluster once.
+// setUpDiscovery sets Env.Node, which discovers the cluster once.
 func setUpDiscovery(e *flow.Env) {
 	var mu sync.Mutex
 	var found *node.Node

@@ -15,8 +15,8 @@ import (
 	"kubeadm/internal/world/fake"
 )
 
-// What a run says, shows ahead and writes into its journal holds no secret, as long as the user
-// does not ask for tokens and keys to be printed.
+// The output, the preview and the journal of a run hold no secret, unless the user asks to print tokens and
+// keys.
 func TestOutputHoldsNoSecrets(t *testing.T) {
 	forEachSubject(t, func(t *testing.T, s subject) {
 		before := s.machine(t)
@@ -32,17 +32,17 @@ func TestOutputHoldsNoSecrets(t *testing.T) {
 			secrets := slices.Concat(listMachineSecrets(before), listMachineSecrets(r.machine), out.secrets)
 			for _, secret := range secrets {
 				if strings.Contains(said, secret) {
-					t.Errorf("preview %v: a secret is told: %.12s…", preview, secret)
+					t.Errorf("preview %v: the output holds a secret: %.12s…", preview, secret)
 				}
 			}
 			if s.name == "init" && len(secrets) < 20 {
-				t.Errorf("preview %v: only %d secrets were looked for", preview, len(secrets))
+				t.Errorf("preview %v: only %d secrets were searched for", preview, len(secrets))
 			}
 		}
 	})
 }
 
-// renderAll that any renderer may show of a run.
+// renderAll returns everything that any renderer may print of a run.
 func renderAll(out outcome) string {
 	var text bytes.Buffer
 	for _, conditional := range []bool{false, true} {
@@ -61,7 +61,7 @@ func renderAll(out outcome) string {
 	return text.String()
 }
 
-// listMachineSecrets are the keys and tokens on a machine and in its cluster.
+// listMachineSecrets lists the keys and tokens on a machine and in its cluster.
 func listMachineSecrets(m *fake.World) (all []string) {
 	for name, f := range m.Files {
 		switch path.Ext(name) {
@@ -83,7 +83,7 @@ func listMachineSecrets(m *fake.World) (all []string) {
 	return all
 }
 
-// findableKeyParts are the forms in which a key could slip out: a line of its PEM, and of that in base64.
+// findableKeyParts returns parts of a key that a leak would show: a line of its PEM, and of the PEM in base64.
 func findableKeyParts(data []byte) []string {
 	lines := strings.Split(string(data), "\n")
 	if len(lines) < 3 {

@@ -20,10 +20,10 @@ import (
 
 const kubeletConf, caFile = "/etc/kubernetes/kubelet.conf", "/etc/kubernetes/pki/ca.crt"
 
-// newJoinRun is the command join on a machine.
+// newJoinRun is the first run of join on a machine.
 func newJoinRun(m *fake.World) run { return findSubject("join").newRun(m) }
 
-// newOtherCA is the CA of a cluster that has nothing to do with ours.
+// newOtherCA returns the CA certificate of another cluster.
 func newOtherCA(t *testing.T) []byte {
 	t.Helper()
 	key, err := pki.NewKey(rand.Reader, pki.ECDSAP256)
@@ -38,7 +38,7 @@ func newOtherCA(t *testing.T) []byte {
 	return pki.EncodeCertificates(ca.Certificate)
 }
 
-// overwriteFile puts other bytes into a file of the machine.
+// overwriteFile replaces the content of a file on the machine.
 func overwriteFile(m *fake.World, name string, data []byte) {
 	m.Files[name] = memory.File{Data: data, Mode: m.Files[name].Mode}
 }
@@ -53,7 +53,7 @@ func TestNodeOfAnotherClusterIsRefused(t *testing.T) {
 	overwriteFile(r.machine, kubeletConf, conf)
 	out := r.rerun().execute(t)
 	if out.err == nil || !strings.Contains(out.err.Error(), kubeletConf) || len(out.did) > 0 {
-		t.Errorf("the machine passed for one of the cluster: %v, did %v", out.err, describeChanges(out.did))
+		t.Errorf("the machine was taken for a node of the cluster: %v, did %v", out.err, describeChanges(out.did))
 	}
 }
 
