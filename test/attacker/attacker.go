@@ -46,7 +46,7 @@ func Serve(in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: &handler{plan: p, out: json.NewEncoder(out)}}
+	server := &http.Server{Handler: &planServer{plan: p, out: json.NewEncoder(out)}}
 	if p.Cert == "" {
 		return server.Serve(l)
 	}
@@ -59,14 +59,14 @@ func Serve(in io.Reader, out io.Writer) error {
 	return server.ServeTLS(l, "", "")
 }
 
-// handler serves a plan.
-type handler struct {
+// planServer serves a plan.
+type planServer struct {
 	plan Plan
 	mu   sync.Mutex
 	out  *json.Encoder
 }
 
-func (s *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *planServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.record(r)
 	a, ok := s.plan.Answers[r.URL.Path]
 	if !ok {
@@ -82,7 +82,7 @@ func (s *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // record writes a request to out.
-func (s *handler) record(r *http.Request) {
+func (s *planServer) record(r *http.Request) {
 	body, _ := io.ReadAll(io.LimitReader(r.Body, 1<<20))
 	request := Request{Path: r.URL.String(), Header: r.Header, Body: string(body)}
 	if r.TLS != nil {

@@ -151,8 +151,8 @@ func kubectl(t *testing.T, cp *nodes.Node, args ...string) string {
 	return strings.TrimSpace(result.Stdout)
 }
 
-// getObject reads an object, or a list of objects, with kubectl.
-func getObject[T any](t *testing.T, cp *nodes.Node, args ...string) T {
+// readObject reads an object, or a list of objects, with kubectl.
+func readObject[T any](t *testing.T, cp *nodes.Node, args ...string) T {
 	t.Helper()
 	var object T
 	text := kubectl(t, cp, append([]string{"get", "--output=json"}, args...)...)

@@ -79,7 +79,7 @@ func checkRequestedBy(t *testing.T, s *testCluster, n *nodes.Node, user string) 
 	if _, err := n.ReadFile("/etc/kubernetes/bootstrap-kubelet.conf"); err == nil {
 		t.Error("the bootstrap credential is still there")
 	}
-	requests := getObject[certv1.CertificateSigningRequestList](t, s.cp, "certificatesigningrequests")
+	requests := readObject[certv1.CertificateSigningRequestList](t, s.cp, "certificatesigningrequests")
 	if !slices.ContainsFunc(requests.Items, func(r certv1.CertificateSigningRequest) bool {
 		asked, err := pki.ParseRequest(r.Spec.Request)
 		return err == nil && asked.Subject.CommonName == "system:node:"+n.Name() && r.Spec.Username == user && len(r.Status.Certificate) > 0

@@ -190,7 +190,7 @@ func TestWorkerJoinDryRunMatchesJoin(t *testing.T) {
 	if list := kubectl(t, s.cp, "get", "nodes", "--output=name"); strings.Contains(list, "dry") {
 		t.Errorf("the dry run joined the cluster:\n%s", list)
 	}
-	for _, r := range getObject[certv1.CertificateSigningRequestList](t, s.cp, "certificatesigningrequests").Items {
+	for _, r := range readObject[certv1.CertificateSigningRequestList](t, s.cp, "certificatesigningrequests").Items {
 		if asked, err := pki.ParseRequest(r.Spec.Request); err != nil || asked.Subject.CommonName == "system:node:"+n.Name() {
 			t.Errorf("the dry run asked for a certificate by %s: %v", r.Name, err)
 		}

@@ -89,14 +89,14 @@ func (s *testCluster) initAndJoinByFile(t *testing.T) {
 func testAddresses(t *testing.T, s *testCluster) {
 	// The kubelet sets the one, the controller manager the other.
 	await(t, "addresses of all nodes", waitLimit, func() (err error) {
-		for _, item := range getObject[corev1.NodeList](t, s.cp, "nodes").Items {
+		for _, item := range readObject[corev1.NodeList](t, s.cp, "nodes").Items {
 			err = errors.Join(err, checkNodeAddresses(item, s.Node(item.Name).Addresses()))
 		}
 		return err
 	})
 	// DNS works as soon as one Pod of CoreDNS is ready.
 	await(t, "addresses of CoreDNS", waitLimit, func() (err error) {
-		for _, pod := range getObject[corev1.PodList](t, s.cp, "--namespace=kube-system", "pods", "--selector=k8s-app=kube-dns").Items {
+		for _, pod := range readObject[corev1.PodList](t, s.cp, "--namespace=kube-system", "pods", "--selector=k8s-app=kube-dns").Items {
 			if len(pod.Status.PodIPs) != len(s.cp.Addresses()) {
 				err = errors.Join(err, fmt.Errorf("pod %s has %v", pod.Name, pod.Status.PodIPs))
 			}
@@ -146,8 +146,8 @@ func testAPIServerSANs(t *testing.T, s *testCluster, service string) {
 
 // testCIDRs checks the Pod and Service CIDRs in all files and objects that hold them.
 func testCIDRs(t *testing.T, s *testCluster, families nodes.Families) {
-	kept := getObject[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap", "kubeadm-config").Data["ClusterConfiguration"]
-	proxy := getObject[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap", "kube-proxy").Data["config.conf"]
+	kept := readObject[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap", "kubeadm-config").Data["ClusterConfiguration"]
+	proxy := readObject[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap", "kube-proxy").Data["config.conf"]
 	flags := ""
 	if families == nodes.DualStack {
 		flags = "--node-ip=" + strings.Join(s.worker.Addresses(), ",")
@@ -166,7 +166,7 @@ func testCIDRs(t *testing.T, s *testCluster, families nodes.Families) {
 	}
 	// A node is Ready before its Pods are.
 	await(t, "kube-proxy to be ready on both nodes", waitLimit, func() error {
-		d := getObject[appsv1.DaemonSet](t, s.cp, "--namespace=kube-system", "daemonset", "kube-proxy")
+		d := readObject[appsv1.DaemonSet](t, s.cp, "--namespace=kube-system", "daemonset", "kube-proxy")
 		if d.Status.NumberReady != 2 {
 			return fmt.Errorf("it is ready on %d", d.Status.NumberReady)
 		}

@@ -105,7 +105,7 @@ func TestThreeControlPlanesAndTwoWorkers(t *testing.T) {
 	// The kubelet sets the condition Ready, and the controller manager then removes taints.
 	await(t, "five nodes that are Ready, three of them with a taint", waitLimit, func() error {
 		var taints, ready int
-		for _, n := range getObject[corev1.NodeList](t, s.cp, "nodes").Items {
+		for _, n := range readObject[corev1.NodeList](t, s.cp, "nodes").Items {
 			taints += len(n.Spec.Taints)
 			for _, c := range n.Status.Conditions {
 				if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {

@@ -80,7 +80,7 @@ func TestTokenCreateUploadsCertificates(t *testing.T) {
 // decrypts it, and its owner is a token that is good for nothing else.
 func checkUploadedCertificates(t *testing.T, cp *nodes.Node, key string) {
 	t.Helper()
-	secret := getObject[corev1.Secret](t, cp, "--namespace=kube-system", "secret", "kubeadm-certs")
+	secret := readObject[corev1.Secret](t, cp, "--namespace=kube-system", "secret", "kubeadm-certs")
 	for name, file := range map[string]string{
 		"ca.crt": "ca.crt", "ca.key": "ca.key", "front-proxy-ca.crt": "front-proxy-ca.crt", "front-proxy-ca.key": "front-proxy-ca.key",
 		"sa.pub": "sa.pub", "sa.key": "sa.key", "etcd-ca.crt": "etcd/ca.crt", "etcd-ca.key": "etcd/ca.key",
@@ -100,7 +100,7 @@ func checkUploadedCertificates(t *testing.T, cp *nodes.Node, key string) {
 	if len(owners) != 1 || owners[0].Kind != "Secret" || owners[0].Controller == nil || !*owners[0].Controller {
 		t.Fatalf("the owners of Secret kubeadm-certs are %+v", owners)
 	}
-	owner := getObject[corev1.Secret](t, cp, "--namespace=kube-system", "secret", owners[0].Name)
+	owner := readObject[corev1.Secret](t, cp, "--namespace=kube-system", "secret", owners[0].Name)
 	if owner.UID != owners[0].UID || owner.Data["usage-bootstrap-authentication"] != nil || owner.Data["usage-bootstrap-signing"] != nil {
 		t.Errorf("the owner of Secret kubeadm-certs is not a token without usages: %v", owner)
 	}
@@ -117,7 +117,7 @@ func TestControlPlaneLabelsAndTaint(t *testing.T) {
 	checkControlPlaneNode(t, s.cp)
 	// The controller manager taints a node that is not Ready, and removes the taint with a delay.
 	await(t, "a worker without labels and taints", waitLimit, func() error {
-		worker := getObject[corev1.Node](t, s.cp, "node", "worker1")
+		worker := readObject[corev1.Node](t, s.cp, "node", "worker1")
 		if _, ok := worker.Labels[controlPlaneLabel]; ok || len(worker.Spec.Taints) != 0 {
 			return fmt.Errorf("it has labels %v and taints %v", worker.Labels, worker.Spec.Taints)
 		}
@@ -128,7 +128,7 @@ func TestControlPlaneLabelsAndTaint(t *testing.T) {
 // checkControlPlaneNode checks the labels and the taint of a control plane's Node.
 func checkControlPlaneNode(t *testing.T, cp *nodes.Node) {
 	t.Helper()
-	n := getObject[corev1.Node](t, cp, "node", cp.Name())
+	n := readObject[corev1.Node](t, cp, "node", cp.Name())
 	for _, label := range []string{controlPlaneLabel, "node.kubernetes.io/exclude-from-external-load-balancers"} {
 		if value, ok := n.Labels[label]; !ok || value != "" {
 			t.Errorf("the control plane lacks the label %s: %v", label, n.Labels)
@@ -146,21 +146,21 @@ func TestCoreDNS(t *testing.T) {
 	if err := s.cp.AwaitDNS(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	d := getObject[appsv1.Deployment](t, s.cp, "--namespace=kube-system", "deployment", "coredns")
+	d := readObject[appsv1.Deployment](t, s.cp, "--namespace=kube-system", "deployment", "coredns")
 	pod := d.Spec.Template.Spec
 	if *d.Spec.Replicas != 2 || pod.ServiceAccountName != "coredns" ||
 		pod.PriorityClassName != "system-cluster-critical" || d.Spec.Selector.MatchLabels["k8s-app"] != "kube-dns" {
 		t.Errorf("Deployment coredns is %+v", d)
 	}
-	if service := getObject[corev1.Service](t, s.cp, "--namespace=kube-system", "service", "kube-dns"); service.Spec.ClusterIP != "10.96.0.10" {
+	if service := readObject[corev1.Service](t, s.cp, "--namespace=kube-system", "service", "kube-dns"); service.Spec.ClusterIP != "10.96.0.10" {
 		t.Errorf("Service kube-dns has the address %s", service.Spec.ClusterIP)
 	}
-	getObject[corev1.ServiceAccount](t, s.cp, "--namespace=kube-system", "serviceaccount", "coredns")
-	m := getObject[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap", "coredns")
+	readObject[corev1.ServiceAccount](t, s.cp, "--namespace=kube-system", "serviceaccount", "coredns")
+	m := readObject[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap", "coredns")
 	if !strings.Contains(m.Data["Corefile"], "kubernetes cluster.local in-addr.arpa ip6.arpa") {
 		t.Errorf("the Corefile is:\n%s", m.Data["Corefile"])
 	}
-	if b := getObject[rbacv1.ClusterRoleBinding](t, s.cp, "clusterrolebinding", "system:coredns"); len(b.Subjects) != 1 || b.Subjects[0].Name != "coredns" {
+	if b := readObject[rbacv1.ClusterRoleBinding](t, s.cp, "clusterrolebinding", "system:coredns"); len(b.Subjects) != 1 || b.Subjects[0].Name != "coredns" {
 		t.Errorf("system:coredns binds %v", b.Subjects)
 	}
 }
@@ -168,19 +168,19 @@ func TestCoreDNS(t *testing.T) {
 func TestKubeProxy(t *testing.T) {
 	s := sharedCluster(t)
 	await(t, "kube-proxy on every node", waitLimit, func() error {
-		d := getObject[appsv1.DaemonSet](t, s.cp, "--namespace=kube-system", "daemonset", "kube-proxy")
-		listed := getObject[corev1.NodeList](t, s.cp, "nodes")
+		d := readObject[appsv1.DaemonSet](t, s.cp, "--namespace=kube-system", "daemonset", "kube-proxy")
+		listed := readObject[corev1.NodeList](t, s.cp, "nodes")
 		if d.Status.NumberReady < 2 || int(d.Status.DesiredNumberScheduled) != len(listed.Items) || d.Spec.Template.Spec.ServiceAccountName != "kube-proxy" {
 			return fmt.Errorf("of %d nodes, the DaemonSet is %+v", len(listed.Items), d)
 		}
 		return nil
 	})
-	getObject[corev1.ServiceAccount](t, s.cp, "--namespace=kube-system", "serviceaccount", "kube-proxy")
-	m := getObject[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap", "kube-proxy")
+	readObject[corev1.ServiceAccount](t, s.cp, "--namespace=kube-system", "serviceaccount", "kube-proxy")
+	m := readObject[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap", "kube-proxy")
 	if !strings.Contains(m.Data["config.conf"], "clusterCIDR: "+nodes.PodSubnet) || !strings.Contains(m.Data["kubeconfig.conf"], s.cp.Address()) {
 		t.Errorf("kube-proxy is configured by %v", m.Data)
 	}
-	if b := getObject[rbacv1.ClusterRoleBinding](t, s.cp, "clusterrolebinding", "kubeadm:node-proxier"); b.RoleRef.Name != "system:node-proxier" {
+	if b := readObject[rbacv1.ClusterRoleBinding](t, s.cp, "clusterrolebinding", "kubeadm:node-proxier"); b.RoleRef.Name != "system:node-proxier" {
 		t.Errorf("kubeadm:node-proxier binds to %s", b.RoleRef.Name)
 	}
 	awaitAllowed(t, s.cp, "token", "get", "configmaps/kube-proxy", "--namespace=kube-system")
@@ -190,7 +190,7 @@ func TestPodCIDROfEachNode(t *testing.T) {
 	s := sharedCluster(t)
 	all := netip.MustParsePrefix(nodes.PodSubnet)
 	var seen []netip.Prefix
-	for _, n := range getObject[corev1.NodeList](t, s.cp, "nodes").Items {
+	for _, n := range readObject[corev1.NodeList](t, s.cp, "nodes").Items {
 		cidr, err := netip.ParsePrefix(n.Spec.PodCIDR)
 		if err != nil || cidr.Bits() != 24 || !all.Contains(cidr.Addr()) {
 			t.Errorf("node %s has the Pod CIDR %q", n.Name, n.Spec.PodCIDR)
@@ -204,7 +204,7 @@ func TestPodCIDROfEachNode(t *testing.T) {
 
 func TestAdminGroups(t *testing.T) {
 	s := sharedCluster(t)
-	if b := getObject[rbacv1.ClusterRoleBinding](t, s.cp, "clusterrolebinding", "kubeadm:cluster-admins"); b.RoleRef.Name != "cluster-admin" ||
+	if b := readObject[rbacv1.ClusterRoleBinding](t, s.cp, "clusterrolebinding", "kubeadm:cluster-admins"); b.RoleRef.Name != "cluster-admin" ||
 		len(b.Subjects) != 1 || b.Subjects[0].Name != "kubeadm:cluster-admins" {
 		t.Errorf("kubeadm:cluster-admins binds %v to %s", b.Subjects, b.RoleRef.Name)
 	}

@@ -69,7 +69,7 @@ func awaitAllowed(t *testing.T, cp *nodes.Node, who string, what ...string) {
 
 func TestKubeadmConfigMap(t *testing.T) {
 	s := sharedCluster(t)
-	m := getObject[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap", "kubeadm-config")
+	m := readObject[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap", "kubeadm-config")
 	var kept struct {
 		APIVersion, Kind, KubernetesVersion, ClusterName, CertificatesDir string
 		Networking                                                        struct{ PodSubnet, ServiceSubnet, DNSDomain string }
@@ -107,7 +107,7 @@ func checkReaders(t *testing.T, cp *nodes.Node, object, namespace string) {
 
 func TestKubeletConfigMap(t *testing.T) {
 	s := sharedCluster(t)
-	m := getObject[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap", "kubelet-config")
+	m := readObject[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap", "kubelet-config")
 	var kept, worker map[string]any
 	onWorker, err := s.worker.ReadFile("/var/lib/kubelet/config.yaml")
 	if err != nil {
@@ -203,7 +203,7 @@ func TestClusterInfoIsPublicAndSigned(t *testing.T) {
 func TestTokenPermissions(t *testing.T) {
 	s := sharedCluster(t)
 	id, _, _ := strings.Cut(flagValue(t, s.workerJoin, "--token"), ".")
-	secret := getObject[corev1.Secret](t, s.cp, "--namespace=kube-system", "secret", "bootstrap-token-"+id)
+	secret := readObject[corev1.Secret](t, s.cp, "--namespace=kube-system", "secret", "bootstrap-token-"+id)
 	if groups := string(secret.Data["auth-extra-groups"]); groups != bootstrappersGroup || secret.Type != corev1.SecretTypeBootstrapToken {
 		t.Errorf("the token is a %s with the groups %q", secret.Type, groups)
 	}
@@ -213,7 +213,7 @@ func TestTokenPermissions(t *testing.T) {
 		"kubeadm:node-autoapprove-certificate-rotation": "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient",
 		"kubeadm:get-nodes":                             "kubeadm:get-nodes",
 	} {
-		if b := getObject[rbacv1.ClusterRoleBinding](t, s.cp, "clusterrolebinding", name); b.RoleRef.Name != role || len(b.Subjects) != 1 {
+		if b := readObject[rbacv1.ClusterRoleBinding](t, s.cp, "clusterrolebinding", name); b.RoleRef.Name != role || len(b.Subjects) != 1 {
 			t.Errorf("%s binds %v to %s", name, b.Subjects, b.RoleRef.Name)
 		}
 	}
@@ -226,7 +226,7 @@ func TestTokenPermissions(t *testing.T) {
 	n := addNode(t, s.Cluster, "let-in")
 	t.Cleanup(func() { removeNode(t, s, n) })
 	runCommand(t, n, workerJoinCommand(kubeadm, s)...)
-	requests := getObject[certv1.CertificateSigningRequestList](t, s.cp, "certificatesigningrequests")
+	requests := readObject[certv1.CertificateSigningRequestList](t, s.cp, "certificatesigningrequests")
 	granted := slices.ContainsFunc(requests.Items, func(r certv1.CertificateSigningRequest) bool {
 		return r.Spec.Username == "system:bootstrap:"+id && r.Spec.SignerName == certv1.KubeAPIServerClientKubeletSignerName &&
 			len(r.Status.Certificate) > 0

@@ -92,7 +92,7 @@ func testPatchedPods(t *testing.T, s *haCluster, n *nodes.Node) {
 			_, err := s.cp.Kubectl(t.Context(), "--namespace=kube-system", "get", "pod", p.target+"-"+n.Name())
 			return err
 		})
-		pod := getObject[corev1.Pod](t, s.cp, "--namespace=kube-system", "pod", p.target+"-"+n.Name())
+		pod := readObject[corev1.Pod](t, s.cp, "--namespace=kube-system", "pod", p.target+"-"+n.Name())
 		checkPatched(t, n, p.target, pod.ObjectMeta, pod.Spec)
 		if _, ok := pod.Labels["still-more"]; ok != (p.target == "kube-scheduler") {
 			t.Errorf("%s has the labels %v", p.target, pod.Labels)
@@ -118,13 +118,13 @@ func checkPatched(t *testing.T, n *nodes.Node, target string, meta metav1.Object
 // ConfigMap kubelet-config is not patched.
 func testPatchedKubelets(t *testing.T, s *haCluster, limits map[string]string) {
 	await(t, "all nodes", waitLimit, func() error {
-		if known := len(getObject[corev1.NodeList](t, s.cp, "nodes").Items); known != len(limits) {
+		if known := len(readObject[corev1.NodeList](t, s.cp, "nodes").Items); known != len(limits) {
 			return fmt.Errorf("there are %d", known)
 		}
 		return nil
 	})
 	for name, want := range limits {
-		capacity := getObject[corev1.Node](t, s.cp, "node", name).Status.Capacity
+		capacity := readObject[corev1.Node](t, s.cp, "node", name).Status.Capacity
 		if got := capacity.Pods().String(); got != want {
 			t.Errorf("the Node %s has capacity for %s Pods, want %s", name, got, want)
 		}
@@ -135,7 +135,7 @@ func testPatchedKubelets(t *testing.T, s *haCluster, limits map[string]string) {
 			}
 		}
 	}
-	shared := getObject[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap", "kubelet-config").Data["kubelet"]
+	shared := readObject[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap", "kubelet-config").Data["kubelet"]
 	if strings.Contains(shared, "maxPods") {
 		t.Errorf("the ConfigMap kubelet-config holds a node's patch:\n%s", shared)
 	}
@@ -143,8 +143,8 @@ func testPatchedKubelets(t *testing.T, s *haCluster, limits map[string]string) {
 
 // testPatchedAddons checks the addons, which only init creates.
 func testPatchedAddons(t *testing.T, s *haCluster) {
-	d := getObject[appsv1.Deployment](t, s.cp, "--namespace=kube-system", "deployment", "coredns")
+	d := readObject[appsv1.Deployment](t, s.cp, "--namespace=kube-system", "deployment", "coredns")
 	checkPatched(t, s.cp, "corednsdeployment", d.Spec.Template.ObjectMeta, d.Spec.Template.Spec)
-	p := getObject[appsv1.DaemonSet](t, s.cp, "--namespace=kube-system", "daemonset", "kube-proxy")
+	p := readObject[appsv1.DaemonSet](t, s.cp, "--namespace=kube-system", "daemonset", "kube-proxy")
 	checkPatched(t, s.cp, "kubeproxydaemonset", p.Spec.Template.ObjectMeta, p.Spec.Template.Spec)
 }

@@ -51,7 +51,7 @@ func TestSidecarsInStaticPods(t *testing.T) {
 				if err != nil {
 					return fmt.Errorf("%w: %s", err, out.Stderr)
 				}
-				pod := getObject[corev1.Pod](t, s.cp, "--namespace=kube-system", "pod", component+"-"+n.Name())
+				pod := readObject[corev1.Pod](t, s.cp, "--namespace=kube-system", "pod", component+"-"+n.Name())
 				if got := len(pod.Spec.Containers); got != 2 {
 					return fmt.Errorf("it has %d containers", got)
 				}

@@ -70,7 +70,7 @@ func TestPreviousMinorIsDeployed(t *testing.T) {
 	if got := kubectl(t, s.cp, "version", "--output=json"); strings.Count(got, `"gitVersion": "`+older+`"`) != 2 {
 		t.Errorf("want kubectl and the API server at %s, got:\n%s", older, got)
 	}
-	for _, n := range getObject[corev1.NodeList](t, s.cp, "nodes").Items {
+	for _, n := range readObject[corev1.NodeList](t, s.cp, "nodes").Items {
 		if got := n.Status.NodeInfo.KubeletVersion; got != older {
 			t.Errorf("the kubelet of %s is %s, want %s", n.Name, got, older)
 		}

@@ -72,7 +72,7 @@ func checkWorkload(t *testing.T, s *testCluster) {
 	})
 	kubectl(t, s.cp, "rollout", "status", "--timeout=180s", "deployment/web")
 	var names []string
-	for _, pod := range getObject[corev1.PodList](t, s.cp, "pods", "--selector=app=web").Items {
+	for _, pod := range readObject[corev1.PodList](t, s.cp, "pods", "--selector=app=web").Items {
 		names = append(names, pod.Name)
 		if pod.Spec.NodeName != "worker1" {
 			t.Errorf("pod %s runs on %s", pod.Name, pod.Spec.NodeName)
@@ -98,7 +98,7 @@ func checkWorkload(t *testing.T, s *testCluster) {
 
 // testService calls the Service by its name and each of its addresses, from a Pod.
 func testService(t *testing.T, s *testCluster, names []string) {
-	addresses := getObject[corev1.Service](t, s.cp, "service", "web").Spec.ClusterIPs
+	addresses := readObject[corev1.Service](t, s.cp, "service", "web").Spec.ClusterIPs
 	if len(addresses) != len(s.cp.Addresses()) {
 		t.Errorf("the Service has the addresses %q, the nodes %q", addresses, s.cp.Addresses())
 	}
@@ -129,7 +129,7 @@ func testAnswers(t *testing.T, s *testCluster, names []string, url string) {
 
 // testNodePort calls the NodePort at each address of each node, from outside of the cluster.
 func testNodePort(t *testing.T, s *testCluster, names []string) {
-	service := getObject[corev1.Service](t, s.cp, "service", "web")
+	service := readObject[corev1.Service](t, s.cp, "service", "web")
 	port := strconv.Itoa(int(service.Spec.Ports[0].NodePort))
 	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, DialContext: s.Dial}}
 	for _, address := range slices.Concat(s.cp.Addresses(), s.worker.Addresses()) {
@@ -158,7 +158,7 @@ func testDNS(t *testing.T, s *testCluster, pod string) {
 		"kubernetes.default":                     api,
 		"kube-dns.kube-system.svc.cluster.local": dns,
 		"kubernetes.default.svc.cluster.local":   api,
-		"web":                                    strings.Join(getObject[corev1.Service](t, s.cp, "service", "web").Spec.ClusterIPs, "\n"),
+		"web":                                    strings.Join(readObject[corev1.Service](t, s.cp, "service", "web").Spec.ClusterIPs, "\n"),
 	} {
 		// CoreDNS that has lost the API server serves no names until it has listed all Services again.
 		await(t, "the address of "+name, waitLimit, func() error {

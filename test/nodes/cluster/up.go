@@ -33,7 +33,7 @@ func createCluster(ctx context.Context, args []string) error {
 		return err
 	}
 	if err := c.Bootstrap(ctx, shape); err != nil {
-		return errors.Join(err, handleFailedCluster(c))
+		return errors.Join(err, keepOrRemove(c))
 	}
 	if err := c.Keep(); err != nil {
 		return errors.Join(err, c.Close())
@@ -99,8 +99,8 @@ func runBalancer(ctx context.Context, args []string) error {
 	return nil
 }
 
-// handleFailedCluster removes a cluster that did not come up, or leaves it to be looked at.
-func handleFailedCluster(c *nodes.Cluster) error {
+// keepOrRemove removes a cluster that did not come up, or leaves it to be looked at.
+func keepOrRemove(c *nodes.Cluster) error {
 	if os.Getenv("KEEP") != "failure" {
 		return c.Close()
 	}
