@@ -12,13 +12,13 @@ import (
 
 // allowList is accepted.yaml: what may differ, each with its reason.
 type allowList struct {
-	entries []*entry
+	entries []*allowedDifference
 	mu      sync.Mutex
 }
 
-// entry accepts differences. All patterns must match the whole of what they are for; an empty one matches anything,
+// allowedDifference accepts differences. All patterns must match the whole of what they are for; an empty one matches anything,
 // but either Peer or Ours must say something, so that only the difference that is meant is accepted.
-type entry struct {
+type allowedDifference struct {
 	Reason string `json:"reason"`
 	Case   string `json:"case,omitempty"`
 	Fact   string `json:"fact"`
@@ -29,7 +29,7 @@ type entry struct {
 	used     bool
 }
 
-func accepted(t *testing.T) *allowList {
+func loadAllowList(t *testing.T) *allowList {
 	data, err := os.ReadFile("accepted.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -71,8 +71,8 @@ func (l *allowList) accepts(name string, d difference) bool {
 	return found
 }
 
-// stale fails for entries that nothing needs any more.
-func (l *allowList) stale(t *testing.T) {
+// checkUnused fails for entries that nothing needs any more.
+func (l *allowList) checkUnused(t *testing.T) {
 	for _, e := range l.entries {
 		if !e.used {
 			t.Errorf("accepted.yaml: nothing differs any more as in the entry for %q (case %q): remove it", e.Fact, e.Case)
@@ -80,5 +80,5 @@ func (l *allowList) stale(t *testing.T) {
 	}
 }
 
-// whole tells whether all cases ran, so that an entry without a use is one too many.
-func whole() bool { return flag.Lookup("test.run").Value.String() == "" && !testing.Short() }
+// isCompleteRun tells whether all cases ran, so that an entry without a use is one too many.
+func isCompleteRun() bool { return flag.Lookup("test.run").Value.String() == "" && !testing.Short() }

@@ -37,11 +37,11 @@ func patchCases() []testCase {
 			m.files["/patches/"+file] = content
 		}
 		const phases = "--skip-phases=preflight,certs,kubeconfig,upload-config,bootstrap-token,mark-control-plane --token=abcdef.0123456789abcdef --kubernetes-version=v1.37.1"
-		list = append(list, testCase{"patches: " + name, m, []step{read("init --dry-run --patches=/patches "+phases, asDryRun)}})
+		list = append(list, testCase{"patches: " + name, m, []step{compareOutput("init --dry-run --patches=/patches "+phases, asDryRun)}})
 	}
 	for name, dir := range map[string]string{"no such folder": "/nowhere", "a file for a folder": "/base.yaml", "relative": "patches"} {
 		m := machine{stage: "pki", files: map[string]string{"/root/patches/etcd.yaml": label}}
-		list = append(list, testCase{"patches: " + name, m, []step{do("init phase etcd local --patches=" + dir)}})
+		list = append(list, testCase{"patches: " + name, m, []step{ignoreOutput("init phase etcd local --patches=" + dir)}})
 	}
 	return list
 }

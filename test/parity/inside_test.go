@@ -21,8 +21,8 @@ import (
 // kubeletVersion is the variable of the environment that says which version the kubelet is, if not the usual one.
 const kubeletVersion = "PARITY_KUBELET"
 
-// programs are what else there is on a machine: this program answers in their stead.
-func programs() map[string]func(args []string) int {
+// stubPrograms are what else there is on a machine: this program answers in their stead.
+func stubPrograms() map[string]func(args []string) int {
 	quiet := func([]string) int { return 0 }
 	return map[string]func([]string) int{
 		"kubelet": func([]string) int {
@@ -34,9 +34,9 @@ func programs() map[string]func(args []string) int {
 	}
 }
 
-// inside carries out an order from inside of the machine's namespaces and prints what the commands said.
-func inside(file string) int {
-	steps, err := obey(file)
+// runInside carries out an order from inside of the machine's namespaces and prints what the commands said.
+func runInside(file string) int {
+	steps, err := executeOrder(file)
 	if err == nil {
 		err = json.NewEncoder(os.Stdout).Encode(steps)
 	}
@@ -47,7 +47,7 @@ func inside(file string) int {
 	return 0
 }
 
-func obey(file string) ([]said, error) {
+func executeOrder(file string) ([]commandResult, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
@@ -56,10 +56,10 @@ func obey(file string) ([]said, error) {
 	if err := json.Unmarshal(data, &o); err != nil {
 		return nil, err
 	}
-	if err := furnish(o); err != nil {
+	if err := setUpMachine(o); err != nil {
 		return nil, err
 	}
-	listeners, err := listen(o.Ports)
+	listeners, err := listenAll(o.Ports)
 	if err != nil {
 		return nil, err
 	}
@@ -68,16 +68,16 @@ func obey(file string) ([]said, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []said
+	var all []commandResult
 	for _, args := range o.Steps {
-		s, err := o.give(args)
+		s, err := o.runStep(args)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, s)
 	}
 	if server != nil {
-		err = server.keep(filepath.Join(o.Root, "cluster/after"))
+		err = server.writeObjects(filepath.Join(o.Root, "cluster/after"))
 	}
 	return all, err
 }
@@ -88,7 +88,7 @@ func (o order) serve() (*apiServer, error) {
 		return nil, nil
 	}
 	dir := filepath.Join(o.Root, "cluster/before")
-	s, err := newServer(filepath.Join(dir, "objects.yaml"))
+	s, err := newAPIServer(filepath.Join(dir, "objects.yaml"))
 	if err != nil {
 		return nil, err
 	}
@@ -100,8 +100,8 @@ type mount struct {
 	flags          uintptr
 }
 
-// furnish mounts what the kernel shows and the program, and makes the network.
-func furnish(o order) error {
+// setUpMachine mounts what the kernel shows and the program, and makes the network.
+func setUpMachine(o order) error {
 	in := func(name string) string { return filepath.Join(o.Root, name) }
 	mounts := []mount{
 		{"", "/", "", syscall.MS_REC | syscall.MS_PRIVATE},
@@ -132,8 +132,8 @@ func furnish(o order) error {
 	return nil
 }
 
-// listen takes ports away from the commands.
-func listen(addresses []string) (all []net.Listener, err error) {
+// listenAll takes ports away from the commands.
+func listenAll(addresses []string) (all []net.Listener, err error) {
 	for _, address := range addresses {
 		l, err := net.Listen("tcp", address)
 		if err != nil {
@@ -165,9 +165,9 @@ func (o order) network() error {
 	return nil
 }
 
-// give runs one command on the machine.
-func (o order) give(args []string) (said, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+// runStep runs one command on the machine.
+func (o order) runStep(args []string) (commandResult, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/usr/bin/kubeadm", args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: o.Root}
@@ -177,15 +177,15 @@ func (o order) give(args []string) (said, error) {
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if o.OneCPU {
 		if err := keepOneCPU(); err != nil {
-			return said{}, err
+			return commandResult{}, err
 		}
 	}
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
-		return said{}, err
+		return commandResult{}, err
 	}
-	return said{Exit: cmd.ProcessState.ExitCode(), Out: out.String(), Err: errs.String()}, nil
+	return commandResult{Exit: cmd.ProcessState.ExitCode(), Out: out.String(), Err: errs.String()}, nil
 }
 
 // keepOneCPU leaves one CPU to this thread, and to the programs that it starts.

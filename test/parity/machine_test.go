@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// orders is the variable of the environment that names the file with what is to be done inside.
-const orders = "PARITY_ORDERS"
+// orderVariable is the variable of the environment that names the file with what is to be done inside.
+const orderVariable = "PARITY_ORDERS"
 
-// limit is how long one command may take; none waits for anything that could come.
-const limit = 5 * time.Minute
+// commandTimeout is how long one command may take; none waits for anything that could come.
+const commandTimeout = 5 * time.Minute
 
 // machine is what both programs find: an empty root with a few files, one network interface and no way out.
 type machine struct {
@@ -52,14 +52,14 @@ type order struct {
 	Cluster       bool
 }
 
-// said is what one command came to.
-type said struct {
+// commandResult is what one command came to.
+type commandResult struct {
 	Exit     int
 	Out, Err string
 }
 
-// left is a file or folder on the machine afterwards.
-type left struct {
+// fileState is a file or folder on the machine afterwards.
+type fileState struct {
 	mode fs.FileMode
 	data string
 }
@@ -67,15 +67,15 @@ type left struct {
 // outcome is what can be seen of a program after a case.
 type outcome struct {
 	began time.Time
-	steps []said
-	tree  map[string]left
+	steps []commandResult
+	tree  map[string]fileState
 }
 
 // hostname is that of every machine; capitals and dots are for cases that give a name.
 const hostname = "cp1"
 
-// outside is on every machine and made by no program under test.
-func outside() map[string]string {
+// baseFiles is on every machine and made by no program under test.
+func baseFiles() map[string]string {
 	return map[string]string{
 		"/etc/hosts": "127.0.0.1 localhost\n", "/proc/": "", "/sys/": "", "/dev/": "", "/root/": "", "/run/": "", "/var/lib/": "", "/tmp/": "", "/dry/": "", "/usr/bin/kubeadm": "",
 	}
@@ -88,12 +88,12 @@ func (m machine) run(t *testing.T, program string, steps [][]string) outcome {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(root) })
-	given := m.before(t)
+	given := m.initialFiles(t)
 	for name, f := range given {
-		place(t, root+name, f)
+		writeState(t, root+name, f)
 	}
 	for _, tool := range m.tools {
-		place(t, root+"/usr/bin/"+tool, left{mode: 0o755})
+		writeState(t, root+"/usr/bin/"+tool, fileState{mode: 0o755})
 	}
 	if m.runtime {
 		serveRuntime(t, filepath.Join(root, "run/containerd/containerd.sock"))
@@ -102,13 +102,13 @@ func (m machine) run(t *testing.T, program string, steps [][]string) outcome {
 		}
 	}
 	o := outcome{began: time.Now()}
-	o.steps = enter(t, order{Root: root, Program: program, Env: m.env, Tools: m.tools, Ports: m.ports, Steps: steps, Offline: m.offline, Still: m.still, Cluster: m.cluster,
+	o.steps = runInNamespaces(t, order{Root: root, Program: program, Env: m.env, Tools: m.tools, Ports: m.ports, Steps: steps, Offline: m.offline, Still: m.still, Cluster: m.cluster,
 		Unnumbered: m.unnumbered, OneCPU: m.oneCPU})
-	o.tree = walk(t, root)
+	o.tree = listTree(t, root)
 	for name, f := range given {
 		name = strings.TrimSuffix(name, "/")
 		if now, ok := o.tree[name]; !ok {
-			o.tree[name] = left{data: gone}
+			o.tree[name] = fileState{data: removedMark}
 		} else if now.mode.IsDir() || now == f || strings.HasPrefix(name, "/cluster/before/") {
 			delete(o.tree, name)
 		}
@@ -116,17 +116,17 @@ func (m machine) run(t *testing.T, program string, steps [][]string) outcome {
 	return o
 }
 
-// gone is the data of what was there before.
-const gone = "<gone>"
+// removedMark is the data of what was there before.
+const removedMark = "<gone>"
 
-// before is what is on the machine when the case begins; folders end in a slash.
-func (m machine) before(t *testing.T) map[string]left {
-	given := map[string]left{}
-	for name, content := range outside() {
-		given[name] = left{mode: 0o644, data: content}
+// initialFiles is what is on the machine when the case begins; folders end in a slash.
+func (m machine) initialFiles(t *testing.T) map[string]fileState {
+	given := map[string]fileState{}
+	for name, content := range baseFiles() {
+		given[name] = fileState{mode: 0o644, data: content}
 	}
 	if m.stage != "" {
-		maps.Copy(given, staged(t, m.stage))
+		maps.Copy(given, buildStage(t, m.stage))
 	}
 	if m.shares {
 		for _, name := range []string{"ca.crt", "ca.key", "front-proxy-ca.crt", "front-proxy-ca.key", "etcd/ca.crt", "etcd/ca.key", "sa.key", "sa.pub"} {
@@ -140,13 +140,13 @@ func (m machine) before(t *testing.T) map[string]left {
 		delete(given, name)
 	}
 	for name, content := range m.files {
-		given[name] = left{mode: 0o644, data: content}
+		given[name] = fileState{mode: 0o644, data: content}
 	}
 	return given
 }
 
-// place writes a file, or makes a folder if its name ends in a slash.
-func place(t *testing.T, name string, f left) {
+// writeState writes a file, or makes a folder if its name ends in a slash.
+func writeState(t *testing.T, name string, f fileState) {
 	t.Helper()
 	err := os.MkdirAll(name[:strings.LastIndex(name, "/")], 0o755)
 	if err == nil && !strings.HasSuffix(name, "/") {
@@ -157,8 +157,8 @@ func place(t *testing.T, name string, f left) {
 	}
 }
 
-// enter carries out the order in new namespaces.
-func enter(t *testing.T, o order) []said {
+// runInNamespaces carries out the order in new namespaces.
+func runInNamespaces(t *testing.T, o order) []commandResult {
 	data, err := json.Marshal(o)
 	if err != nil {
 		t.Fatal(err)
@@ -173,7 +173,7 @@ func enter(t *testing.T, o order) []said {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self)
-	cmd.Env = []string{orders + "=" + file, "PATH=" + os.Getenv("PATH")}
+	cmd.Env = []string{orderVariable + "=" + file, "PATH=" + os.Getenv("PATH")}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC,
 		Pdeathsig:  syscall.SIGKILL,
@@ -184,16 +184,16 @@ func enter(t *testing.T, o order) []said {
 	if err != nil {
 		t.Fatalf("inside of the machine: %v\n%s", err, problems.String())
 	}
-	var steps []said
+	var steps []commandResult
 	if err := json.Unmarshal(out, &steps); err != nil {
 		t.Fatal(err)
 	}
 	return steps
 }
 
-// walk lists what is on the machine; sockets and other special files come without data.
-func walk(t *testing.T, root string) map[string]left {
-	tree := map[string]left{}
+// listTree lists what is on the machine; sockets and other special files come without data.
+func listTree(t *testing.T, root string) map[string]fileState {
+	tree := map[string]fileState{}
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -206,7 +206,7 @@ func walk(t *testing.T, root string) map[string]left {
 		if path.Dir(inside) == "/usr/bin" || info.Mode()&fs.ModeSocket != 0 {
 			return nil
 		}
-		f := left{mode: info.Mode()}
+		f := fileState{mode: info.Mode()}
 		if f.mode.IsRegular() {
 			data, err := os.ReadFile(name)
 			if err != nil {
@@ -223,8 +223,8 @@ func walk(t *testing.T, root string) map[string]left {
 	return tree
 }
 
-// tell is for whoever has to find out about a difference.
-func (o outcome) tell(who string) string {
+// format is for whoever has to find out about a difference.
+func (o outcome) format(who string) string {
 	var b strings.Builder
 	for i, s := range o.steps {
 		fmt.Fprintf(&b, "=== %s, step %d: exit %d\n%s--- stderr\n%s", who, i+1, s.Exit, s.Out, s.Err)

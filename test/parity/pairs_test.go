@@ -20,8 +20,8 @@ type factor struct {
 	levels []documents
 }
 
-// factors reads a file of testdata, in the order of names.
-func factors(name string) []factor {
+// readFactors reads a file of testdata, in the order of names.
+func readFactors(name string) []factor {
 	data, err := os.ReadFile("testdata/" + name)
 	if err != nil {
 		panic(err)
@@ -37,16 +37,16 @@ func factors(name string) []factor {
 	return all
 }
 
-// combinations are the rows of a file's factors, laid over each other.
-func combinations(file string) []documents {
-	all := factors(file)
+// readCombinations are the rows of a file's factors, laid over each other.
+func readCombinations(file string) []documents {
+	all := readFactors(file)
 	var sizes []int
 	for _, f := range all {
 		sizes = append(sizes, len(f.levels))
 	}
 	var list []documents
 	for _, row := range pairwise(sizes) {
-		list = append(list, combined(all, row))
+		list = append(list, mergeLevels(all, row))
 	}
 	return list
 }
@@ -88,7 +88,7 @@ func pairwise(sizes []int) [][]int {
 		row[first[0].factor], row[first[1].factor] = first[0].level, first[1].level
 		for f, size := range sizes {
 			if row[f] < 0 {
-				row[f] = best(row, f, size, missing)
+				row[f] = bestLevel(row, f, size, missing)
 			}
 		}
 		for a := range sizes {
@@ -115,8 +115,8 @@ func missingPairs(sizes []int) map[[2]choice]bool {
 	return missing
 }
 
-// best is the level of a factor that makes the most missing pairs with what the row has.
-func best(row []int, f, size int, missing map[[2]choice]bool) int {
+// bestLevel is the level of a factor that makes the most missing pairs with what the row has.
+func bestLevel(row []int, f, size int, missing map[[2]choice]bool) int {
 	top, found := -1, 0
 	for level := range size {
 		gain := 0
@@ -136,19 +136,19 @@ func best(row []int, f, size int, missing map[[2]choice]bool) int {
 	return found
 }
 
-// combined lays the levels of a row over each other.
-func combined(all []factor, row []int) documents {
+// mergeLevels lays the levels of a row over each other.
+func mergeLevels(all []factor, row []int) documents {
 	docs := documents{}
 	for f, level := range row {
 		for kind, content := range all[f].levels[level] {
-			docs[kind] = overlay(docs[kind], content)
+			docs[kind] = mergeMaps(docs[kind], content)
 		}
 	}
 	return docs
 }
 
-// overlay adds fields to a map; what both have is merged if it is a map and else replaced.
-func overlay(under, over map[string]any) map[string]any {
+// mergeMaps adds fields to a map; what both have is merged if it is a map and else replaced.
+func mergeMaps(under, over map[string]any) map[string]any {
 	result := maps.Clone(under)
 	if result == nil {
 		result = map[string]any{}
@@ -157,7 +157,7 @@ func overlay(under, over map[string]any) map[string]any {
 		inner, isMap := v.(map[string]any)
 		below, wasMap := result[key].(map[string]any)
 		if isMap && wasMap {
-			v = overlay(below, inner)
+			v = mergeMaps(below, inner)
 		}
 		result[key] = v
 	}
@@ -168,7 +168,7 @@ func overlay(under, over map[string]any) map[string]any {
 func (d documents) text() string {
 	var b strings.Builder
 	for _, kind := range slices.Sorted(maps.Keys(d)) {
-		doc := overlay(map[string]any{"apiVersion": version(kind), "kind": kind}, d[kind])
+		doc := mergeMaps(map[string]any{"apiVersion": apiVersionOf(kind), "kind": kind}, d[kind])
 		data, err := yaml.Marshal(doc)
 		if err != nil {
 			panic(err)
@@ -178,8 +178,8 @@ func (d documents) text() string {
 	return b.String()
 }
 
-// version is the newest version of a kind's API group.
-func version(kind string) string {
+// apiVersionOf is the newest version of a kind's API group.
+func apiVersionOf(kind string) string {
 	switch kind {
 	case "KubeletConfiguration":
 		return "kubelet.config.k8s.io/v1beta1"
