@@ -22,23 +22,23 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// object is one of the API's, as data.
+// object is an API object as data.
 type object = map[string]any
 
-// apiServer keeps objects by their path and answers requests as far as kubeadm makes them. It asks nobody who he is.
+// apiServer stores objects by their path and serves the requests that kubeadm makes, without authentication.
 type apiServer struct {
 	mu      sync.Mutex
 	objects map[string]object
 }
 
-// kindsByResource are the kinds that the server knows, by the name they have in a path.
+// kindsByResource are the kinds that the server supports, by the resource's name in a path.
 var kindsByResource = map[string]string{
 	"configmaps": "ConfigMap", "secrets": "Secret", "nodes": "Node", "serviceaccounts": "ServiceAccount", "services": "Service", "pods": "Pod",
 	"roles": "Role", "rolebindings": "RoleBinding", "clusterroles": "ClusterRole", "clusterrolebindings": "ClusterRoleBinding",
 	"deployments": "Deployment", "daemonsets": "DaemonSet",
 }
 
-// newAPIServer holds the documents of a file.
+// newAPIServer returns a server with the objects of a file.
 func newAPIServer(file string) (*apiServer, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -55,7 +55,7 @@ func newAPIServer(file string) (*apiServer, error) {
 	return s, nil
 }
 
-// serve answers at the address with the certificate of the folder's API server.
+// serve listens at the address with the serving certificate in a directory.
 func (s *apiServer) serve(address, dir string) error {
 	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "apiserver.crt"), filepath.Join(dir, "apiserver.key"))
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *apiServer) serve(address, dir string) error {
 	return nil
 }
 
-// writeObjects writes every object into a file of the folder.
+// writeObjects writes every object to a file in a directory.
 func (s *apiServer) writeObjects(dir string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,7 +95,7 @@ func metadataField(o object, field string) string {
 	return s
 }
 
-// objectPath is where an object is found.
+// objectPath returns the URL path of an object.
 func objectPath(o object) string {
 	kind, _ := o["kind"].(string)
 	resource := ""
@@ -114,21 +114,21 @@ func objectPath(o object) string {
 	return base + "/" + resource + "/" + metadataField(o, "name")
 }
 
-// ServeHTTP reads or alters one object, or lists those of a folder.
+// ServeHTTP reads or changes one object, or lists the objects of a resource.
 func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	last := parts[len(parts)-1]
-	kind, isFolder := kindsByResource[last]
+	kind, isCollection := kindsByResource[last]
 	switch {
 	case parts[0] != "api" && parts[0] != "apis":
 		fmt.Fprint(w, "ok")
 	case strings.HasSuffix(last, "reviews"):
 		s.respond(w, http.StatusCreated, object{"status": object{"allowed": true}})
-	case isFolder && r.Method == http.MethodPost:
+	case isCollection && r.Method == http.MethodPost:
 		s.serveCreate(w, r)
-	case isFolder:
+	case isCollection:
 		s.serveList(w, r, kind)
 	default:
 		s.serveObject(w, r)
@@ -160,7 +160,7 @@ func (s *apiServer) serveCreate(w http.ResponseWriter, r *http.Request) {
 	s.respond(w, http.StatusCreated, o)
 }
 
-// decodeBody is the object or patch in a request. Objects may come in the binary form, which upstream's client prefers.
+// decodeBody returns the object or patch in a request. Objects may be protobuf, which upstream's client prefers.
 func decodeBody(r *http.Request) (object, error) {
 	data, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -182,7 +182,7 @@ func decodeBody(r *http.Request) (object, error) {
 	return normalizeObject(o), nil
 }
 
-// normalizeObject drops what only one of two ways to write an object has.
+// normalizeObject removes fields that depend on how an object was written.
 func normalizeObject(o object) object {
 	delete(o, "status")
 	if meta, ok := o["metadata"].(object); ok {
@@ -249,7 +249,7 @@ func (s *apiServer) serveObject(w http.ResponseWriter, r *http.Request) {
 	s.respond(w, http.StatusOK, s.objects[path])
 }
 
-// applyPatch lays a patch over an object; lists of a Node are merged by their keys.
+// applyPatch applies a strategic merge patch; lists of a Node are merged by their keys.
 func applyPatch(now, patch object) (object, error) {
 	return strategicpatch.StrategicMergeMapPatch(now, patch, corev1.Node{})
 }

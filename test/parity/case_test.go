@@ -15,23 +15,23 @@ type testCase struct {
 	steps []step
 }
 
-// step is one command and how its output is to be understood.
+// step is one command and how its output is compared.
 type step struct {
 	args []string
 	read outputReader
 }
 
-// outputReader takes facts from what a command said; at is where they belong.
+// outputReader collects facts from a command's output, with addresses below at.
 type outputReader func(r factCollector, at string, s commandResult)
 
-// ignoreOutput is a step whose words mean nothing; its exit code and what preflight found are compared anyway.
+// ignoreOutput is a step whose output is not compared, except for its exit code and preflight findings.
 func ignoreOutput(line string) step {
 	return compareOutput(line, func(factCollector, string, commandResult) {})
 }
 
 func compareOutput(line string, how outputReader) step { return step{strings.Fields(line), how} }
 
-// run gives the case's commands to a program on a new machine.
+// run runs the case's commands with a program on a new machine.
 func (c testCase) run(t *testing.T, program string) outcome {
 	var lines [][]string
 	for _, s := range c.steps {
@@ -40,7 +40,7 @@ func (c testCase) run(t *testing.T, program string) outcome {
 	return c.machine.run(t, program, lines)
 }
 
-// facts is all that an outcome means.
+// facts collects the facts of an outcome.
 func (c testCase) facts(t *testing.T, o outcome) facts {
 	r := factCollector{facts{}, o.began}
 	for i, s := range o.steps {
@@ -60,10 +60,10 @@ func (c testCase) facts(t *testing.T, o outcome) facts {
 	return r.facts
 }
 
-// preflightFinding is what preflight says in both programs.
+// preflightFinding matches a preflight finding in the output of both programs.
 var preflightFinding = regexp.MustCompile(`\[(WARNING|ERROR) ([A-Za-z0-9_-]+)\]`)
 
-// file adds the mode and what the contents mean.
+// file adds a file's mode and the facts of its content.
 func (r factCollector) file(name string, f fileState) {
 	at := "file" + name
 	if f.data == removedMark {
@@ -82,24 +82,24 @@ func (r factCollector) file(name string, f fileState) {
 	}
 }
 
-// asDocuments understands YAML, or JSON of one object.
+// asDocuments reads YAML, or JSON of one object.
 func asDocuments(r factCollector, at string, s commandResult) { r.documents(at+"/out", s.Out) }
 
-// asObjects understands JSON objects one after another, or YAML.
+// asObjects reads JSON objects one after another, or YAML.
 func asObjects(r factCollector, at string, s commandResult) {
 	for i, text := range strings.Split(strings.ReplaceAll(s.Out, "}\n{", "}\n\x00{"), "\x00") {
 		r.documents(fmt.Sprintf("%s/out%d", at, i+1), text)
 	}
 }
 
-// asLines takes every line by itself, in order.
+// asLines compares each line, in order.
 func asLines(r factCollector, at string, s commandResult) {
 	for i, line := range strings.Split(strings.TrimSpace(s.Out), "\n") {
 		r.add(fmt.Sprintf("%s/out/line%d", at, i+1), withoutRandomValues(strings.Join(strings.Fields(line), " ")))
 	}
 }
 
-// matchOutput wants the whole output to look a certain way, in both alike.
+// matchOutput requires that the whole output of both programs matches a pattern.
 func matchOutput(pattern string) outputReader {
 	p := regexp.MustCompile(`^(?:` + pattern + `)\n$`)
 	return func(r factCollector, at string, s commandResult) {
@@ -107,6 +107,6 @@ func matchOutput(pattern string) outputReader {
 			r.add(at+"/out", s.Out)
 			return
 		}
-		r.add(at+"/out", "as it should be")
+		r.add(at+"/out", "matches")
 	}
 }

@@ -2,7 +2,7 @@ package parity
 
 import kubepki "kubeadm/internal/pki"
 
-// renewableNames are the names below "certs renew". That no other is there is for the cases of help to see.
+// renewableNames are the subcommands of "certs renew". The help cases check that there are no others.
 func renewableNames() []string {
 	names := []string{"all"}
 	for _, r := range kubepki.Renewables() {
@@ -11,7 +11,7 @@ func renewableNames() []string {
 	return names
 }
 
-// certsCases start from certificates that exist, wholly or in part.
+// certsCases start from existing certificates, all or some of them.
 func certsCases() []testCase {
 	var list []testCase
 	add := func(name string, m machine, steps ...step) { list = append(list, testCase{name, m, steps}) }
@@ -23,7 +23,7 @@ func certsCases() []testCase {
 	add("expiration json", pki, compareOutput("certs check-expiration -o json"+config, asObjects))
 	add("expiration yaml", pki, compareOutput("certs check-expiration -o yaml"+config, asObjects))
 	add("expiration without a file", pki, compareOutput("certs check-expiration -o json", asObjects))
-	add("expiration of a folder", pki, compareOutput("certs check-expiration -o json --cert-dir=/etc/kubernetes/pki", asObjects))
+	add("expiration of a directory", pki, compareOutput("certs check-expiration -o json --cert-dir=/etc/kubernetes/pki", asObjects))
 	add("expiration of nothing", machine{}, compareOutput("certs check-expiration -o json", asObjects))
 	add("expiration of nothing as a table", machine{}, compareOutput("certs check-expiration", asLines))
 	some := lacking("/etc/kubernetes/pki/apiserver.crt", "/etc/kubernetes/admin.conf", "/etc/kubernetes/pki/front-proxy-ca.crt")
@@ -41,7 +41,7 @@ func certsCases() []testCase {
 	add("renew of no such name", pki, ignoreOutput("certs renew ca"+config))
 
 	add("requests", machine{files: withFiles("/base.yaml", baseConfig().text())}, ignoreOutput("certs generate-csr"+config))
-	add("requests into folders", machine{files: withFiles("/base.yaml", baseConfig().text())},
+	add("requests into directories", machine{files: withFiles("/base.yaml", baseConfig().text())},
 		ignoreOutput("certs generate-csr --cert-dir=/srv/pki --kubeconfig-dir=/srv/conf"+config))
 	add("requests a second time", machine{stage: "requests"}, ignoreOutput("certs generate-csr"+config))
 
@@ -49,7 +49,7 @@ func certsCases() []testCase {
 	return append(list, kubeconfigCases(pki, external)...)
 }
 
-// reuseCases make the missing part of what an earlier run has made.
+// reuseCases generate the missing part of the certificates and kubeconfigs of an earlier run.
 func reuseCases(lacking func(...string) machine) []testCase {
 	var list []testCase
 	for name, files := range map[string][]string{
@@ -101,7 +101,7 @@ func kubeconfigCases(pki, external machine) []testCase {
 	return list
 }
 
-// leafFiles are the files of a control plane that are not shared.
+// leafFiles are the files of a control plane that control planes do not share.
 func leafFiles() []string {
 	var all []string
 	for _, name := range []string{

@@ -6,20 +6,19 @@ import (
 	"strings"
 )
 
-// newHealthyMachine is a machine that lacks nothing a user could give it.
+// newHealthyMachine is a machine that passes all preflight checks that it can pass.
 func newHealthyMachine() machine {
 	return machine{runtime: true, tools: slices.Clone(allTools), files: map[string]string{"/kubeadm.yaml": baseConfig().text()}}
 }
 
-// variation is a machine or an intent that is wrong in one way.
+// variation is one change of the machine or the configuration.
 type variation struct {
 	name   string
 	alter  func(*machine)
-	config documents // laid over the usual ones
+	config documents // merged into the usual ones
 }
 
-// checkCases ask both programs of machines and intents that are wrong in one way each, and whether they give way
-// to the same words.
+// checkCases run the preflight checks with one variation each, and ways to ignore checks.
 func checkCases() []testCase {
 	var list []testCase
 	for _, d := range slices.Concat(kubeletVariations(), proxyVariations(), configVariations()) {
@@ -32,7 +31,7 @@ func checkCases() []testCase {
 	return append(list, ignoredCheckCases()...)
 }
 
-// applyTo is the machine that is wrong in this way.
+// applyTo returns the machine with the variation.
 func (d variation) applyTo(m machine) machine {
 	if d.config != nil {
 		m.files["/kubeadm.yaml"] = d.config.mergeInto(baseConfig()).text()
@@ -43,7 +42,7 @@ func (d variation) applyTo(m machine) machine {
 	return m
 }
 
-// joinSteps are a worker and a control plane, by addresses of either family at which nobody answers.
+// joinSteps are joins of a worker and a control plane, by unreachable addresses of both IP families.
 func joinSteps() []step {
 	const token = " --token=abcdef.abcdef0123456789 --discovery-token-unsafe-skip-ca-verification --dry-run"
 	return []step{
@@ -73,13 +72,13 @@ func proxyVariations() []variation {
 	var list []variation
 	for name, env := range map[string]string{
 		"for all":             "HTTPS_PROXY=http://192.0.2.1:3128",
-		"in small letters":    "https_proxy=http://192.0.2.1:3128",
+		"in lower case":       "https_proxy=http://192.0.2.1:3128",
 		"for plain requests":  "HTTP_PROXY=http://192.0.2.1:3128",
 		"not for Services":    "HTTPS_PROXY=http://192.0.2.1:3128 NO_PROXY=10.96.0.0/12",
 		"not for the machine": "HTTPS_PROXY=http://192.0.2.1:3128 NO_PROXY=10.0.0.10,127.0.0.0/8",
 		"not for IPv6":        "HTTPS_PROXY=http://192.0.2.1:3128 no_proxy=fd00::/8",
-		"for nobody":          "HTTPS_PROXY=http://192.0.2.1:3128 NO_PROXY=*",
-		"without sense":       "HTTPS_PROXY=:://",
+		"for no address":      "HTTPS_PROXY=http://192.0.2.1:3128 NO_PROXY=*",
+		"malformed":           "HTTPS_PROXY=:://",
 	} {
 		list = append(list, variation{name: "a proxy " + name, alter: func(m *machine) { m.env = append(m.env, strings.Fields(env)...) }})
 	}
@@ -103,28 +102,28 @@ func configVariations() []variation {
 	}
 	start := func(content map[string]any) documents { return documents{"InitConfiguration": content} }
 	return []variation{
-		{name: "two families", config: network("10.244.0.0/16,fd00:244::/56", "10.96.0.0/12,fd00:96::/112")},
-		{name: "etcd elsewhere", config: external("https://127.0.0.1:1", "/nowhere")},
-		{name: "etcd elsewhere without TLS", config: external("http://127.0.0.1:1", "")},
-		{name: "data of etcd at a place of its own", config: cluster(map[string]any{"etcd": map[string]any{"local": map[string]any{"dataDir": "/usr"}}})},
-		{name: "API server bound elsewhere", config: bind("apiServer", "bind-address", "10.9.9.9")},
-		{name: "etcd advertised elsewhere", config: bind("apiServer", "advertise-address", "10.9.9.9")},
-		{name: "scheduler bound elsewhere", config: bind("scheduler", "bind-address", "10.9.9.9")},
-		{name: "controllers bound elsewhere", config: bind("controllerManager", "bind-address", "10.9.9.9")},
+		{name: "dual-stack", config: network("10.244.0.0/16,fd00:244::/56", "10.96.0.0/12,fd00:96::/112")},
+		{name: "external etcd", config: external("https://127.0.0.1:1", "/nowhere")},
+		{name: "external etcd without TLS", config: external("http://127.0.0.1:1", "")},
+		{name: "data directory of etcd", config: cluster(map[string]any{"etcd": map[string]any{"local": map[string]any{"dataDir": "/usr"}}})},
+		{name: "API server bound to another address", config: bind("apiServer", "bind-address", "10.9.9.9")},
+		{name: "API server with another advertise address", config: bind("apiServer", "advertise-address", "10.9.9.9")},
+		{name: "scheduler bound to another address", config: bind("scheduler", "bind-address", "10.9.9.9")},
+		{name: "controllers bound to another address", config: bind("controllerManager", "bind-address", "10.9.9.9")},
 		{name: "another address", config: start(map[string]any{"localAPIEndpoint": map[string]any{"advertiseAddress": "10.9.9.9", "bindPort": 7443}})},
-		{name: "IPv6 alone", config: documents{
+		{name: "IPv6 only", config: documents{
 			"InitConfiguration":    {"localAPIEndpoint": map[string]any{"advertiseAddress": "fd00:10::10"}},
 			"ClusterConfiguration": {"networking": map[string]any{"serviceSubnet": "fd00:96::/112"}},
 		}},
-		{name: "the release before", config: cluster(map[string]any{"kubernetesVersion": "v1.36.3"})},
-		{name: "images side by side", config: start(map[string]any{"nodeRegistration": map[string]any{"imagePullSerial": false}})},
+		{name: "the previous release", config: cluster(map[string]any{"kubernetesVersion": "v1.36.3"})},
+		{name: "images in parallel", config: start(map[string]any{"nodeRegistration": map[string]any{"imagePullSerial": false}})},
 		{name: "no image at all", config: start(map[string]any{"nodeRegistration": map[string]any{"imagePullPolicy": "Never"}})},
-		{name: "every image anew", config: start(map[string]any{"nodeRegistration": map[string]any{"imagePullPolicy": "Always"}})},
-		{name: "a name that nobody knows", config: start(map[string]any{"nodeRegistration": map[string]any{"name": "nobody.example"}})},
+		{name: "every image pulled again", config: start(map[string]any{"nodeRegistration": map[string]any{"imagePullPolicy": "Always"}})},
+		{name: "a name that does not resolve", config: start(map[string]any{"nodeRegistration": map[string]any{"name": "unknown.example"}})},
 	}
 }
 
-// ignoredCheckCases are ways to say which checks are to be ignored, on a machine that fails some.
+// ignoredCheckCases are ways to ignore checks, on a machine that fails some.
 func ignoredCheckCases() []testCase {
 	m := newHealthyMachine()
 	m.runtime = false

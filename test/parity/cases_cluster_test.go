@@ -2,7 +2,7 @@ package parity
 
 import "fmt"
 
-// clusterCases talk to an API server and are compared by what it holds afterwards.
+// clusterCases call an API server; the objects that it has afterwards are compared.
 func clusterCases() []testCase {
 	var list []testCase
 	here := machine{stage: "cluster", cluster: true}
@@ -54,7 +54,7 @@ func clusterCases() []testCase {
 	return list
 }
 
-// clusterJoin is a join to the cluster that there is.
+// clusterJoin is a join to the cluster of the stage "cluster".
 func clusterJoin() documents {
 	return documents{"JoinConfiguration": {"discovery": map[string]any{
 		"bootstrapToken": map[string]any{"token": "abcdef.0123456789abcdef", "apiServerEndpoint": "10.0.0.10:6443"},

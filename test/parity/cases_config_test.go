@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// configCases print, check and migrate configurations.
+// configCases print, validate and migrate configurations.
 func configCases() []testCase {
 	var list []testCase
 	add := func(name string, file string, steps ...step) {
@@ -62,7 +62,7 @@ func configCases() []testCase {
 	return list
 }
 
-// readBadDocuments are the faults of testdata/bad.yaml.
+// readBadDocuments reads the faults of testdata/bad.yaml.
 func readBadDocuments() []documents {
 	data, err := os.ReadFile("testdata/bad.yaml")
 	if err != nil {
@@ -75,7 +75,7 @@ func readBadDocuments() []documents {
 	return all
 }
 
-// validBaseFor is what a fault is laid over.
+// validBaseFor returns the valid documents into which a fault is merged.
 func validBaseFor(fault documents) documents {
 	for kind := range fault {
 		if kind == "InitConfiguration" || kind == "ClusterConfiguration" || strings.HasPrefix(kind, "Kube") {
@@ -85,7 +85,7 @@ func validBaseFor(fault documents) documents {
 	return documents{}
 }
 
-// faultPath names what a fault is about: its path down to where it branches.
+// faultPath returns the path of a fault's fields down to where it branches.
 func faultPath(d documents) string {
 	var v any
 	for kind, fields := range d {
@@ -103,7 +103,7 @@ func faultPath(d documents) string {
 	}
 }
 
-// oddFiles are those that are odd as files.
+// oddFiles are unusual configuration files.
 func oddFiles() map[string]string {
 	const head = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: "
 	cluster := head + "ClusterConfiguration\nkubernetesVersion: v1.37.1\n"
@@ -146,8 +146,8 @@ func oddFiles() map[string]string {
 	}
 }
 
-// looseFiles have fields that are unknown or given twice, among them the files of well-known tools. Both
-// programs take them with a warning, except to check or to migrate them.
+// looseFiles have unknown or duplicate fields, as the files of some well-known tools do. Both programs accept
+// them with a warning, except for validate and migrate.
 func looseFiles() map[string]string {
 	const head = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: "
 	cluster := head + "ClusterConfiguration\nkubernetesVersion: v1.37.1\n"
@@ -172,7 +172,7 @@ func looseFiles() map[string]string {
 	}
 }
 
-// discoveryFile finds a cluster that nobody answers for.
+// discoveryFile names an unreachable cluster.
 const discoveryFile = `apiVersion: v1
 kind: Config
 clusters: [{name: a, cluster: {server: "https://10.0.0.1:6443"}}]
@@ -180,7 +180,7 @@ contexts: [{name: a, context: {cluster: a}}]
 current-context: a
 `
 
-// encodeUTF16 is a text as editors of Windows save it.
+// encodeUTF16 encodes a text in UTF-16 with a byte order mark, as Windows editors do.
 func encodeUTF16(text string) string {
 	data := []byte("\xff\xfe")
 	for _, unit := range utf16.Encode([]rune(text)) {

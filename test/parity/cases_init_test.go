@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// baseConfig is what all control planes of the cases share: nothing is looked up, keys are quick to make and tokens known.
+// baseConfig is the configuration that all control planes of the cases share: a fixed version, quick keys and a
+// fixed token.
 func baseConfig() documents {
 	return documents{
 		"InitConfiguration":    {"bootstrapTokens": []any{map[string]any{"token": "abcdef.0123456789abcdef"}}},
@@ -21,7 +22,7 @@ func baseConfig() documents {
 	}
 }
 
-// mergeInto lays documents over others.
+// mergeInto merges documents into others.
 func (d documents) mergeInto(under documents) documents {
 	for kind, content := range d {
 		under[kind] = mergeMaps(under[kind], content)
@@ -58,7 +59,7 @@ func initCases() []testCase {
 	return list
 }
 
-// withFiles are the files that configurations name, and one more.
+// withFiles returns the files that configurations name, and one more.
 func withFiles(name, content string) map[string]string {
 	files := map[string]string{
 		"/etc/passwd": "root:x:0:0:root:/root:/bin/sh\n", "/etc/group": "root:x:0:\n", "/etc/login.defs": "SYS_UID_MAX 999\n",
@@ -69,7 +70,7 @@ func withFiles(name, content string) map[string]string {
 	return files
 }
 
-// externalEtcdFiles are a certificate that signs itself, and its key, as PEM.
+// externalEtcdFiles are a self-signed certificate and its key, as PEM.
 var externalEtcdFiles = sync.OnceValues(func() (certificate, key string) {
 	signer, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

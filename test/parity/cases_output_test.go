@@ -2,7 +2,7 @@ package parity
 
 import "strings"
 
-// outputCases show one result in every format.
+// outputCases print one result in every format.
 func outputCases() []testCase {
 	formats := map[string]outputReader{
 		"text": asLines, "json": asObjects, "yaml": asObjects, "kyaml": asObjects,

@@ -8,12 +8,12 @@ import (
 // allTools are the programs that preflight looks for.
 var allTools = strings.Fields("kubelet mount cp losetup iptables ip ethtool tc ebtables nsenter socat touch crictl conntrack")
 
-// toolsWithout is all programs but one.
+// toolsWithout returns all programs but one.
 func toolsWithout(name string) []string {
 	return slices.DeleteFunc(slices.Clone(allTools), func(s string) bool { return s == name })
 }
 
-// preflightCases are machines that are not all right, each in one way.
+// preflightCases are machines with one problem each.
 func preflightCases() []testCase {
 	var list []testCase
 	add := func(name string, m machine, steps ...step) {
@@ -55,7 +55,7 @@ func preflightCases() []testCase {
 	return list
 }
 
-// joinFile is a join by a token to a cluster that nobody answers for.
+// joinFile is a join by a token to an unreachable cluster.
 const joinFile = `apiVersion: kubeadm.k8s.io/v1beta4
 kind: JoinConfiguration
 discovery: {bootstrapToken: {token: abcdef.0123456789abcdef, apiServerEndpoint: "10.0.0.1:6443", unsafeSkipCAVerification: true}}

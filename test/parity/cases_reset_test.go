@@ -1,6 +1,6 @@
 package parity
 
-// resetCases take back what was made.
+// resetCases reset a control plane.
 func resetCases() []testCase {
 	var list []testCase
 	content := map[string]string{
@@ -9,8 +9,8 @@ func resetCases() []testCase {
 		"/etc/cni/net.d/10-a.conf": "x\n", "/etc/kubernetes/manifests/mine.yaml": "kind: Pod\n", "/etc/kubernetes/mine.conf": "x\n",
 	}
 	for name, args := range map[string]string{
-		"by force": "--force", "dry": "--dry-run", "dry by force": "--force --dry-run", "with the temporary folder": "--force --cleanup-tmp-dir", "unanswered": "",
-		"of another folder": "--force --cert-dir=/srv/pki", "without phases": "--force --skip-phases=cleanup-node", "without preflight": "--force --skip-phases=preflight",
+		"by force": "--force", "dry": "--dry-run", "dry by force": "--force --dry-run", "with the temporary directory": "--force --cleanup-tmp-dir", "unanswered": "",
+		"of another directory": "--force --cert-dir=/srv/pki", "without phases": "--force --skip-phases=cleanup-node", "without preflight": "--force --skip-phases=preflight",
 		"with arguments": "--force a b", "of a socket": "--force --cri-socket=unix:///run/containerd/containerd.sock",
 	} {
 		m := machine{stage: "plane", files: content, tools: []string{"mount"}, runtime: true}

@@ -2,7 +2,7 @@ package parity
 
 import "slices"
 
-// allCases are the cases, in the order in which they start.
+// allCases returns the cases, in the order in which they start.
 func allCases() []testCase {
 	return slices.Concat(plainCases(), initCases(), certsCases(), treeCases(), outputCases(), preflightCases(), checkCases(), patchCases(), resetCases(), configCases(), clusterCases())
 }

@@ -7,9 +7,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// asDryRun understands what a dry run would write, to the cluster and to this machine. Upstream says verb and resource
-// on one line, the name on another and shows the object below a third; ours says kind and name at once, and
-// indents what is shown.
+// asDryRun reads what a dry run would write, to the cluster and to this machine. Upstream prints verb and
+// resource on one line, the name on another and the object below a third; ours prints kind and name on one
+// line, and the object indented.
 func asDryRun(r factCollector, at string, s commandResult) {
 	var verb, resource, name string
 	for _, p := range splitParagraphs(s.Out) {
@@ -34,7 +34,8 @@ func asDryRun(r factCollector, at string, s commandResult) {
 	}
 }
 
-// announcement is the line before what is shown: an action, a name, or an object of the peer's; an object, a Node or a file.
+// announcement matches the line before an object: upstream's action, name or object; ours of an object, a Node
+// or a file.
 var announcement = regexp.MustCompile(`^\[dryrun\] Would perform action (\S+) on resource "([^"]+)"` +
 	`|^\[dryrun\] Resource name "([^"]*)", namespace "([^"]*)"` +
 	`|^\[dryrun\] (Attached object):` +
@@ -42,7 +43,7 @@ var announcement = regexp.MustCompile(`^\[dryrun\] Would perform action (\S+) on
 	`|^\[[a-z-]+\] (?:would label (?:and taint )?Node|Would mark node) ([^:\s]+)` +
 	`|^\[[a-z-]+\] [Ww]ould write file "([^"]+)"`)
 
-// paragraph is a line that begins with a bracket and what follows it.
+// paragraph is a line that begins with a bracket, and the lines that follow it.
 type paragraph struct{ head, body string }
 
 func splitParagraphs(text string) []paragraph {
@@ -58,7 +59,7 @@ func splitParagraphs(text string) []paragraph {
 	return all
 }
 
-// change is what the peer shows of an action; a read shows what was read and changes nothing.
+// change adds the facts of an action that upstream prints; reads are not changes.
 func (r factCollector) change(at, verb, what, body string) {
 	body, _, _ = strings.Cut(body, "\n\n")
 	switch {
@@ -88,7 +89,7 @@ func (r factCollector) object(at, text string) {
 	r.data(at+"/object/"+documentKind(v)+" "+withoutRandomValues(name), removeEmpty(v))
 }
 
-// announced is a file that would be written: shown, or only named.
+// announced adds the facts of a file that would be written; its content may not be shown.
 func (r factCollector) announced(at, name, content string) {
 	at += "/written" + withoutRandomValues(name)
 	r.add(at, "announced")
@@ -101,7 +102,7 @@ func (r factCollector) announced(at, name, content string) {
 	}
 }
 
-// removeEmpty drops what means nothing in an object of the API: null, and maps with nothing in them.
+// removeEmpty removes null and empty maps, which mean nothing in an API object.
 func removeEmpty(v any) any {
 	m, ok := v.(map[string]any)
 	if !ok {

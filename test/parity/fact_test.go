@@ -15,16 +15,16 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// facts are what an outcome means: an address such as "file/etc/kubernetes/admin.conf/mode" to a value.
+// facts describe an outcome: values by addresses such as "file/etc/kubernetes/admin.conf/mode".
 type facts map[string]string
 
-// absent is the value of a fact that one of the two does not have.
+// absent is the value of a fact that one of the programs does not have.
 const absent = "<absent>"
 
-// difference is a fact about which the two do not agree.
+// difference is a fact that differs between the programs.
 type difference struct{ Fact, Peer, Ours string }
 
-// compareFacts are the facts that are not the same. What one lacks altogether is told once, not with all that is in it.
+// compareFacts returns the differences. A fact that one program lacks is listed once, without the facts below it.
 func compareFacts(peer, ours facts) []difference {
 	all := maps.Clone(peer)
 	maps.Copy(all, ours)
@@ -43,7 +43,7 @@ func compareFacts(peer, ours facts) []difference {
 	return found
 }
 
-// isBelowAny tells whether an address lies in one of the others.
+// isBelowAny reports whether an address is below one of the others.
 func isBelowAny(name string, others map[string]bool) bool {
 	for i := strings.LastIndex(name, "/"); i > 0; i = strings.LastIndex(name[:i], "/") {
 		if others[name[:i]] {
@@ -60,7 +60,7 @@ func factValue(f facts, name string) string {
 	return absent
 }
 
-// factCollector is what facts are taken from values relative to.
+// factCollector collects facts; times are relative to began.
 type factCollector struct {
 	facts facts
 	began time.Time
@@ -68,7 +68,7 @@ type factCollector struct {
 
 func (r factCollector) add(name, value string) { r.facts[name] = value }
 
-// documents reads YAML or JSON, one document after another; each is addressed by its kind and name.
+// documents reads YAML or JSON, one document after another; each is addressed by its kind.
 func (r factCollector) documents(at, text string) {
 	for _, doc := range regexp.MustCompile(`(?m)^---\s*$`).Split(text, -1) {
 		if strings.TrimSpace(doc) == "" {
@@ -83,7 +83,7 @@ func (r factCollector) documents(at, text string) {
 	}
 }
 
-// documentKind names a document by its kind.
+// documentKind returns the kind of a document.
 func documentKind(v any) string {
 	m, _ := v.(map[string]any)
 	kind, _ := m["kind"].(string)
@@ -93,7 +93,7 @@ func documentKind(v any) string {
 	return kind
 }
 
-// data takes a value apart, and what is written in its texts too: certificates, keys, YAML.
+// data adds the facts of a value and of what its texts contain: certificates, keys, YAML.
 func (r factCollector) data(at string, v any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -121,7 +121,7 @@ func (r factCollector) data(at string, v any) {
 	}
 }
 
-// arguments addresses those of a command by their names: what order they are in matters only where one is given again.
+// arguments addresses the arguments of a command by name: their order matters only if a name is repeated.
 func (r factCollector) arguments(at string, all []any) bool {
 	times := map[string]int{}
 	for _, a := range all {
@@ -136,7 +136,7 @@ func (r factCollector) arguments(at string, all []any) bool {
 
 var timestampPattern = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$`)
 
-// text is a text by itself, or what is inside of it.
+// text adds a text, or the facts of its content.
 func (r factCollector) text(at, s string) {
 	if strings.HasPrefix(s, "-----BEGIN ") {
 		r.pem(at, s)
@@ -165,7 +165,7 @@ func (r factCollector) text(at, s string) {
 	r.add(at, toJSON(withoutRandomValues(s)))
 }
 
-// toJSON is a value as JSON, which tells a number from a text.
+// toJSON returns a value as JSON, where a number differs from a text.
 func toJSON(v any) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
@@ -176,7 +176,7 @@ func toJSON(v any) string {
 	return strings.TrimSpace(b.String())
 }
 
-// since is a moment as the hours between it and the start of the case, so that two runs say the same.
+// since returns a time as hours since the start of the case, so that two runs compare equal.
 func (r factCollector) since(when time.Time) string {
 	return fmt.Sprintf("start%+dh", int(when.Sub(r.began).Round(time.Hour).Hours()))
 }
@@ -189,7 +189,7 @@ var randomValues = []struct {
 	{regexp.MustCompile(`sha256:[0-9a-f]{64}`), "sha256:HASH"},
 }
 
-// fixedTokenIDs are the ids of tokens that cases give; all others are made up.
+// fixedTokenIDs are the IDs of tokens that cases set; all others are random.
 var fixedTokenIDs = []string{"abcdef", "ghijkl"}
 
 var (
@@ -197,7 +197,7 @@ var (
 	token       = regexp.MustCompile(`\b([a-z0-9]{6})\.[a-z0-9]{16}\b`)
 )
 
-// withoutRandomValues is a text without what is made up anew in each run.
+// withoutRandomValues returns a text without values that are random in each run.
 func withoutRandomValues(s string) string {
 	for _, m := range randomValues {
 		s = m.pattern.ReplaceAllString(s, m.as)

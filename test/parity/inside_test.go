@@ -18,10 +18,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kubeletVersion is the variable of the environment that says which version the kubelet is, if not the usual one.
+// kubeletVersion is the environment variable for another version of the kubelet.
 const kubeletVersion = "PARITY_KUBELET"
 
-// stubPrograms are what else there is on a machine: this program answers in their stead.
+// stubPrograms are the other programs on a machine: the test binary stands for them.
 func stubPrograms() map[string]func(args []string) int {
 	quiet := func([]string) int { return 0 }
 	return map[string]func([]string) int{
@@ -34,7 +34,7 @@ func stubPrograms() map[string]func(args []string) int {
 	}
 }
 
-// runInside carries out an order from inside of the machine's namespaces and prints what the commands said.
+// runInside executes an order inside of the machine's namespaces and prints the results.
 func runInside(file string) int {
 	steps, err := executeOrder(file)
 	if err == nil {
@@ -82,7 +82,7 @@ func executeOrder(file string) ([]commandResult, error) {
 	return all, err
 }
 
-// serve starts the API server, if there is to be one.
+// serve starts the API server, if the order has one.
 func (o order) serve() (*apiServer, error) {
 	if !o.Cluster {
 		return nil, nil
@@ -100,7 +100,7 @@ type mount struct {
 	flags          uintptr
 }
 
-// setUpMachine mounts what the kernel shows and the program, and makes the network.
+// setUpMachine mounts kernel file systems and the program, and sets up the network.
 func setUpMachine(o order) error {
 	in := func(name string) string { return filepath.Join(o.Root, name) }
 	mounts := []mount{
@@ -132,7 +132,7 @@ func setUpMachine(o order) error {
 	return nil
 }
 
-// listenAll takes ports away from the commands.
+// listenAll occupies ports.
 func listenAll(addresses []string) (all []net.Listener, err error) {
 	for _, address := range addresses {
 		l, err := net.Listen("tcp", address)
@@ -144,7 +144,7 @@ func listenAll(addresses []string) (all []net.Listener, err error) {
 	return all, nil
 }
 
-// network gives the machine an interface with two addresses and a default route that leads nowhere.
+// network creates an interface with two addresses and a default route without a gateway behind it.
 func (o order) network() error {
 	lines := []string{"link set lo up"}
 	switch {
@@ -154,18 +154,18 @@ func (o order) network() error {
 		lines = append(lines, "link add eth0 type veth peer name nowhere", "link set nowhere up", "link set eth0 up",
 			"addr add 10.0.0.10/24 dev eth0", "addr add fd00:10::10/64 dev eth0 nodad",
 			"route add default via 10.0.0.1", "route add default via fd00:10::1",
-			// Else the kernel asks for a neighbour three times, a second each, before it tells that nobody is there.
+			// By default the kernel takes three seconds to report an unreachable neighbour.
 			"ntable change name arp_cache dev eth0 retrans 10 mcast_probes 1", "ntable change name ndisc_cache dev eth0 retrans 10 mcast_probes 1")
 	}
 	cmd := exec.Command("ip", "-batch", "-")
 	cmd.Stdin = strings.NewReader(strings.Join(lines, "\n") + "\n")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("making an interface: %w: %s", err, out)
+		return fmt.Errorf("creating an interface: %w: %s", err, out)
 	}
 	return nil
 }
 
-// runStep runs one command on the machine.
+// runStep runs a command on the machine.
 func (o order) runStep(args []string) (commandResult, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
 	defer cancel()
@@ -188,7 +188,7 @@ func (o order) runStep(args []string) (commandResult, error) {
 	return commandResult{Exit: cmd.ProcessState.ExitCode(), Out: out.String(), Err: errs.String()}, nil
 }
 
-// keepOneCPU leaves one CPU to this thread, and to the programs that it starts.
+// keepOneCPU restricts this thread, and the programs that it starts, to one CPU.
 func keepOneCPU() error {
 	runtime.LockOSThread()
 	var one unix.CPUSet

@@ -15,31 +15,31 @@ import (
 	"time"
 )
 
-// orderVariable is the variable of the environment that names the file with what is to be done inside.
+// orderVariable is the environment variable that names the file with the order.
 const orderVariable = "PARITY_ORDERS"
 
-// commandTimeout is how long one command may take; none waits for anything that could come.
+// commandTimeout is how long a command may take.
 const commandTimeout = 5 * time.Minute
 
-// machine is what both programs find: an empty root with a few files, one network interface and no way out.
+// machine is the environment of both programs: an empty root with a few files and one network interface.
 type machine struct {
-	stage   string            // what was done on it before: see stages
-	lacks   []string          // files of the stage that are not there after all
-	files   map[string]string // path to content; of those ending in a slash folders
+	stage   string            // the initial state: see stages
+	lacks   []string          // files of the stage that are removed
+	files   map[string]string // content by path; a path that ends in a slash is a directory
 	tools   []string          // programs in the PATH beside kubeadm
-	ports   []string          // addresses that somebody listens on
+	ports   []string          // addresses in use
 	env     []string
-	runtime bool // a container runtime answers at containerd's socket
+	runtime bool // a container runtime listens at containerd's socket
 	offline bool // there is no interface but the loopback
-	still   bool // packets are not forwarded
-	shares  bool // the certificates that the control planes of that cluster share are there
-	oneCPU  bool // all but one CPU are out of reach
-	// unnumbered says that the interface of the default route has no address.
+	still   bool // IP forwarding is disabled
+	shares  bool // the certificates that control planes share exist
+	oneCPU  bool // only one CPU is available
+	// unnumbered means that the interface of the default route has no address.
 	unnumbered bool
-	cluster    bool // an API server answers at 10.0.0.10:6443 for the cluster of the stage "cluster"
+	cluster    bool // an API server listens at 10.0.0.10:6443 for the cluster of the stage "cluster"
 }
 
-// order is what is done inside of the namespaces.
+// order says what to run inside of the namespaces.
 type order struct {
 	Root, Program string
 	Env, Tools    []string
@@ -52,36 +52,36 @@ type order struct {
 	Cluster       bool
 }
 
-// commandResult is what one command came to.
+// commandResult is the result of a command.
 type commandResult struct {
 	Exit     int
 	Out, Err string
 }
 
-// fileState is a file or folder on the machine afterwards.
+// fileState is a file or directory on the machine.
 type fileState struct {
 	mode fs.FileMode
 	data string
 }
 
-// outcome is what can be seen of a program after a case.
+// outcome holds the results of a program's commands and the files on the machine afterwards.
 type outcome struct {
 	began time.Time
 	steps []commandResult
 	tree  map[string]fileState
 }
 
-// hostname is that of every machine; capitals and dots are for cases that give a name.
+// hostname is the host name of every machine.
 const hostname = "cp1"
 
-// baseFiles is on every machine and made by no program under test.
+// baseFiles are on every machine; neither program writes them.
 func baseFiles() map[string]string {
 	return map[string]string{
 		"/etc/hosts": "127.0.0.1 localhost\n", "/proc/": "", "/sys/": "", "/dev/": "", "/root/": "", "/run/": "", "/var/lib/": "", "/tmp/": "", "/dry/": "", "/usr/bin/kubeadm": "",
 	}
 }
 
-// run makes a new machine, gives the commands one after the other and looks at what is there afterwards.
+// run creates a new machine, runs the commands one after the other and reads the files afterwards.
 func (m machine) run(t *testing.T, program string, steps [][]string) outcome {
 	root, err := os.MkdirTemp("", "parity")
 	if err != nil {
@@ -116,10 +116,10 @@ func (m machine) run(t *testing.T, program string, steps [][]string) outcome {
 	return o
 }
 
-// removedMark is the data of what was there before.
+// removedMark is the data of a file that was removed.
 const removedMark = "<gone>"
 
-// initialFiles is what is on the machine when the case begins; folders end in a slash.
+// initialFiles are the files on the machine when the case begins; directories end in a slash.
 func (m machine) initialFiles(t *testing.T) map[string]fileState {
 	given := map[string]fileState{}
 	for name, content := range baseFiles() {
@@ -145,7 +145,7 @@ func (m machine) initialFiles(t *testing.T) map[string]fileState {
 	return given
 }
 
-// writeState writes a file, or makes a folder if its name ends in a slash.
+// writeState writes a file, or creates a directory if its name ends in a slash.
 func writeState(t *testing.T, name string, f fileState) {
 	t.Helper()
 	err := os.MkdirAll(name[:strings.LastIndex(name, "/")], 0o755)
@@ -157,7 +157,7 @@ func writeState(t *testing.T, name string, f fileState) {
 	}
 }
 
-// runInNamespaces carries out the order in new namespaces.
+// runInNamespaces executes the order in new namespaces.
 func runInNamespaces(t *testing.T, o order) []commandResult {
 	data, err := json.Marshal(o)
 	if err != nil {
@@ -191,7 +191,7 @@ func runInNamespaces(t *testing.T, o order) []commandResult {
 	return steps
 }
 
-// listTree lists what is on the machine; sockets and other special files come without data.
+// listTree lists the files on the machine; special files have no data.
 func listTree(t *testing.T, root string) map[string]fileState {
 	tree := map[string]fileState{}
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
@@ -223,7 +223,7 @@ func listTree(t *testing.T, root string) map[string]fileState {
 	return tree
 }
 
-// format is for whoever has to find out about a difference.
+// format returns the output of all steps, for the log of a failed case.
 func (o outcome) format(who string) string {
 	var b strings.Builder
 	for i, s := range o.steps {

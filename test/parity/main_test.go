@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestMain also plays two other parts: what sets up a machine from inside its namespaces, and the
-// programs on that machine that are neither of the two compared.
+// TestMain has two further modes: the process that sets a machine up inside of its namespaces, and the stub
+// programs on that machine.
 func TestMain(m *testing.M) {
 	if part, ok := stubPrograms()[filepath.Base(os.Args[0])]; ok {
 		os.Exit(part(os.Args[1:]))
@@ -18,22 +18,22 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// programPair is the two programs that are compared.
+// programPair holds the two programs that are compared.
 type programPair struct{ peer, ours string }
 
-// programsToCompare are the programs that the environment names; without both the test is skipped.
+// programsToCompare returns the programs that the environment names; without both the test is skipped.
 func programsToCompare(t *testing.T) programPair {
 	p := programPair{peer: os.Getenv("KUBEADM_PEER"), ours: os.Getenv("KUBEADM")}
 	if p.peer == "" || p.ours == "" {
-		t.Skip("KUBEADM_PEER and KUBEADM name no two programs to compare: make parity")
+		t.Skip("KUBEADM_PEER and KUBEADM must name the programs to compare: make parity")
 	}
 	if os.Getuid() != 0 {
-		t.Skip("only root can make namespaces")
+		t.Skip("creating namespaces needs root")
 	}
 	return p
 }
 
-// TestParity compares all cases, and wants each accepted difference to be there still.
+// TestParity compares all cases, and checks that each allowed difference still exists.
 func TestParity(t *testing.T) {
 	both, list := programsToCompare(t), loadAllowList(t)
 	cases := allCases()
@@ -58,7 +58,7 @@ func TestParity(t *testing.T) {
 	}
 }
 
-// compareCase runs one case by both and reports what nobody has accepted.
+// compareCase runs a case with both programs and reports the differences that are not allowed.
 func compareCase(t *testing.T, both programPair, c testCase, list *allowList) {
 	theirs, ours := c.run(t, both.peer), c.run(t, both.ours)
 	for _, d := range compareFacts(c.facts(t, theirs), c.facts(t, ours)) {
@@ -67,6 +67,6 @@ func compareCase(t *testing.T, both programPair, c testCase, list *allowList) {
 		}
 	}
 	if t.Failed() {
-		t.Logf("what they said:\n%s%s", theirs.format("peer"), ours.format("ours"))
+		t.Logf("output:\n%s%s", theirs.format("peer"), ours.format("ours"))
 	}
 }

@@ -14,13 +14,13 @@ import (
 // documents are configuration documents by their kind.
 type documents map[string]map[string]any
 
-// factor is something that can be given in several ways, its levels.
+// factor is a field or flag with several values, its levels.
 type factor struct {
 	name   string
 	levels []documents
 }
 
-// readFactors reads a file of testdata, in the order of names.
+// readFactors reads a file of testdata, sorted by name.
 func readFactors(name string) []factor {
 	data, err := os.ReadFile("testdata/" + name)
 	if err != nil {
@@ -37,7 +37,7 @@ func readFactors(name string) []factor {
 	return all
 }
 
-// readCombinations are the rows of a file's factors, laid over each other.
+// readCombinations returns the pairwise combinations of a file's factors.
 func readCombinations(file string) []documents {
 	all := readFactors(file)
 	var sizes []int
@@ -51,7 +51,7 @@ func readCombinations(file string) []documents {
 	return list
 }
 
-// flags are those that the document of that kind names, as arguments.
+// flags returns the flags that the document of that kind names, as arguments.
 func (d documents) flags() string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(d["flags"])) {
@@ -71,12 +71,12 @@ func (d documents) only(names string) documents {
 	return documents{"flags": kept}
 }
 
-// choice is a level of a factor, both by index.
+// choice is a level of a factor, as indexes.
 type choice struct{ factor, level int }
 
-// pairwise returns rows of levels, one for each factor, such that any two levels of different factors are together in one
-// row at least. It is greedy: a row begins with a pair that is missing and takes for each other factor
-// the level that adds most.
+// pairwise returns rows of levels, one for each factor, such that any two levels of different factors are in at
+// least one row together. It is greedy: a row begins with a missing pair and takes for each other factor the
+// level that adds most pairs.
 func pairwise(sizes []int) [][]int {
 	missing := missingPairs(sizes)
 	var rows [][]int
@@ -115,7 +115,7 @@ func missingPairs(sizes []int) map[[2]choice]bool {
 	return missing
 }
 
-// bestLevel is the level of a factor that makes the most missing pairs with what the row has.
+// bestLevel returns the level of a factor that adds the most missing pairs to the row.
 func bestLevel(row []int, f, size int, missing map[[2]choice]bool) int {
 	top, found := -1, 0
 	for level := range size {
@@ -136,7 +136,7 @@ func bestLevel(row []int, f, size int, missing map[[2]choice]bool) int {
 	return found
 }
 
-// mergeLevels lays the levels of a row over each other.
+// mergeLevels merges the levels of a row.
 func mergeLevels(all []factor, row []int) documents {
 	docs := documents{}
 	for f, level := range row {
@@ -147,7 +147,7 @@ func mergeLevels(all []factor, row []int) documents {
 	return docs
 }
 
-// mergeMaps adds fields to a map; what both have is merged if it is a map and else replaced.
+// mergeMaps merges two maps recursively; values of over replace those of under.
 func mergeMaps(under, over map[string]any) map[string]any {
 	result := maps.Clone(under)
 	if result == nil {
@@ -164,7 +164,7 @@ func mergeMaps(under, over map[string]any) map[string]any {
 	return result
 }
 
-// text is the documents as a file.
+// text returns the documents as a file.
 func (d documents) text() string {
 	var b strings.Builder
 	for _, kind := range slices.Sorted(maps.Keys(d)) {
@@ -178,7 +178,7 @@ func (d documents) text() string {
 	return b.String()
 }
 
-// apiVersionOf is the newest version of a kind's API group.
+// apiVersionOf returns the newest version of a kind's API group.
 func apiVersionOf(kind string) string {
 	switch kind {
 	case "KubeletConfiguration":

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// pem reads certificates, keys and requests, one block after another.
+// pem adds the facts of certificates, keys and requests, one block after another.
 func (r factCollector) pem(at, text string) {
 	rest := []byte(text)
 	for i := 0; ; i++ {
@@ -53,7 +53,7 @@ func (r factCollector) block(at string, b *pem.Block) {
 	}
 }
 
-// certificate is every field of a certificate but those made up anew for each.
+// certificate adds all fields of a certificate except random ones.
 func (r factCollector) certificate(at string, c *x509.Certificate) {
 	r.add(at+"/subject", formatName(c.Subject))
 	r.add(at+"/issuer", formatName(c.Issuer))
@@ -70,7 +70,7 @@ func (r factCollector) certificate(at string, c *x509.Certificate) {
 	r.extensions(at, c.Extensions)
 }
 
-// names adds those that a certificate is good for; their order means nothing.
+// names adds the subject alternative names of a certificate; their order does not matter.
 func (r factCollector) names(at string, dns, ips []string) {
 	for _, name := range dns {
 		r.add(at+"/dns/"+name, "yes")
@@ -99,7 +99,7 @@ func formatName(n pkix.Name) string {
 	return fmt.Sprintf("CN=%s O=%s rest=%d", n.CommonName, strings.Join(n.Organization, ","), len(n.Names))
 }
 
-// keyAlgorithmOf is the kind of the key in a block, private or public.
+// keyAlgorithmOf returns the algorithm of the private or public key in a block.
 func keyAlgorithmOf(b *pem.Block) string {
 	parsers := []func([]byte) (any, error){
 		func(d []byte) (any, error) { return x509.ParsePKCS1PrivateKey(d) },

@@ -9,14 +9,14 @@ import (
 	"kubeadm/test/parity/phrases"
 )
 
-// phraseCase is a command whose output tools read.
+// phraseCase is a command whose output tools parse.
 type phraseCase struct {
 	machine
 	command string
 	exit    int
 }
 
-// phraseCases are the outputs of phrases.yaml, by name. What a whole init or join prints at its end, a dry run shows as well.
+// phraseCases are the outputs of phrases.yaml, by name. A dry run also prints what init or join print at the end.
 func phraseCases() map[string]phraseCase {
 	const token = " --token=abcdef.0123456789abcdef"
 	const dryInit = "init --dry-run --skip-phases=preflight --kubernetes-version=v1.37.1 --control-plane-endpoint=10.0.0.10:6443"
@@ -57,7 +57,7 @@ func phraseCases() map[string]phraseCase {
 	}
 }
 
-// TestPhrases holds both programs to what tools look for in their output.
+// TestPhrases checks that the output of both programs holds the phrases that tools parse.
 func TestPhrases(t *testing.T) {
 	both := programsToCompare(t)
 	wanted, err := phrases.All()
@@ -69,7 +69,7 @@ func TestPhrases(t *testing.T) {
 		for _, name := range slices.Sorted(maps.Keys(wanted)) {
 			o, ok := outputs[name]
 			if !ok {
-				t.Errorf("phrases.yaml names an output %q that there is not", name)
+				t.Errorf("phrases.yaml names the output %q, which phraseCases does not have", name)
 				continue
 			}
 			for who, program := range map[string]string{"peer": both.peer, "ours": both.ours} {

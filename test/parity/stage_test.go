@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// stages are states of a machine from which cases start: what the peer has made there with these commands. Both programs
-// then find the same keys and certificates.
+// stages are initial states of a machine: the result of these commands of upstream's kubeadm. So both programs
+// start with the same keys and certificates.
 func stages() map[string][]string {
 	all := []string{"init phase certs all --config=/base.yaml", "init phase kubeconfig all --config=/base.yaml"}
 	return map[string][]string{
@@ -31,7 +31,7 @@ var stageCache = struct {
 	trees map[string]map[string]fileState
 }{trees: map[string]map[string]fileState{}}
 
-// buildStage is what is there at a stage; it is made once.
+// buildStage returns the files of a stage; it is built once.
 func buildStage(t *testing.T, name string) map[string]fileState {
 	stageCache.Lock()
 	defer stageCache.Unlock()
@@ -47,7 +47,7 @@ func buildStage(t *testing.T, name string) map[string]fileState {
 	tree := map[string]fileState{}
 	for _, s := range o.steps {
 		if s.Exit != 0 {
-			t.Fatalf("the peer cannot make the stage %s: %s", name, s.Err)
+			t.Fatalf("building the stage %s with upstream's kubeadm: %s", name, s.Err)
 		}
 	}
 	for file, f := range o.tree {
@@ -65,8 +65,8 @@ func buildStage(t *testing.T, name string) map[string]fileState {
 	return tree
 }
 
-// clusterFiles is what an API server needs, from a dry run that made all of it up: its certificate and objects, and the
-// administrator's kubeconfig.
+// clusterFiles returns what the API server needs, taken from a dry run: its certificate and objects, and
+// admin.conf.
 func clusterFiles(t *testing.T, o outcome) map[string]fileState {
 	tree := map[string]fileState{}
 	for file, f := range o.tree {
@@ -101,7 +101,7 @@ func clusterFiles(t *testing.T, o outcome) map[string]fileState {
 	return tree
 }
 
-// signClusterInfo adds the signature by which whoever has the token believes cluster-info.
+// signClusterInfo adds the signature with the token to cluster-info.
 func signClusterInfo(t *testing.T, info object) {
 	data := info["data"].(object)
 	signature, err := jws.ComputeDetachedSignature(data["kubeconfig"].(string), "abcdef", "0123456789abcdef")
