@@ -60,7 +60,8 @@ func checkDocumented(d ast.Decl, report func(token.Pos, string, ...any)) {
 	}
 }
 
-// needsNoComment reports whether a method implements a well-known interface or belongs to an unexported type.
+// needsNoComment reports whether a method implements a well-known interface or belongs to an
+// unexported type.
 func needsNoComment(fn *ast.FuncDecl) bool {
 	if fn.Recv == nil {
 		return false

@@ -69,8 +69,8 @@ func importRules() []rule {
 	}
 }
 
-// layers lists the packages from the bottom up; those of one line do not import each other. A directory
-// includes all directories below it.
+// layers lists the packages from the bottom up; those of one line do not import each other. A
+// directory includes all directories below it.
 func layers() [][]string {
 	return [][]string{
 		{"internal/problem", "internal/flag", "internal/untrusted"},

@@ -106,7 +106,8 @@ func declaredNames(f file) []*ast.Ident {
 	return all
 }
 
-// findEmptyWord returns a word of the name that says nothing, if there is one: its verb, or its last word.
+// findEmptyWord returns a word of the name that says nothing, if there is one: its verb, or its
+// last word.
 func findEmptyWord(name string) string {
 	words := splitWords(name)
 	verb, doer := words[0], words[len(words)-1]

@@ -1,5 +1,5 @@
-// Command agnhost is the program in the test image: a server and a client for tests that run in a Pod without
-// a shell.
+// Command agnhost is the program in the test image: a server and a client for tests that run in a
+// Pod without a shell.
 package main
 
 import (

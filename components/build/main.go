@@ -1,5 +1,6 @@
-// Command build builds everything that a sandboxed Kubernetes node runs and prints the directory of the bundle.
-// Parts that were built before come from the cache. Run it from the directory components/.
+// Command build builds everything that a sandboxed Kubernetes node runs and prints the directory
+// of the bundle. Parts that were built before come from the cache. Run it from the directory
+// components/.
 package main
 
 import (

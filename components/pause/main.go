@@ -1,5 +1,5 @@
-// Command pause is the process that holds a Pod's namespaces: it sleeps, reaps orphaned processes of the Pod,
-// and exits on SIGINT or SIGTERM.
+// Command pause is the process that holds a Pod's namespaces: it sleeps, reaps orphaned processes
+// of the Pod, and exits on SIGINT or SIGTERM.
 package main
 
 import (

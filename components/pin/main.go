@@ -1,5 +1,5 @@
-// Command pin writes the module file of a Kubernetes release, kubernetes/vMAJOR.MINOR.mod with its checksums,
-// which build needs. Run it from the directory components/.
+// Command pin writes the module file of a Kubernetes release, kubernetes/vMAJOR.MINOR.mod with its
+// checksums, which build needs. Run it from the directory components/.
 package main
 
 import (
@@ -55,8 +55,8 @@ func writeModuleFile(ctx context.Context, dir, version string) (string, error) {
 	return file, golang.Tidy(ctx, dir, name)
 }
 
-// moduleFile translates upstream's go.mod for a module outside of its repository: staging directories become
-// releases v0.MINOR.PATCH. Indirect requirements are left to go mod tidy.
+// moduleFile translates upstream's go.mod for a module outside of its repository: staging
+// directories become releases v0.MINOR.PATCH. Indirect requirements are left to go mod tidy.
 func moduleFile(upstream *modfile.File, version string) (string, error) {
 	const client, server, ctl = "go.etcd.io/etcd/client/v3", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/etcdctl/v3"
 	at := slices.IndexFunc(upstream.Require, func(r *modfile.Require) bool { return r.Mod.Path == client })

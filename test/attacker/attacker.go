@@ -1,5 +1,5 @@
-// Package attacker is an HTTP server with planned answers that records all requests. Tests run it on a
-// node in place of an API server or a web server, hostile or not.
+// Package attacker is an HTTP server with planned answers that records all requests. Tests run it
+// on a node in place of an API server or a web server, hostile or not.
 package attacker
 
 import (
@@ -35,8 +35,8 @@ type Request struct {
 	Body         string
 }
 
-// Serve reads a Plan from in, serves it, and writes each Request to out, both as JSON. It returns only on
-// failure.
+// Serve reads a Plan from in, serves it, and writes each Request to out, both as JSON. It returns
+// only on failure.
 func Serve(in io.Reader, out io.Writer) error {
 	var p Plan
 	if err := json.NewDecoder(in).Decode(&p); err != nil {

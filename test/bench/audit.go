@@ -43,8 +43,8 @@ const auditConfig = `apiServer:
 // requestCount counts the requests of one machine.
 type requestCount struct{ all, kubelet int }
 
-// readRequestCounts reads from the audit log the requests of each machine in a network, in the order of
-// their addresses.
+// readRequestCounts reads from the audit log the requests of each machine in a network, in the
+// order of their addresses.
 func readRequestCounts(cp *nodes.Node, network netip.Prefix) ([]requestCount, error) {
 	log, err := cp.ReadFile(auditDir + "/log")
 	if err != nil {

@@ -35,8 +35,8 @@ func (b *bench) measureSizes() error {
 	return nil
 }
 
-// measureCommands measures commands that need no Kubernetes cluster, with both programs on one node, and the
-// overhead of running a command.
+// measureCommands measures commands that need no Kubernetes cluster, with both programs on one
+// node, and the overhead of running a command.
 func (b *bench) measureCommands(ctx context.Context) (err error) {
 	c, err := nodes.NewCluster(ctx, nodes.Options{Bundle: b.bundle})
 	if err != nil {

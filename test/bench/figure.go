@@ -45,9 +45,9 @@ const (
 	requestsSuffix = "-requests"
 )
 
-// allFigures lists all figures in the order of the table. Memory is measured only for commands that start no
-// bigger program: of init and join the largest process is the kubelet that prints its version; a simulated one
-// is small.
+// allFigures lists all figures in the order of the table. Memory is measured only for commands
+// that start no bigger program: of init and join the largest process is the kubelet that prints
+// its version; a simulated one is small.
 func allFigures() []figure {
 	return []figure{
 		{groupInit, groupInit, "init --upload-certs, clean node", secondsUnit},

@@ -19,8 +19,8 @@ const unitStarted = "39f53479d3a045ac8e11786248231fbf"
 
 const kubeletConfig = "/var/lib/kubelet/config.yaml"
 
-// findKubeletStart returns when a node's kubelet was first started with its configuration. Without one systemd
-// restarts it every few seconds since the boot.
+// findKubeletStart returns when a node's kubelet was first started with its configuration. Without
+// one systemd restarts it every few seconds since the boot.
 func findKubeletStart(ctx context.Context, n *nodes.Node) (time.Time, error) {
 	stat, err := n.Run(ctx, "stat", "--format=%.6Y", kubeletConfig)
 	if err != nil {
@@ -37,7 +37,8 @@ func findKubeletStart(ctx context.Context, n *nodes.Node) (time.Time, error) {
 	return firstStartAfter(journal.Stdout, time.UnixMicro(int64(math.Round(configured*1e6))))
 }
 
-// firstStartAfter finds the first entry of a journal, in systemd's JSON format, that is not older than the time given.
+// firstStartAfter finds the first entry of a journal, in systemd's JSON format, that is not older
+// than the time given.
 func firstStartAfter(journal string, after time.Time) (time.Time, error) {
 	for d := json.NewDecoder(strings.NewReader(journal)); ; {
 		var entry struct {

@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// Above this load other programs distort the times. The wait for it is limited, for machines that are never
-// idle.
+// Above this load other programs distort the times. The wait for it is limited, for machines that
+// are never idle.
 const (
 	idleLoad    = 0.5
 	idleTimeout = 2 * time.Minute
 )
 
-// readLoad is the mean number of tasks that ran or wanted to during the last minute, proc_loadavg(5).
+// readLoad is the mean number of tasks that ran or wanted to during the last minute,
+// proc_loadavg(5).
 func readLoad() (value float64, err error) {
 	data, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

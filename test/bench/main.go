@@ -1,5 +1,5 @@
-// Command bench times kubeadm and upstream's kubeadm in turn on sandboxed nodes and prints a comparison. It
-// fails only if a command fails, whatever the figures are.
+// Command bench times kubeadm and upstream's kubeadm in turn on sandboxed nodes and prints a
+// comparison. It fails only if a command fails, whatever the figures are.
 package main
 
 import (

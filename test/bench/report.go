@@ -22,7 +22,8 @@ type report struct {
 	Failures []failure      `json:"failures"`
 }
 
-// overhead is the time and memory of a program that does nothing on a node. The figures include it.
+// overhead is the time and memory of a program that does nothing on a node. The figures include
+// it.
 type overhead struct {
 	Seconds float64 `json:"seconds"`
 	Memory  float64 `json:"memory"` // MB; the least that can be measured
@@ -94,8 +95,8 @@ func (r report) rows() [][]string {
 	return rows
 }
 
-// cells are one program's part of a row: median, minimum, maximum and number of successful runs, "of" all runs
-// if some failed.
+// cells are one program's part of a row: median, minimum, maximum and number of successful runs,
+// "of" all runs if some failed.
 func (c comparison) cells(s *summary, failed int) []string {
 	if s == nil {
 		return []string{"-", "-", "-", formatCount(0, failed)}

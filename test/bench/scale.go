@@ -121,8 +121,8 @@ func (c *simulatedMachines) createMachines(ctx context.Context, machines int) er
 	return err
 }
 
-// measureJoins joins the machines and records the results. If one join fails there are no figures of all of
-// them.
+// measureJoins joins the machines and records the results. If one join fails there are no figures
+// of all of them.
 func (b *bench) measureJoins(ctx context.Context, t turn, c *simulatedMachines) error {
 	begun := time.Now()
 	outcomes := c.join(ctx, b.kubelets, b.atOnce)

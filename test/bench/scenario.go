@@ -27,7 +27,8 @@ type scenario interface {
 	stages() []stage
 }
 
-// stage is a command of a scenario. Its group may be none of the figures', if only later stages need it.
+// stage is a command of a scenario. Its group may be none of the figures', if only later stages
+// need it.
 type stage struct {
 	group string
 	do    func(context.Context) (nodes.Result, error)
@@ -51,8 +52,8 @@ func neededStages(all []stage, only selection) []stage {
 	return all
 }
 
-// runScenario runs a program's turn of a scenario on fresh nodes. They have the same names and addresses in
-// each turn, and the program the same path.
+// runScenario runs a program's turn of a scenario on fresh nodes. They have the same names and
+// addresses in each turn, and the program the same path.
 func (b *bench) runScenario(ctx context.Context, round int, p program, c scenario) (err error) {
 	stages := neededStages(c.stages(), b.only)
 	if len(stages) == 0 {
@@ -147,7 +148,8 @@ func (c *workerScenario) awaitSettled(ctx context.Context) error {
 	return sleepContext(ctx, time.Until(c.initDone.Add(settleTime)))
 }
 
-// awaitReady gives Pods a network and waits until the members, which have joined, are Ready. The first one is a control plane.
+// awaitReady gives Pods a network and waits until the members, which have joined, are Ready. The
+// first one is a control plane.
 func awaitReady(ctx context.Context, members ...*nodes.Node) error {
 	cp := members[0]
 	for _, n := range members {

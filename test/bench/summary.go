@@ -19,7 +19,8 @@ func newSummary(samples []float64) *summary {
 	return &summary{Median: medianOf(sorted), Min: sorted[0], Max: sorted[len(sorted)-1], Samples: samples}
 }
 
-// medianOf returns the sample in the middle, or the mean of the two in the middle. The samples must be sorted.
+// medianOf returns the sample in the middle, or the mean of the two in the middle. The samples
+// must be sorted.
 func medianOf(sorted []float64) float64 {
 	half := len(sorted) / 2
 	if len(sorted)%2 == 1 {

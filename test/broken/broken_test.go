@@ -1,5 +1,5 @@
-// Package broken_test runs the whole command line with broken input, in process and on a machine in memory, and
-// checks the error of each case. A file in testdata has the cases of one subject:
+// Package broken_test runs the whole command line with broken input, in process and on a machine
+// in memory, and checks the error of each case. A file in testdata has the cases of one subject:
 //
 //	run: init --config config.yaml       # the default command of the cases
 //	files: {"@pki": /etc/kubernetes/pki} # files on the machine in every case
@@ -10,8 +10,8 @@
 //	  fault: '"10.0.0.0"'
 //	  remedy: must be a CIDR such as 10.244.0.0/16
 //
-// The error must name the field or file, the fault, and the remedy: what is allowed, or what to do. No case may
-// panic, change the machine, or print a secret of its input.
+// The error must name the field or file, the fault, and the remedy: what is allowed, or what to
+// do. No case may panic, change the machine, or print a secret of its input.
 package broken_test
 
 import (
@@ -260,7 +260,8 @@ func (s *memoryJournal) Clear() error {
 
 func (s *memoryJournal) Close() error { return nil }
 
-// findSecrets finds secrets in the input: secrets of tokens, certificate keys, and lines of private keys.
+// findSecrets finds secrets in the input: secrets of tokens, certificate keys, and lines of
+// private keys.
 func findSecrets(files map[string]string, args []string, more string) []string {
 	var all []string
 	if more != "" {

@@ -35,8 +35,9 @@ var (
 
 func valuesOf(files map[string]string) iter.Seq[string] { return maps.Values(files) }
 
-// addFile adds a file to the machine. A text that begins with "@" is the name of a generated text; within a text
-// "@{name}" is a generated text in base64. The name "@pki" adds a directory of certificates.
+// addFile adds a file to the machine. A text that begins with "@" is the name of a generated text;
+// within a text "@{name}" is a generated text in base64. The name "@pki" adds a directory of
+// certificates.
 func addFile(t *testing.T, files map[string]string, name, text string) {
 	t.Helper()
 	texts := loadTexts(t)
@@ -192,7 +193,8 @@ func (m *generator) leaf(name string, ca pki.CA, v pki.Validity) {
 	m.texts[name+".crt"] = string(pki.EncodeCertificates(cert))
 }
 
-// caThatCannotSign generates NAME.crt and NAME.key of a CA whose key usage does not include certificate signing.
+// caThatCannotSign generates NAME.crt and NAME.key of a CA whose key usage does not include
+// certificate signing.
 func (m *generator) caThatCannotSign(name string, v pki.Validity) {
 	key := m.key(name)
 	template := &x509.Certificate{

@@ -57,8 +57,8 @@ func (d *attackedJoin) joinCommand(address, token string) []string {
 	return []string{kubeadm, "join", address, "--token", token, "--discovery-token-ca-cert-hash", d.pin, "--ignore-preflight-errors", nodes.IgnoredPreflight}
 }
 
-// checkRefused checks that a join fails with one error that contains all the words, changes nothing
-// on the machine and does not print the token.
+// checkRefused checks that a join fails with one error that contains all the words, changes
+// nothing on the machine and does not print the token.
 func (d *attackedJoin) checkRefused(t *testing.T, words []string, command ...string) {
 	t.Helper()
 	before := takeFingerprint(t, d.victim)
@@ -82,8 +82,8 @@ func (d *attackedJoin) clusterInfoWith(key, value string) map[string]string {
 	return data
 }
 
-// TestJoinRefusesImpostor has an attacker answer in place of the API server. Whatever it serves, and
-// even if it knows the token, join sends it no credential and changes nothing.
+// TestJoinRefusesImpostor has an attacker answer in place of the API server. Whatever it serves,
+// and even if it knows the token, join sends it no credential and changes nothing.
 func TestJoinRefusesImpostor(t *testing.T) {
 	t.Parallel()
 	d := newAttackedJoin(t, "pose")
@@ -188,8 +188,8 @@ func TestDiscoveryFileRefusesImpostor(t *testing.T) {
 }
 
 // TestDiscoveryFileWithCACertHash uses a discovery file with two CAs, the cluster's and the
-// attacker's, whose server is the attacker's, and the hash of the cluster's CA. The token is in the
-// file or in a flag.
+// attacker's, whose server is the attacker's, and the hash of the cluster's CA. The token is in
+// the file or in a flag.
 func TestDiscoveryFileWithCACertHash(t *testing.T) {
 	t.Parallel()
 	d := newAttackedJoin(t, "hash")
@@ -348,7 +348,8 @@ func TestUnusableTokens(t *testing.T) {
 	create := func(flags ...string) string {
 		return runCommand(t, d.cluster.cp, append([]string{kubeadm, "token", "create"}, flags...)...)
 	}
-	// A controller signs cluster-info for a token, and the API server reads its usages from a cache.
+	// A controller signs cluster-info for a token, and the API server reads its usages from a
+	// cache.
 	deleted := create()
 	awaitTokenSigned(t, d.cluster, deleted)
 	runCommand(t, d.cluster.cp, kubeadm, "token", "delete", deleted)
@@ -380,8 +381,8 @@ func TestUnusableTokens(t *testing.T) {
 	}
 }
 
-// TestExpiredTokenErrorNamesCommand runs the command that the error for an expired token names on the
-// control plane, and then the join command that it prints.
+// TestExpiredTokenErrorNamesCommand runs the command that the error for an expired token names on
+// the control plane, and then the join command that it prints.
 func TestExpiredTokenErrorNamesCommand(t *testing.T) {
 	t.Parallel()
 	d := newAttackedJoin(t, "advice")

@@ -26,8 +26,8 @@ const authorizationConfig = `apiServer:
   - {name: authorization, hostPath: ` + authorizationDir + `, mountPath: ` + authorizationDir + `, readOnly: true, pathType: Directory}
 `
 
-// authorizationFiles are the files by name. The last user is in the group whose members may request a
-// kubelet's client certificate.
+// authorizationFiles are the files by name. The last user is in the group whose members may
+// request a kubelet's client certificate.
 func authorizationFiles() map[string]string {
 	return map[string]string{
 		"policy.jsonl": `{"apiVersion": "abac.authorization.kubernetes.io/v1beta1", "kind": "Policy", "spec": {"user": "abel", "namespace": "kube-system", "resource": "pods", "readonly": true}}` + "\n",
@@ -90,7 +90,8 @@ func checkAuthorization(t *testing.T, cp *nodes.Node) {
 		{"kubelets", "list", "pods", "no"},
 	} {
 		question := "may " + strings.Join([]string{c.user, c.verb, c.what}, " ")
-		// The webhook may be slow; the exit code is the same for a denial and for a failed request.
+		// The webhook may be slow; the exit code is the same for a denial and for a failed
+		// request.
 		await(t, "an answer to: "+question, waitLimit, func() error {
 			result, err := cp.Run(t.Context(), "kubectl", "--kubeconfig=/dev/null", "--server=https://"+cp.Address()+":6443",
 				"--certificate-authority=/etc/kubernetes/pki/ca.crt", "--token=token-of-"+c.user,

@@ -77,7 +77,8 @@ func (s *testCluster) addNodes(ctx context.Context) error {
 	return err
 }
 
-// initAndJoin runs init with its certificates uploaded, joins the worker, and waits until both are Ready.
+// initAndJoin runs init with its certificates uploaded, joins the worker, and waits until both are
+// Ready.
 func (s *testCluster) initAndJoin(ctx context.Context) (err error) {
 	s.uploadedAt = time.Now()
 	s.initResult, err = s.cp.Init(ctx, nodes.InitConfig(nodes.Config{Address: s.cp.Address()}), io.Discard, "--upload-certs", "-v=1")
@@ -93,7 +94,8 @@ func (s *testCluster) initAndJoin(ctx context.Context) (err error) {
 	return awaitClusterReady(ctx, s.cp, 2)
 }
 
-// awaitClusterReady sets up the Pod network and waits until that many nodes are Ready and DNS works.
+// awaitClusterReady sets up the Pod network and waits until that many nodes are Ready and DNS
+// works.
 func awaitClusterReady(ctx context.Context, cp *nodes.Node, count int) error {
 	// join returns before its kubelet registers.
 	if err := cp.AwaitNodes(ctx, count); err != nil {
@@ -108,8 +110,8 @@ func awaitClusterReady(ctx context.Context, cp *nodes.Node, count int) error {
 	return cp.AwaitDNS(ctx)
 }
 
-// refreshUploadedCertificates uploads the certificates with the same key again if they are older than an
-// hour: they expire after two, and a shared cluster may live longer.
+// refreshUploadedCertificates uploads the certificates with the same key again if they are older
+// than an hour: they expire after two, and a shared cluster may live longer.
 func (s *testCluster) refreshUploadedCertificates(t *testing.T, key string) {
 	t.Helper()
 	if time.Since(s.uploadedAt) < time.Hour {
@@ -162,11 +164,12 @@ func readObject[T any](t *testing.T, cp *nodes.Node, args ...string) T {
 	return object
 }
 
-// waitLimit is how long tests wait for other programs: many times what they need on an idle machine.
+// waitLimit is how long tests wait for other programs: many times what they need on an idle
+// machine.
 const waitLimit = 3 * time.Minute
 
-// await polls until check returns nil. Whatever a kubelet, a controller or another program does by itself
-// must be awaited.
+// await polls until check returns nil. Whatever a kubelet, a controller or another program does by
+// itself must be awaited.
 func await(t *testing.T, name string, limit time.Duration, check func() error) {
 	t.Helper()
 	deadline := time.Now().Add(limit)
@@ -182,8 +185,8 @@ func await(t *testing.T, name string, limit time.Duration, check func() error) {
 	}
 }
 
-// workerJoinCommand returns a command that joins a machine as a worker and ignores the preflight checks
-// that nodes cannot pass. The program is kubeadm or upstreamKubeadm.
+// workerJoinCommand returns a command that joins a machine as a worker and ignores the preflight
+// checks that nodes cannot pass. The program is kubeadm or upstreamKubeadm.
 func workerJoinCommand(program string, s *testCluster) []string {
 	args := slices.Clone(s.workerJoin)
 	args[0] = program
@@ -213,7 +216,8 @@ func certificateKeyIn(t *testing.T, output string) string {
 	return keys[0]
 }
 
-// removeNode powers a machine off and deletes its Node, unless the nodes of a failed test are kept.
+// removeNode powers a machine off and deletes its Node, unless the nodes of a failed test are
+// kept.
 func removeNode(t *testing.T, s *testCluster, n *nodes.Node) {
 	t.Helper()
 	if nodes.KeepFailed(t)() {

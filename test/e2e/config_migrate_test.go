@@ -52,8 +52,8 @@ cgroupDriver: cgroupfs
 failCgroupV1: false
 `
 
-// TestConfigMigrateRoundTrip migrates a file of an older API version. init does the same with both,
-// migrating the new one changes nothing, and upstream's kubeadm accepts it.
+// TestConfigMigrateRoundTrip migrates a file of an older API version. init does the same with
+// both, migrating the new one changes nothing, and upstream's kubeadm accepts it.
 func TestConfigMigrateRoundTrip(t *testing.T) {
 	t.Parallel()
 	n := addNode(t, newCluster(t), "cp1")
@@ -81,8 +81,8 @@ func TestConfigMigrateRoundTrip(t *testing.T) {
 	}
 }
 
-// TestConfigValidateRandomInput validates randomly corrupted files: each is valid or refused with one
-// error.
+// TestConfigValidateRandomInput validates randomly corrupted files: each is valid or refused with
+// one error.
 func TestConfigValidateRandomInput(t *testing.T) {
 	t.Parallel()
 	n := addNode(t, newCluster(t), "cp1")

@@ -24,8 +24,8 @@ func inVersion(version, text string) string {
 	return strings.ReplaceAll(text, "kubeadm.k8s.io/v1beta4", "kubeadm.k8s.io/"+version)
 }
 
-// TestConfigOfEveryAPIVersion creates a cluster with a file of v1beta3, joins a worker with another, and
-// one with a migrated file of v1, which is experimental. All other tests use v1beta4.
+// TestConfigOfEveryAPIVersion creates a cluster with a file of v1beta3, joins a worker with
+// another, and one with a migrated file of v1, which is experimental. All other tests use v1beta4.
 func TestConfigOfEveryAPIVersion(t *testing.T) {
 	t.Parallel()
 	s := &testCluster{Cluster: newCluster(t)}

@@ -33,8 +33,8 @@ func clusterAccess(t *testing.T, s *testCluster) pki.Access {
 	return pki.Access{Server: "https://" + s.workerJoin[2], Cluster: "home", User: "joiner", CA: ca}
 }
 
-// issueJoinerCertificate issues a client certificate, with its key, of a user with a bootstrap token's
-// permissions.
+// issueJoinerCertificate issues a client certificate, with its key, of a user with a bootstrap
+// token's permissions.
 func issueJoinerCertificate(t *testing.T, s *testCluster) (cert, key string) {
 	t.Helper()
 	var files [2][]byte
@@ -140,8 +140,8 @@ func TestDiscoveryFileWithClientCertificateFiles(t *testing.T) {
 	checkRequestedBy(t, s, n, "joiner")
 }
 
-// TestDiscoveryFileFromWebServer joins by a file at a URL, whose server's CA is in the machine's trust
-// store.
+// TestDiscoveryFileFromWebServer joins by a file at a URL, whose server's CA is in the machine's
+// trust store.
 func TestDiscoveryFileFromWebServer(t *testing.T) {
 	s := sharedCluster(t)
 	n := addNode(t, s.Cluster, "byurl")
@@ -202,8 +202,8 @@ func removeAutoApproval(t *testing.T, cp *nodes.Node) {
 	})
 }
 
-// runUntilOutput runs a command until it prints a line with these words, and returns the rest of that
-// line. end waits until the command exits.
+// runUntilOutput runs a command until it prints a line with these words, and returns the rest of
+// that line. end waits until the command exits.
 func runUntilOutput(t *testing.T, n *nodes.Node, words string, args ...string) (rest string, end func() (nodes.Result, error)) {
 	t.Helper()
 	read, write := io.Pipe()

@@ -65,8 +65,8 @@ func doneChanges(output string) []string {
 	return sortChanges(all)
 }
 
-// checkDryRunMatches compares what a dry run announced with what a real run of the same command did.
-// Both are the output of the run.
+// checkDryRunMatches compares what a dry run announced with what a real run of the same command
+// did. Both are the output of the run.
 func checkDryRunMatches(t *testing.T, dry, real string) {
 	t.Helper()
 	announced, done := announcedChanges(dry), doneChanges(real)

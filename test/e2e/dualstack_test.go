@@ -51,8 +51,8 @@ func TestIPv6Only(t *testing.T) {
 	checkWorkload(t, s)
 }
 
-// newClusterOfFamilies creates the nodes of a cluster with other IP families, and writes a configuration
-// for init on each.
+// newClusterOfFamilies creates the nodes of a cluster with other IP families, and writes a
+// configuration for init on each.
 func newClusterOfFamilies(t *testing.T, families nodes.Families) *testCluster {
 	t.Helper()
 	o := testOptions(t)
@@ -67,8 +67,8 @@ func newClusterOfFamilies(t *testing.T, families nodes.Families) *testCluster {
 	return s
 }
 
-// initAndJoinByFile runs init, joins the worker by a file, which sets the kubelet's node IPs, and waits
-// until the cluster is ready.
+// initAndJoinByFile runs init, joins the worker by a file, which sets the kubelet's node IPs, and
+// waits until the cluster is ready.
 func (s *testCluster) initAndJoinByFile(t *testing.T) {
 	t.Helper()
 	var err error
@@ -128,8 +128,8 @@ func checkNodeAddresses(n corev1.Node, want []string) error {
 	return nil
 }
 
-// testAPIServerSANs checks the IP addresses in the serving certificate: the Service's, which is of the
-// first family, and the node's.
+// testAPIServerSANs checks the IP addresses in the serving certificate: the Service's, which is of
+// the first family, and the node's.
 func testAPIServerSANs(t *testing.T, s *testCluster, service string) {
 	block, _ := pem.Decode([]byte(readFile(t, s.cp, "/etc/kubernetes/pki/apiserver.crt")))
 	if block == nil {
@@ -174,8 +174,8 @@ func testCIDRs(t *testing.T, s *testCluster, families nodes.Families) {
 	})
 }
 
-// joinConfigFor returns the configuration file for a join command that init printed, with further fields
-// of nodeRegistration.
+// joinConfigFor returns the configuration file for a join command that init printed, with further
+// fields of nodeRegistration.
 func joinConfigFor(t *testing.T, command []string, registration string) string {
 	t.Helper()
 	return joinConfig(command[2], flagValue(t, command, "--token"), flagValue(t, command, "--discovery-token-ca-cert-hash")) + registration

@@ -21,8 +21,8 @@ type etcdMember struct {
 	IsLearner bool
 }
 
-// etcdctl runs etcdctl against the member of a control plane. It retries, since requests fail during an
-// election.
+// etcdctl runs etcdctl against the member of a control plane. It retries, since requests fail
+// during an election.
 func etcdctl(t *testing.T, cp *nodes.Node, args ...string) string {
 	t.Helper()
 	var said string
@@ -41,7 +41,8 @@ func etcdctlCommand(args ...string) []string {
 		"--dial-timeout=10s", "--command-timeout=20s"}, args...)
 }
 
-// awaitQuorum waits until the member of a control plane is healthy: there is a leader and a quorum.
+// awaitQuorum waits until the member of a control plane is healthy: there is a leader and a
+// quorum.
 func awaitQuorum(t *testing.T, cp *nodes.Node) {
 	t.Helper()
 	await(t, "an etcd quorum on "+cp.Name(), waitLimit, func() error {
@@ -70,7 +71,8 @@ func findLeaderID(t *testing.T, cp *nodes.Node) uint64 {
 	return all[0].Status.Leader
 }
 
-// moveLeader makes a node's member etcd's leader. The leader may change before the request arrives.
+// moveLeader makes a node's member etcd's leader. The leader may change before the request
+// arrives.
 func moveLeader(t *testing.T, s *haCluster, n *nodes.Node) {
 	t.Helper()
 	await(t, n.Name()+" to lead etcd", waitLimit, func() error {
@@ -88,8 +90,8 @@ func moveLeader(t *testing.T, s *haCluster, n *nodes.Node) {
 	})
 }
 
-// checkVotingMembers waits until etcd's members are exactly those of these nodes, each a voter at its
-// node's address, and all of them healthy.
+// checkVotingMembers waits until etcd's members are exactly those of these nodes, each a voter at
+// its node's address, and all of them healthy.
 func checkVotingMembers(t *testing.T, all ...*nodes.Node) {
 	t.Helper()
 	var want []string
@@ -110,7 +112,8 @@ func checkVotingMembers(t *testing.T, all ...*nodes.Node) {
 	})
 }
 
-// describeMembers lists etcd's members with their peer URLs, and whether each is a voter or a learner.
+// describeMembers lists etcd's members with their peer URLs, and whether each is a voter or a
+// learner.
 func describeMembers(t *testing.T, cp *nodes.Node) []string {
 	t.Helper()
 	var all []string

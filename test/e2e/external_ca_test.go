@@ -102,7 +102,8 @@ func joinExternalCA(t *testing.T, s *haCluster, n *nodes.Node, more ...string) {
 	}
 }
 
-// testRenewalSkipsExternalCA checks that certs renew leaves certificates of external CAs unchanged.
+// testRenewalSkipsExternalCA checks that certs renew leaves certificates of external CAs
+// unchanged.
 func testRenewalSkipsExternalCA(t *testing.T, cp *nodes.Node, k *externalCA) {
 	t.Helper()
 	before := runShell(t, cp, "find /etc/kubernetes/pki /etc/kubernetes/*.conf -type f | sort | xargs sha256sum")

@@ -54,7 +54,8 @@ func writeFile(t *testing.T, n *nodes.Node, name, text string) {
 	}
 }
 
-// checkFails runs a command that must fail with exit code 1 and one error that contains all the words.
+// checkFails runs a command that must fail with exit code 1 and one error that contains all the
+// words.
 func checkFails(t *testing.T, n *nodes.Node, words []string, command ...string) nodes.Result {
 	t.Helper()
 	result, err := n.Run(t.Context(), command...)
@@ -84,7 +85,8 @@ func checkError(t *testing.T, result nodes.Result, words []string) {
 	}
 }
 
-// occupyPortScript is a script that starts a service which listens at a port, and waits until it does.
+// occupyPortScript is a script that starts a service which listens at a port, and waits until it
+// does.
 func occupyPortScript(port string) string {
 	return "systemd-run --quiet --unit=squatter socat TCP-LISTEN:" + port + ",reuseaddr,fork PIPE; " +
 		"timeout 300 sh -c \"until ss --no-header --listening --tcp --numeric 'sport = :" + port + "' | grep .; do sleep 0.05; done\""
@@ -92,8 +94,8 @@ func occupyPortScript(port string) string {
 
 const initConfigFile = "/etc/kubeadm.yaml"
 
-// TestInitNamesTheCauseOfFailure breaks one machine in many ways, one after the other, and runs the same
-// init each time. That init succeeds in the end shows that each cause was fixed.
+// TestInitNamesTheCauseOfFailure breaks one machine in many ways, one after the other, and runs
+// the same init each time. That init succeeds in the end shows that each cause was fixed.
 func TestInitNamesTheCauseOfFailure(t *testing.T) {
 	t.Parallel()
 	n := addNode(t, newCluster(t), "cp1")
@@ -164,8 +166,8 @@ func TestInitResumesAfterInterrupt(t *testing.T) {
 	resumeInit(t, s, n, listFiles(t, n))
 }
 
-// TestUnknownAPIServerFlagIsNamed passes the API server an unknown flag, and ignores the preflight check
-// that reports it.
+// TestUnknownAPIServerFlagIsNamed passes the API server an unknown flag, and ignores the preflight
+// check that reports it.
 func TestUnknownAPIServerFlagIsNamed(t *testing.T) {
 	t.Parallel()
 	n := addNode(t, newCluster(t), "cp1")
@@ -193,8 +195,8 @@ func TestUnknownAPIServerFlagIsNamed(t *testing.T) {
 	checkControlPlaneNode(t, n)
 }
 
-// TestUnreachableEtcdIsNamed points the API server at an etcd endpoint where nothing listens. It exits
-// every twenty seconds and serves nothing in between.
+// TestUnreachableEtcdIsNamed points the API server at an etcd endpoint where nothing listens. It
+// exits every twenty seconds and serves nothing in between.
 func TestUnreachableEtcdIsNamed(t *testing.T) {
 	t.Parallel()
 	n := addNode(t, newCluster(t), "cp1")
@@ -238,8 +240,8 @@ nodeRegistration:
 `, server, token, pin, nodes.IgnoredPreflight)
 }
 
-// TestJoinNamesTheCauseOfFailure does for join what TestInitNamesTheCauseOfFailure does for init. The
-// node has a host name in capitals, which becomes a Node name in lower case.
+// TestJoinNamesTheCauseOfFailure does for join what TestInitNamesTheCauseOfFailure does for init.
+// The node has a host name in capitals, which becomes a Node name in lower case.
 func TestJoinNamesTheCauseOfFailure(t *testing.T) {
 	s := sharedCluster(t)
 	server, token, pin := s.workerJoin[2], flagValue(t, s.workerJoin, "--token"), flagValue(t, s.workerJoin, "--discovery-token-ca-cert-hash")

@@ -17,7 +17,8 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// haCluster is a Kubernetes cluster of several control planes, usually three, behind a load balancer.
+// haCluster is a Kubernetes cluster of several control planes, usually three, behind a load
+// balancer.
 type haCluster struct {
 	testCluster      // cp is the first control plane, worker the first worker
 	balancer         *nodes.Balancer
@@ -29,8 +30,8 @@ type haCluster struct {
 	joinResults      map[string]nodes.Result // of every other node's join -v=1, by name
 }
 
-// sharedHACluster returns the cluster of three control planes and two workers that tests share. It is
-// replaced after a failed test.
+// sharedHACluster returns the cluster of three control planes and two workers that tests share. It
+// is replaced after a failed test.
 func sharedHACluster(t *testing.T) *haCluster {
 	t.Helper()
 	if suite.sharedHA == nil {
@@ -183,8 +184,8 @@ func joinAtOnce(ctx context.Context, joins map[*nodes.Node][]string) (map[*nodes
 	return results, failed
 }
 
-// controlPlaneJoinCommand returns a command that joins a machine as a control plane and ignores the
-// preflight checks that nodes cannot pass. The program is kubeadm or upstreamKubeadm.
+// controlPlaneJoinCommand returns a command that joins a machine as a control plane and ignores
+// the preflight checks that nodes cannot pass. The program is kubeadm or upstreamKubeadm.
 func controlPlaneJoinCommand(program string, s *haCluster, more ...string) []string {
 	args := slices.Clone(s.controlPlaneJoin)
 	args[0] = program
@@ -209,7 +210,8 @@ func awaitAPI(t *testing.T, cp *nodes.Node, part string) {
 	})
 }
 
-// resetAndDestroy resets a control plane, checks that its etcd member is gone, and destroys the machine.
+// resetAndDestroy resets a control plane, checks that its etcd member is gone, and destroys the
+// machine.
 func resetAndDestroy(t *testing.T, s *haCluster, program string, n *nodes.Node) {
 	t.Helper()
 	runCommand(t, n, program, "reset", "--force")

@@ -18,8 +18,8 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// TestControlPlaneJoinWithUploadedCertificates checks the shared cluster: two of its control planes
-// downloaded the certificates with the certificate key.
+// TestControlPlaneJoinWithUploadedCertificates checks the shared cluster: two of its control
+// planes downloaded the certificates with the certificate key.
 func TestControlPlaneJoinWithUploadedCertificates(t *testing.T) {
 	s := sharedHACluster(t)
 	checkVotingMembers(t, s.controlPlanes...)
@@ -75,8 +75,8 @@ func checkControlPlane(t *testing.T, s *haCluster, n *nodes.Node) {
 // sharedFiles are the files, below the certificate directory, that all control planes share.
 var sharedFiles = []string{"ca.crt", "ca.key", "front-proxy-ca.crt", "front-proxy-ca.key", "sa.pub", "sa.key", "etcd/ca.crt", "etcd/ca.key"}
 
-// checkSharedFiles checks that a control plane has the same shared files as another one, and keys of its
-// own for its other certificates.
+// checkSharedFiles checks that a control plane has the same shared files as another one, and keys
+// of its own for its other certificates.
 func checkSharedFiles(t *testing.T, from, n *nodes.Node) {
 	t.Helper()
 	for _, file := range sharedFiles {
@@ -128,8 +128,8 @@ func TestThreeControlPlanesAndTwoWorkers(t *testing.T) {
 	}
 }
 
-// TestClusterWithoutSuperAdminConf uses the shared cluster, whose super-admin.conf was deleted after
-// init.
+// TestClusterWithoutSuperAdminConf uses the shared cluster, whose super-admin.conf was deleted
+// after init.
 func TestClusterWithoutSuperAdminConf(t *testing.T) {
 	s := sharedHACluster(t)
 	if _, err := s.cp.ReadFile("/etc/kubernetes/super-admin.conf"); err == nil {
@@ -150,8 +150,8 @@ func TestJoinedControlPlaneHasNoSuperAdminConf(t *testing.T) {
 	}
 }
 
-// TestControlPlaneJoinWithCopiedCertificates joins a control plane without a certificate key and resets
-// it.
+// TestControlPlaneJoinWithCopiedCertificates joins a control plane without a certificate key and
+// resets it.
 func TestControlPlaneJoinWithCopiedCertificates(t *testing.T) {
 	s := sharedHACluster(t)
 	n := addNode(t, s.Cluster, "by-hand")
@@ -168,7 +168,8 @@ func TestControlPlaneJoinWithCopiedCertificates(t *testing.T) {
 	resetAndDestroy(t, s, kubeadm, n)
 }
 
-// TestControlPlaneResetAndRejoin resets a control plane while the API is monitored, and joins it again.
+// TestControlPlaneResetAndRejoin resets a control plane while the API is monitored, and joins it
+// again.
 func TestControlPlaneResetAndRejoin(t *testing.T) {
 	s := sharedHACluster(t)
 	n := s.controlPlanes[2]
@@ -184,8 +185,8 @@ func TestControlPlaneResetAndRejoin(t *testing.T) {
 	addControlPlane(t, s, n)
 }
 
-// TestTwoControlPlanesJoinAtOnce checks how the shared cluster was created. A full run creates twenty
-// further ones, or as many as KUBEADM_E2E_ROUNDS says.
+// TestTwoControlPlanesJoinAtOnce checks how the shared cluster was created. A full run creates
+// twenty further ones, or as many as KUBEADM_E2E_ROUNDS says.
 func TestTwoControlPlanesJoinAtOnce(t *testing.T) {
 	s := sharedHACluster(t)
 	s.logJoinTimes(t)
@@ -212,8 +213,8 @@ func TestTwoControlPlanesJoinAtOnce(t *testing.T) {
 	}
 }
 
-// TestJoinWhileEtcdRestarts joins two control planes and a worker at once and kills the etcd leader
-// meanwhile, each time two seconds later than before.
+// TestJoinWhileEtcdRestarts joins two control planes and a worker at once and kills the etcd
+// leader meanwhile, each time two seconds later than before.
 func TestJoinWhileEtcdRestarts(t *testing.T) {
 	if !suite.full {
 		t.Skip("takes minutes: make e2e-full")
@@ -246,8 +247,8 @@ func TestJoinWhileEtcdRestarts(t *testing.T) {
 
 var etcdRestartLine = regexp.MustCompile(`^\[etcd-join\] done: remove the containers of Pod etcd`)
 
-// withoutEtcdRestart removes the lines about a restart of etcd from a join's output: whether join has to
-// restart it depends on timing.
+// withoutEtcdRestart removes the lines about a restart of etcd from a join's output: whether join
+// has to restart it depends on timing.
 func withoutEtcdRestart(output string) string {
 	var all []string
 	for line := range strings.Lines(output) {
@@ -258,8 +259,8 @@ func withoutEtcdRestart(output string) string {
 	return strings.Join(all, "")
 }
 
-// TestControlPlaneJoinDryRunWithoutCluster compares with the real join of a machine of the same name and
-// address.
+// TestControlPlaneJoinDryRunWithoutCluster compares with the real join of a machine of the same
+// name and address.
 func TestControlPlaneJoinDryRunWithoutCluster(t *testing.T) {
 	s := sharedHACluster(t)
 	n, err := newCluster(t).AddAt(t.Context(), s.controlPlanes[1].Name(), s.controlPlanes[1].Address())

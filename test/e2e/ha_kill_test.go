@@ -13,8 +13,8 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// TestControlPlaneJoinKilledInEveryPhase kills one join in its first phase, the next one in its second and
-// so on, and lets the last one finish.
+// TestControlPlaneJoinKilledInEveryPhase kills one join in its first phase, the next one in its
+// second and so on, and lets the last one finish.
 func TestControlPlaneJoinKilledInEveryPhase(t *testing.T) {
 	s := sharedHACluster(t)
 	phases, _ := phasesOf(s.joinResults[s.controlPlanes[1].Name()].Stdout)
@@ -46,8 +46,8 @@ func TestControlPlaneJoinKilledAtAnyChange(t *testing.T) {
 		t.Run(fmt.Sprint(k), func(t *testing.T) {
 			n := addNode(t, s.Cluster, fmt.Sprintf("killed-plane-%d", k))
 			result, killed := runInterrupted(t, n, unix.SIGKILL, atChange(k), controlPlaneJoinCommand(kubeadm, s, "-v=1")...)
-			// The join that was counted may have made one change more: it restarts etcd if the learner was
-			// not published.
+			// The join that was counted may have made one change more: it restarts etcd if the
+			// learner was not published.
 			if over := result.Code == 0 && k == changes-1; !killed && !over {
 				t.Fatalf("join was not killed:\n%s%s", result.Stdout, result.Stderr)
 			}
@@ -71,8 +71,8 @@ func checkSingleMember(t *testing.T, s *haCluster, n *nodes.Node) {
 	}
 }
 
-// checkBootstrapToken checks that bootstrap-kubelet.conf of a control plane holds the token, never the
-// client key of admin.conf.
+// checkBootstrapToken checks that bootstrap-kubelet.conf of a control plane holds the token, never
+// the client key of admin.conf.
 func checkBootstrapToken(t *testing.T, n *nodes.Node) {
 	t.Helper()
 	text, err := n.ReadFile("/etc/kubernetes/bootstrap-kubelet.conf")
@@ -81,8 +81,8 @@ func checkBootstrapToken(t *testing.T, n *nodes.Node) {
 	}
 }
 
-// resumeControlPlaneJoin runs a killed join's command again, compares the control plane with one whose
-// join was not interrupted, and resets it.
+// resumeControlPlaneJoin runs a killed join's command again, compares the control plane with one
+// whose join was not interrupted, and resets it.
 func resumeControlPlaneJoin(t *testing.T, s *haCluster, n *nodes.Node, before fileSet) {
 	t.Helper()
 	if _, err := n.Run(t.Context(), controlPlaneJoinCommand(kubeadm, s)...); err != nil {

@@ -10,8 +10,8 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// TestJoinThroughFlappingLoadBalancer delays the first connections of a worker and a control plane that
-// join, and then cuts connections at random until they have joined.
+// TestJoinThroughFlappingLoadBalancer delays the first connections of a worker and a control plane
+// that join, and then cuts connections at random until they have joined.
 func TestJoinThroughFlappingLoadBalancer(t *testing.T) {
 	s := sharedHACluster(t)
 	late := 10 * time.Second
@@ -43,8 +43,8 @@ func TestJoinThroughFlappingLoadBalancer(t *testing.T) {
 	destroyNode(t, s, worker)
 }
 
-// TestExpiredCertificateKey deletes the Secret that the certificate key decrypts, as the cluster itself
-// does after two hours.
+// TestExpiredCertificateKey deletes the Secret that the certificate key decrypts, as the cluster
+// itself does after two hours.
 func TestExpiredCertificateKey(t *testing.T) {
 	s := sharedHACluster(t)
 	const remedy = "kubeadm token create --print-join-command --upload-certs"

@@ -15,13 +15,13 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// maxAPIOutage is how long the API may be unavailable when one of three control planes stops. It takes a
-// few seconds on an idle machine; without a quorum it does not end.
+// maxAPIOutage is how long the API may be unavailable when one of three control planes stops. It
+// takes a few seconds on an idle machine; without a quorum it does not end.
 const maxAPIOutage = time.Minute
 
-// monitorAPI calls the API through the load balancer ten times a second, each time by a new connection,
-// until stop is called and one more request succeeds. Then stop checks that no outage exceeded
-// maxAPIOutage.
+// monitorAPI calls the API through the load balancer ten times a second, each time by a new
+// connection, until stop is called and one more request succeeds. Then stop checks that no outage
+// exceeded maxAPIOutage.
 func monitorAPI(t *testing.T, s *haCluster) (stop func()) {
 	t.Helper()
 	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
@@ -75,8 +75,8 @@ func monitorAPI(t *testing.T, s *haCluster) (stop func()) {
 	}
 }
 
-// TestAPISurvivesLossOfControlPlane powers off the control plane that leads etcd, uses the cluster, and
-// boots it again.
+// TestAPISurvivesLossOfControlPlane powers off the control plane that leads etcd, uses the
+// cluster, and boots it again.
 func TestAPISurvivesLossOfControlPlane(t *testing.T) {
 	s := sharedHACluster(t)
 	lost := s.controlPlanes[1]
@@ -109,8 +109,9 @@ func TestAPISurvivesLossOfControlPlane(t *testing.T) {
 	kubectl(t, s.cp, "delete", "--ignore-not-found", "configmap", "written-by-two")
 }
 
-// TestReplaceDeadControlPlane replaces a control plane that was never reset by a machine of the same name
-// and address, and in a full run by one with the name only and one with the address only.
+// TestReplaceDeadControlPlane replaces a control plane that was never reset by a machine of the
+// same name and address, and in a full run by one with the name only and one with the address
+// only.
 func TestReplaceDeadControlPlane(t *testing.T) {
 	s := sharedHACluster(t)
 	replaceDeadControlPlane(t, s, func(dead *nodes.Node) (string, string) { return dead.Name(), dead.Address() })
@@ -122,8 +123,8 @@ func TestReplaceDeadControlPlane(t *testing.T) {
 	replaceDeadControlPlane(t, s, func(*nodes.Node) (string, string) { return "cp3", "10.77.0.13" })
 }
 
-// replaceDeadControlPlane stops the last control plane and joins another machine in its place. The first
-// join fails and names the flag to set, since join removes no etcd member without consent.
+// replaceDeadControlPlane stops the last control plane and joins another machine in its place. The
+// first join fails and names the flag to set, since join removes no etcd member without consent.
 func replaceDeadControlPlane(t *testing.T, s *haCluster, like func(dead *nodes.Node) (name, address string)) {
 	t.Helper()
 	dead := loseControlPlane(t, s)

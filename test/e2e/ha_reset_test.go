@@ -30,8 +30,8 @@ func TestTwoControlPlanesResetAtOnce(t *testing.T) {
 	replaceResetNodes(t, s, leaving...)
 }
 
-// TestResetWhileEtcdLeaderIsFrozen stops the leader's process for longer than the election timeout:
-// until the others have elected another leader, no request succeeds.
+// TestResetWhileEtcdLeaderIsFrozen stops the leader's process for longer than the election
+// timeout: until the others have elected another leader, no request succeeds.
 func TestResetWhileEtcdLeaderIsFrozen(t *testing.T) {
 	if !suite.full {
 		t.Skip("takes a minute: make e2e-full")
@@ -78,8 +78,8 @@ func TestResetOfCopyKeepsOriginalMember(t *testing.T) {
 	}
 }
 
-// TestControlPlanesResetOneByOne resets the control planes of a cluster of three. Those that are left
-// keep serving the API.
+// TestControlPlanesResetOneByOne resets the control planes of a cluster of three. Those that are
+// left keep serving the API.
 func TestControlPlanesResetOneByOne(t *testing.T) {
 	if !suite.full {
 		t.Skip("takes a minute: make e2e-full")
@@ -104,8 +104,8 @@ func TestControlPlanesResetOneByOne(t *testing.T) {
 	}
 }
 
-// TestResetWithStoppedEtcd resets a machine whose API server and etcd are down. Its etcd manifest names
-// the other members.
+// TestResetWithStoppedEtcd resets a machine whose API server and etcd are down. Its etcd manifest
+// names the other members.
 func TestResetWithStoppedEtcd(t *testing.T) {
 	if !suite.full {
 		t.Skip("takes a minute: make e2e-full")
@@ -125,9 +125,9 @@ func TestResetWithStoppedEtcd(t *testing.T) {
 	replaceResetNodes(t, s, n)
 }
 
-// TestResetWarnsOfQuorumLoss resets the second of three control planes while the third is down. reset
-// warns before it asks for confirmation and with --force; etcd refuses the removal, and reset prints
-// how to remove the member later.
+// TestResetWarnsOfQuorumLoss resets the second of three control planes while the third is down.
+// reset warns before it asks for confirmation and with --force; etcd refuses the removal, and
+// reset prints how to remove the member later.
 func TestResetWarnsOfQuorumLoss(t *testing.T) {
 	if !suite.full {
 		t.Skip("takes a minute: make e2e-full")
@@ -178,8 +178,8 @@ func resetFromEtcd(t *testing.T, n *nodes.Node) {
 	}
 }
 
-// replaceResetNodes checks that the members of the machines that were reset are gone, and joins new
-// machines in their place.
+// replaceResetNodes checks that the members of the machines that were reset are gone, and joins
+// new machines in their place.
 func replaceResetNodes(t *testing.T, s *haCluster, gone ...*nodes.Node) {
 	t.Helper()
 	setControlPlanes(t, s, slices.DeleteFunc(slices.Clone(s.controlPlanes), func(n *nodes.Node) bool { return slices.Contains(gone, n) })...)

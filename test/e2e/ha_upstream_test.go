@@ -10,8 +10,8 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// TestUpstreamJoinsOurControlPlanes joins a control plane to our cluster with upstream's kubeadm, and
-// compares it with one of ours.
+// TestUpstreamJoinsOurControlPlanes joins a control plane to our cluster with upstream's kubeadm,
+// and compares it with one of ours.
 func TestUpstreamJoinsOurControlPlanes(t *testing.T) {
 	s := sharedHACluster(t)
 	n, like := addNode(t, s.Cluster, "guest-plane"), s.controlPlanes[1]
@@ -37,8 +37,8 @@ func TestUpstreamJoinsOurControlPlanes(t *testing.T) {
 	resetAndDestroy(t, s, upstreamKubeadm, n)
 }
 
-// readComparable reads a file with the machine's name and address replaced, and without the list of etcd
-// members, so that files of two machines can be compared.
+// readComparable reads a file with the machine's name and address replaced, and without the list
+// of etcd members, so that files of two machines can be compared.
 func readComparable(t *testing.T, n *nodes.Node, name string) string {
 	t.Helper()
 	text := strings.NewReplacer(n.Name(), "NAME", n.Address(), "ADDRESS").Replace(readFile(t, n, name))
@@ -51,8 +51,8 @@ func readComparable(t *testing.T, n *nodes.Node, name string) string {
 	return strings.Join(all, "")
 }
 
-// TestControlPlaneJoinUpstreamCluster joins our control planes to upstream's cluster, and resets some
-// with upstream's kubeadm and some with ours.
+// TestControlPlaneJoinUpstreamCluster joins our control planes to upstream's cluster, and resets
+// some with upstream's kubeadm and some with ours.
 func TestControlPlaneJoinUpstreamCluster(t *testing.T) {
 	if !suite.full {
 		t.Skip("takes a minute: make e2e-full")

@@ -47,8 +47,8 @@ func TestUploadedCertificates(t *testing.T) {
 	checkUploadedCertificates(t, s.cp, certificateKeyIn(t, s.initResult.Stdout))
 }
 
-// TestTokenCreateUploadsCertificates creates a token and uploads the certificates with one command: with
-// a new key, and then with the first key again, which other tests use.
+// TestTokenCreateUploadsCertificates creates a token and uploads the certificates with one
+// command: with a new key, and then with the first key again, which other tests use.
 func TestTokenCreateUploadsCertificates(t *testing.T) {
 	s := sharedCluster(t)
 	first := certificateKeyIn(t, s.initResult.Stdout)
@@ -76,8 +76,8 @@ func TestTokenCreateUploadsCertificates(t *testing.T) {
 	checkUploadedCertificates(t, s.cp, first)
 }
 
-// checkUploadedCertificates checks the Secret with the certificates that control planes share: the key
-// decrypts it, and its owner is a token that is good for nothing else.
+// checkUploadedCertificates checks the Secret with the certificates that control planes share: the
+// key decrypts it, and its owner is a token that is good for nothing else.
 func checkUploadedCertificates(t *testing.T, cp *nodes.Node, key string) {
 	t.Helper()
 	secret := readObject[corev1.Secret](t, cp, "--namespace=kube-system", "secret", "kubeadm-certs")

@@ -19,9 +19,9 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// runInterrupted runs a command and sends it the signal when it prints a line for which stop returns true.
-// It returns once the command has exited, and reports whether there was such a line. A command that was
-// about to finish may have exited before the signal.
+// runInterrupted runs a command and sends it the signal when it prints a line for which stop
+// returns true. It returns once the command has exited, and reports whether there was such a line.
+// A command that was about to finish may have exited before the signal.
 func runInterrupted(t *testing.T, n *nodes.Node, signal unix.Signal, stop func(line string) bool, args ...string) (nodes.Result, bool) {
 	t.Helper()
 	read, write := io.Pipe()
@@ -68,8 +68,9 @@ var (
 	phaseLine = regexp.MustCompile(`^\[([a-z-]+)\] `)
 )
 
-// doneChange returns the change that a line reports as done. ServiceAccounts of controllers do not count:
-// which of them kube-controller-manager creates first depends on timing, and a dry run does not list them.
+// doneChange returns the change that a line reports as done. ServiceAccounts of controllers do not
+// count: which of them kube-controller-manager creates first depends on timing, and a dry run does
+// not list them.
 func doneChange(line string) (deed string, ok bool) {
 	m := doneLine.FindStringSubmatch(line)
 	if m == nil {
@@ -94,14 +95,14 @@ func phasesOf(output string) (phases []string, changes int) {
 	return phases, changes
 }
 
-// fileSet holds the files that kubeadm wrote on a node, by name. Two values are equal only if the file was
-// not rewritten: an atomic write creates a new inode.
+// fileSet holds the files that kubeadm wrote on a node, by name. Two values are equal only if the
+// file was not rewritten: an atomic write creates a new inode.
 type fileSet map[string]fileState
 
 type fileState struct{ mode, inode, changed, digest string }
 
-// listFiles lists the files in kubeadm's and the kubelet's directories, except the journal and what the
-// kubelet itself writes.
+// listFiles lists the files in kubeadm's and the kubelet's directories, except the journal and
+// what the kubelet itself writes.
 func listFiles(t *testing.T, n *nodes.Node) fileSet {
 	t.Helper()
 	const script = `find /etc/kubernetes /var/lib/kubelet/config.yaml /var/lib/kubelet/instance-config.yaml /var/lib/kubelet/kubeadm-flags.env \
@@ -127,8 +128,8 @@ func (k fileSet) list() []string {
 // partialFile matches a temporary file that a killed run leaves behind; the next run removes it.
 var partialFile = regexp.MustCompile(`/\.[^/]+\.kubeadm-[A-Z0-9]+$`)
 
-// changedFiles lists the files of before that were rewritten or removed, except kubelet.conf, which is
-// updated when the kubelet has its client certificate.
+// changedFiles lists the files of before that were rewritten or removed, except kubelet.conf,
+// which is updated when the kubelet has its client certificate.
 func changedFiles(before, after fileSet) []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(before)) {

@@ -17,8 +17,8 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// initCommand writes the configuration of the shared cluster to a node that has the name and the address
-// of its control plane, and returns the command that created the shared cluster.
+// initCommand writes the configuration of the shared cluster to a node that has the name and the
+// address of its control plane, and returns the command that created the shared cluster.
 func initCommand(t *testing.T, n *nodes.Node) []string {
 	t.Helper()
 	if err := n.WriteFile("/root/kubeadm.yaml", []byte(nodes.InitConfig(nodes.Config{Address: n.Address()})), 0o600); err != nil {
@@ -27,8 +27,8 @@ func initCommand(t *testing.T, n *nodes.Node) []string {
 	return []string{kubeadm, "init", "--config", "/root/kubeadm.yaml", "--upload-certs", "-v=1"}
 }
 
-// TestInitKilledInEveryPhase kills one init in its first phase, the next one in its second and so on, and
-// lets the last one finish.
+// TestInitKilledInEveryPhase kills one init in its first phase, the next one in its second and so
+// on, and lets the last one finish.
 func TestInitKilledInEveryPhase(t *testing.T) {
 	t.Parallel()
 	s := sharedCluster(t)
@@ -53,8 +53,9 @@ func TestInitKilledInEveryPhase(t *testing.T) {
 	resumeInit(t, s, n, before)
 }
 
-// endedBeforeKill reports whether a run finished before it was killed in phase i. The kill follows the
-// output with a delay, which may be too late for the last phases, but never for the first ones.
+// endedBeforeKill reports whether a run finished before it was killed in phase i. The kill follows
+// the output with a delay, which may be too late for the last phases, but never for the first
+// ones.
 func endedBeforeKill(t *testing.T, phases []string, i int, killed bool, result nodes.Result) bool {
 	t.Helper()
 	switch over := result.Code == 0; {
@@ -100,7 +101,8 @@ func TestInitKilledAtAnyMoment(t *testing.T) {
 				t.Fatal(err)
 			}
 			time.Sleep(moment)
-			// The shared cluster's init, which gave the duration, may have been slower: then this one has finished.
+			// The shared cluster's init, which gave the duration, may have been slower: then this
+			// one has finished.
 			if err := p.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 				t.Fatal(err)
 			}
@@ -111,8 +113,8 @@ func TestInitKilledAtAnyMoment(t *testing.T) {
 	}
 }
 
-// pickSample divides the numbers below n into equal parts and picks one at random of each; in a full run
-// it picks all numbers.
+// pickSample divides the numbers below n into equal parts and picks one at random of each; in a
+// full run it picks all numbers.
 func pickSample(t *testing.T, n, parts int) []int {
 	t.Helper()
 	var picked []int
@@ -142,8 +144,8 @@ func lastLines(text string, count int) []string {
 	return all[max(0, len(all)-count):]
 }
 
-// resumeInit runs a killed init's command again, compares the cluster with s, and checks that no file
-// that existed before was rewritten.
+// resumeInit runs a killed init's command again, compares the cluster with s, and checks that no
+// file that existed before was rewritten.
 func resumeInit(t *testing.T, s *testCluster, n *nodes.Node, before fileSet) {
 	t.Helper()
 	result, err := n.Run(t.Context(), initCommand(t, n)...)
@@ -255,8 +257,8 @@ func TestWorkerJoinKilledAtAnyChange(t *testing.T) {
 	}
 }
 
-// resumeWorkerJoin runs a killed join's command again and compares the worker with one whose join was not
-// interrupted.
+// resumeWorkerJoin runs a killed join's command again and compares the worker with one whose join
+// was not interrupted.
 func resumeWorkerJoin(t *testing.T, s *testCluster, n *nodes.Node, before fileSet) {
 	t.Helper()
 	t.Cleanup(func() { removeNode(t, s, n) })
@@ -273,9 +275,9 @@ func resumeWorkerJoin(t *testing.T, s *testCluster, n *nodes.Node, before fileSe
 	awaitJoined(t, s, n)
 }
 
-// TestInitResumesWithOtherArguments kills init repeatedly when its API server runs, each time in another
-// phase, and resumes with other arguments of the API server. The kubelet replaces the running API server;
-// the phases after the wait must use the new one.
+// TestInitResumesWithOtherArguments kills init repeatedly when its API server runs, each time in
+// another phase, and resumes with other arguments of the API server. The kubelet replaces the
+// running API server; the phases after the wait must use the new one.
 func TestInitResumesWithOtherArguments(t *testing.T) {
 	t.Parallel()
 	n := addNode(t, newCluster(t), "cp1")

@@ -67,8 +67,8 @@ func sharedOptions() nodes.Options {
 	}
 }
 
-// sharedCluster returns the cluster of one control plane and one worker that tests share. It removes the
-// other shared cluster, since three control planes keep the machine busy.
+// sharedCluster returns the cluster of one control plane and one worker that tests share. It
+// removes the other shared cluster, since three control planes keep the machine busy.
 func sharedCluster(t *testing.T) *testCluster {
 	t.Helper()
 	suite.mu.Lock()

@@ -29,8 +29,8 @@ const (
 	controlPlaneLabel  = "node-role.kubernetes.io/control-plane"
 )
 
-// isAllowed reports whether the API server allows a request. The user is "anonymous", for which only
-// lists are checked, "token" or "node".
+// isAllowed reports whether the API server allows a request. The user is "anonymous", for which
+// only lists are checked, "token" or "node".
 func isAllowed(t *testing.T, cp *nodes.Node, who string, what ...string) bool {
 	t.Helper()
 	as := map[string][]string{
@@ -87,8 +87,8 @@ func TestKubeadmConfigMap(t *testing.T) {
 	checkReaders(t, s.cp, "configmaps/kubeadm-config", "--namespace=kube-system")
 }
 
-// checkReaders checks that tokens and nodes may read an object but not update it, and that tokens and
-// anonymous users may not list its kind.
+// checkReaders checks that tokens and nodes may read an object but not update it, and that tokens
+// and anonymous users may not list its kind.
 func checkReaders(t *testing.T, cp *nodes.Node, object, namespace string) {
 	t.Helper()
 	kind, _, _ := strings.Cut(object, "/")

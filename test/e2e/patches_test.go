@@ -18,8 +18,8 @@ import (
 
 const patchDir = "/etc/patches"
 
-// podPatchTargets are the patch targets that contain a Pod: its place, as a path and as the document
-// around it, and its container.
+// podPatchTargets are the patch targets that contain a Pod: its place, as a path and as the
+// document around it, and its container.
 var podPatchTargets = []struct{ target, path, around, container string }{
 	{"etcd", "", "%s", "etcd"},
 	{"kube-apiserver", "", "%s", "kube-apiserver"},
@@ -29,9 +29,9 @@ var podPatchTargets = []struct{ target, path, around, container string }{
 	{"kubeproxydaemonset", "/spec/template", `{"spec": {"template": %s}}`, "kube-proxy"},
 }
 
-// writePatches writes patches of every target and type to a node. Each sets the annotation "last" and
-// one of its own. Strategic merge patches select the container by name, where JSON merge patches would
-// replace the list.
+// writePatches writes patches of every target and type to a node. Each sets the annotation "last"
+// and one of its own. Strategic merge patches select the container by name, where JSON merge
+// patches would replace the list.
 func writePatches(t *testing.T, n *nodes.Node, maxPods int) {
 	t.Helper()
 	files := map[string]string{
@@ -53,8 +53,8 @@ func writePatches(t *testing.T, n *nodes.Node, maxPods int) {
 	}
 }
 
-// TestPatchesOfEveryTargetAndType applies all patches on each node of a cluster: by configuration file on
-// the first control plane and the worker, by flag on the second control plane.
+// TestPatchesOfEveryTargetAndType applies all patches on each node of a cluster: by configuration
+// file on the first control plane and the worker, by flag on the second control plane.
 func TestPatchesOfEveryTargetAndType(t *testing.T) {
 	t.Parallel()
 	s := &haCluster{testCluster: testCluster{Cluster: newCluster(t)}}
@@ -114,8 +114,8 @@ func checkPatched(t *testing.T, n *nodes.Node, target string, meta metav1.Object
 	}
 }
 
-// testPatchedKubelets checks the Pod capacity of each Node and its kubelet configuration; the shared
-// ConfigMap kubelet-config is not patched.
+// testPatchedKubelets checks the Pod capacity of each Node and its kubelet configuration; the
+// shared ConfigMap kubelet-config is not patched.
 func testPatchedKubelets(t *testing.T, s *haCluster, limits map[string]string) {
 	await(t, "all nodes", waitLimit, func() error {
 		if known := len(readObject[corev1.NodeList](t, s.cp, "nodes").Items); known != len(limits) {

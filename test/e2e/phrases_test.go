@@ -19,7 +19,8 @@ func checkPhrases(t *testing.T, output string, result nodes.Result) {
 	}
 }
 
-// libraryLog matches a line of gRPC's log, which -v=1 shows: the shared clusters are created with that.
+// libraryLog matches a line of gRPC's log, which -v=1 shows: the shared clusters are created with
+// that.
 var libraryLog = regexp.MustCompile(`(?m)^\d{4}/\d\d/\d\d [0-9:]+ (WARNING|ERROR): .*\n`)
 
 // withoutLibraryLog removes from standard error what -v=1 adds.
@@ -28,8 +29,8 @@ func withoutLibraryLog(result nodes.Result) nodes.Result {
 	return result
 }
 
-// TestOutputPhrases checks the output of init and join on the shared cluster, and that of running them
-// again.
+// TestOutputPhrases checks the output of init and join on the shared cluster, and that of running
+// them again.
 func TestOutputPhrases(t *testing.T) {
 	s := sharedCluster(t)
 	checkPhrases(t, "init without an endpoint", withoutLibraryLog(s.initResult))

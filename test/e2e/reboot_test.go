@@ -31,7 +31,8 @@ func TestClusterSurvivesReboot(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, n := range []*nodes.Node{s.cp, s.worker} {
-		// A kubelet that starts before the container runtime exits; systemd restarts it after ten seconds.
+		// A kubelet that starts before the container runtime exits; systemd restarts it after ten
+		// seconds.
 		await(t, "the kubelet of "+n.Name(), waitLimit, func() error {
 			_, err := n.Run(t.Context(), "systemctl", "is-active", "kubelet")
 			return err

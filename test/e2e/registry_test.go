@@ -30,8 +30,8 @@ const (
 	mirrorRepository = registryHost + "/mirror"
 )
 
-// testRegistry is an image registry with TLS by a CA of its own. It records which images are requested,
-// and can delay its responses.
+// testRegistry is an image registry with TLS by a CA of its own. It records which images are
+// requested, and can delay its responses.
 type testRegistry struct {
 	cluster     *nodes.Cluster
 	certificate tls.Certificate
@@ -102,8 +102,8 @@ func (s *testRegistry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.images.ServeHTTP(w, r)
 }
 
-// onRequest clears the recorded images, and sets what is called before each response: with the image
-// whose manifest is requested, or "".
+// onRequest clears the recorded images, and sets what is called before each response: with the
+// image whose manifest is requested, or "".
 func (s *testRegistry) onRequest(before func(w http.ResponseWriter, r *http.Request, image string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,8 +123,8 @@ func runCtr(t *testing.T, n *nodes.Node, args ...string) {
 	runCommand(t, n, append([]string{"ctr", "--namespace=k8s.io", "images"}, args...)...)
 }
 
-// moveImagesFrom pushes the images of a control plane from the node to the registry, removes them from
-// the node, and returns their names in the registry.
+// moveImagesFrom pushes the images of a control plane from the node to the registry, removes them
+// from the node, and returns their names in the registry.
 func (s *testRegistry) moveImagesFrom(t *testing.T, n *nodes.Node) []string {
 	t.Helper()
 	list := []string{kubeadm, "config", "images", "list", "--kubernetes-version", "v1.37.1"}
@@ -144,8 +144,9 @@ func removeImages(t *testing.T, n *nodes.Node) {
 	runShell(t, n, "ctr --namespace=k8s.io images rm --sync $(ctr --namespace=k8s.io images ls --quiet) >/dev/null")
 }
 
-// TestPrivateRegistry pulls all images of a control plane from a private registry, with both commands
-// that pull. The registry lacks some images, hangs and is down; pull policies are honoured.
+// TestPrivateRegistry pulls all images of a control plane from a private registry, with both
+// commands that pull. The registry lacks some images, hangs and is down; pull policies are
+// honoured.
 func TestPrivateRegistry(t *testing.T) {
 	n := addNode(t, newCluster(t), "cp1")
 	runShell(t, n, `cat >>/etc/containerd/config.toml <<END
@@ -194,8 +195,8 @@ func testPull(t *testing.T, s *testRegistry, n *nodes.Node, images, pull []strin
 	}
 }
 
-// testHangingRegistry lets the registry hang when an image is requested. The command reports that it
-// waits, and ends with SIGINT.
+// testHangingRegistry lets the registry hang when an image is requested. The command reports that
+// it waits, and ends with SIGINT.
 func testHangingRegistry(t *testing.T, s *testRegistry, n *nodes.Node, pause string, pull []string) {
 	asked := make(chan bool, 100)
 	s.onRequest(func(_ http.ResponseWriter, r *http.Request, image string) {
@@ -232,8 +233,8 @@ func testHangingRegistry(t *testing.T, s *testRegistry, n *nodes.Node, pause str
 	}
 }
 
-// testPreflightPulls checks that the phase preflight honours the pull policy, and pulls in parallel if
-// imagePullSerial is false.
+// testPreflightPulls checks that the phase preflight honours the pull policy, and pulls in
+// parallel if imagePullSerial is false.
 func testPreflightPulls(t *testing.T, s *testRegistry, n *nodes.Node, images []string) {
 	preflight := func(registration string) []string {
 		writeFile(t, n, initConfigFile, nodes.InitConfig(nodes.Config{

@@ -17,8 +17,8 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// TestECDSAKeys checks every key that init generates with another algorithm than the default, renews all
-// certificates and restarts the components.
+// TestECDSAKeys checks every key that init generates with another algorithm than the default,
+// renews all certificates and restarts the components.
 func TestECDSAKeys(t *testing.T) {
 	t.Parallel()
 	s := &testCluster{Cluster: newCluster(t)}
@@ -75,7 +75,8 @@ func checkKey(t *testing.T, name string, text []byte, want pki.Algorithm) {
 	}
 }
 
-// readRenewableCertificates reads all certificates of a control plane that can be renewed, by name.
+// readRenewableCertificates reads all certificates of a control plane that can be renewed, by
+// name.
 func readRenewableCertificates(t *testing.T, cp *nodes.Node) map[string]*x509.Certificate {
 	t.Helper()
 	all := make(map[string]*x509.Certificate)
@@ -91,7 +92,8 @@ func readRenewableCertificates(t *testing.T, cp *nodes.Node) map[string]*x509.Ce
 	return all
 }
 
-// testRenewal renews all certificates; their subjects and the files' owners and modes stay the same.
+// testRenewal renews all certificates; their subjects and the files' owners and modes stay the
+// same.
 func testRenewal(t *testing.T, s *testCluster) {
 	before, modes := readRenewableCertificates(t, s.cp), runShell(t, s.cp, "stat -c '%n %U:%G %a' $(find /etc/kubernetes -type f | sort)")
 	runCommand(t, s.cp, kubeadm, "certs", "renew", "all")
@@ -123,11 +125,12 @@ func testRenewal(t *testing.T, s *testCluster) {
 	}
 }
 
-// restartControlPlane kills the components of a control plane. The kubelet restarts each, the first time
-// without delay.
+// restartControlPlane kills the components of a control plane. The kubelet restarts each, the
+// first time without delay.
 func restartControlPlane(t *testing.T, cp *nodes.Node) {
 	t.Helper()
-	// The kernel truncates names to 15 bytes. A component that has lost its lease exits and is restarted.
+	// The kernel truncates names to 15 bytes. A component that has lost its lease exits and is
+	// restarted.
 	await(t, "the four components to run", waitLimit, func() error {
 		_, err := cp.Run(t.Context(), "sh", "-ec", `set -- $(pgrep --exact 'etcd|kube-apiserver|kube-controller|kube-scheduler'); [ $# = 4 ] || { echo "$# run"; exit 1; }; kill -9 "$@"`)
 		return err

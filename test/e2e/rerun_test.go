@@ -16,7 +16,8 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// listObjects lists the objects that init creates, with their versions, and the Node's labels and taints.
+// listObjects lists the objects that init creates, with their versions, and the Node's labels and
+// taints.
 func listObjects(t *testing.T, cp *nodes.Node, node string) []string {
 	t.Helper()
 	const kinds = "configmaps,secrets,serviceaccounts,services,roles,rolebindings"
@@ -86,8 +87,8 @@ func runFinishedCommand(t *testing.T, n *nodes.Node, command ...string) {
 	t.Logf("%s %s: %s", n.Name(), command[1], result.Duration.Round(100*time.Millisecond))
 }
 
-// TestRerunOfFinishedInitChangesNothing runs init again on a control plane whose settings were edited,
-// while its API server is up, while it restarts and while it is down.
+// TestRerunOfFinishedInitChangesNothing runs init again on a control plane whose settings were
+// edited, while its API server is up, while it restarts and while it is down.
 func TestRerunOfFinishedInitChangesNothing(t *testing.T) {
 	s := sharedCluster(t)
 	command := []string{kubeadm, "init", "--config", "/root/kubeadm.yaml", "--upload-certs", "-v=1"}
@@ -118,8 +119,8 @@ func TestRerunOfFinishedInitChangesNothing(t *testing.T) {
 	})
 }
 
-// TestRerunOfFinishedWorkerJoinChangesNothing runs join again with a token that has expired, while the
-// API server restarts, on a worker whose settings were edited.
+// TestRerunOfFinishedWorkerJoinChangesNothing runs join again with a token that has expired, while
+// the API server restarts, on a worker whose settings were edited.
 func TestRerunOfFinishedWorkerJoinChangesNothing(t *testing.T) {
 	s := sharedCluster(t)
 	token := flagValue(t, s.workerJoin, "--token")
@@ -136,8 +137,8 @@ func TestRerunOfFinishedWorkerJoinChangesNothing(t *testing.T) {
 	})
 }
 
-// TestRerunOfFinishedControlPlaneJoinChangesNothing does the same on a control plane whose taint was
-// removed.
+// TestRerunOfFinishedControlPlaneJoinChangesNothing does the same on a control plane whose taint
+// was removed.
 func TestRerunOfFinishedControlPlaneJoinChangesNothing(t *testing.T) {
 	s := sharedHACluster(t)
 	n := s.controlPlanes[1]
@@ -197,8 +198,8 @@ func TestInitSurvivesAPIServerRestarts(t *testing.T) {
 	checkControlPlaneNode(t, n)
 }
 
-// TestTokenCommandsSurviveLoadBalancerOutage runs them while the load balancer refuses connections, and
-// while it cuts them.
+// TestTokenCommandsSurviveLoadBalancerOutage runs them while the load balancer refuses
+// connections, and while it cuts them.
 func TestTokenCommandsSurviveLoadBalancerOutage(t *testing.T) {
 	s := sharedHACluster(t)
 	const token = "lbtest.0123456789abcdef"

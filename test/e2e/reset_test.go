@@ -12,8 +12,8 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// allowedRemains are the differences that a machine may have after a reset, each with its reason; any
-// other difference from the machine before init or join is a fault.
+// allowedRemains are the differences that a machine may have after a reset, each with its reason;
+// any other difference from the machine before init or join is a fault.
 var allowedRemains = []struct{ line, reason string }{
 	{`^\+ files: /(root/kubeadm\.yaml|root/\.kube(/.*)?) `, "the test's own"},
 	{`^\+ files: /etc/cni(/net\.d(/.*)?)? `, "the pod network's configuration, which kubeadm does not manage"},
@@ -28,9 +28,9 @@ var allowedRemains = []struct{ line, reason string }{
 	{`^[+-] units: kubelet\.service`, "stopped; whether it starts at boot is unchanged"},
 }
 
-// awaitRestored waits until a machine has the fingerprint of before, except for allowedRemains and files
-// whose names begin with one of stays. The kernel and the container runtime remove what belonged to
-// containers with a delay.
+// awaitRestored waits until a machine has the fingerprint of before, except for allowedRemains and
+// files whose names begin with one of stays. The kernel and the container runtime remove what
+// belonged to containers with a delay.
 func awaitRestored(t *testing.T, n *nodes.Node, before nodes.Fingerprint, stays ...string) {
 	t.Helper()
 	await(t, n.Name()+" to be restored", waitLimit, func() error {
@@ -52,8 +52,8 @@ func mayRemain(line string, stays []string) bool {
 	return slices.ContainsFunc(stays, func(name string) bool { return strings.HasPrefix(line, "+ files: "+name) })
 }
 
-// TestResetRestoresMachine resets the machines of a cluster and, in a full run, re-creates the cluster on
-// them.
+// TestResetRestoresMachine resets the machines of a cluster and, in a full run, re-creates the
+// cluster on them.
 func TestResetRestoresMachine(t *testing.T) {
 	t.Parallel()
 	s := &testCluster{Cluster: newCluster(t)}

@@ -10,8 +10,8 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// TestRootlessControlPlane creates two control planes whose components run as users of their own, and
-// checks the users of processes and the owners of files.
+// TestRootlessControlPlane creates two control planes whose components run as users of their own,
+// and checks the users of processes and the owners of files.
 func TestRootlessControlPlane(t *testing.T) {
 	t.Parallel()
 	s := &haCluster{testCluster: testCluster{Cluster: newCluster(t)}}
@@ -61,8 +61,8 @@ func testUsers(t *testing.T, n *nodes.Node) {
 	}
 }
 
-// awaitProcessOf waits until a component runs as one process, and returns its user and group and the
-// fields of /proc/PID/status.
+// awaitProcessOf waits until a component runs as one process, and returns its user and group and
+// the fields of /proc/PID/status.
 func awaitProcessOf(t *testing.T, n *nodes.Node, component string) (user string, status map[string]string) {
 	t.Helper()
 	// In one script: a component that is restarted is another process.

@@ -20,8 +20,8 @@ var (
 	scenarioRow  = regexp.MustCompile(`^\| (\d+) \| .+ \| (.+) \|$`)
 )
 
-// TestCatalogueListsEveryTest checks SCENARIOS.md: it has every scenario, each one names its tests or
-// the reason why it has none, every test named exists, and every test is named.
+// TestCatalogueListsEveryTest checks SCENARIOS.md: it has every scenario, each one names its tests
+// or the reason why it has none, every test named exists, and every test is named.
 func TestCatalogueListsEveryTest(t *testing.T) {
 	tests := declaredTests(t)
 	catalogue, err := os.ReadFile("SCENARIOS.md")

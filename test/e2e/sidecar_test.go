@@ -12,8 +12,8 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// writeSidecarPatches writes patches that add a container of the pause image to every component of a
-// node: after it by strategic merge patches, before it by JSON patches.
+// writeSidecarPatches writes patches that add a container of the pause image to every component of
+// a node: after it by strategic merge patches, before it by JSON patches.
 func writeSidecarPatches(t *testing.T, n *nodes.Node) {
 	t.Helper()
 	image := runShell(t, n, kubeadm+" config images list --kubernetes-version v1.37.1 | grep /pause:")

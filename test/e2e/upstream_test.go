@@ -14,8 +14,8 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// TestUpstreamJoinsOurCluster joins a worker to our cluster with upstream's kubeadm, and compares it with
-// one of ours.
+// TestUpstreamJoinsOurCluster joins a worker to our cluster with upstream's kubeadm, and compares
+// it with one of ours.
 func TestUpstreamJoinsOurCluster(t *testing.T) {
 	s := sharedCluster(t)
 	n := addNode(t, s.Cluster, "guest")
@@ -55,13 +55,15 @@ func TestUpstreamToolsAcceptOurCluster(t *testing.T) {
 	if pin := flagValue(t, s.workerJoin, "--discovery-token-ca-cert-hash"); !strings.Contains(join, pin) || !strings.Contains(join, s.workerJoin[2]) {
 		t.Errorf("upstream's kubeadm prints %q, ours %q", join, s.workerJoin)
 	}
-	// It renders each manifest from the configuration in the cluster and prints how the file differs.
+	// It renders each manifest from the configuration in the cluster and prints how the file
+	// differs.
 	if diff := runCommand(t, s.cp, upstreamKubeadm, "upgrade", "diff", "v1.37.1"); strings.Contains(diff, "\n+") || !strings.Contains(diff, "kubeadm-config") {
 		t.Errorf("upstream's kubeadm renders other manifests:\n%s", diff)
 	}
 }
 
-// TestJoinCommandMatchesUpstream compares what both programs print for the same token, byte by byte.
+// TestJoinCommandMatchesUpstream compares what both programs print for the same token, byte by
+// byte.
 func TestJoinCommandMatchesUpstream(t *testing.T) {
 	s := sharedCluster(t)
 	const token = "jjjjjj.0123456789abcdef"
@@ -83,7 +85,8 @@ func TestJoinCommandMatchesUpstream(t *testing.T) {
 			t.Errorf("%q: ours prints\n%q, upstream's\n%q", flags, mine.Stdout, theirs.Stdout)
 		}
 	}
-	// Upstream's kubeadm refuses a key that it would not print only after it has created the token.
+	// Upstream's kubeadm refuses a key that it would not print only after it has created the
+	// token.
 	if result, err := create(upstreamKubeadm, "--certificate-key", key); err == nil || result.Code != 1 {
 		t.Errorf("upstream's kubeadm accepts a key without a command to print: %v", err)
 	}
@@ -121,8 +124,8 @@ func TestJoinUpstreamCluster(t *testing.T) {
 	if list := runCommand(t, s.cp, kubeadm, "token", "list"); !strings.Contains(list, flagValue(t, s.workerJoin, "--token")) {
 		t.Errorf("ours does not list upstream's token:\n%s", list)
 	}
-	// Each resets what the other created. Upstream's reset leaves our journal, which must not disturb a
-	// later init.
+	// Each resets what the other created. Upstream's reset leaves our journal, which must not
+	// disturb a later init.
 	const journal = "/etc/kubernetes/tmp"
 	runCommand(t, s.worker, upstreamKubeadm, "reset", "--force")
 	runCommand(t, s.cp, kubeadm, "reset", "--force")

@@ -38,8 +38,8 @@ func newOlderCluster(t *testing.T) *nodes.Cluster {
 	return newClusterOf(t, o)
 }
 
-// TestPreviousMinorIsDeployed creates a cluster of the minor before kubeadm's own, control plane and
-// kubelets.
+// TestPreviousMinorIsDeployed creates a cluster of the minor before kubeadm's own, control plane
+// and kubelets.
 func TestPreviousMinorIsDeployed(t *testing.T) {
 	t.Parallel()
 	s := &testCluster{Cluster: newOlderCluster(t)}

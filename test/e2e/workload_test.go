@@ -58,8 +58,8 @@ spec:
 
 func TestPodsAndServices(t *testing.T) { checkWorkload(t, sharedCluster(t)) }
 
-// checkWorkload checks that Pods run on a cluster's worker and can be reached by Service, NodePort, DNS
-// name and logs, in each IP family of the cluster.
+// checkWorkload checks that Pods run on a cluster's worker and can be reached by Service,
+// NodePort, DNS name and logs, in each IP family of the cluster.
 func checkWorkload(t *testing.T, s *testCluster) {
 	if err := s.cp.WriteFile("/root/web.yaml", []byte(webManifest), 0o644); err != nil {
 		t.Fatal(err)
@@ -148,7 +148,8 @@ func testNodePort(t *testing.T, s *testCluster, names []string) {
 	}
 }
 
-// testDNS resolves names of single-stack Services and of one that has as many addresses as its node.
+// testDNS resolves names of single-stack Services and of one that has as many addresses as its
+// node.
 func testDNS(t *testing.T, s *testCluster, pod string) {
 	api, dns := "10.96.0.1", "10.96.0.10"
 	if strings.Contains(s.cp.Address(), ":") {
@@ -160,7 +161,8 @@ func testDNS(t *testing.T, s *testCluster, pod string) {
 		"kubernetes.default.svc.cluster.local":   api,
 		"web":                                    strings.Join(readObject[corev1.Service](t, s.cp, "service", "web").Spec.ClusterIPs, "\n"),
 	} {
-		// CoreDNS that has lost the API server serves no names until it has listed all Services again.
+		// CoreDNS that has lost the API server serves no names until it has listed all Services
+		// again.
 		await(t, "the address of "+name, waitLimit, func() error {
 			result, err := s.cp.Kubectl(t.Context(), "exec", pod, "--", "agnhost", "resolve", name)
 			if got := strings.TrimSpace(result.Stdout); err == nil && got != want {

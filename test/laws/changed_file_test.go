@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A file that was changed after init is no longer ours: running the same command again fails and does not
-// overwrite it, since an upgrade or an administrator may have changed it.
+// A file that was changed after init is no longer ours: running the same command again fails and
+// does not overwrite it, since an upgrade or an administrator may have changed it.
 func TestChangedFileIsNotOverwritten(t *testing.T) {
 	const manifest = "/etc/kubernetes/manifests/kube-apiserver.yaml"
 	s := findSubject("init")

@@ -22,8 +22,8 @@ import (
 	"kubeadm/internal/world/memory"
 )
 
-// describeMachine describes a machine and its cluster such that two runs compare equal, though each generates
-// its own keys and tokens.
+// describeMachine describes a machine and its cluster such that two runs compare equal, though
+// each generates its own keys and tokens.
 func describeMachine(t testing.TB, m *fake.World, key string) string {
 	t.Helper()
 	s := describer{machine: m}

@@ -21,7 +21,8 @@ func externalCASubjects() []subject {
 	}
 }
 
-// newExternalCAMachine is a fresh machine with all certificates that init would sign with the CA keys.
+// newExternalCAMachine is a fresh machine with all certificates that init would sign with the CA
+// keys.
 func newExternalCAMachine(t testing.TB) *fake.World {
 	w := newInitMachine(t)
 	for _, phase := range []string{"certs", "kubeconfig"} {

@@ -43,7 +43,8 @@ type commandLine struct {
 
 const configFile = "/srv/kubeadm.yaml"
 
-// commandLines are all commands that record in the journal that they have finished, in all their variants.
+// commandLines are all commands that record in the journal that they have finished, in all their
+// variants.
 func commandLines() []commandLine {
 	byConfig := func(more ...string) func(testing.TB) []string {
 		return func(testing.TB) []string { return append([]string{"init", "--config", configFile}, more...) }
@@ -177,8 +178,8 @@ func (r finishedRun) snapshot(t testing.TB) string {
 	return text
 }
 
-// edit changes the machine and its cluster as users do after a command has finished: a run that executed the
-// phases again would revert all of it.
+// edit changes the machine and its cluster as users do after a command has finished: a run that
+// executed the phases again would revert all of it.
 func (r finishedRun) edit() {
 	w := r.machine
 	maps.DeleteFunc(w.Discovery, func(key, _ string) bool { return strings.HasPrefix(key, bootstrapapi.JWSSignatureKeyPrefix) })
@@ -242,8 +243,8 @@ func TestRerunOfFinishedCommandChangesNothing(t *testing.T) {
 // announcedPattern matches a change that a dry run announces.
 var announcedPattern = regexp.MustCompile(`would (write|apply|start|stop|remove|delete|label|pull|add)`)
 
-// Files that users may remove after a command has finished are not needed: CA keys, super-admin.conf, and
-// the discovery file.
+// Files that users may remove after a command has finished are not needed: CA keys,
+// super-admin.conf, and the discovery file.
 func TestRerunAfterOptionalFilesWereRemoved(t *testing.T) {
 	forEachFinished(t, func(t *testing.T, r finishedRun) {
 		maps.DeleteFunc(r.machine.Files, func(name string, _ memory.File) bool {
@@ -296,8 +297,8 @@ func TestRerunNamesMissingFiles(t *testing.T) {
 	}
 }
 
-// Another program's reset leaves our journal. The files that it lists are gone, so the command runs as on a
-// new machine.
+// Another program's reset leaves our journal. The files that it lists are gone, so the command
+// runs as on a new machine.
 func TestRunAfterResetByAnotherProgram(t *testing.T) {
 	for command, made := range map[string]string{"init": "/etc/kubernetes/manifests/kube-apiserver.yaml", "join": "/var/lib/kubelet/config.yaml"} {
 		t.Run(command, func(t *testing.T) {
@@ -360,7 +361,8 @@ func TestRerunOfJoinNamesDeletedNode(t *testing.T) {
 	}
 }
 
-// A re-run without --skip-phases does not run the phases that the finished run skipped, and names them.
+// A re-run without --skip-phases does not run the phases that the finished run skipped, and names
+// them.
 func TestRerunOfInitNamesSkippedPhases(t *testing.T) {
 	r := findCommandLine("init that skips a phase").finish(t)
 	r.commandLine.args = findCommandLine("init").args

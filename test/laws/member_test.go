@@ -23,8 +23,8 @@ func joinReplacing(names ...string) subject {
 	return s
 }
 
-// newMachineWithMember is a machine beside an etcd with three members: cp1, cp9 and the given one, which
-// may be unreachable.
+// newMachineWithMember is a machine beside an etcd with three members: cp1, cp9 and the given one,
+// which may be unreachable.
 func newMachineWithMember(t testing.TB, one state.Member, silent bool) *fake.World {
 	t.Helper()
 	w := newControlPlaneMachine(t)

@@ -83,7 +83,8 @@ func renderRun(t testing.TB, s subject, phases []flow.Phase, conditional bool) s
 	return caPattern.ReplaceAllString(withoutTokenNames(text.String()), "<CA>")
 }
 
-// serialPhases is a workflow whose parallel phases run one after the other, in the order of arrange.
+// serialPhases is a workflow whose parallel phases run one after the other, in the order of
+// arrange.
 func serialPhases(ps []flow.Phase, arrange func([]flow.Phase)) []flow.Phase {
 	ps = slices.Clone(ps)
 	for i := range ps {

@@ -16,9 +16,9 @@ func TestPreviewMatchesRun(t *testing.T) {
 	forEachSubject(t, func(t *testing.T, s subject) { checkPreview(t, s.newRun(s.machine(t))) })
 }
 
-// checkPreview previews a run and then executes it: the preview must change nothing and announce exactly
-// what the run does. ServiceAccounts of controllers do not count: a cluster that does not exist yet has no
-// list of them.
+// checkPreview previews a run and then executes it: the preview must change nothing and announce
+// exactly what the run does. ServiceAccounts of controllers do not count: a cluster that does not
+// exist yet has no list of them.
 func checkPreview(t testing.TB, r run) outcome {
 	t.Helper()
 	before := r.machine.Snapshot()

@@ -8,8 +8,8 @@ import (
 	"kubeadm/internal/world/fault"
 )
 
-// The remains of a killed reset must not look like an interrupted init or join, so reset removes their
-// journal first.
+// The remains of a killed reset must not look like an interrupted init or join, so reset removes
+// their journal first.
 func TestResetRemovesJournalFirst(t *testing.T) {
 	for _, name := range []string{"reset a control plane", "reset a worker"} {
 		s := findSubject(name)

@@ -10,9 +10,9 @@ import (
 	"kubeadm/internal/world/fault"
 )
 
-// A killed run is resumed by the same command, an hour later and with other random values: the machine ends
-// in the same state, each change is made exactly once, a preview announces the rest, and the journal records
-// that the command has finished.
+// A killed run is resumed by the same command, an hour later and with other random values: the
+// machine ends in the same state, each change is made exactly once, a preview announces the rest,
+// and the journal records that the command has finished.
 func TestRunResumesAtEveryCrashPoint(t *testing.T) {
 	forEachSubject(t, func(t *testing.T, s subject) {
 		whole := s.newRun(s.machine(t))
@@ -43,7 +43,8 @@ func TestRunResumesAtEveryCrashPoint(t *testing.T) {
 	})
 }
 
-// An interrupted run returns that error, completes the current change and is resumed like a killed one.
+// An interrupted run returns that error, completes the current change and is resumed like a killed
+// one.
 func TestRunResumesAfterInterrupt(t *testing.T) {
 	forEachSubject(t, func(t *testing.T, s subject) {
 		whole := s.newRun(s.machine(t))
@@ -67,7 +68,8 @@ func TestRunResumesAfterInterrupt(t *testing.T) {
 	})
 }
 
-// forEachFault calls try with a fault before and after each of n changes; in short tests only some.
+// forEachFault calls try with a fault before and after each of n changes; in short tests only
+// some.
 func forEachFault(n int, try func(at *fault.World)) {
 	step := 1
 	if testing.Short() {

@@ -15,8 +15,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the scripts")
 
-// The script of a workflow lists all its changes and waits, phase by phase. No other law checks the order: a
-// changed script shows in a review what happens earlier or later.
+// The script of a workflow lists all its changes and waits, phase by phase. No other law checks
+// the order: a changed script shows in a review what happens earlier or later.
 func TestWorkflowScripts(t *testing.T) {
 	forEachSubject(t, func(t *testing.T, s subject) {
 		r := s.newRun(s.machine(t))

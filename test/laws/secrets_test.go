@@ -15,8 +15,8 @@ import (
 	"kubeadm/internal/world/fake"
 )
 
-// The output, the preview and the journal of a run hold no secret, unless the user asks to print tokens and
-// keys.
+// The output, the preview and the journal of a run hold no secret, unless the user asks to print
+// tokens and keys.
 func TestOutputHoldsNoSecrets(t *testing.T) {
 	forEachSubject(t, func(t *testing.T, s subject) {
 		before := s.machine(t)
@@ -83,7 +83,8 @@ func listMachineSecrets(m *fake.World) (all []string) {
 	return all
 }
 
-// findableKeyParts returns parts of a key that a leak would show: a line of its PEM, and of the PEM in base64.
+// findableKeyParts returns parts of a key that a leak would show: a line of its PEM, and of the
+// PEM in base64.
 func findableKeyParts(data []byte) []string {
 	lines := strings.Split(string(data), "\n")
 	if len(lines) < 3 {

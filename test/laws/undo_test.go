@@ -17,8 +17,8 @@ import (
 	"kubeadm/internal/world/journal"
 )
 
-// A run that is undone when it fails restores the machine, keeps the user's files, and names the changes that
-// cannot be undone.
+// A run that is undone when it fails restores the machine, keeps the user's files, and names the
+// changes that cannot be undone.
 func TestFailedRunIsUndone(t *testing.T) {
 	forEachSubject(t, func(t *testing.T, s subject) {
 		whole := s.newRun(newUserMachine(t, s))
@@ -69,8 +69,8 @@ func TestUserFilesAreKept(t *testing.T) {
 	})
 }
 
-// checkUndone injects a fault into a run and checks that the run was undone. It returns false if the run
-// succeeded in spite of the fault.
+// checkUndone injects a fault into a run and checks that the run was undone. It returns false if
+// the run succeeded in spite of the fault.
 func checkUndone(t *testing.T, s subject, at *fault.World) bool {
 	before := newUserMachine(t, s)
 	r := s.newRun(before.Clone())

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Add creates a node and boots it. On return containerd is ready and the images are loaded. It may be called
-// concurrently.
+// Add creates a node and boots it. On return containerd is ready and the images are loaded. It may
+// be called concurrently.
 func (c *Cluster) Add(ctx context.Context, name string) (*Node, error) {
 	n, err := c.register(name)
 	if err != nil {
@@ -46,7 +46,8 @@ func (c *Cluster) AddAll(ctx context.Context, names ...string) ([]*Node, error) 
 	return added, group.Wait()
 }
 
-// register records a node with an address that no node has had yet, and adds it to /etc/hosts of all nodes.
+// register records a node with an address that no node has had yet, and adds it to /etc/hosts of
+// all nodes.
 func (c *Cluster) register(name string) (*Node, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,8 +16,9 @@ import (
 
 const serverPort = "6443"
 
-// Balancer is a TCP load balancer with an address of its own in the cluster's network. It forwards each
-// connection to the next backend that accepts it, and can simulate faults: Refuse, Delay, Flap.
+// Balancer is a TCP load balancer with an address of its own in the cluster's network. It forwards
+// each connection to the next backend that accepts it, and can simulate faults: Refuse, Delay,
+// Flap.
 type Balancer struct {
 	cluster *Cluster
 
@@ -31,8 +32,8 @@ type Balancer struct {
 	clients     map[net.Conn]bool
 }
 
-// StartBalancer starts the cluster's load balancer, or returns the running one. It runs in this process
-// until Close. It starts with the backends that the cluster's last balancer had.
+// StartBalancer starts the cluster's load balancer, or returns the running one. It runs in this
+// process until Close. It starts with the backends that the cluster's last balancer had.
 func (c *Cluster) StartBalancer(ctx context.Context) (*Balancer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -52,7 +53,8 @@ func (c *Cluster) StartBalancer(ctx context.Context) (*Balancer, error) {
 	return b, nil
 }
 
-// HasBalancer reports whether the cluster has, or had in another process, a load balancer with backends.
+// HasBalancer reports whether the cluster has, or had in another process, a load balancer with
+// backends.
 func (c *Cluster) HasBalancer() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,7 +66,8 @@ func (b *Balancer) Endpoint() string {
 	return net.JoinHostPort(b.cluster.record.Families.all()[0].balancer, serverPort)
 }
 
-// SetBackends makes these nodes the only backends, each at the API server's port. Open connections stay.
+// SetBackends makes these nodes the only backends, each at the API server's port. Open connections
+// stay.
 func (b *Balancer) SetBackends(backends ...*Node) error {
 	var all []string
 	for _, n := range backends {
@@ -106,7 +109,8 @@ func (b *Balancer) Refuse() {
 	b.closeRandom(1)
 }
 
-// Delay accepts new connections during d, but forwards them only when d is over. Open connections stay.
+// Delay accepts new connections during d, but forwards them only when d is over. Open connections
+// stay.
 func (b *Balancer) Delay(d time.Duration) {
 	over := make(chan struct{})
 	b.mu.Lock()
@@ -115,7 +119,8 @@ func (b *Balancer) Delay(d time.Duration) {
 	time.AfterFunc(d, func() { close(over) })
 }
 
-// Flap closes one connection in five, at random, five times a second, until it is called with false.
+// Flap closes one connection in five, at random, five times a second, until it is called with
+// false.
 func (b *Balancer) Flap(on bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -247,8 +252,8 @@ func (b *Balancer) orderBackends() []string {
 	return list
 }
 
-// setUserTimeout lets a connection fail when the other side is unreachable for five seconds, as after a
-// power cut.
+// setUserTimeout lets a connection fail when the other side is unreachable for five seconds, as
+// after a power cut.
 func setUserTimeout(conn net.Conn) error {
 	tcp, ok := conn.(*net.TCPConn)
 	if !ok {

@@ -11,15 +11,15 @@ import (
 
 const debianSuite = "bookworm"
 
-// debianPackages lists what a node has beyond Debian's minimal system: systemd, what Kubernetes requires
-// on a node, and tools for debugging.
+// debianPackages lists what a node has beyond Debian's minimal system: systemd, what Kubernetes
+// requires on a node, and tools for debugging.
 var debianPackages = []string{
 	"systemd", "systemd-sysv", "dbus", "iproute2", "iptables", "nftables", "conntrack", "ethtool", "socat", "kmod",
 	"mount", "procps", "ca-certificates", "hostname", "libseccomp2", "curl",
 }
 
-// buildBaseSystem returns the directory of a plain Debian, the lowest layer of every node's root. It is
-// built once.
+// buildBaseSystem returns the directory of a plain Debian, the lowest layer of every node's root.
+// It is built once.
 func buildBaseSystem(ctx context.Context, log func(string, ...any)) (string, error) {
 	// The number is the version of this function.
 	name := "debian-" + cacheKey("1", debianSuite, strings.Join(debianPackages, ","))
@@ -45,8 +45,8 @@ func buildBaseSystem(ctx context.Context, log func(string, ...any)) (string, err
 	})
 }
 
-// findAptMirror returns the URL from which this machine's apt gets the suite. If it is empty, debootstrap
-// uses its own default.
+// findAptMirror returns the URL from which this machine's apt gets the suite. If it is empty,
+// debootstrap uses its own default.
 func findAptMirror(ctx context.Context) string {
 	out, err := runHost(ctx, "apt-get", "indextargets", "--format", "$(RELEASE) $(COMPONENT) $(REPO_URI)", "Created-By: Packages")
 	if err != nil {

@@ -27,9 +27,9 @@ func (s Topology) names() []string {
 	return names
 }
 
-// Bootstrap adds nodes and creates a Kubernetes cluster of them as a user would: kubeadm init on cp1,
-// and on the others the join commands that it prints. Several control planes get a load balancer. On
-// return all nodes are Ready, CoreDNS is available, and Kubeconfig exists.
+// Bootstrap adds nodes and creates a Kubernetes cluster of them as a user would: kubeadm init on
+// cp1, and on the others the join commands that it prints. Several control planes get a load
+// balancer. On return all nodes are Ready, CoreDNS is available, and Kubeconfig exists.
 func (c *Cluster) Bootstrap(ctx context.Context, shape Topology) error {
 	if shape.ControlPlanes < 1 || shape.Workers < 0 {
 		return errors.New("a Kubernetes cluster needs at least one control plane and 0 or more workers")

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cacheRoot is the directory for what clusters share: $KUBEADM_CACHE/nodes, or kubeadm/nodes in the user's
-// cache directory.
+// cacheRoot is the directory for what clusters share: $KUBEADM_CACHE/nodes, or kubeadm/nodes in
+// the user's cache directory.
 func cacheRoot() (string, error) {
 	if dir := os.Getenv("KUBEADM_CACHE"); dir != "" {
 		return filepath.Abs(filepath.Join(dir, "nodes"))
@@ -26,9 +26,9 @@ func cacheRoot() (string, error) {
 	return filepath.Join(dir, "kubeadm", "nodes"), nil
 }
 
-// buildCached returns the directory name below the cache, and calls build if it does not exist. A directory
-// that exists is complete: build fills a temporary one, which is renamed at the end. Of several processes
-// one builds, the others wait.
+// buildCached returns the directory name below the cache, and calls build if it does not exist. A
+// directory that exists is complete: build fills a temporary one, which is renamed at the end. Of
+// several processes one builds, the others wait.
 func buildCached(ctx context.Context, name string, build func(dir string) error) (string, error) {
 	root, err := cacheRoot()
 	if err != nil {

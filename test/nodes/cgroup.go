@@ -18,14 +18,16 @@ import (
 // kubeadm-nodes/CLUSTER/NODE.
 const cgroupName = "kubeadm-nodes"
 
-// hierarchy is a mounted control group hierarchy: one of several of cgroup v1, or the one of cgroup v2.
+// hierarchy is a mounted control group hierarchy: one of several of cgroup v1, or the one of
+// cgroup v2.
 type hierarchy struct {
 	path    string
 	unified bool     // v2
 	options []string // v1: the controllers
 }
 
-// listHierarchies lists this machine's hierarchies, the one that is best for finding processes first.
+// listHierarchies lists this machine's hierarchies, the one that is best for finding processes
+// first.
 func listHierarchies() ([]hierarchy, error) {
 	mounts, err := mountsOf("self")
 	if err != nil {
@@ -40,8 +42,8 @@ func listHierarchies() ([]hierarchy, error) {
 	if len(found) == 0 {
 		return nil, errors.New("no control group hierarchy is mounted on this machine (see cgroups(7))")
 	}
-	// systemd moves processes within its own hierarchy; in "pids" all processes of a node that are in no
-	// container stay in the node's group.
+	// systemd moves processes within its own hierarchy; in "pids" all processes of a node that are
+	// in no container stay in the node's group.
 	rank := func(h hierarchy) int {
 		switch {
 		case slices.Contains(h.options, "pids"):
@@ -55,8 +57,8 @@ func listHierarchies() ([]hierarchy, error) {
 	return found, nil
 }
 
-// createGroups creates the group of a cluster, or of a node in it, in every hierarchy and returns the
-// directories.
+// createGroups creates the group of a cluster, or of a node in it, in every hierarchy and returns
+// the directories.
 func createGroups(path ...string) ([]string, error) {
 	all, err := listHierarchies()
 	if err != nil {
@@ -66,7 +68,8 @@ func createGroups(path ...string) ([]string, error) {
 	for _, h := range all {
 		dir := h.path
 		for _, name := range append([]string{cgroupName}, path...) {
-			// In v2 the parent must delegate controllers; the node's systemd does that in the node's group.
+			// In v2 the parent must delegate controllers; the node's systemd does that in the
+			// node's group.
 			if h.unified && len(all) == 1 {
 				if err := delegateControllers(dir); err != nil {
 					return nil, err
@@ -115,8 +118,8 @@ func delegateControllers(dir string) error {
 	return nil
 }
 
-// AddProcess adds a process of this machine to the cluster, so that it is killed when the cluster is
-// removed.
+// AddProcess adds a process of this machine to the cluster, so that it is killed when the cluster
+// is removed.
 func (c *Cluster) AddProcess(pid int) error {
 	// No node name ends with a hyphen.
 	dirs, err := createGroups(c.name, "adopted-")
@@ -131,8 +134,8 @@ func (c *Cluster) AddProcess(pid int) error {
 	return nil
 }
 
-// listGroups returns all groups below path (CLUSTER or CLUSTER/NODE), in every hierarchy, children before
-// their parents.
+// listGroups returns all groups below path (CLUSTER or CLUSTER/NODE), in every hierarchy, children
+// before their parents.
 func listGroups(path string) ([]string, error) {
 	all, err := listHierarchies()
 	if err != nil {
@@ -201,8 +204,8 @@ func removeGroups(ctx context.Context, path string) error {
 	})
 }
 
-// findInit returns this machine's PID of the node's init process, 0 if the node is not running. The init
-// process of a container is nested in one more PID namespace.
+// findInit returns this machine's PID of the node's init process, 0 if the node is not running.
+// The init process of a container is nested in one more PID namespace.
 func findInit(cluster, node string) (int, error) {
 	all, err := listHierarchies()
 	if err != nil {

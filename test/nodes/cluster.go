@@ -1,5 +1,6 @@
-// Package nodes creates sandboxed hosts for tests: Debian with systemd, containerd and a kubelet unit, each
-// in namespaces and control groups of its own, connected by a switch without a link to other networks.
+// Package nodes creates sandboxed hosts for tests: Debian with systemd, containerd and a kubelet
+// unit, each in namespaces and control groups of its own, connected by a switch without a link to
+// other networks.
 package nodes
 
 import (
@@ -29,8 +30,8 @@ type Options struct {
 	Log func(format string, args ...any)
 }
 
-// KeepFailed is an Options.Keep for tests: it leaves a failed test's nodes if KEEP=failure is set in the
-// environment.
+// KeepFailed is an Options.Keep for tests: it leaves a failed test's nodes if KEEP=failure is set
+// in the environment.
 func KeepFailed(t interface{ Failed() bool }) func() bool {
 	return func() bool { return t.Failed() && os.Getenv("KEEP") == "failure" }
 }
@@ -49,9 +50,9 @@ type Cluster struct {
 	balancer *Balancer
 }
 
-// NewCluster creates a cluster without nodes. It first removes clusters that killed processes left behind.
-// The first call on a machine installs missing tools, builds the base system and loads the images, which
-// takes about two minutes.
+// NewCluster creates a cluster without nodes. It first removes clusters that killed processes left
+// behind. The first call on a machine installs missing tools, builds the base system and loads the
+// images, which takes about two minutes.
 func NewCluster(ctx context.Context, o Options) (*Cluster, error) {
 	if o.Log == nil {
 		o.Log = func(string, ...any) {}
@@ -170,8 +171,8 @@ func (c *Cluster) Keep() error {
 	return c.save()
 }
 
-// Close removes the cluster, and fails if something of it is left. If Options.Keep returns true, it keeps
-// the cluster instead and logs how to inspect and how to remove it.
+// Close removes the cluster, and fails if something of it is left. If Options.Keep returns true,
+// it keeps the cluster instead and logs how to inspect and how to remove it.
 func (c *Cluster) Close() error {
 	if c.keep == nil || !c.keep() {
 		return c.remove(context.Background())

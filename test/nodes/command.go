@@ -24,7 +24,8 @@ type Command struct {
 	Env   []string  // NAME=value, on top of PATH, HOME and LANG
 	Stdin io.Reader // nil: empty
 
-	// Stdout and Stderr receive the program's output while it runs; both may be nil. The Result has it too.
+	// Stdout and Stderr receive the program's output while it runs; both may be nil. The Result
+	// has it too.
 	Stdout, Stderr io.Writer
 
 	node *Node
@@ -36,8 +37,8 @@ type Result struct {
 	Code           int
 	Duration       time.Duration
 
-	// Memory is the largest resident set of the program's processes, in bytes. It is at least that of the
-	// process which started the program, at the start.
+	// Memory is the largest resident set of the program's processes, in bytes. It is at least that
+	// of the process which started the program, at the start.
 	Memory int64
 }
 
@@ -59,8 +60,8 @@ func (e *ExitError) Error() string {
 // Command prepares a program to run on the node.
 func (n *Node) Command(args ...string) *Command { return &Command{Args: args, node: n} }
 
-// Run runs a program and waits until it exits. An exit code other than 0 is an *ExitError; the Result is
-// set in any case.
+// Run runs a program and waits until it exits. An exit code other than 0 is an *ExitError; the
+// Result is set in any case.
 func (n *Node) Run(ctx context.Context, args ...string) (Result, error) {
 	return n.Command(args...).Run(ctx)
 }
@@ -102,7 +103,8 @@ func (c *Command) Start(ctx context.Context) (*Process, error) {
 	p.cmd.Stdin = c.Stdin
 	p.cmd.Stdout, p.cmd.Stderr = teeWriter(&p.stdout, c.Stdout), teeWriter(&p.stderr, c.Stderr)
 	p.cmd.Cancel = p.Kill
-	// A daemon that the program left behind may keep the pipes open. Reading them takes time on a busy machine.
+	// A daemon that the program left behind may keep the pipes open. Reading them takes time on a
+	// busy machine.
 	p.cmd.WaitDelay = time.Minute
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting %s on %s: %w", c.Args[0], c.node.name, err)
@@ -110,8 +112,8 @@ func (c *Command) Start(ctx context.Context) (*Process, error) {
 	return p, nil
 }
 
-// teeWriter writes to the buffer, and to w unless it is nil. It is never an *os.File: so Wait returns only
-// when all writers have closed the pipe.
+// teeWriter writes to the buffer, and to w unless it is nil. It is never an *os.File: so Wait
+// returns only when all writers have closed the pipe.
 func teeWriter(buffer *bytes.Buffer, w io.Writer) io.Writer {
 	if w == nil {
 		return buffer
@@ -137,8 +139,8 @@ func (p *Process) Signal(signal unix.Signal) error {
 	return nil
 }
 
-// hostPID returns the program's PID on this machine: nsenter starts it as its only child, some time after
-// nsenter itself was started.
+// hostPID returns the program's PID on this machine: nsenter starts it as its only child, some
+// time after nsenter itself was started.
 func (p *Process) hostPID() (int, error) {
 	file := fmt.Sprintf("/proc/%d/task/%d/children", p.cmd.Process.Pid, p.cmd.Process.Pid)
 	for {

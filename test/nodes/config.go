@@ -8,9 +8,9 @@ import (
 // PodSubnet is the Pod CIDR of a cluster without IPv6.
 const PodSubnet = "10.244.0.0/16"
 
-// IgnoredPreflight are the preflight checks that a sandboxed node fails and a real host passes, as a value
-// of --ignore-preflight-errors: cgroup v1, the bridge's netfilter switch, and what depends on the size of
-// the machine.
+// IgnoredPreflight are the preflight checks that a sandboxed node fails and a real host passes, as
+// a value of --ignore-preflight-errors: cgroup v1, the bridge's netfilter switch, and what depends
+// on the size of the machine.
 const IgnoredPreflight = "SystemVerification,FileContent--proc-sys-net-bridge-bridge-nf-call-iptables,Swap,Mem,NumCPU"
 
 // Config says how a cluster's configuration differs from the default.
@@ -19,11 +19,12 @@ type Config struct {
 	Endpoint string // controlPlaneEndpoint; may be empty
 	Version  string // of Kubernetes; empty: v1.37.1
 
-	// NodeIPs are the addresses of a dual-stack node. Pods and Services are dual-stack too if it is set.
+	// NodeIPs are the addresses of a dual-stack node. Pods and Services are dual-stack too if it
+	// is set.
 	NodeIPs []string
 
-	// Further fields as indented YAML, of InitConfiguration, its nodeRegistration, ClusterConfiguration and
-	// KubeletConfiguration.
+	// Further fields as indented YAML, of InitConfiguration, its nodeRegistration,
+	// ClusterConfiguration and KubeletConfiguration.
 	Init, Registration, Cluster, Kubelet string
 }
 
@@ -83,7 +84,8 @@ func InitConfig(c Config) string {
 	return b.String()
 }
 
-// NodeIPArgument returns the field of nodeRegistration that a dual-stack node needs; empty for others.
+// NodeIPArgument returns the field of nodeRegistration that a dual-stack node needs; empty for
+// others.
 func NodeIPArgument(addresses []string) string {
 	if len(addresses) < 2 {
 		return ""

@@ -37,8 +37,8 @@ RestartSec=1
 WantedBy=multi-user.target
 `))
 
-// StartEtcd creates an etcd cluster on these nodes: certificates by phases of kubeadm init, with a CA that
-// the first node generates, and etcd as a systemd service. On return it is healthy.
+// StartEtcd creates an etcd cluster on these nodes: certificates by phases of kubeadm init, with a
+// CA that the first node generates, and etcd as a systemd service. On return it is healthy.
 func StartEtcd(ctx context.Context, members ...*Node) (*Etcd, error) {
 	e := &Etcd{members: members}
 	var ca map[string][]byte

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// withDisk calls do with the node's file system as the node's processes see it. Symbolic links cannot leave
-// it.
+// withDisk calls do with the node's file system as the node's processes see it. Symbolic links
+// cannot leave it.
 func (n *Node) withDisk(do func(*os.Root) error) error {
 	pid, err := n.PID()
 	if err != nil {
@@ -36,8 +36,8 @@ func (n *Node) ReadFile(name string) (data []byte, err error) {
 	return data, err
 }
 
-// WriteFile writes a file of a running node, with its directories; name is absolute. A running program can
-// be replaced.
+// WriteFile writes a file of a running node, with its directories; name is absolute. A running
+// program can be replaced.
 func (n *Node) WriteFile(name string, data []byte, mode fs.FileMode) error {
 	return n.writeFrom(name, strings.NewReader(string(data)), mode)
 }

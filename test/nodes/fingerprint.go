@@ -19,8 +19,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Fingerprint describes a node's state by subject: files, links, routes, mounts, units, ports, rules,
-// containers. Each subject has sorted lines. Logs, caches and systemd's own state are left out.
+// Fingerprint describes a node's state by subject: files, links, routes, mounts, units, ports,
+// rules, containers. Each subject has sorted lines. Logs, caches and systemd's own state are left
+// out.
 type Fingerprint map[string][]string
 
 // Diff lists the lines that only b has ("+ files: …") and those that only a has ("- files: …").
@@ -43,9 +44,9 @@ func (a Fingerprint) Diff(b Fingerprint) []string {
 
 var subjects = []string{"files", "links", "routes", "mounts", "units", "ports", "rules", "containers"}
 
-// listCommands are the commands that list subjects on the node. A unit that systemd restarts repeatedly, as
-// a kubelet without configuration, is listed whether it runs at the moment or not. containerd's streaming
-// port, which changes with each start, is left out.
+// listCommands are the commands that list subjects on the node. A unit that systemd restarts
+// repeatedly, as a kubelet without configuration, is listed whether it runs at the moment or not.
+// containerd's streaming port, which changes with each start, is left out.
 var listCommands = map[string]string{
 	"links":      `ip -brief link show | cut -d' ' -f1 | cut -d@ -f1`,
 	"routes":     `ip -4 route show`,
@@ -89,8 +90,8 @@ func (n *Node) Fingerprint(ctx context.Context) (Fingerprint, error) {
 	return f, nil
 }
 
-// flattenListing puts the headings of nested blocks, as nftables prints them, before each line, and removes
-// counters.
+// flattenListing puts the headings of nested blocks, as nftables prints them, before each line,
+// and removes counters.
 func flattenListing(listing string) []string {
 	var lines, headings []string
 	for l := range strings.Lines(listing) {
@@ -115,8 +116,8 @@ var ignoredFiles = []string{
 	"root/.kube/cache", "etc/.pwd.lock",
 }
 
-// changedFiles lists the files that differ from the read-only layers: those in the writable layer, except
-// files that the kernel copied there and files that were changed back.
+// changedFiles lists the files that differ from the read-only layers: those in the writable layer,
+// except files that the kernel copied there and files that were changed back.
 func (n *Node) changedFiles() ([]string, error) {
 	upper := filepath.Join(n.dir, "upper")
 	var lines []string

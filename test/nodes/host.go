@@ -22,9 +22,9 @@ func runHostWithInput(ctx context.Context, stdin string, args ...string) (string
 	return runCaptured(exec.CommandContext(ctx, args[0], args[1:]...), stdin)
 }
 
-// runKilledWithParent runs a long program that is killed, with all its children, when this process ends in
-// any way, so that nothing writes to a half-built cache entry any more. The program has a mount namespace of
-// its own.
+// runKilledWithParent runs a long program that is killed, with all its children, when this process
+// ends in any way, so that nothing writes to a half-built cache entry any more. The program has a
+// mount namespace of its own.
 func runKilledWithParent(ctx context.Context, env []string, args ...string) error {
 	// The kernel ties the death signal to the thread that forked.
 	runtime.LockOSThread()
@@ -55,11 +55,12 @@ func lastLines(text string, lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-// pollLimit is how long to wait for other programs. They need seconds, but the machine may be slow and busy.
+// pollLimit is how long to wait for other programs. They need seconds, but the machine may be slow
+// and busy.
 const pollLimit = 10 * time.Minute
 
-// pollUntil calls check until it returns nil. After the limit, or when the context is done, it returns
-// check's last error with the name of what it waited for.
+// pollUntil calls check until it returns nil. After the limit, or when the context is done, it
+// returns check's last error with the name of what it waited for.
 func pollUntil(ctx context.Context, name string, limit time.Duration, check func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -82,7 +83,8 @@ func pollUntil(ctx context.Context, name string, limit time.Duration, check func
 	}
 }
 
-// hostPackages are the programs that this machine needs to create nodes, and their Debian packages.
+// hostPackages are the programs that this machine needs to create nodes, and their Debian
+// packages.
 var hostPackages = []struct{ program, name string }{
 	{"debootstrap", "debootstrap"},
 	{"systemd-nspawn", "systemd-container"},
@@ -90,7 +92,8 @@ var hostPackages = []struct{ program, name string }{
 	{"nsenter", "util-linux"},
 }
 
-// InstallTools installs missing programs that this machine needs to create nodes, by apt, and logs it.
+// InstallTools installs missing programs that this machine needs to create nodes, by apt, and logs
+// it.
 func InstallTools(ctx context.Context, log func(string, ...any)) error {
 	if os.Geteuid() != 0 {
 		return errors.New("creating nodes needs root, for namespaces, mounts and cgroups; run this with sudo")

@@ -33,8 +33,8 @@ var (
 	}
 )
 
-// image is what every node starts from: read-only layers of the root, topmost first, and a containerd
-// directory with the bundle's images, which each node copies.
+// image is what every node starts from: read-only layers of the root, topmost first, and a
+// containerd directory with the bundle's images, which each node copies.
 type image struct {
 	layers     []string
 	containerd string
@@ -59,9 +59,9 @@ func buildNodeImage(ctx context.Context, bundle string, log func(string, ...any)
 	return image{layers: layers, containerd: store}, err
 }
 
-// imageCacheNames returns the cache names for a bundle: digests of the bundle's contents and of the files
-// embedded here. Programs and archives count by name, size and time, since reading hundreds of megabytes
-// would take longer than starting a node.
+// imageCacheNames returns the cache names for a bundle: digests of the bundle's contents and of
+// the files embedded here. Programs and archives count by name, size and time, since reading
+// hundreds of megabytes would take longer than starting a node.
 func imageCacheNames(bundle string) (layer, store string, err error) {
 	parts := []string{"2", strings.Join(enabledUnits, ","), strings.Join(maskedUnits, ",")}
 	err = fs.WalkDir(embeddedFiles, "rootfs", func(path string, d fs.DirEntry, err error) error {
@@ -162,8 +162,8 @@ func installDir(to, from string) error {
 	return nil
 }
 
-// linkOrCopy installs a program: a hard link where the file system allows it, so that a program with several
-// names is in memory once, else a copy.
+// linkOrCopy installs a program: a hard link where the file system allows it, so that a program
+// with several names is in memory once, else a copy.
 func linkOrCopy(from, to string) error {
 	from, err := filepath.EvalSymlinks(from)
 	if err != nil {
@@ -221,8 +221,8 @@ func importImages(ctx context.Context, dir, bundle string, layers []string, log 
 	return nil
 }
 
-// cloneStore creates a node's containerd directory quickly and with little disk space: blobs and unpacked
-// layers never change and become hard links; databases change and are copied.
+// cloneStore creates a node's containerd directory quickly and with little disk space: blobs and
+// unpacked layers never change and become hard links; databases change and are copied.
 func cloneStore(ctx context.Context, from, to string) error {
 	if _, err := runHost(ctx, "cp", "--archive", "--link", "--no-target-directory", from, to); err != nil {
 		// The cache is on another file system.

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// inotifyInstances is the limit of inotify instances of root. A node's root needs about twenty and is root of
-// this machine too; with the usual limit of 128 the systemd of the sixth node fails.
+// inotifyInstances is the limit of inotify instances of root. A node's root needs about twenty and
+// is root of this machine too; with the usual limit of 128 the systemd of the sixth node fails.
 const inotifyInstances = 4096
 
-// raiseInotifyLimit raises that limit if it is lower, and logs it. It stays raised, since other clusters may
-// need it.
+// raiseInotifyLimit raises that limit if it is lower, and logs it. It stays raised, since other
+// clusters may need it.
 func raiseInotifyLimit(log func(string, ...any)) error {
 	const file = "/proc/sys/fs/inotify/max_user_instances"
 	text, err := os.ReadFile(file)

@@ -15,8 +15,8 @@ const (
 	DualStack Families = "dual-stack" // IPv4, then IPv6
 )
 
-// family holds the addresses of one IP family. Every cluster has an isolated switch, so all use the same
-// addresses.
+// family holds the addresses of one IP family. Every cluster has an isolated switch, so all use
+// the same addresses.
 type family struct {
 	node              string // format of a node's address, with its host number
 	length            int    // of the network prefix
@@ -100,8 +100,8 @@ func (f Families) hostAddresses(host int) []string {
 	return list
 }
 
-// addressCommands are commands of ip(8) that assign addresses to a link, IPv6 ones without duplicate address
-// detection.
+// addressCommands are commands of ip(8) that assign addresses to a link, IPv6 ones without
+// duplicate address detection.
 func addressCommands(link string, addresses ...string) []string {
 	var lines []string
 	for _, address := range addresses {

@@ -28,8 +28,8 @@ func (n *Node) Join(ctx context.Context, command []string, out io.Writer) (Resul
 	return cmd.Run(ctx)
 }
 
-// JoinCommands finds the join commands in the output of kubeadm init. The one for control planes is nil
-// unless certificates were uploaded.
+// JoinCommands finds the join commands in the output of kubeadm init. The one for control planes
+// is nil unless certificates were uploaded.
 func JoinCommands(output string) (worker, controlPlane []string, err error) {
 	output = strings.ReplaceAll(output, "\\\n", " ")
 	for text := range strings.Lines(output) {

@@ -15,7 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// testBundle returns the directory of the components bundle. Tests of real nodes need one, and root.
+// testBundle returns the directory of the components bundle. Tests of real nodes need one, and
+// root.
 func testBundle(t *testing.T) string {
 	t.Helper()
 	dir := os.Getenv("KUBEADM_BUNDLE")
@@ -180,7 +181,8 @@ func testFingerprint(t *testing.T, n *Node) {
 		return f
 	}
 	before := take()
-	// systemd restarts it repeatedly, since it exits without a configuration: its state at the moment must not matter.
+	// systemd restarts it repeatedly, since it exits without a configuration: its state at the
+	// moment must not matter.
 	runCommand(t, n, "systemctl", "restart", "kubelet")
 	if diff := before.Diff(take()); len(diff) > 0 {
 		t.Errorf("nothing was done, but: %q", diff)

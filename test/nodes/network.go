@@ -49,16 +49,17 @@ func runIPBatch(ctx context.Context, namespace string, lines ...string) error {
 
 func (c *Cluster) switchFile() string { return filepath.Join(c.dir, "switch") }
 
-// createSwitch creates the switch, a network namespace with a bridge in it, without a link to this machine's
-// network or to another cluster's. So all clusters can use the same addresses. The bridge is also the gateway
-// of all nodes, and rejects packets without a route: if it dropped a packet, say to a Service before kube-proxy
-// knows it, a connection would hang for half a minute.
+// createSwitch creates the switch, a network namespace with a bridge in it, without a link to this
+// machine's network or to another cluster's. So all clusters can use the same addresses. The
+// bridge is also the gateway of all nodes, and rejects packets without a route: if it dropped a
+// packet, say to a Service before kube-proxy knows it, a connection would hang for half a minute.
 func (c *Cluster) createSwitch(ctx context.Context) error {
 	if err := newNamespace(ctx, c.switchFile()); err != nil {
 		return err
 	}
-	// By default a bridge has the lowest MAC address of its ports, and changes it when that node is removed: then
-	// nodes cannot reach the gateway and the load balancer until their ARP entries are updated.
+	// By default a bridge has the lowest MAC address of its ports, and changes it when that node
+	// is removed: then nodes cannot reach the gateway and the load balancer until their ARP
+	// entries are updated.
 	lines := []string{"link set lo up", "link add br0 address 02:00:0a:4d:00:01 type bridge forward_delay 0", "link set br0 up"}
 	for _, f := range c.record.Families.all() {
 		if err := writeSysctls(ctx, c.switchFile(), f.forward+"; "+f.refuse); err != nil {
@@ -69,8 +70,8 @@ func (c *Cluster) createSwitch(ctx context.Context) error {
 	return runIPBatch(ctx, c.switchFile(), lines...)
 }
 
-// writeSysctls runs a script that writes to /proc/sys/net, which belongs to the network namespace of the
-// process.
+// writeSysctls runs a script that writes to /proc/sys/net, which belongs to the network namespace
+// of the process.
 func writeSysctls(ctx context.Context, namespace, script string) error {
 	_, err := runHost(ctx, "nsenter", "--net="+namespace, "sh", "-ec", script)
 	return err
@@ -87,13 +88,14 @@ func (n *Node) number() (host int) {
 	return host
 }
 
-// macAddress is the MAC address of the node's eth0. It follows from the IP address, so that the ARP entries of
-// others stay right when the node reboots or is replaced.
+// macAddress is the MAC address of the node's eth0. It follows from the IP address, so that the
+// ARP entries of others stay right when the node reboots or is replaced.
 func (n *Node) macAddress() string {
 	return fmt.Sprintf("02:00:0a:4d:00:%02x", n.number())
 }
 
-// connectNetwork creates a new network namespace for the node, with eth0, its addresses and its routes.
+// connectNetwork creates a new network namespace for the node, with eth0, its addresses and its
+// routes.
 func (n *Node) connectNetwork(ctx context.Context) error {
 	if err := n.removeNetwork(ctx); err != nil {
 		return err
@@ -122,8 +124,8 @@ func (n *Node) connectNetwork(ctx context.Context) error {
 	return n.addRoutes(ctx)
 }
 
-// removeNetwork removes what connectNetwork created. The kernel removes a link with the namespace at either
-// end, but asynchronously; so it is deleted explicitly.
+// removeNetwork removes what connectNetwork created. The kernel removes a link with the namespace
+// at either end, but asynchronously; so it is deleted explicitly.
 func (n *Node) removeNetwork(ctx context.Context) error {
 	if _, err := os.Stat(n.netFile()); err != nil {
 		return nil

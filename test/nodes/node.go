@@ -23,7 +23,8 @@ import (
 //	Add ── running ──Kill──▶ off ──Boot──▶ running
 //	          └───────Reboot (orderly)────────┘
 //
-// The disk and the addresses persist; links, routes, rules, processes and /run do not, as on any host.
+// The disk and the addresses persist; links, routes, rules, processes and /run do not, as on any
+// host.
 type Node struct {
 	cluster   *Cluster
 	name      string
@@ -192,7 +193,8 @@ func (n *Node) PID() (int, error) {
 	return pid, err
 }
 
-// Kill powers the node off: all its processes are killed. Killing a node that is off changes nothing.
+// Kill powers the node off: all its processes are killed. Killing a node that is off changes
+// nothing.
 func (n *Node) Kill(ctx context.Context) error {
 	pid, err := findInit(n.cluster.name, n.name)
 	if err != nil {

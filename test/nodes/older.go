@@ -9,8 +9,8 @@ import (
 // OlderPrograms is the directory on a node with the kubelet and kubectl of Options.Older.
 const OlderPrograms = "/opt/older/bin"
 
-// addOlderRelease adds an older release to an image: its programs in a layer of their own, and its container
-// images.
+// addOlderRelease adds an older release to an image: its programs in a layer of their own, and its
+// container images.
 func addOlderRelease(ctx context.Context, newest image, older string, log func(string, ...any)) (image, error) {
 	programs, err := listBundleDir(filepath.Join(older, "bin"))
 	if err != nil {
@@ -42,8 +42,8 @@ func addOlderRelease(ctx context.Context, newest image, older string, log func(s
 	return image{layers: append([]string{layer}, newest.layers...), containerd: store}, err
 }
 
-// UseOlder replaces the node's kubelet and kubectl by those of Options.Older, as packages of that release
-// would, and restarts the kubelet.
+// UseOlder replaces the node's kubelet and kubectl by those of Options.Older, as packages of that
+// release would, and restarts the kubelet.
 func (n *Node) UseOlder(ctx context.Context) error {
 	var script strings.Builder
 	script.WriteString("set -e\n")

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// networkConfig is the CNI configuration. Plugin ptp and not bridge: packets between two Pods of a node are
-// then routed by the node, so that Services work without the kernel module br_netfilter.
+// networkConfig is the CNI configuration. Plugin ptp and not bridge: packets between two Pods of a
+// node are then routed by the node, so that Services work without the kernel module br_netfilter.
 const networkConfig = `{
   "cniVersion": "1.0.0",
   "name": "pods",
@@ -27,9 +27,9 @@ const networkConfig = `{
 }
 `
 
-// PodNetwork connects the Pods of all nodes that have joined the Kubernetes cluster: it reads the Pod CIDR of
-// each node from the API server, through a node that has admin.conf, writes the CNI configuration, and adds
-// routes between the nodes. Nodes that join later need another call.
+// PodNetwork connects the Pods of all nodes that have joined the Kubernetes cluster: it reads the
+// Pod CIDR of each node from the API server, through a node that has admin.conf, writes the CNI
+// configuration, and adds routes between the nodes. Nodes that join later need another call.
 func (c *Cluster) PodNetwork(ctx context.Context, controlPlane *Node) error {
 	var ranges map[string][]string
 	err := pollUntil(ctx, "a Pod CIDR of every node", pollLimit, func(ctx context.Context) error {
@@ -91,7 +91,8 @@ func (n *Node) addRoutes(ctx context.Context) error {
 	return runIPBatch(ctx, n.netFile(), n.cluster.routes(n.Address())...)
 }
 
-// routes are commands of ip(8) that add routes to the Pods of all nodes except the one with the address.
+// routes are commands of ip(8) that add routes to the Pods of all nodes except the one with the
+// address.
 func (c *Cluster) routes(address string) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -117,7 +118,8 @@ func (n nodeRecord) addressForCIDR(cidr string) string {
 	return n.Addresses[0] // ip(8) will report the error.
 }
 
-// listPodCIDRs maps the addresses of nodes to their Pod CIDRs. It fails while a node lacks one or the other.
+// listPodCIDRs maps the addresses of nodes to their Pod CIDRs. It fails while a node lacks one or
+// the other.
 func listPodCIDRs(ctx context.Context, controlPlane *Node) (map[string][]string, error) {
 	list, err := listNodes(ctx, controlPlane)
 	if err != nil {

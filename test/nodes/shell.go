@@ -22,7 +22,8 @@ func (n *Node) Shell() error {
 // Kubeconfig is the path of a copy of admin.conf, for use from outside the nodes.
 func (c *Cluster) Kubeconfig() string { return filepath.Join(c.dir, "admin.conf") }
 
-// Kubectl replaces this process with the bundle's kubectl, in the cluster's network, with Kubeconfig.
+// Kubectl replaces this process with the bundle's kubectl, in the cluster's network, with
+// Kubeconfig.
 func (c *Cluster) Kubectl(args ...string) error {
 	if _, err := os.Stat(c.Kubeconfig()); err != nil {
 		return errors.New("cluster " + c.name + " has no admin.conf yet: kubeadm init has not finished there")

@@ -15,14 +15,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stateRoot holds a directory per cluster. It is the same for all users of this machine, so that all find the
-// same clusters. It must not be on an overlay file system: containerd's layers are below it.
+// stateRoot holds a directory per cluster. It is the same for all users of this machine, so that
+// all find the same clusters. It must not be on an overlay file system: containerd's layers are
+// below it.
 const stateRoot = "/var/lib/kubeadm-nodes"
 
 // registryLock is held while clusters are created and removed.
 const registryLock = "/run/lock/kubeadm-nodes.lock"
 
-// record is the state of a cluster that other processes need; it is stored in the cluster's directory.
+// record is the state of a cluster that other processes need; it is stored in the cluster's
+// directory.
 type record struct {
 	Bundle string `json:"bundle"`
 	Kept   bool   `json:"kept"` // outlives the process that created it
@@ -72,8 +74,8 @@ var (
 	nodeName    = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
 )
 
-// claimClusterDir creates the cluster's directory and locks it until release is called or this process ends.
-// It first removes abandoned clusters.
+// claimClusterDir creates the cluster's directory and locks it until release is called or this
+// process ends. It first removes abandoned clusters.
 func claimClusterDir(ctx context.Context, name string) (dir string, release func(), err error) {
 	if !clusterName.MatchString(name) {
 		return "", nil, fmt.Errorf("cluster name %q: want up to 31 lower-case letters, digits and hyphens, not beginning with a hyphen", name)
@@ -107,7 +109,8 @@ func claimClusterDir(ctx context.Context, name string) (dir string, release func
 	return dir, release, nil
 }
 
-// lockClusterDir locks a cluster's directory for this process, unless another process has locked it.
+// lockClusterDir locks a cluster's directory for this process, unless another process has locked
+// it.
 func lockClusterDir(dir string) (release func(), free bool, err error) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -124,8 +127,8 @@ func lockClusterDir(dir string) (release func(), free bool, err error) {
 	}
 }
 
-// removeAbandoned removes clusters that no process has locked and that are not kept. The caller holds the
-// registry lock.
+// removeAbandoned removes clusters that no process has locked and that are not kept. The caller
+// holds the registry lock.
 func removeAbandoned(ctx context.Context) error {
 	names, err := ListClusters()
 	if err != nil {
@@ -155,8 +158,8 @@ func removeAbandoned(ctx context.Context) error {
 	return nil
 }
 
-// ListClusters lists the clusters of this machine: those with a directory, and those of which only control
-// groups are left.
+// ListClusters lists the clusters of this machine: those with a directory, and those of which only
+// control groups are left.
 func ListClusters() ([]string, error) {
 	all, err := listHierarchies()
 	if err != nil {
@@ -182,8 +185,8 @@ func ListClusters() ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// destroyCluster removes everything of a cluster, however little of it is left. The caller holds the registry
-// lock, so that shared directories are not removed while another cluster is created.
+// destroyCluster removes everything of a cluster, however little of it is left. The caller holds
+// the registry lock, so that shared directories are not removed while another cluster is created.
 func destroyCluster(ctx context.Context, name string) error {
 	if err := removeGroups(ctx, name); err != nil {
 		return err
@@ -205,8 +208,8 @@ func destroyCluster(ctx context.Context, name string) error {
 	return nil
 }
 
-// Leftovers lists what is left of a cluster on this machine: processes, control groups, mounts and files. It is
-// empty after Close.
+// Leftovers lists what is left of a cluster on this machine: processes, control groups, mounts and
+// files. It is empty after Close.
 func Leftovers(name string) ([]string, error) {
 	var left []string
 	dirs, err := listGroups(name)

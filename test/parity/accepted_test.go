@@ -16,8 +16,8 @@ type allowList struct {
 	mu      sync.Mutex
 }
 
-// allowedDifference allows differences. All patterns must match the whole text; an empty one matches anything,
-// but Peer or Ours must be set, so that only the intended difference is allowed.
+// allowedDifference allows differences. All patterns must match the whole text; an empty one
+// matches anything, but Peer or Ours must be set, so that only the intended difference is allowed.
 type allowedDifference struct {
 	Reason string `json:"reason"`
 	Case   string `json:"case,omitempty"`

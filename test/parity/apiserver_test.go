@@ -25,7 +25,8 @@ import (
 // object is an API object as data.
 type object = map[string]any
 
-// apiServer stores objects by their path and serves the requests that kubeadm makes, without authentication.
+// apiServer stores objects by their path and serves the requests that kubeadm makes, without
+// authentication.
 type apiServer struct {
 	mu      sync.Mutex
 	objects map[string]object
@@ -160,7 +161,8 @@ func (s *apiServer) serveCreate(w http.ResponseWriter, r *http.Request) {
 	s.respond(w, http.StatusCreated, o)
 }
 
-// decodeBody returns the object or patch in a request. Objects may be protobuf, which upstream's client prefers.
+// decodeBody returns the object or patch in a request. Objects may be protobuf, which upstream's
+// client prefers.
 func decodeBody(r *http.Request) (object, error) {
 	data, err := io.ReadAll(r.Body)
 	if err != nil {

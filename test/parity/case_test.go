@@ -24,7 +24,8 @@ type step struct {
 // outputReader collects facts from a command's output, with addresses below at.
 type outputReader func(r factCollector, at string, s commandResult)
 
-// ignoreOutput is a step whose output is not compared, except for its exit code and preflight findings.
+// ignoreOutput is a step whose output is not compared, except for its exit code and preflight
+// findings.
 func ignoreOutput(line string) step {
 	return compareOutput(line, func(factCollector, string, commandResult) {})
 }

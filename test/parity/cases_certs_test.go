@@ -2,7 +2,8 @@ package parity
 
 import kubepki "kubeadm/internal/pki"
 
-// renewableNames are the subcommands of "certs renew". The help cases check that there are no others.
+// renewableNames are the subcommands of "certs renew". The help cases check that there are no
+// others.
 func renewableNames() []string {
 	names := []string{"all"}
 	for _, r := range kubepki.Renewables() {

@@ -42,7 +42,8 @@ func (d variation) applyTo(m machine) machine {
 	return m
 }
 
-// joinSteps are joins of a worker and a control plane, by unreachable addresses of both IP families.
+// joinSteps are joins of a worker and a control plane, by unreachable addresses of both IP
+// families.
 func joinSteps() []step {
 	const token = " --token=abcdef.abcdef0123456789 --discovery-token-unsafe-skip-ca-verification --dry-run"
 	return []step{

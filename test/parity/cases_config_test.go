@@ -146,8 +146,8 @@ func oddFiles() map[string]string {
 	}
 }
 
-// looseFiles have unknown or duplicate fields, as the files of some well-known tools do. Both programs accept
-// them with a warning, except for validate and migrate.
+// looseFiles have unknown or duplicate fields, as the files of some well-known tools do. Both
+// programs accept them with a warning, except for validate and migrate.
 func looseFiles() map[string]string {
 	const head = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: "
 	cluster := head + "ClusterConfiguration\nkubernetesVersion: v1.37.1\n"

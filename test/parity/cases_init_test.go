@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// baseConfig is the configuration that all control planes of the cases share: a fixed version, quick keys and a
-// fixed token.
+// baseConfig is the configuration that all control planes of the cases share: a fixed version,
+// quick keys and a fixed token.
 func baseConfig() documents {
 	return documents{
 		"InitConfiguration":    {"bootstrapTokens": []any{map[string]any{"token": "abcdef.0123456789abcdef"}}},

@@ -10,8 +10,8 @@ import (
 	"kubeadm/internal/cli"
 )
 
-// treeCases compare the help of every command: its subcommands, aliases, arguments and flags. The commands are
-// ours; a command that only upstream has shows in the help of its parent.
+// treeCases compare the help of every command: its subcommands, aliases, arguments and flags. The
+// commands are ours; a command that only upstream has shows in the help of its parent.
 func treeCases() []testCase {
 	var list []testCase
 	root := cli.New(cli.Host{Out: io.Discard, Err: io.Discard, Getenv: func(string) (string, bool) { return "", false }})
@@ -54,7 +54,8 @@ var (
 // usageSuffixes removes parts of a usage line that are compared elsewhere.
 var usageSuffixes = strings.NewReplacer("[flags]", "", "[command]", "")
 
-// asHelp reads the help of a command, without its descriptions. Global flags are those of the root.
+// asHelp reads the help of a command, without its descriptions. Global flags are those of the
+// root.
 func asHelp(command string) outputReader {
 	return func(r factCollector, _ string, s commandResult) {
 		at := "help of " + command

@@ -7,9 +7,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// asDryRun reads what a dry run would write, to the cluster and to this machine. Upstream prints verb and
-// resource on one line, the name on another and the object below a third; ours prints kind and name on one
-// line, and the object indented.
+// asDryRun reads what a dry run would write, to the cluster and to this machine. Upstream prints
+// verb and resource on one line, the name on another and the object below a third; ours prints
+// kind and name on one line, and the object indented.
 func asDryRun(r factCollector, at string, s commandResult) {
 	var verb, resource, name string
 	for _, p := range splitParagraphs(s.Out) {
@@ -34,8 +34,8 @@ func asDryRun(r factCollector, at string, s commandResult) {
 	}
 }
 
-// announcement matches the line before an object: upstream's action, name or object; ours of an object, a Node
-// or a file.
+// announcement matches the line before an object: upstream's action, name or object; ours of an
+// object, a Node or a file.
 var announcement = regexp.MustCompile(`^\[dryrun\] Would perform action (\S+) on resource "([^"]+)"` +
 	`|^\[dryrun\] Resource name "([^"]*)", namespace "([^"]*)"` +
 	`|^\[dryrun\] (Attached object):` +

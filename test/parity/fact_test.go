@@ -24,7 +24,8 @@ const absent = "<absent>"
 // difference is a fact that differs between the programs.
 type difference struct{ Fact, Peer, Ours string }
 
-// compareFacts returns the differences. A fact that one program lacks is listed once, without the facts below it.
+// compareFacts returns the differences. A fact that one program lacks is listed once, without the
+// facts below it.
 func compareFacts(peer, ours facts) []difference {
 	all := maps.Clone(peer)
 	maps.Copy(all, ours)
@@ -121,7 +122,8 @@ func (r factCollector) data(at string, v any) {
 	}
 }
 
-// arguments addresses the arguments of a command by name: their order matters only if a name is repeated.
+// arguments addresses the arguments of a command by name: their order matters only if a name is
+// repeated.
 func (r factCollector) arguments(at string, all []any) bool {
 	times := map[string]int{}
 	for _, a := range all {

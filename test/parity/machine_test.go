@@ -21,7 +21,8 @@ const orderVariable = "PARITY_ORDERS"
 // commandTimeout is how long a command may take.
 const commandTimeout = 5 * time.Minute
 
-// machine is the environment of both programs: an empty root with a few files and one network interface.
+// machine is the environment of both programs: an empty root with a few files and one network
+// interface.
 type machine struct {
 	stage   string            // the initial state: see stages
 	lacks   []string          // files of the stage that are removed

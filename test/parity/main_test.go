@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestMain has two further modes: the process that sets a machine up inside of its namespaces, and the stub
-// programs on that machine.
+// TestMain has two further modes: the process that sets a machine up inside of its namespaces, and
+// the stub programs on that machine.
 func TestMain(m *testing.M) {
 	if part, ok := stubPrograms()[filepath.Base(os.Args[0])]; ok {
 		os.Exit(part(os.Args[1:]))
@@ -21,7 +21,8 @@ func TestMain(m *testing.M) {
 // programPair holds the two programs that are compared.
 type programPair struct{ peer, ours string }
 
-// programsToCompare returns the programs that the environment names; without both the test is skipped.
+// programsToCompare returns the programs that the environment names; without both the test is
+// skipped.
 func programsToCompare(t *testing.T) programPair {
 	p := programPair{peer: os.Getenv("KUBEADM_PEER"), ours: os.Getenv("KUBEADM")}
 	if p.peer == "" || p.ours == "" {

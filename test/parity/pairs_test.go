@@ -74,9 +74,9 @@ func (d documents) only(names string) documents {
 // choice is a level of a factor, as indexes.
 type choice struct{ factor, level int }
 
-// pairwise returns rows of levels, one for each factor, such that any two levels of different factors are in at
-// least one row together. It is greedy: a row begins with a missing pair and takes for each other factor the
-// level that adds most pairs.
+// pairwise returns rows of levels, one for each factor, such that any two levels of different
+// factors are in at least one row together. It is greedy: a row begins with a missing pair and
+// takes for each other factor the level that adds most pairs.
 func pairwise(sizes []int) [][]int {
 	missing := missingPairs(sizes)
 	var rows [][]int

@@ -16,7 +16,8 @@ type phraseCase struct {
 	exit    int
 }
 
-// phraseCases are the outputs of phrases.yaml, by name. A dry run also prints what init or join print at the end.
+// phraseCases are the outputs of phrases.yaml, by name. A dry run also prints what init or join
+// print at the end.
 func phraseCases() map[string]phraseCase {
 	const token = " --token=abcdef.0123456789abcdef"
 	const dryInit = "init --dry-run --skip-phases=preflight --kubernetes-version=v1.37.1 --control-plane-endpoint=10.0.0.10:6443"

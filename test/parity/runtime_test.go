@@ -21,7 +21,8 @@ type containerRuntime struct {
 	pulled map[string]bool
 }
 
-// serveRuntime listens until the end of the test. A Unix socket can be reached from other network namespaces.
+// serveRuntime listens until the end of the test. A Unix socket can be reached from other network
+// namespaces.
 func serveRuntime(t *testing.T, socket string) {
 	if err := os.MkdirAll(filepath.Dir(socket), 0o755); err != nil {
 		t.Fatal(err)

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// stages are initial states of a machine: the result of these commands of upstream's kubeadm. So both programs
-// start with the same keys and certificates.
+// stages are initial states of a machine: the result of these commands of upstream's kubeadm. So
+// both programs start with the same keys and certificates.
 func stages() map[string][]string {
 	all := []string{"init phase certs all --config=/base.yaml", "init phase kubeconfig all --config=/base.yaml"}
 	return map[string][]string{
@@ -65,8 +65,8 @@ func buildStage(t *testing.T, name string) map[string]fileState {
 	return tree
 }
 
-// clusterFiles returns what the API server needs, taken from a dry run: its certificate and objects, and
-// admin.conf.
+// clusterFiles returns what the API server needs, taken from a dry run: its certificate and
+// objects, and admin.conf.
 func clusterFiles(t *testing.T, o outcome) map[string]fileState {
 	tree := map[string]fileState{}
 	for file, f := range o.tree {

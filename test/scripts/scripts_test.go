@@ -1,6 +1,6 @@
-// Package scripts_test runs the whole command line in process, on a machine in memory: help, streams, exit
-// codes, results and errors. A script is a txtar file in testdata; besides the commands of testscript it can
-// use those that commands lists.
+// Package scripts_test runs the whole command line in process, on a machine in memory: help,
+// streams, exit codes, results and errors. A script is a txtar file in testdata; besides the
+// commands of testscript it can use those that commands lists.
 package scripts_test
 
 import (
@@ -98,7 +98,8 @@ func runKubeadm(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// machineJournal is a journal without a lock. It is empty once its directory is removed, as after a reset.
+// machineJournal is a journal without a lock. It is empty once its directory is removed, as after
+// a reset.
 type machineJournal struct {
 	*journal.Memory
 	machine *fake.World

@@ -1,5 +1,5 @@
-// Package cache stores built parts outside of the tree, so that nothing is built twice. A finished part is a
-// directory that appears atomically; readers never see an unfinished one.
+// Package cache stores built parts outside of the tree, so that nothing is built twice. A finished
+// part is a directory that appears atomically; readers never see an unfinished one.
 package cache
 
 import (
@@ -54,8 +54,8 @@ func (s *Store) Path(p Part) string {
 	return filepath.Join(s.Dir, p.Name, string(p.Key))
 }
 
-// Build builds the part unless the cache has it. If two programs need the same part, one builds it and the other
-// waits. A build that fails or is killed leaves no part.
+// Build builds the part unless the cache has it. If two programs need the same part, one builds it
+// and the other waits. A build that fails or is killed leaves no part.
 func (s *Store) Build(ctx context.Context, p Part) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -94,7 +94,8 @@ func (s *Store) isBuilt(p Part) (bool, error) {
 	return err == nil, err
 }
 
-// buildPart builds into a sibling of the final directory and renames it when everything is written to disk.
+// buildPart builds into a sibling of the final directory and renames it when everything is written
+// to disk.
 func (s *Store) buildPart(ctx context.Context, p Part) error {
 	path := s.Path(p)
 	if err := removeLeftovers(path); err != nil {
@@ -117,7 +118,8 @@ func (s *Store) buildPart(ctx context.Context, p Part) error {
 	return os.Rename(dir, path)
 }
 
-// removeLeftovers deletes the directories of killed builds of the same key. The caller holds the key's lock.
+// removeLeftovers deletes the directories of killed builds of the same key. The caller holds the
+// key's lock.
 func removeLeftovers(path string) error {
 	old, err := filepath.Glob(path + ".tmp-*")
 	if err != nil {
@@ -143,7 +145,8 @@ func syncDisk(dir string) error {
 	return nil
 }
 
-// lock locks the part for this process. The kernel releases the lock when the process ends in any way.
+// lock locks the part for this process. The kernel releases the lock when the process ends in any
+// way.
 func (s *Store) lock(ctx context.Context, p Part) (unlock func(), err error) {
 	path := s.Path(p) + ".lock"
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

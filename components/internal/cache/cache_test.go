@@ -24,7 +24,8 @@ func writeDone(_ context.Context, dir string) error {
 	return os.WriteFile(filepath.Join(dir, "done"), []byte("yes"), 0o644)
 }
 
-// TestKilledBuildIsNotFinished kills a build while it runs: the next one cleans up and starts from the beginning.
+// TestKilledBuildIsNotFinished kills a build while it runs: the next one cleans up and starts from
+// the beginning.
 func TestKilledBuildIsNotFinished(t *testing.T) {
 	if dir := os.Getenv("TEST_BUILD_FOREVER"); dir != "" {
 		p := part(func(ctx context.Context, dir string) error {

@@ -23,8 +23,8 @@ func NewKey(inputs ...string) Key {
 	return Key(hex.EncodeToString(h.Sum(nil))[:16])
 }
 
-// Sources is a digest of the names and contents of the files under root that match the patterns, without tests.
-// A pattern that matches nothing is an error.
+// Sources is a digest of the names and contents of the files under root that match the patterns,
+// without tests. A pattern that matches nothing is an error.
 func Sources(root string, patterns ...string) (string, error) {
 	h := sha256.New()
 	for _, pattern := range patterns {

@@ -87,8 +87,9 @@ func Tidy(ctx context.Context, dir, modfile string) error {
 	return err
 }
 
-// runGo runs the Go command and returns its output; the error holds its last error lines. The user's GOFLAGS
-// and workspace are ignored, since they would change the result without changing the key.
+// runGo runs the Go command and returns its output; the error holds its last error lines. The
+// user's GOFLAGS and workspace are ignored, since they would change the result without changing
+// the key.
 func runGo(ctx context.Context, dir string, env []string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir

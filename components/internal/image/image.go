@@ -28,14 +28,16 @@ type Image struct {
 	User       string // empty is root
 }
 
-// refAnnotation is the annotation with which containerd finds the full name of an image in an OCI archive.
+// refAnnotation is the annotation with which containerd finds the full name of an image in an OCI
+// archive.
 const refAnnotation = "io.containerd.image.name"
 
 // searchPath is the PATH in every image: the static Pods' manifests name their commands without a directory.
 const searchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// Layer returns the tree under dir as an uncompressed layer. All files belong to root and have the same time, so
-// that equal trees are equal layers. It is uncompressed since archives are loaded from the local disk many times.
+// Layer returns the tree under dir as an uncompressed layer. All files belong to root and have the
+// same time, so that equal trees are equal layers. It is uncompressed since archives are loaded
+// from the local disk many times.
 func Layer(dir string) (v1.Layer, error) {
 	var buf bytes.Buffer
 	if err := writeTree(&buf, dir); err != nil {

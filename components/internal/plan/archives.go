@@ -77,8 +77,8 @@ func (p *Plan) archivePart(name string, images func(ctx context.Context, stage s
 	}
 }
 
-// kubernetesImages are the images of the control plane, kube-proxy and etcd. They share a layer, since they are
-// the same program.
+// kubernetesImages are the images of the control plane, kube-proxy and etcd. They share a layer,
+// since they are the same program.
 func (p *Plan) kubernetesImages(ctx context.Context, stage string) ([]image.Image, error) {
 	refs, err := p.listImages(ctx)
 	if err != nil {
@@ -124,7 +124,8 @@ func (p *Plan) singleImage(ctx context.Context, s programImage, stage string) ([
 	return []image.Image{{Ref: s.ref, Arch: arch, Layers: []v1.Layer{layer}, Entrypoint: []string{"/" + s.path}, User: s.user}}, nil
 }
 
-// programLayer is a layer with one program at path, symbolic links to it in the same directory, and a /tmp.
+// programLayer is a layer with one program at path, symbolic links to it in the same directory,
+// and a /tmp.
 func programLayer(stage, program, path string, names ...string) (v1.Layer, error) {
 	to := filepath.Join(stage, path)
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
@@ -148,8 +149,8 @@ func programLayer(stage, program, path string, names ...string) (v1.Layer, error
 	return image.Layer(stage)
 }
 
-// listImages lists the images that upstream's kubeadm needs, by the last part of their names: "etcd" to
-// "registry.k8s.io/etcd:3.7.0-0".
+// listImages lists the images that upstream's kubeadm needs, by the last part of their names:
+// "etcd" to "registry.k8s.io/etcd:3.7.0-0".
 func (p *Plan) listImages(ctx context.Context) (map[string]string, error) {
 	cmd := exec.CommandContext(ctx, p.file("kubernetes", "kubeadm-upstream"), "config", "images", "list",
 		"--kubernetes-version", p.release.Version)

@@ -19,8 +19,9 @@ type Bundle struct {
 	Archives   []Archive         `json:"archives"`
 }
 
-// bundlePart is the result of the build: bin/, cni/, images/ and bundle.json. Its files are hard links to those
-// of the other parts, so it needs no disk space and stays complete when a part is deleted.
+// bundlePart is the result of the build: bin/, cni/, images/ and bundle.json. Its files are hard
+// links to those of the other parts, so it needs no disk space and stays complete when a part is
+// deleted.
 func (p *Plan) bundlePart() cache.Part {
 	from := append(append(partKeys(p.programs...), partKeys(p.archives...)...), p.packer)
 	return cache.Part{Name: "bundle", Version: p.release.Version, Key: cache.NewKey(from...), Build: p.linkBundle}
@@ -60,8 +61,8 @@ func (p *Plan) linkBundle(ctx context.Context, dir string) error {
 	return writeJSON(filepath.Join(dir, "bundle.json"), b)
 }
 
-// checkImages checks that the archives have all images that upstream's kubeadm needs: otherwise a missing one
-// would show only when a node tries to pull it.
+// checkImages checks that the archives have all images that upstream's kubeadm needs: otherwise a
+// missing one would show only when a node tries to pull it.
 func (p *Plan) checkImages(ctx context.Context, archives []Archive) error {
 	refs, err := p.listImages(ctx)
 	if err != nil {

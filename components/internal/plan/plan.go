@@ -1,5 +1,5 @@
-// Package plan defines the contents of a bundle: the programs and their pinned versions, the images that contain
-// them, and the layout.
+// Package plan defines the contents of a bundle: the programs and their pinned versions, the
+// images that contain them, and the layout.
 package plan
 
 import (

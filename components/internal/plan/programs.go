@@ -147,8 +147,9 @@ func (p *Plan) kubernetesPart() (cache.Part, error) {
 	return part, err
 }
 
-// releasePart is a program of ours that uses Kubernetes' packages, and further programs of the same module. They
-// are compiled as a release is: with the same tags, and the version in the two packages that report it.
+// releasePart is a program of ours that uses Kubernetes' packages, and further programs of the
+// same module. They are compiled as a release is: with the same tags, and the version in the two
+// packages that report it.
 func (p *Plan) releasePart(name, program string, further ...string) (cache.Part, error) {
 	part := cache.Part{Name: name, Version: p.release.Version}
 	pinned := strings.TrimSuffix(p.release.Modfile, ".mod") + ".*"
@@ -171,8 +172,8 @@ func (p *Plan) releasePart(name, program string, further ...string) (cache.Part,
 	return part, nil
 }
 
-// versionFlags are the linker flags that set the version that programs report. The commit is empty: a module
-// proxy does not know it.
+// versionFlags are the linker flags that set the version that programs report. The commit is
+// empty: a module proxy does not know it.
 func versionFlags(version string, published time.Time) string {
 	major, minor, _ := strings.Cut(strings.TrimPrefix(semver.MajorMinor(version), "v"), ".")
 	var flags strings.Builder

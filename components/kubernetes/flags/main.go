@@ -1,5 +1,6 @@
-// Command flags lists every flag of the components of one Kubernetes release and of its etcd, hidden and deprecated
-// ones too: a line each with the component, the flag and the type of its value. internal/release has such lists.
+// Command flags lists every flag of the components of one Kubernetes release and of its etcd,
+// hidden and deprecated ones too: a line each with the component, the flag and the type of its
+// value. internal/release has such lists.
 //
 // It is compiled with the module file of a release, from the directory components/kubernetes:
 //
@@ -68,8 +69,8 @@ func listFlags(component string, flags *pflag.FlagSet) (lines []string) {
 	return lines
 }
 
-// etcdFlags lists the flags of package embed, and those of etcd's main package, which exports none. Types of the
-// latter are left out, since most of those flags are ignored.
+// etcdFlags lists the flags of package embed, and those of etcd's main package, which exports
+// none. Types of the latter are left out, since most of those flags are ignored.
 func etcdFlags() (lines []string) {
 	flags := flag.NewFlagSet("etcd", flag.ContinueOnError)
 	embed.NewConfig().AddFlags(flags)

@@ -13,8 +13,8 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/certificate/bootstrap"
 )
 
-// requestCertificate requests a client certificate and waits for it, as a kubelet with certificate rotation does:
-// the kubeconfig is written first and names the file where the certificate will be.
+// requestCertificate requests a client certificate and waits for it, as a kubelet with certificate
+// rotation does: the kubeconfig is written first and names the file where the certificate will be.
 func (k *kubelet) requestCertificate(ctx context.Context) (*rest.Config, error) {
 	first, own, err := bootstrap.LoadClientConfig(klog.FromContext(ctx), k.kubeconfig, k.bootstrap, k.certificate)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Command kubelet-bootstrap simulates the start of a kubelet on a machine that joins a cluster: with the
-// kubelet's own code it requests a client certificate with the bootstrap kubeconfig, and registers its Node. It
-// runs no Pods, so that many machines can be simulated on one.
+// Command kubelet-bootstrap simulates the start of a kubelet on a machine that joins a cluster:
+// with the kubelet's own code it requests a client certificate with the bootstrap kubeconfig, and
+// registers its Node. It runs no Pods, so that many machines can be simulated on one.
 package main
 
 import (
@@ -25,7 +25,8 @@ const healthAddress = "127.0.0.1:10248"
 // runLimit ends a kubelet whose machine does not join.
 const runLimit = 10 * time.Minute
 
-// kubelet holds the Node's name and the paths of files. The flags have the names of the real kubelet's.
+// kubelet holds the Node's name and the paths of files. The flags have the names of the real
+// kubelet's.
 type kubelet struct {
 	name                                       string
 	config, bootstrap, kubeconfig, certificate string
@@ -52,8 +53,8 @@ func main() {
 	}
 }
 
-// run waits for the configuration, registers the Node, and returns when kubeadm has removed the bootstrap
-// kubeconfig, which join does last.
+// run waits for the configuration, registers the Node, and returns when kubeadm has removed the
+// bootstrap kubeconfig, which join does last.
 func (k *kubelet) run(ctx context.Context) (err error) {
 	if k.name == "" {
 		if k.name, err = os.Hostname(); err != nil {

@@ -1,5 +1,5 @@
-// Attack runs the server of package attacker: it reads the plan from standard input and writes requests to
-// standard output.
+// Attack runs the server of package attacker: it reads the plan from standard input and writes
+// requests to standard output.
 package main
 
 import (

@@ -45,7 +45,8 @@ func createCluster(ctx context.Context, args []string) error {
 	return nil
 }
 
-// startBalancerProcess lets a process of its own go on with the load balancer, if the cluster has one, since this process ends.
+// startBalancerProcess lets a process of its own go on with the load balancer, if the cluster has
+// one, since this process ends.
 func startBalancerProcess(ctx context.Context, c *nodes.Cluster) error {
 	if !c.HasBalancer() {
 		return nil
@@ -76,7 +77,8 @@ func startBalancerProcess(ctx context.Context, c *nodes.Cluster) error {
 	return cmd.Process.Release()
 }
 
-// runBalancer is the load balancer of a cluster, until it is interrupted or the cluster is removed.
+// runBalancer is the load balancer of a cluster, until it is interrupted or the cluster is
+// removed.
 func runBalancer(ctx context.Context, args []string) error {
 	flags, name := newFlags("balance")
 	if err := flags.Parse(args); err != nil {

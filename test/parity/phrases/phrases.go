@@ -1,5 +1,5 @@
-// Package phrases lists the phrases that programs and scripts parse in the output of kubeadm, each with the
-// tool that parses it: phrases.yaml.
+// Package phrases lists the phrases that programs and scripts parse in the output of kubeadm, each
+// with the tool that parses it: phrases.yaml.
 package phrases
 
 import (
