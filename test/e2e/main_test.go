@@ -16,14 +16,14 @@ import (
 // testSuite holds what all tests share: the programs under test and the shared clusters.
 type testSuite struct {
 	bundle   string     // directory of the components
-	older    string     // the same of a release a minor behind
+	older    string     // directory of the components of the previous minor
 	kubeadm  string     // the program under test
 	full     bool       // run the long matrices too
 	failed   bool       // some test failed
 	sharedHA *haCluster // nil until a test asks for it
 
 	mu     sync.Mutex
-	shared *testCluster // likewise
+	shared *testCluster // nil until a test asks for it
 }
 
 var suite testSuite
