@@ -80,12 +80,6 @@ func allGroups() []string {
 	return slices.Compact(names)
 }
 
-func withoutName(names []string, name string) []string {
-	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == name })
-}
-
-func joinNames(names []string) string { return strings.Join(names, ", ") }
-
 // selection holds the groups that --only names; nil means all.
 type selection []string
 
@@ -97,7 +91,7 @@ func parseSelection(only string) (selection, error) {
 	s := selection(strings.Split(only, ","))
 	for _, name := range s {
 		if !slices.Contains(allGroups(), name) {
-			return nil, fmt.Errorf("--only %s: there is no figure %q, but %s", only, name, joinNames(allGroups()))
+			return nil, fmt.Errorf("--only %s: there is no figure %q, but %s", only, name, strings.Join(allGroups(), ", "))
 		}
 	}
 	return s, nil

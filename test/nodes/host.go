@@ -15,11 +15,7 @@ import (
 
 // runHost runs a program on this machine. The error holds its standard error.
 func runHost(ctx context.Context, args ...string) (string, error) {
-	return runHostWithInput(ctx, "", args...)
-}
-
-func runHostWithInput(ctx context.Context, stdin string, args ...string) (string, error) {
-	return runCaptured(exec.CommandContext(ctx, args[0], args[1:]...), stdin)
+	return runCaptured(exec.CommandContext(ctx, args[0], args[1:]...), "")
 }
 
 // runKilledWithParent runs a long program that is killed, with all its children, when this process

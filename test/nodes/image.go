@@ -117,15 +117,36 @@ func buildLayer(dir, bundle string) error {
 	if err := installPrograms(filepath.Join(dir, "usr/bin"), filepath.Join(bundle, "bin")); err != nil {
 		return err
 	}
-	if err := installDir(filepath.Join(dir, "opt/cni/bin"), filepath.Join(bundle, "cni")); err != nil {
-		return err
-	}
-	for _, name := range []string{"etc/kubernetes/manifests", "etc/cni/net.d", "var/log/journal", "var/lib/containerd"} {
+	for _, name := range []string{
+		"etc/kubernetes/manifests", "etc/cni/net.d", "var/log/journal", "var/lib/containerd",
+		"opt/cni/bin", "etc/systemd/system/multi-user.target.wants",
+	} {
 		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
 			return err
 		}
 	}
-	return enableUnits(filepath.Join(dir, "etc/systemd/system"))
+	system := filepath.Join(dir, "etc/systemd/system")
+	plugins, wants := filepath.Join(dir, "opt/cni/bin"), filepath.Join(system, "multi-user.target.wants")
+	entries, err := os.ReadDir(filepath.Join(bundle, "cni"))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := linkOrCopy(filepath.Join(bundle, "cni", e.Name()), filepath.Join(plugins, e.Name())); err != nil {
+			return err
+		}
+	}
+	for _, unit := range enabledUnits {
+		if err := os.Symlink("/etc/systemd/system/"+unit, filepath.Join(wants, unit)); err != nil {
+			return err
+		}
+	}
+	for _, unit := range maskedUnits {
+		if err := os.Symlink("/dev/null", filepath.Join(system, unit)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func installPrograms(to, from string) error {
@@ -140,22 +161,6 @@ func installPrograms(to, from string) error {
 	for _, name := range optionalPrograms {
 		err := linkOrCopy(filepath.Join(from, name), filepath.Join(to, name))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
-}
-
-func installDir(to, from string) error {
-	if err := os.MkdirAll(to, 0o755); err != nil {
-		return err
-	}
-	entries, err := os.ReadDir(from)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if err := linkOrCopy(filepath.Join(from, e.Name()), filepath.Join(to, e.Name())); err != nil {
 			return err
 		}
 	}
@@ -182,24 +187,6 @@ func copyFile(from, to string) error {
 	}
 	_, err := runHost(context.Background(), "install", "-m", "0755", "--", from, to)
 	return err
-}
-
-func enableUnits(system string) error {
-	wants := filepath.Join(system, "multi-user.target.wants")
-	if err := os.MkdirAll(wants, 0o755); err != nil {
-		return err
-	}
-	for _, unit := range enabledUnits {
-		if err := os.Symlink("/etc/systemd/system/"+unit, filepath.Join(wants, unit)); err != nil {
-			return err
-		}
-	}
-	for _, unit := range maskedUnits {
-		if err := os.Symlink("/dev/null", filepath.Join(system, unit)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func importImages(ctx context.Context, dir, bundle string, layers []string, log func(string, ...any)) error {

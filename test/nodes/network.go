@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -30,20 +31,10 @@ func newNamespace(ctx context.Context, file string) error {
 	return nil
 }
 
-// removeNamespace removes a namespace. The kernel removes its links with the last process in it.
-func removeNamespace(file string) error {
-	if err := unix.Unmount(file, unix.MNT_DETACH); err != nil && err != unix.EINVAL && err != unix.ENOENT {
-		return fmt.Errorf("unmounting %s: %w", file, err)
-	}
-	if err := os.Remove(file); err != nil && !os.IsNotExist(err) {
-		return err
-	}
-	return nil
-}
-
 // runIPBatch runs commands of ip(8), one per line, in a network namespace.
 func runIPBatch(ctx context.Context, namespace string, lines ...string) error {
-	_, err := runHostWithInput(ctx, strings.Join(lines, "\n")+"\n", "nsenter", "--net="+namespace, "ip", "-batch", "-")
+	cmd := exec.CommandContext(ctx, "nsenter", "--net="+namespace, "ip", "-batch", "-")
+	_, err := runCaptured(cmd, strings.Join(lines, "\n")+"\n")
 	return err
 }
 
@@ -141,7 +132,14 @@ func (n *Node) removeNetwork(ctx context.Context) error {
 			}
 		}
 	}
-	return removeNamespace(n.netFile())
+	// The kernel removes the namespace's links with the last process in it.
+	if err := unix.Unmount(n.netFile(), unix.MNT_DETACH); err != nil && err != unix.EINVAL && err != unix.ENOENT {
+		return fmt.Errorf("unmounting %s: %w", n.netFile(), err)
+	}
+	if err := os.Remove(n.netFile()); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	return nil
 }
 
 // Disconnect sets the node's link down. Its processes keep running.

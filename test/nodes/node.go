@@ -90,7 +90,11 @@ func (n *Node) Boot(ctx context.Context) error {
 		return fmt.Errorf("booting %s: %w", n.name, err)
 	}
 	if err := n.awaitBoot(ctx, ended); err != nil {
-		return fmt.Errorf("booting %s: %w\nconsole:\n%s", n.name, err, n.console())
+		console, unread := os.ReadFile(n.consoleFile())
+		if unread != nil {
+			console = []byte(unread.Error())
+		}
+		return fmt.Errorf("booting %s: %w\nconsole:\n%s", n.name, err, lastLines(string(console), 20))
 	}
 	return nil
 }
@@ -175,14 +179,6 @@ func (n *Node) awaitContainerd(ctx context.Context) error {
 }
 
 func (n *Node) consoleFile() string { return filepath.Join(n.dir, "console.log") }
-
-func (n *Node) console() string {
-	data, err := os.ReadFile(n.consoleFile())
-	if err != nil {
-		return err.Error()
-	}
-	return lastLines(string(data), 20)
-}
 
 // PID is this machine's PID of the node's init process.
 func (n *Node) PID() (int, error) {
