@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestServerTellsItsNameAndWhoAsks(t *testing.T) {
+func TestServeHostname(t *testing.T) {
 	server := httptest.NewServer(newHostnameHandler("pod-1"))
 	defer server.Close()
 	for path, want := range map[string]string{"/": "pod-1", "/any": "pod-1", "/clientip": "127.0.0.1"} {
@@ -24,7 +24,7 @@ func TestServerTellsItsNameAndWhoAsks(t *testing.T) {
 	}
 }
 
-func TestGetFailsUnlessTheAnswerIsOK(t *testing.T) {
+func TestGetFailsUnlessStatusIsOK(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
 	if err := getURL(t.Context(), []string{server.URL}); err == nil || !strings.Contains(err.Error(), "404") {

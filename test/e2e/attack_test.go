@@ -113,7 +113,7 @@ func TestJoinRefusesImpostor(t *testing.T) {
 			d.checkRefused(t, a.want, d.joinCommand(plan.Listen, d.token)...)
 			impostor.checkNoCredentials(t, d.tokenSecret)
 			if len(impostor.requests) == 0 {
-				t.Error("the attacker was not asked at all")
+				t.Error("the attacker received no request")
 			}
 		})
 	}

@@ -77,7 +77,7 @@ func checkRequestedBy(t *testing.T, s *testCluster, n *nodes.Node, user string) 
 	t.Helper()
 	awaitRegistered(t, s, n)
 	if _, err := n.ReadFile("/etc/kubernetes/bootstrap-kubelet.conf"); err == nil {
-		t.Error("the bootstrap credential is still there")
+		t.Error("bootstrap-kubelet.conf still exists")
 	}
 	requests := readObject[certv1.CertificateSigningRequestList](t, s.cp, "certificatesigningrequests")
 	if !slices.ContainsFunc(requests.Items, func(r certv1.CertificateSigningRequest) bool {

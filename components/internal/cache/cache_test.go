@@ -120,7 +120,7 @@ func TestWaitingForAnotherBuildCanBeInterrupted(t *testing.T) {
 	}
 }
 
-func TestKeyTellsInputsApart(t *testing.T) {
+func TestKeyDependsOnInputs(t *testing.T) {
 	key, again := NewKey("a", "b"), NewKey([]string{"a", "b"}...)
 	if key != again {
 		t.Error("equal inputs, different keys")
