@@ -1,5 +1,6 @@
-// Command build makes everything that a sandboxed Kubernetes node runs and prints the directory that holds it.
-// What was built before is taken from the cache. Run it from the folder components/.
+// Command build builds everything that a sandboxed Kubernetes node runs and prints the directory
+// of the bundle. Parts that were built before come from the cache. Run it from the directory
+// components/.
 package main
 
 import (
@@ -25,9 +26,9 @@ func main() {
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	dir, err := build(ctx, *release)
+	dir, err := buildBundle(ctx, *release)
 	if ctx.Err() != nil {
-		err = errors.New("interrupted; what is finished is kept, and the same command goes on from there")
+		err = errors.New("interrupted; finished parts are kept, and the same command resumes")
 	}
 	stop()
 	if err != nil {
@@ -37,7 +38,7 @@ func main() {
 	fmt.Println(dir)
 }
 
-func build(ctx context.Context, name string) (string, error) {
+func buildBundle(ctx context.Context, name string) (string, error) {
 	root, err := os.Getwd()
 	if err != nil {
 		return "", err
@@ -47,7 +48,7 @@ func build(ctx context.Context, name string) (string, error) {
 		return "", err
 	}
 	if len(releases) == 0 {
-		return "", fmt.Errorf("no pinned release in %s; run this from the folder components/", filepath.Join(root, "kubernetes"))
+		return "", fmt.Errorf("no pinned release in %s; run this from the directory components/", filepath.Join(root, "kubernetes"))
 	}
 	release, err := pins.Choose(releases, name)
 	if err != nil {
@@ -57,13 +58,13 @@ func build(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	p, err := plan.New(ctx, root, release, &cache.Store{Dir: dir, Say: say})
+	p, err := plan.New(ctx, root, release, &cache.Store{Dir: dir, Say: printProgress})
 	if err != nil {
 		return "", err
 	}
 	return p.Build(ctx)
 }
 
-func say(format string, args ...any) {
+func printProgress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, format+"\n", args...)
 }

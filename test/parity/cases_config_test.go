@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// configCases print, check and migrate configurations.
+// configCases print, validate and migrate configurations.
 func configCases() []testCase {
 	var list []testCase
 	add := func(name string, file string, steps ...step) {
@@ -23,24 +23,24 @@ func configCases() []testCase {
 		"init-defaults --component-configs=KubeletConfiguration", "init-defaults --component-configs=KubeProxyConfiguration",
 		"init-defaults --component-configs=KubeProxyConfiguration,KubeletConfiguration", "init-defaults --component-configs=Nonsense",
 	} {
-		add("print "+line, "", read("config print "+line, asDocuments))
+		add("print "+line, "", compareOutput("config print "+line, asDocuments))
 	}
-	add("print", "", do("config print"))
+	add("print", "", ignoreOutput("config print"))
 	const validate, migrate = "config validate --config=/kubeadm.yaml", "config migrate --old-config=/kubeadm.yaml"
 	good := func(name, file string) {
-		add(name, file, read(validate, asLines), read(migrate, asDocuments), do(migrate+" --new-config=/new.yaml"))
+		add(name, file, compareOutput(validate, asLines), compareOutput(migrate, asDocuments), ignoreOutput(migrate+" --new-config=/new.yaml"))
 	}
-	for i, row := range combinations("init.yaml") {
-		good(fmt.Sprintf("migrate config %02d", i+1), row.onto(basis()).text())
+	for i, row := range readCombinations("init.yaml") {
+		good(fmt.Sprintf("migrate config %02d", i+1), row.mergeInto(baseConfig()).text())
 	}
-	for i, row := range combinations("join.yaml") {
-		good(fmt.Sprintf("migrate join %02d", i+1), row.onto(joinBasis()).text())
+	for i, row := range readCombinations("join.yaml") {
+		good(fmt.Sprintf("migrate join %02d", i+1), row.mergeInto(baseJoinConfig()).text())
 	}
-	for i, row := range combinations("other.yaml") {
+	for i, row := range readCombinations("other.yaml") {
 		good(fmt.Sprintf("migrate other %02d", i+1), row.text())
 	}
-	for i, row := range bad() {
-		add(fmt.Sprintf("bad %02d%s", i+1, summary(row)), row.onto(rightFor(row)).text(), read(validate, asLines))
+	for i, row := range readBadDocuments() {
+		add(fmt.Sprintf("bad %02d%s", i+1, faultPath(row)), row.mergeInto(validBaseFor(row)).text(), compareOutput(validate, asLines))
 	}
 	const cluster = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nkubernetesVersion: v1.37.1\n"
 	const skipping = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\nskipPhases: [addon/kube-proxy]\n---\n"
@@ -49,21 +49,21 @@ func configCases() []testCase {
 		"images of a disabled proxy":   cluster + "proxy: {disabled: true}\n",
 		"images of a disabled CoreDNS": cluster + "dns: {disabled: true}\n",
 	} {
-		add(name, file, read("config images list --config=/kubeadm.yaml", asLines))
+		add(name, file, compareOutput("config images list --config=/kubeadm.yaml", asLines))
 	}
 	for name, file := range looseFiles() {
-		add("loose "+name, file, do(validate), do(migrate), read("config images list --config=/kubeadm.yaml", asLines),
-			do("init phase etcd local --config=/kubeadm.yaml"), do("init phase kubeconfig all --config=/kubeadm.yaml --node-name=one"),
-			do("init phase control-plane all --config=/kubeadm.yaml"), do("certs generate-csr --config=/kubeadm.yaml --kubeconfig-dir=/csr --cert-dir=/csr"))
+		add("loose "+name, file, ignoreOutput(validate), ignoreOutput(migrate), compareOutput("config images list --config=/kubeadm.yaml", asLines),
+			ignoreOutput("init phase etcd local --config=/kubeadm.yaml"), ignoreOutput("init phase kubeconfig all --config=/kubeadm.yaml --node-name=one"),
+			ignoreOutput("init phase control-plane all --config=/kubeadm.yaml"), ignoreOutput("certs generate-csr --config=/kubeadm.yaml --kubeconfig-dir=/csr --cert-dir=/csr"))
 	}
-	for name, file := range files() {
-		add("file "+name, file, read(validate, asLines), read(migrate, asDocuments), do("init phase etcd local --config=/kubeadm.yaml"))
+	for name, file := range oddFiles() {
+		add("file "+name, file, compareOutput(validate, asLines), compareOutput(migrate, asDocuments), ignoreOutput("init phase etcd local --config=/kubeadm.yaml"))
 	}
 	return list
 }
 
-// bad are the faults of testdata/bad.yaml.
-func bad() []documents {
+// readBadDocuments reads the faults of testdata/bad.yaml.
+func readBadDocuments() []documents {
 	data, err := os.ReadFile("testdata/bad.yaml")
 	if err != nil {
 		panic(err)
@@ -75,18 +75,18 @@ func bad() []documents {
 	return all
 }
 
-// rightFor is what a fault is laid over.
-func rightFor(fault documents) documents {
+// validBaseFor returns the valid documents into which a fault is merged.
+func validBaseFor(fault documents) documents {
 	for kind := range fault {
 		if kind == "InitConfiguration" || kind == "ClusterConfiguration" || strings.HasPrefix(kind, "Kube") {
-			return basis()
+			return baseConfig()
 		}
 	}
 	return documents{}
 }
 
-// summary names what a fault is about: its path down to where it branches.
-func summary(d documents) string {
+// faultPath returns the path of a fault's fields down to where it branches.
+func faultPath(d documents) string {
 	var v any
 	for kind, fields := range d {
 		v = map[string]any{kind: map[string]any(fields)}
@@ -103,8 +103,8 @@ func summary(d documents) string {
 	}
 }
 
-// files are those that are odd as files.
-func files() map[string]string {
+// oddFiles are unusual configuration files.
+func oddFiles() map[string]string {
 	const head = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: "
 	cluster := head + "ClusterConfiguration\nkubernetesVersion: v1.37.1\n"
 	initial := "---\n" + head + "InitConfiguration\nbootstrapTokens: [{token: abcdef.0123456789abcdef}]\n"
@@ -141,13 +141,13 @@ func files() map[string]string {
 		"with a directive":           "%YAML 1.1\n---\n" + cluster + initial,
 		"with an indented head":      "  " + strings.Replace(cluster, "\nkind", "\n  kind", 1) + initial,
 		"with JSON twice":            `{"apiVersion": "kubeadm.k8s.io/v1beta4", "kind": "ClusterConfiguration", "kubernetesVersion": "v1.37.1"}` + "\n" + `{"apiVersion": "kubeadm.k8s.io/v1beta4", "kind": "InitConfiguration"}` + "\n",
-		"of UTF-16":                  inUTF16(cluster + initial),
-		"of UTF-16 and one document": inUTF16(cluster),
+		"of UTF-16":                  encodeUTF16(cluster + initial),
+		"of UTF-16 and one document": encodeUTF16(cluster),
 	}
 }
 
-// looseFiles have fields that are unknown or given twice, among them the files of well-known tools. Both
-// programs take them with a warning, except to check or to migrate them.
+// looseFiles have unknown or duplicate fields, as the files of some well-known tools do. Both
+// programs accept them with a warning, except for validate and migrate.
 func looseFiles() map[string]string {
 	const head = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: "
 	cluster := head + "ClusterConfiguration\nkubernetesVersion: v1.37.1\n"
@@ -172,7 +172,7 @@ func looseFiles() map[string]string {
 	}
 }
 
-// discoveryFile finds a cluster that nobody answers for.
+// discoveryFile names an unreachable cluster.
 const discoveryFile = `apiVersion: v1
 kind: Config
 clusters: [{name: a, cluster: {server: "https://10.0.0.1:6443"}}]
@@ -180,8 +180,8 @@ contexts: [{name: a, context: {cluster: a}}]
 current-context: a
 `
 
-// inUTF16 is a text as editors of Windows save it.
-func inUTF16(text string) string {
+// encodeUTF16 encodes a text in UTF-16 with a byte order mark, as Windows editors do.
+func encodeUTF16(text string) string {
 	data := []byte("\xff\xfe")
 	for _, unit := range utf16.Encode([]rune(text)) {
 		data = binary.LittleEndian.AppendUint16(data, unit)

@@ -44,7 +44,7 @@ func run(ctx context.Context, args []string) error {
 		return errors.New("no command was given")
 	}
 	commands := map[string]func(context.Context, []string) error{
-		"up": up, "shell": shell, "exec": execute, "kubectl": kubectl, "list": list, "down": down, "balance": balance,
+		"up": createCluster, "shell": openShell, "exec": runOnNode, "kubectl": runKubectl, "list": listClusters, "down": removeClusters, "balance": runBalancer,
 	}
 	command, ok := commands[args[0]]
 	if !ok {
@@ -61,15 +61,15 @@ func newFlags(command string) (*flag.FlagSet, *string) {
 	return flags, flags.String("name", "dev", "of the cluster")
 }
 
-// progress prints lines with the seconds since it was made.
-func progress() func(string, ...any) {
+// newProgress prints lines with the seconds since it was made.
+func newProgress() func(string, ...any) {
 	start := time.Now()
 	return func(format string, args ...any) {
 		fmt.Printf("%6.1fs  %s\n", time.Since(start).Seconds(), fmt.Sprintf(format, args...))
 	}
 }
 
-func shell(_ context.Context, args []string) error {
+func openShell(_ context.Context, args []string) error {
 	flags, name := newFlags("shell")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -81,7 +81,7 @@ func shell(_ context.Context, args []string) error {
 	return n.Shell()
 }
 
-func execute(ctx context.Context, args []string) error {
+func runOnNode(ctx context.Context, args []string) error {
 	flags, name := newFlags("exec")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -100,7 +100,7 @@ func execute(ctx context.Context, args []string) error {
 	return err
 }
 
-func kubectl(_ context.Context, args []string) error {
+func runKubectl(_ context.Context, args []string) error {
 	flags, name := newFlags("kubectl")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -134,8 +134,8 @@ func findNode(cluster, name string) (*nodes.Node, error) {
 	return nil, fmt.Errorf("cluster %s has no node %q, but %s", cluster, name, strings.Join(names, ", "))
 }
 
-func list(context.Context, []string) error {
-	names, err := nodes.Names()
+func listClusters(context.Context, []string) error {
+	names, err := nodes.ListClusters()
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func list(context.Context, []string) error {
 	return nil
 }
 
-func down(ctx context.Context, args []string) error {
+func removeClusters(ctx context.Context, args []string) error {
 	flags, name := newFlags("down")
 	all := flags.Bool("all", false, "remove every cluster of this machine")
 	if err := flags.Parse(args); err != nil {
@@ -165,11 +165,11 @@ func down(ctx context.Context, args []string) error {
 	names := []string{*name}
 	if *all {
 		var err error
-		if names, err = nodes.Names(); err != nil {
+		if names, err = nodes.ListClusters(); err != nil {
 			return err
 		}
 	}
-	log := progress()
+	log := newProgress()
 	for _, name := range names {
 		if err := nodes.Remove(ctx, name); err != nil {
 			return err
