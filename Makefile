@@ -6,7 +6,7 @@ NODE ?= cp1
 CONTROL_PLANES ?= 1
 WORKERS ?= 1
 
-# A clone may belong to somebody else than who builds it; what a build says of itself is stated below instead.
+# A clone may belong to another user than the one who builds it; the version is stamped below instead.
 export GOFLAGS += -buildvcs=false
 
 git = $(shell TZ=UTC git -c safe.directory='*' $(1) 2>/dev/null)
@@ -93,7 +93,7 @@ shells: ## install the shells whose completion is tested, where they are missing
 		apt-get -qq install -y --no-install-recommends $$missing >/dev/null || { \
 			apt-get -qq update && apt-get -qq install -y --no-install-recommends $$missing >/dev/null; }; }
 
-golden: ## capture anew what upstream's kubeadm makes of the test configurations
+golden: ## re-create the golden files from upstream's kubeadm
 	@$(bundle) && go test -c -o bin/manifest.test ./internal/manifest && cd internal/manifest && \
 		unshare --net --uts sh -c 'hostname capture && exec ../../bin/manifest.test -test.run TestCapture -peer "$$0"' \
 		"$$bundle/bin/kubeadm-upstream"
