@@ -25,7 +25,7 @@ e2e = KUBEADM_BUNDLE="$$bundle" KUBEADM_BUNDLE_OLDER="$$older" KUBEADM=$(CURDIR)
 
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help build cluster cluster-down shell check test parity e2e e2e-full bench lint unit laws scripts broken deps shells golden
+.PHONY: help build cluster cluster-down shell check test parity e2e e2e-full bench lint vulncheck unit laws scripts broken deps shells golden
 
 help: ## list all of this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ lint: ## gofmt, go vet and the linters of tools/go.mod
 	@echo "unparam ./cmd/... ./internal/..." && $(call linter,unparam) -tests=false ./cmd/... ./internal/...
 	@cd components && $(call linter,unparam) -tests=false ./...
 	@echo "misspell ." && $(call linter,misspell) -error -i nmae .
+
+vulncheck: ## known vulnerabilities in what kubeadm calls; needs a network (the Go vulnerability database), so it is not in make test
+	$(call linter,govulncheck) ./cmd/kubeadm
 
 unit: ## tests of single packages
 	go test ./internal/... ./cmd/...

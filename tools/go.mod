@@ -7,6 +7,7 @@ tool (
 	github.com/golangci/misspell/cmd/misspell // common misspellings in code, tests and documents
 	github.com/kisielk/errcheck // errors that a call returns and nothing reads; see errcheck.txt
 	github.com/polyfloyd/go-errorlint // errors compared by == or a type assertion, or formatted without %w
+	golang.org/x/vuln/cmd/govulncheck // known vulnerabilities in functions that kubeadm calls ("make vulncheck")
 	honnef.co/go/tools/cmd/staticcheck // mistakes, deprecated calls, style and missing package comments
 	mvdan.cc/unparam // parameters and results that are unused or always the same
 )
@@ -19,7 +20,10 @@ require (
 	golang.org/x/exp/typeparams v0.0.0-20231108232855-2478ac86f678 // indirect
 	golang.org/x/mod v0.41.0 // indirect
 	golang.org/x/sync v0.23.0 // indirect
+	golang.org/x/sys v0.48.0 // indirect
+	golang.org/x/telemetry v0.0.0-20260924152758-ed294f943157 // indirect
 	golang.org/x/tools v0.51.0 // indirect
+	golang.org/x/vuln v1.8.0 // indirect
 	honnef.co/go/tools v0.8.2 // indirect
 	mvdan.cc/unparam v0.0.0-20260823230713-2fa3d841b0c8 // indirect
 )
