@@ -5,6 +5,7 @@ VERSION ?= v1.37.1
 NODE ?= cp1
 CONTROL_PLANES ?= 1
 WORKERS ?= 1
+COMPONENTS ?= compile
 
 # A clone may belong to another user than the one who builds it; the version is stamped below instead.
 export GOFLAGS += -buildvcs=false
@@ -16,8 +17,8 @@ ldflags = -s -w -X main.gitVersion=$(VERSION) \
 	-X main.buildDate=$(call git,log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd)
 
 # In a recipe, $(bundle) puts the directory of the components into the shell's variable "bundle", building what is missing;
-# $(older) does so with those of the release before, for tests of nodes that are behind.
-bundle = bundle=$$(go -C components run ./build)
+# $(older) does so with those of the release before, for tests of older nodes. "make cluster" can download them instead.
+bundle = bundle=$$(go -C components run ./build $(build-flags))
 older = older=$$(go -C components run ./build -kubernetes v1.36)
 nodes = go run ./test/nodes/cluster
 linter = $$(go -C $(CURDIR)/tools tool -n $(1))
@@ -33,7 +34,8 @@ help: ## list all of this
 build: ## build bin/kubeadm
 	CGO_ENABLED=0 go build -trimpath -ldflags "$(ldflags)" -o bin/kubeadm ./cmd/kubeadm
 
-cluster: build ## make a Kubernetes cluster on this machine with kubeadm init and join: make cluster CONTROL_PLANES=3 WORKERS=2
+cluster: build-flags = $(if $(filter download,$(COMPONENTS)),-download,$(if $(filter-out compile,$(COMPONENTS)),$(error COMPONENTS must be compile or download)))
+cluster: build ## create a Kubernetes cluster on this machine: make cluster CONTROL_PLANES=3 WORKERS=2; COMPONENTS=download spares compiling
 	@$(bundle) && $(nodes) up --bundle "$$bundle" --kubeadm bin/kubeadm --control-planes $(CONTROL_PLANES) --workers $(WORKERS)
 
 cluster-down: ## remove that cluster and everything of it

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -45,7 +46,11 @@ func singles() []single {
 
 func (p *Plan) archiveParts() []cache.Part {
 	kubernetes := p.program("kubernetes")
-	parts := []cache.Part{p.archivePart("kubernetes", p.kubernetesImages, kubernetes, p.userland)}
+	from := []cache.Part{kubernetes, p.userland}
+	if p.published != nil {
+		from = append(from, p.program("etcd"))
+	}
+	parts := []cache.Part{p.archivePart("kubernetes", p.kubernetesArchive, from...)}
 	for _, s := range singles() {
 		images := func(ctx context.Context, stage string) ([]image.Image, error) { return p.singleImage(ctx, s, stage) }
 		parts = append(parts, p.archivePart(s.program, images, kubernetes, p.program(s.program)))
@@ -77,15 +82,18 @@ func (p *Plan) archivePart(name string, images func(ctx context.Context, stage s
 	}
 }
 
-// kubernetesImages are the control plane's images, kube-proxy's and etcd's: different images over the same layer,
-// since they are the same program.
-func (p *Plan) kubernetesImages(ctx context.Context, stage string) ([]image.Image, error) {
+// kubernetesImages are the programs that have an image in the archive of Kubernetes.
+func kubernetesImages() []string {
+	return []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "etcd"}
+}
+
+// kubernetesArchive is the control plane's images, kube-proxy's and etcd's.
+func (p *Plan) kubernetesArchive(ctx context.Context, stage string) ([]image.Image, error) {
 	refs, err := p.refs(ctx)
 	if err != nil {
 		return nil, err
 	}
-	names := []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "etcd"}
-	base, err := programLayer(stage, p.file("kubernetes", "hyperkube"), "usr/local/bin/hyperkube", append(names, "etcdctl")...)
+	layers, err := p.kubernetesLayers(stage)
 	if err != nil {
 		return nil, err
 	}
@@ -94,8 +102,8 @@ func (p *Plan) kubernetesImages(ctx context.Context, stage string) ([]image.Imag
 		return nil, err
 	}
 	var images []image.Image
-	for _, name := range names {
-		img := image.Image{Ref: refs[name], Arch: arch, Layers: []v1.Layer{base}, Entrypoint: []string{"/usr/local/bin/" + name}}
+	for _, name := range kubernetesImages() {
+		img := image.Image{Ref: refs[name], Arch: arch, Layers: []v1.Layer{layers[name]}, Entrypoint: []string{"/usr/local/bin/" + name}}
 		if img.Ref == "" {
 			return nil, fmt.Errorf("upstream's kubeadm names no image for %s", name)
 		}
@@ -105,6 +113,34 @@ func (p *Plan) kubernetesImages(ctx context.Context, stage string) ([]image.Imag
 		images = append(images, img)
 	}
 	return images, nil
+}
+
+// kubernetesLayers are the layers of the images in the archive of Kubernetes, by image. Compiled, all are the
+// same program and so the same layer; downloaded, each has its own.
+func (p *Plan) kubernetesLayers(stage string) (map[string]v1.Layer, error) {
+	layers := map[string]v1.Layer{}
+	if p.published == nil {
+		base, err := programLayer(stage, p.file("kubernetes", "hyperkube"), "usr/local/bin/hyperkube", append(kubernetesImages(), "etcdctl")...)
+		for _, name := range kubernetesImages() {
+			layers[name] = base
+		}
+		return layers, err
+	}
+	for _, name := range kubernetesImages() {
+		dir, program := filepath.Join(stage, name), p.file("kubernetes", name)
+		if name == "etcd" {
+			program = p.file("etcd", "etcd")
+			to := filepath.Join(dir, "usr/local/bin")
+			if err := errors.Join(os.MkdirAll(to, 0o755), os.Link(p.file("etcd", "etcdctl"), filepath.Join(to, "etcdctl"))); err != nil {
+				return nil, err
+			}
+		}
+		var err error
+		if layers[name], err = programLayer(dir, program, "usr/local/bin/"+name); err != nil {
+			return nil, err
+		}
+	}
+	return layers, nil
 }
 
 func (p *Plan) singleImage(ctx context.Context, s single, stage string) ([]image.Image, error) {

@@ -1,5 +1,5 @@
-// Package plan says what a bundle is made of: which programs are compiled from which pins, which images hold them,
-// and how the finished bundle is laid out.
+// Package plan says what a bundle is made of: which programs are compiled or downloaded, in which pinned versions,
+// which images hold them, and how the finished bundle is laid out.
 package plan
 
 import (
@@ -17,11 +17,13 @@ import (
 
 // Plan is everything that one release of Kubernetes needs, each piece with its key.
 type Plan struct {
-	root     string // the folder components/
+	root     string // the directory components/
 	store    *cache.Store
 	release  pins.Kubernetes
 	compiler string // which Go, for which system
 	packer   string // digest of the code that shapes archives and bundles
+
+	published *Published // downloads instead of compiling; nil to compile
 
 	programs []cache.Part // Kubernetes first, since it takes longest
 	userland cache.Part   // what kube-proxy calls
@@ -29,9 +31,10 @@ type Plan struct {
 	bundle   cache.Part
 }
 
-// New reads the pins and sources under root, the folder components/, and works out every key.
-func New(ctx context.Context, root string, release pins.Kubernetes, store *cache.Store) (*Plan, error) {
-	p := &Plan{root: root, store: store, release: release}
+// New reads the pins and sources under root, the directory components/, and computes every key. With published
+// the programs are downloaded, else compiled.
+func New(ctx context.Context, root string, release pins.Kubernetes, store *cache.Store, published *Published) (*Plan, error) {
+	p := &Plan{root: root, store: store, release: release, published: published}
 	var err error
 	if p.compiler, err = golang.Version(ctx); err != nil {
 		return nil, err
