@@ -1,5 +1,5 @@
 // Command pin writes the module file of one Kubernetes release, kubernetes/vMAJOR.MINOR.mod with its checksums, so that
-// build can make it. Run it from the folder components/.
+// build can make it. Run it from the directory components/.
 package main
 
 import (
@@ -56,7 +56,7 @@ func pin(ctx context.Context, dir, version string) (string, error) {
 }
 
 // moduleFile states what upstream's own go.mod states, for a module outside of its repository: there the libraries that
-// share the repository are folders, here they are releases v0.MINOR.PATCH. What is required indirectly is left to tidy.
+// share the repository are directories, here they are releases v0.MINOR.PATCH. What is required indirectly is left to tidy.
 func moduleFile(upstream *modfile.File, version string) (string, error) {
 	const client, server, ctl = "go.etcd.io/etcd/client/v3", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/etcdctl/v3"
 	at := slices.IndexFunc(upstream.Require, func(r *modfile.Require) bool { return r.Mod.Path == client })

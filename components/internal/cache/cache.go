@@ -16,7 +16,7 @@ import (
 
 // Part is one thing the cache can hold: a directory of files made from known inputs.
 type Part struct {
-	Name    string                                      // the folder in the cache
+	Name    string                                      // the directory in the cache
 	Version string                                      // for people; may be empty
 	Key     Key                                         // names exactly what the part was made from
 	Build   func(ctx context.Context, dir string) error // fills an empty directory

@@ -24,7 +24,7 @@ func writeDone(_ context.Context, dir string) error {
 	return os.WriteFile(filepath.Join(dir, "done"), []byte("yes"), 0o644)
 }
 
-// TestKilledBuildIsNotFinished kills a real build in its middle: the next one starts anew and cleans up.
+// TestKilledBuildIsNotFinished kills a real build in its middle: the next one starts over and cleans up.
 func TestKilledBuildIsNotFinished(t *testing.T) {
 	if dir := os.Getenv("TEST_BUILD_FOREVER"); dir != "" {
 		p := part(func(ctx context.Context, dir string) error {
