@@ -30,7 +30,7 @@ func main() {
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	dir, err := build(ctx, *release, *fetch)
+	dir, err := buildBundle(ctx, *release, *fetch)
 	if ctx.Err() != nil {
 		err = errors.New("interrupted; finished parts are kept, and re-running the command resumes")
 	}
@@ -42,7 +42,7 @@ func main() {
 	fmt.Println(dir)
 }
 
-func build(ctx context.Context, name string, fetch bool) (string, error) {
+func buildBundle(ctx context.Context, name string, fetch bool) (string, error) {
 	root, err := os.Getwd()
 	if err != nil {
 		return "", err

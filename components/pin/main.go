@@ -21,7 +21,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: go run ./pin vMAJOR.MINOR.PATCH")
 		os.Exit(2)
 	}
-	file, err := pin(context.Background(), "kubernetes", os.Args[1])
+	file, err := pinRelease(context.Background(), "kubernetes", os.Args[1])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "pin:", err)
 		os.Exit(1)
@@ -29,7 +29,7 @@ func main() {
 	fmt.Println(file)
 }
 
-func pin(ctx context.Context, dir, version string) (string, error) {
+func pinRelease(ctx context.Context, dir, version string) (string, error) {
 	const module = "k8s.io/kubernetes"
 	m, err := golang.Lookup(ctx, module, version)
 	if err != nil {

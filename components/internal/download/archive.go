@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// extract writes members of a gzipped tar archive into dir.
-func extract(archive string, members map[string]string, dir string) error {
+// extractMembers writes members of a gzipped tar archive into dir.
+func extractMembers(archive string, members map[string]string, dir string) error {
 	file, err := os.Open(archive)
 	if err != nil {
 		return err

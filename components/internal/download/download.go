@@ -148,7 +148,7 @@ func (c *Client) SaveMembers(ctx context.Context, f File, members map[string]str
 	if err := c.Save(ctx, f, archive); err != nil {
 		return err
 	}
-	if err := errors.Join(extract(archive, members, dir), os.Remove(archive)); err != nil {
+	if err := errors.Join(extractMembers(archive, members, dir), os.Remove(archive)); err != nil {
 		return fmt.Errorf("unpacking %s: %w", path.Base(f.URL), err)
 	}
 	return nil

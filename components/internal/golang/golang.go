@@ -25,7 +25,7 @@ type Build struct {
 
 // Version is the Go release in use and what it compiles for, "go1.26.0 linux/amd64".
 func Version(ctx context.Context) (string, error) {
-	out, err := run(ctx, "", nil, "env", "GOVERSION", "GOOS", "GOARCH")
+	out, err := runGo(ctx, "", nil, "env", "GOVERSION", "GOOS", "GOARCH")
 	if err != nil {
 		return "", err
 	}
@@ -47,7 +47,7 @@ func (b Build) Run(ctx context.Context, out string) error {
 	if b.CGO {
 		cgo = "CGO_ENABLED=1"
 	}
-	_, err := run(ctx, b.Dir, []string{cgo}, b.args(out)...)
+	_, err := runGo(ctx, b.Dir, []string{cgo}, b.args(out)...)
 	return err
 }
 
@@ -71,7 +71,7 @@ type Module struct {
 
 // Lookup asks for one version of a module.
 func Lookup(ctx context.Context, module, version string) (m Module, err error) {
-	out, err := run(ctx, os.TempDir(), nil, "list", "-m", "-json", module+"@"+version)
+	out, err := runGo(ctx, os.TempDir(), nil, "list", "-m", "-json", module+"@"+version)
 	if err != nil {
 		return m, err
 	}
@@ -83,13 +83,13 @@ func Lookup(ctx context.Context, module, version string) (m Module, err error) {
 
 // Tidy completes a module file and its checksums.
 func Tidy(ctx context.Context, dir, modfile string) error {
-	_, err := run(ctx, dir, []string{"GOFLAGS=-mod=mod"}, "mod", "tidy", "-modfile="+modfile)
+	_, err := runGo(ctx, dir, []string{"GOFLAGS=-mod=mod"}, "mod", "tidy", "-modfile="+modfile)
 	return err
 }
 
-// run answers with what the Go command printed; its error tells the end of what it complained about. The user's
-// GOFLAGS and workspace are left out, since they would change the outcome behind the key's back.
-func run(ctx context.Context, dir string, env []string, args ...string) (string, error) {
+// runGo returns what the Go command printed; its error has the last lines of standard error. The user's GOFLAGS
+// and workspace are not used, since they would change the result but not the key.
+func runGo(ctx context.Context, dir string, env []string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir
 	cmd.Env = append(append(os.Environ(), "GOFLAGS=", "GOWORK=off"), env...)
@@ -102,12 +102,12 @@ func run(ctx context.Context, dir string, env []string, args ...string) (string,
 		return "", context.Cause(ctx)
 	}
 	if err != nil {
-		return "", errors.Join(fmt.Errorf("go %s: %w", strings.Join(args, " "), err), tail(complaints.String()))
+		return "", errors.Join(fmt.Errorf("go %s: %w", strings.Join(args, " "), err), lastLines(complaints.String()))
 	}
 	return string(out), nil
 }
 
-func tail(text string) error {
+func lastLines(text string) error {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return errors.New(strings.Join(lines[max(0, len(lines)-20):], "\n"))
 }

@@ -36,7 +36,7 @@ type single struct {
 	ref                 string // empty: the one upstream's kubeadm prints for the program
 }
 
-func singles() []single {
+func singleImages() []single {
 	return []single{
 		{program: "coredns", path: "coredns"},
 		{program: "pause", path: "pause", user: "65535:65535"},
@@ -51,7 +51,7 @@ func (p *Plan) archiveParts() []cache.Part {
 		from = append(from, p.program("etcd"))
 	}
 	parts := []cache.Part{p.archivePart("kubernetes", p.kubernetesArchive, from...)}
-	for _, s := range singles() {
+	for _, s := range singleImages() {
 		images := func(ctx context.Context, stage string) ([]image.Image, error) { return p.singleImage(ctx, s, stage) }
 		parts = append(parts, p.archivePart(s.program, images, kubernetes, p.program(s.program)))
 	}
@@ -62,7 +62,7 @@ func (p *Plan) archiveParts() []cache.Part {
 func (p *Plan) archivePart(name string, images func(ctx context.Context, stage string) ([]image.Image, error), from ...cache.Part) cache.Part {
 	return cache.Part{
 		Name: "images-" + name,
-		Key:  cache.NewKey(append(keys(from...), p.packer)...),
+		Key:  cache.NewKey(append(partKeys(from...), p.packer)...),
 		Build: func(ctx context.Context, dir string) error {
 			stage := filepath.Join(dir, "stage")
 			defer os.RemoveAll(stage)
@@ -77,7 +77,7 @@ func (p *Plan) archivePart(name string, images func(ctx context.Context, stage s
 			if err := os.RemoveAll(stage); err != nil {
 				return err
 			}
-			return describe(file, all)
+			return describeArchive(file, all)
 		},
 	}
 }
@@ -201,8 +201,8 @@ func (p *Plan) refs(ctx context.Context) (map[string]string, error) {
 	return refs, nil
 }
 
-// describe writes what is in an archive beside it.
-func describe(file string, images []image.Image) error {
+// describeArchive writes what is in an archive beside it.
+func describeArchive(file string, images []image.Image) error {
 	f, err := os.Open(file)
 	if err != nil {
 		return err

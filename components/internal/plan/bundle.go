@@ -22,7 +22,7 @@ type Bundle struct {
 // bundlePart is the directory that users of the build see: bin/, cni/, images/ and bundle.json. Its files are hard links to
 // those of the other parts, so it takes no room and stays whole when a part is deleted.
 func (p *Plan) bundlePart() cache.Part {
-	from := append(append(keys(p.programs...), keys(p.archives...)...), p.packer)
+	from := append(append(partKeys(p.programs...), partKeys(p.archives...)...), p.packer)
 	return cache.Part{Name: "bundle", Version: p.release.Version, Key: cache.NewKey(from...), Build: p.layOut}
 }
 

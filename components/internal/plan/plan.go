@@ -54,7 +54,7 @@ func New(ctx context.Context, root string, release pins.Kubernetes, store *cache
 	return p, nil
 }
 
-// Build makes whatever the cache lacks and answers with the directory of the bundle.
+// Build makes whatever the cache lacks and returns the directory of the bundle.
 func (p *Plan) Build(ctx context.Context) (string, error) {
 	for _, stage := range [][]cache.Part{append(slices.Clone(p.programs), p.userland), p.archives, {p.bundle}} {
 		if err := p.buildAll(ctx, stage); err != nil {
@@ -84,8 +84,8 @@ func (p *Plan) program(name string) cache.Part {
 	return p.programs[i]
 }
 
-// keys are the keys of parts, as inputs of something made from them.
-func keys(parts ...cache.Part) []string {
+// partKeys are the keys of parts, as inputs of something made from them.
+func partKeys(parts ...cache.Part) []string {
 	var all []string
 	for _, part := range parts {
 		all = append(all, part.Name, string(part.Key))

@@ -29,32 +29,32 @@ type program struct {
 // compileC is what cgo and runc's seccomp filter need.
 func compileC() []string { return []string{"gcc", "libc6-dev", "libseccomp-dev", "pkg-config"} }
 
-func programs() []program {
+func compiledPrograms() []program {
 	const small = "-s -w"
 	return []program{
-		tool("containerd", "github.com/containerd/containerd/v2", golang.Build{Tags: "urfave_cli_no_docs",
+		newTool("containerd", "github.com/containerd/containerd/v2", golang.Build{Tags: "urfave_cli_no_docs",
 			LDFlags: small + " -X github.com/containerd/containerd/v2/version.Version=VERSION"}),
 		{
 			name: "runc", module: "github.com/opencontainers/runc", sources: []string{"tools/runc/go.*"}, debian: compileC(),
 			build: golang.Build{Dir: "tools/runc", Packages: []string{"tool"}, Tags: "seccomp,netgo,osusergo", CGO: true,
 				LDFlags: small + " -linkmode external -extldflags -static"},
 		},
-		tool("coredns", "github.com/coredns/coredns", golang.Build{Tags: "grpcnotrace", LDFlags: small}),
-		tool("cni", "github.com/containernetworking/plugins", golang.Build{
+		newTool("coredns", "github.com/coredns/coredns", golang.Build{Tags: "grpcnotrace", LDFlags: small}),
+		newTool("cni", "github.com/containernetworking/plugins", golang.Build{
 			LDFlags: small + " -X github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion=VERSION"}),
-		own("pause"),
-		own("agnhost"),
+		newOwnProgram("pause"),
+		newOwnProgram("agnhost"),
 	}
 }
 
-// tool is a group that a module of its own under tools/ pins.
-func tool(name, module string, b golang.Build) program {
+// newTool is a group that a module of its own under tools/ pins.
+func newTool(name, module string, b golang.Build) program {
 	b.Dir, b.Packages = "tools/"+name, []string{"tool"}
 	return program{name: name, module: module, build: b, sources: []string{b.Dir + "/go.*"}}
 }
 
-// own is a program of this module.
-func own(name string) program {
+// newOwnProgram is a program of this module.
+func newOwnProgram(name string) program {
 	return program{name: name, sources: []string{"go.mod", name + "/*.go"},
 		build: golang.Build{Dir: ".", Packages: []string{"./" + name}, LDFlags: "-s -w"}}
 }
@@ -72,7 +72,7 @@ func (p *Plan) programParts(ctx context.Context) ([]cache.Part, error) {
 		return nil, err
 	}
 	parts := []cache.Part{kubernetes, bootstrap}
-	for _, pr := range programs() {
+	for _, pr := range compiledPrograms() {
 		part, err := p.programPart(ctx, pr)
 		if err != nil {
 			return nil, fmt.Errorf("planning %s: %w", pr.name, err)
@@ -161,22 +161,22 @@ func (p *Plan) releasePart(name, program string, further ...string) (cache.Part,
 	}
 	b := golang.Build{Dir: filepath.Join(p.root, "kubernetes"), Modfile: p.release.Modfile,
 		Packages: append([]string{"./" + program}, further...), Tags: "selinux,notest,grpcnotrace"}
-	inputs := append([]string{p.compiler, sources, stamp(p.release.Version, time.Time{})}, b.Inputs()...)
+	inputs := append([]string{p.compiler, sources, versionFlags(p.release.Version, time.Time{})}, b.Inputs()...)
 	part.Key = cache.NewKey(inputs...)
 	part.Build = func(ctx context.Context, dir string) error {
 		m, err := golang.Lookup(ctx, "k8s.io/kubernetes", p.release.Version)
 		if err != nil {
 			return err
 		}
-		b.LDFlags = "-s -w" + stamp(p.release.Version, m.Time)
+		b.LDFlags = "-s -w" + versionFlags(p.release.Version, m.Time)
 		return b.Run(ctx, dir)
 	}
 	return part, nil
 }
 
-// stamp is the linker's flags that make programs report the version. The commit is left empty: a module proxy
+// versionFlags is the linker's flags that make programs report the version. The commit is left empty: a module proxy
 // does not tell it.
-func stamp(version string, published time.Time) string {
+func versionFlags(version string, published time.Time) string {
 	major, minor, _ := strings.Cut(strings.TrimPrefix(semver.MajorMinor(version), "v"), ".")
 	var flags strings.Builder
 	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {

@@ -116,7 +116,7 @@ func (p *Plan) publishedParts(ctx context.Context) ([]cache.Part, error) {
 		parts = append(parts, p.releasedPart(r))
 	}
 	for _, name := range []string{"pause", "agnhost"} {
-		part, err := p.programPart(ctx, own(name))
+		part, err := p.programPart(ctx, newOwnProgram(name))
 		if err != nil {
 			return nil, fmt.Errorf("planning %s: %w", name, err)
 		}

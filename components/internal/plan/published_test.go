@@ -237,14 +237,14 @@ func TestUnverifiedProgramEndsTheBuild(t *testing.T) {
 
 func TestAnotherMirrorIsDownloadedAgain(t *testing.T) {
 	p, _ := publishedPlan(t)
-	before := keys(p.programs...)
+	before := partKeys(p.programs...)
 	p.published.Kubernetes += "-mirror"
 	after, err := p.programParts(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	changed := 0
-	for i, k := range keys(after...) {
+	for i, k := range partKeys(after...) {
 		if k != before[i] {
 			changed++
 		}
