@@ -53,7 +53,7 @@ func nameFileInPlaceOfDir(err error) error {
 // isClosedOutput reports whether nothing failed but to write a result that is no longer read, as behind head(1).
 func isClosedOutput(err error) bool {
 	for err != nil {
-		if path, ok := err.(*fs.PathError); ok {
+		if path, ok := any(err).(*fs.PathError); ok { // err itself, not what it wraps
 			return path.Path == os.Stdout.Name() && errors.Is(path.Err, syscall.EPIPE)
 		}
 		if many, ok := err.(interface{ Unwrap() []error }); ok && len(many.Unwrap()) == 1 {

@@ -44,7 +44,7 @@ func Hints(err error) []string {
 func collectHints(err error) []string {
 	var all []string
 	for err != nil {
-		if p, ok := err.(*Problem); ok {
+		if p, ok := any(err).(*Problem); ok { // err itself; what it wraps comes below
 			all = append(all, p.Hints...)
 			if p.Alone {
 				return all

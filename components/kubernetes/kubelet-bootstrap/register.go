@@ -13,7 +13,7 @@ import (
 	"k8s.io/component-base/version"
 )
 
-// register creates the Node. It is never Ready, since it runs no Pods.
+// register makes the Node. It is never Ready: nobody would run its Pods.
 func (k *kubelet) register(ctx context.Context, as *rest.Config) error {
 	client, err := kubernetes.NewForConfig(as)
 	if err != nil {
@@ -47,7 +47,7 @@ func (k *kubelet) node(address string) *corev1.Node {
 	}
 }
 
-// ownAddress returns the first global unicast address of the machine.
+// ownAddress is the first address of the machine that others can reach.
 func ownAddress() (string, error) {
 	all, err := net.InterfaceAddrs()
 	if err != nil {

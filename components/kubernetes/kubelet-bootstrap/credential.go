@@ -1,0 +1,40 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/kubelet/certificate"
+	"k8s.io/kubernetes/pkg/kubelet/certificate/bootstrap"
+)
+
+// credential asks for a certificate and waits for it, as a kubelet does that is to renew its certificate by itself, which
+// is how kubeadm configures it: the kubeconfig is written first and refers to where the certificate will be.
+func (k *kubelet) credential(ctx context.Context) (*rest.Config, error) {
+	first, own, err := bootstrap.LoadClientConfig(klog.FromContext(ctx), k.kubeconfig, k.bootstrap, k.certificate)
+	if err != nil {
+		return nil, err
+	}
+	for _, as := range []*rest.Config{first, own} {
+		as.ContentType = runtime.ContentTypeProtobuf
+		as.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	}
+	client := func(current *tls.Certificate) (kubernetes.Interface, error) {
+		if current == nil {
+			return kubernetes.NewForConfig(first)
+		}
+		return kubernetes.NewForConfig(own)
+	}
+	manager, err := certificate.NewKubeletClientCertificateManager(
+		k.certificate, types.NodeName(k.name), own.CertData, own.KeyData, own.CertFile, own.KeyFile, client)
+	if err != nil {
+		return nil, err
+	}
+	manager.Start()
+	return own, await(ctx, "the certificate", func() bool { return manager.Current() != nil })
+}
