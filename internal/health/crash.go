@@ -55,13 +55,13 @@ func (w *crashWatch) findCause(ctx context.Context, r state.Reader) error {
 	if err != nil {
 		return w.cause
 	}
-	own := containersOf(all, w.component)
-	w.absent = len(own) == 0
+	containers := containersOf(all, w.component)
+	w.absent = len(containers) == 0
 	if w.existed == nil {
-		w.recordExisting(own)
+		w.recordExisting(containers)
 	}
 	w.cause = nil
-	crashed, found := w.findLastCrashed(own, now)
+	crashed, found := w.findLastCrashed(containers, now)
 	if !found {
 		return nil
 	}
@@ -81,9 +81,9 @@ func (w *crashWatch) findCause(ctx context.Context, r state.Reader) error {
 }
 
 // recordExisting records the containers of the component at the beginning of the wait.
-func (w *crashWatch) recordExisting(own []state.Container) {
+func (w *crashWatch) recordExisting(containers []state.Container) {
 	w.existed = map[string]struct{}{}
-	for _, c := range own {
+	for _, c := range containers {
 		if !c.Running {
 			w.existed[c.ID] = struct{}{}
 		}
@@ -96,11 +96,11 @@ func (w *crashWatch) recordExisting(own []state.Container) {
 
 // findLastCrashed returns the container that failed last. If a newer one was started, it counts
 // only if it exited during the wait, and only until the newer one has run for recoveredAfter.
-func (w *crashWatch) findLastCrashed(own []state.Container, now time.Time) (state.Container, bool) {
-	if len(own) == 0 {
+func (w *crashWatch) findLastCrashed(containers []state.Container, now time.Time) (state.Container, bool) {
+	if len(containers) == 0 {
 		return state.Container{}, false
 	}
-	newest, older := own[len(own)-1], own[:len(own)-1]
+	newest, older := containers[len(containers)-1], containers[:len(containers)-1]
 	if hasFailed(newest) {
 		return newest, true
 	}
@@ -156,8 +156,8 @@ func containersOf(all []state.Container, component string) []state.Container {
 
 // isRunning reports whether the newest container of the component runs.
 func isRunning(all []state.Container, component string) bool {
-	own := containersOf(all, component)
-	return len(own) > 0 && own[len(own)-1].Running
+	containers := containersOf(all, component)
+	return len(containers) > 0 && containers[len(containers)-1].Running
 }
 
 // FailedComponents returns the components of this machine's control plane that have failed and are
@@ -169,8 +169,8 @@ func FailedComponents(ctx context.Context, r state.Reader, n *node.Node) []strin
 	}
 	var failed []string
 	for _, component := range append(manifest.Components(), manifest.Etcd) {
-		own := containersOf(all, component)
-		if len(own) > 0 && hasFailed(own[len(own)-1]) {
+		containers := containersOf(all, component)
+		if len(containers) > 0 && hasFailed(containers[len(containers)-1]) {
 			failed = append(failed, component)
 		}
 	}

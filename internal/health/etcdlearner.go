@@ -50,18 +50,18 @@ func (m *learnerWait) check(ctx context.Context, r state.Reader) error {
 	if err != nil {
 		return err
 	}
-	own := members.At(m.n.PeerURL())
+	member := members.At(m.n.PeerURL())
 	switch {
-	case own == nil:
+	case member == nil:
 		return world.GiveUp(errors.New("it was removed from etcd meanwhile: run kubeadm reset, then join this machine again"))
-	case !own.Learner:
+	case !member.Learner:
 		return nil
-	case own.Name == "":
+	case member.Name == "":
 		return joinCause(crashCause(ctx, r, m.watch), errors.New("it has not published its name to the other members yet"))
 	}
-	problems := members.Silent[own.ID]
+	problems := members.Silent[member.ID]
 	if _, answers := errors.AsType[etcdcluster.ReportedProblems](problems); answers || problems == nil {
-		return errors.Join(problems, members.CaughtUp(own.ID))
+		return errors.Join(problems, members.CaughtUp(member.ID))
 	}
 	return joinCause(crashCause(ctx, r, m.watch), m.notServingError(ctx, r))
 }

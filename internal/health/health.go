@@ -47,12 +47,12 @@ func Kubelet(ctx context.Context, r state.Reader, n *node.Node) world.Condition 
 // readKubeletConfig returns the kubelet's configuration on this machine, with the user's patches.
 // Without the file it returns the cluster's configuration of kubelets.
 func readKubeletConfig(ctx context.Context, r state.Reader, n *node.Node) *kubeletconfig.KubeletConfiguration {
-	var own kubeletconfig.KubeletConfiguration
+	var config kubeletconfig.KubeletConfiguration
 	data, err := r.ReadFile(ctx, n.Paths.KubeletConfig())
-	if err != nil || yaml.Unmarshal(data, &own) != nil {
+	if err != nil || yaml.Unmarshal(data, &config) != nil {
 		return n.Cluster.Kubelet.Config
 	}
-	return &own
+	return &config
 }
 
 // APIServer is met once this machine's API server is live and runs by its current manifest. If the

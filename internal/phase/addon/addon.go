@@ -49,10 +49,10 @@ func deployKubeProxy(ctx context.Context, e *flow.Env) error {
 	if err != nil {
 		return err
 	}
-	made, err := manifest.NewKubeProxy(n, host, patches)
+	objects, err := manifest.NewKubeProxy(n, host, patches)
 	if err != nil {
 		return err
 	}
 	e.Say("deploying kube-proxy")
-	return e.DoAll(ctx, change.ApplyAll(as, made.Objects()...)...)
+	return e.DoAll(ctx, change.ApplyAll(as, objects.Objects()...)...)
 }

@@ -30,11 +30,11 @@ func deployCoreDNS(ctx context.Context, e *flow.Env) error {
 	if err != nil {
 		return err
 	}
-	made, err := manifest.NewCoreDNS(n, replicas, patches)
+	objects, err := manifest.NewCoreDNS(n, replicas, patches)
 	if err != nil {
 		return err
 	}
-	plan, err := planCorefile(ctx, e, n, state.RefOf(made.Config, as), version)
+	plan, err := planCorefile(ctx, e, n, state.RefOf(objects.Config, as), version)
 	if err != nil {
 		return err
 	}
@@ -42,23 +42,23 @@ func deployCoreDNS(ctx context.Context, e *flow.Env) error {
 		e.Warn("%s", plan.Warning)
 	}
 	e.Say("deploying CoreDNS")
-	return applyCoreDNS(ctx, e, as, made, plan)
+	return applyCoreDNS(ctx, e, as, objects, plan)
 }
 
 // applyCoreDNS applies the objects. A running CoreDNS of an old version uses a copy of the old
 // Corefile until it is replaced.
-func applyCoreDNS(ctx context.Context, e *flow.Env, as state.Identity, made manifest.CoreDNS, plan manifest.CorefilePlan) error {
+func applyCoreDNS(ctx context.Context, e *flow.Env, as state.Identity, objects manifest.CoreDNS, plan manifest.CorefilePlan) error {
 	if err := e.Do(ctx, change.ApplyObject{Object: plan.Config, As: as, Keep: plan.Keep}); err != nil {
 		return err
 	}
 	if plan.Migrates {
-		backup := change.MutateObject{Object: made.Deployment, As: as, Mutate: manifest.ReadBackup}
+		backup := change.MutateObject{Object: objects.Deployment, As: as, Mutate: manifest.ReadBackup}
 		if err := e.Do(ctx, backup); err != nil {
 			return err
 		}
 	}
-	rest := change.ApplyAll(as, append(made.Access, made.Service)...)
-	deployment := change.ApplyObject{Object: made.Deployment, As: as, Keep: plan.KeepDeployment}
+	rest := change.ApplyAll(as, append(objects.Access, objects.Service)...)
+	deployment := change.ApplyObject{Object: objects.Deployment, As: as, Keep: plan.KeepDeployment}
 	return e.DoAll(ctx, append(rest, deployment)...)
 }
 

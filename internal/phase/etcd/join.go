@@ -189,12 +189,12 @@ func writeManifest(ctx context.Context, e *flow.Env, n *node.Node, via state.Etc
 	if err != nil {
 		return err
 	}
-	own := members.At(n.PeerURL())
-	if own == nil {
+	member := members.At(n.PeerURL())
+	if member == nil {
 		return fmt.Errorf("etcd has no member at %s any more: it was removed right after this command added it", n.PeerURL())
 	}
 	file := n.Paths.Manifest(manifest.Etcd)
-	if _, err := e.World.Stat(ctx, file); err == nil && own.Name != "" {
+	if _, err := e.World.Stat(ctx, file); err == nil && member.Name != "" {
 		e.Say("keeping the static Pod manifest of etcd: its member has started")
 		return nil
 	}

@@ -114,20 +114,20 @@ func (w *csrWatch) findState(ctx context.Context, r state.Reader) error {
 	if err != nil {
 		return nil
 	}
-	var own []certv1.CertificateSigningRequest
+	var requests []certv1.CertificateSigningRequest
 	for _, u := range all {
 		var one certv1.CertificateSigningRequest
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &one); err == nil && w.isOwn(one) {
-			own = append(own, one)
+			requests = append(requests, one)
 		}
 	}
-	if len(own) == 0 {
+	if len(requests) == 0 {
 		return nil
 	}
-	slices.SortFunc(own, func(a, b certv1.CertificateSigningRequest) int {
+	slices.SortFunc(requests, func(a, b certv1.CertificateSigningRequest) int {
 		return b.CreationTimestamp.Compare(a.CreationTimestamp.Time)
 	})
-	return explainPending(own)
+	return explainPending(requests)
 }
 
 func (w *csrWatch) isOwn(r certv1.CertificateSigningRequest) bool {

@@ -21,11 +21,11 @@ import (
 // error.
 func hasJoined(ctx context.Context, e *flow.Env, n *node.Node) (bool, error) {
 	path := n.Paths.KubeletKubeconfig()
-	own, err := state.ReadOptional(ctx, e.World, path)
-	if err != nil || own == nil {
+	kubeconfig, err := state.ReadOptional(ctx, e.World, path)
+	if err != nil || kubeconfig == nil {
 		return false, err
 	}
-	if err := checkSameCluster(ctx, e, n, own); err != nil {
+	if err := checkSameCluster(ctx, e, n, kubeconfig); err != nil {
 		return false, problem.New("using the kubelet's kubeconfig "+path, err,
 			"to remove this machine from its current cluster: kubeadm reset, then run this command again")
 	}
@@ -39,7 +39,7 @@ func hasJoined(ctx context.Context, e *flow.Env, n *node.Node) (bool, error) {
 }
 
 // checkSameCluster checks that kubelet.conf trusts the CA of the discovered cluster.
-func checkSameCluster(ctx context.Context, e *flow.Env, n *node.Node, own []byte) error {
+func checkSameCluster(ctx context.Context, e *flow.Env, n *node.Node, kubeconfig []byte) error {
 	found, err := pki.ParseKubeconfig(n.Bootstrap)
 	if err != nil {
 		return err
@@ -52,7 +52,7 @@ func checkSameCluster(ctx context.Context, e *flow.Env, n *node.Node, own []byte
 	if err != nil {
 		return err
 	}
-	config, err := pki.ParseKubeconfig(own)
+	config, err := pki.ParseKubeconfig(kubeconfig)
 	if err != nil {
 		return err
 	}

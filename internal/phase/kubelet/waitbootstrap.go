@@ -38,11 +38,11 @@ var WaitBootstrap = flow.Phase{
 		if err != nil {
 			return err
 		}
-		own, err := withRequestState(ctx, e, n, newCertificateCondition(n))
+		condition, err := withRequestState(ctx, e, n, newCertificateCondition(n))
 		if err != nil {
 			return err
 		}
-		if err := e.Await(ctx, own); err != nil {
+		if err := e.Await(ctx, condition); err != nil {
 			return problem.New("", err,
 				"check the kubelet's log: journalctl -xeu kubelet",
 				"check whether its certificate signing request is pending: kubectl get csr; kubectl certificate approve <name>")

@@ -20,18 +20,18 @@ import (
 // the first controller starts (docs/decisions/0024).
 func createControllerAccounts(ctx context.Context, e *flow.Env, n *node.Node, as state.Identity) error {
 	set, _ := node.LastArg(n.Cluster.ControllerManager.Args, "use-service-account-credentials")
-	if own, err := strconv.ParseBool(set); err == nil && !own {
+	if enabled, err := strconv.ParseBool(set); err == nil && !enabled {
 		return nil
 	}
-	cluster, err := listControllerBindings(ctx, e, "ClusterRoleBinding", "", as)
+	clusterRoles, err := listControllerBindings(ctx, e, "ClusterRoleBinding", "", as)
 	if err != nil {
 		return err
 	}
-	own, err := listControllerBindings(ctx, e, "RoleBinding", "kube-system", as)
+	roles, err := listControllerBindings(ctx, e, "RoleBinding", "kube-system", as)
 	if err != nil {
 		return err
 	}
-	objects, err := manifest.ControllerAccounts(append(cluster, own...))
+	objects, err := manifest.ControllerAccounts(append(clusterRoles, roles...))
 	if err != nil {
 		return err
 	}
