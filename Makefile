@@ -22,6 +22,9 @@ bundle = bundle=$$(go -C components run ./build $(build-flags))
 older = older=$$(go -C components run ./build -kubernetes v1.36)
 nodes = go run ./test/nodes/cluster
 linter = $$(go -C $(CURDIR)/tools tool -n $(1))
+# With SCENARIO=85, RUN matches the tests that test/e2e/SCENARIOS.md names for that scenario.
+scenario_tests = $(shell grep '^| $(SCENARIO) |' test/e2e/SCENARIOS.md | grep -o 'Test[A-Za-z0-9]*' | paste -sd '|')
+RUN ?= $(if $(SCENARIO),^($(or $(scenario_tests),$(error no test covers scenario $(SCENARIO))))$$)
 e2e = KUBEADM_BUNDLE="$$bundle" KUBEADM_BUNDLE_OLDER="$$older" KUBEADM=$(CURDIR)/bin/kubeadm go test -tags e2e -count=1 -v -parallel 2
 
 .NOTPARALLEL:
@@ -56,7 +59,7 @@ parity: build ## compare what kubeadm and upstream's make of the same input: mak
 	@$(bundle) && KUBEADM_PEER="$$bundle/bin/kubeadm-upstream" KUBEADM=$(CURDIR)/bin/kubeadm \
 		CGO_ENABLED=0 go test -count=1 -timeout 1h -parallel 16 $(if $(RUN),-run 'Test(Parity|Phrases)/case/.*($(RUN))') ./test/parity
 
-e2e: build ## end-to-end tests on real nodes: make e2e RUN=S054; KEEP=failure leaves a failed test's nodes
+e2e: build ## end-to-end tests on real nodes: make e2e RUN=TestDualStack, or SCENARIO=85; KEEP=failure leaves a failed test's nodes
 	@$(bundle) && $(older) && $(e2e) -timeout 2h -run '$(RUN)' ./test/e2e
 
 e2e-full: build ## the same with the long matrices: a kill at every change, reboots

@@ -30,16 +30,16 @@ func (s Topology) names() []string {
 // Bootstrap adds nodes and creates a Kubernetes cluster of them as a user would: kubeadm init on
 // cp1, and on the others the join commands that it prints. Several control planes get a load
 // balancer. On return all nodes are Ready, CoreDNS is available, and Kubeconfig exists.
-func (c *Cluster) Bootstrap(ctx context.Context, shape Topology) error {
-	if shape.ControlPlanes < 1 || shape.Workers < 0 {
+func (c *Cluster) Bootstrap(ctx context.Context, size Topology) error {
+	if size.ControlPlanes < 1 || size.Workers < 0 {
 		return errors.New("a Kubernetes cluster needs at least one control plane and 0 or more workers")
 	}
-	members, err := c.AddAll(ctx, shape.names()...)
+	members, err := c.AddAll(ctx, size.names()...)
 	if err != nil {
 		return err
 	}
 	first := members[0]
-	worker, controlPlane, err := c.initFirst(ctx, first, shape)
+	worker, controlPlane, err := c.initFirst(ctx, first, size)
 	if err != nil {
 		return err
 	}
@@ -47,14 +47,14 @@ func (c *Cluster) Bootstrap(ctx context.Context, shape Topology) error {
 	group, joining := errgroup.WithContext(ctx)
 	group.Go(func() error { return c.PodNetwork(joining, first) })
 	group.Go(func() error {
-		for _, n := range members[1:shape.ControlPlanes] {
+		for _, n := range members[1:size.ControlPlanes] {
 			if err := c.joinNode(joining, n, controlPlane); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	for _, n := range members[shape.ControlPlanes:] {
+	for _, n := range members[size.ControlPlanes:] {
 		group.Go(func() error { return c.joinNode(joining, n, worker) })
 	}
 	if err := group.Wait(); err != nil {
@@ -63,15 +63,15 @@ func (c *Cluster) Bootstrap(ctx context.Context, shape Topology) error {
 	return c.awaitReady(ctx, first)
 }
 
-func (c *Cluster) initFirst(ctx context.Context, n *Node, shape Topology) (worker, controlPlane []string, err error) {
+func (c *Cluster) initFirst(ctx context.Context, n *Node, size Topology) (worker, controlPlane []string, err error) {
 	config := Config{Address: n.Address()}
 	var flags []string
-	if shape.ControlPlanes > 1 {
+	if size.ControlPlanes > 1 {
 		balancer, err := c.StartBalancer(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
-		if err := balancer.SetBackends(c.Nodes()[:shape.ControlPlanes]...); err != nil {
+		if err := balancer.SetBackends(c.Nodes()[:size.ControlPlanes]...); err != nil {
 			return nil, nil, err
 		}
 		config.Endpoint = balancer.Endpoint()

@@ -1,4 +1,5 @@
-// Command cluster makes, shows and removes a Kubernetes cluster of sandboxed nodes on this machine.
+// Command cluster creates, inspects and removes Kubernetes clusters of sandboxed nodes on this
+// machine.
 package main
 
 import (
@@ -17,11 +18,11 @@ import (
 
 const usage = `Usage:
   cluster up --bundle DIR --kubeadm FILE [--control-planes 1] [--workers 1] [--name dev]
-  cluster shell [--name dev] NODE              a shell on a node
-  cluster exec [--name dev] NODE -- CMD ...    a command on a node
-  cluster kubectl [--name dev] -- ARGS ...     kubectl from outside the nodes
-  cluster list                                 clusters and their nodes
-  cluster balance [--name dev]                 be the load balancer of a cluster whose own one has ended
+  cluster shell [--name dev] NODE              open a shell on a node
+  cluster exec [--name dev] NODE -- CMD ...    run a command on a node
+  cluster kubectl [--name dev] -- ARGS ...     run kubectl from outside the nodes
+  cluster list                                 list clusters and their nodes
+  cluster balance [--name dev]                 run the load balancer of a cluster whose own has stopped
   cluster down [--name dev] [--all]            remove a cluster, or all of them
 `
 
@@ -41,7 +42,7 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		fmt.Fprint(os.Stderr, usage)
-		return errors.New("no command was given")
+		return errors.New("no command given")
 	}
 	commands := map[string]func(context.Context, []string) error{
 		"up": createCluster, "shell": openShell, "exec": runOnNode, "kubectl": runKubectl, "list": listClusters, "down": removeClusters, "balance": runBalancer,
@@ -54,14 +55,14 @@ func run(ctx context.Context, args []string) error {
 	return command(ctx, args[1:])
 }
 
-// newFlags makes a flag set with the flag that all commands have.
+// newFlags returns a flag set with the flag that all commands have.
 func newFlags(command string) (*flag.FlagSet, *string) {
 	flags := flag.NewFlagSet(command, flag.ExitOnError)
 	flags.Usage = func() { fmt.Fprint(os.Stderr, usage) }
-	return flags, flags.String("name", "dev", "of the cluster")
+	return flags, flags.String("name", "dev", "name of the cluster")
 }
 
-// newProgress prints lines with the seconds since it was made.
+// newProgress returns a function that prints lines with the seconds since now.
 func newProgress() func(string, ...any) {
 	start := time.Now()
 	return func(format string, args ...any) {
@@ -92,7 +93,7 @@ func runOnNode(ctx context.Context, args []string) error {
 	}
 	words := withoutDashes(flags.Args()[1:])
 	if len(words) == 0 {
-		return fmt.Errorf("which command on %s?\n%s", n.Name(), usage)
+		return fmt.Errorf("no command given to run on %s\n%s", n.Name(), usage)
 	}
 	cmd := n.Command(words...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -131,7 +132,7 @@ func findNode(cluster, name string) (*nodes.Node, error) {
 		}
 		names = append(names, n.Name())
 	}
-	return nil, fmt.Errorf("cluster %s has no node %q, but %s", cluster, name, strings.Join(names, ", "))
+	return nil, fmt.Errorf("cluster %s has no node %q; it has %s", cluster, name, strings.Join(names, ", "))
 }
 
 func listClusters(context.Context, []string) error {
@@ -142,7 +143,7 @@ func listClusters(context.Context, []string) error {
 	for _, name := range names {
 		c, err := nodes.Open(name)
 		if err != nil {
-			fmt.Printf("%-12s remains of a cluster; remove them with: cluster down --name %s\n", name, name)
+			fmt.Printf("%-12s incomplete; remove it with: cluster down --name %s\n", name, name)
 			continue
 		}
 		for _, n := range c.Nodes() {
@@ -158,7 +159,7 @@ func listClusters(context.Context, []string) error {
 
 func removeClusters(ctx context.Context, args []string) error {
 	flags, name := newFlags("down")
-	all := flags.Bool("all", false, "remove every cluster of this machine")
+	all := flags.Bool("all", false, "remove all clusters of this machine")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

@@ -15,11 +15,11 @@ import (
 func createCluster(ctx context.Context, args []string) error {
 	flags, name := newFlags("up")
 	var options nodes.Options
-	var shape nodes.Topology
+	var size nodes.Topology
 	flags.StringVar(&options.Bundle, "bundle", "", "directory of the components bundle")
-	flags.StringVar(&options.Kubeadm, "kubeadm", "", "program that makes the cluster")
-	flags.IntVar(&shape.ControlPlanes, "control-planes", 1, "how many nodes run the control plane")
-	flags.IntVar(&shape.Workers, "workers", 1, "how many nodes run nothing but Pods")
+	flags.StringVar(&options.Kubeadm, "kubeadm", "", "kubeadm that creates the cluster")
+	flags.IntVar(&size.ControlPlanes, "control-planes", 1, "number of control planes")
+	flags.IntVar(&size.Workers, "workers", 1, "number of workers")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func createCluster(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := c.Bootstrap(ctx, shape); err != nil {
+	if err := c.Bootstrap(ctx, size); err != nil {
 		return errors.Join(err, keepOrRemove(c))
 	}
 	if err := c.Keep(); err != nil {
@@ -45,8 +45,8 @@ func createCluster(ctx context.Context, args []string) error {
 	return nil
 }
 
-// startBalancerProcess lets a process of its own go on with the load balancer, if the cluster has
-// one, since this process ends.
+// startBalancerProcess starts a process for the load balancer, if the cluster has one, since this
+// process exits.
 func startBalancerProcess(ctx context.Context, c *nodes.Cluster) error {
 	if !c.HasBalancer() {
 		return nil
@@ -77,8 +77,7 @@ func startBalancerProcess(ctx context.Context, c *nodes.Cluster) error {
 	return cmd.Process.Release()
 }
 
-// runBalancer is the load balancer of a cluster, until it is interrupted or the cluster is
-// removed.
+// runBalancer runs the load balancer of a cluster until it is interrupted or the cluster is removed.
 func runBalancer(ctx context.Context, args []string) error {
 	flags, name := newFlags("balance")
 	if err := flags.Parse(args); err != nil {
@@ -89,7 +88,7 @@ func runBalancer(ctx context.Context, args []string) error {
 		return err
 	}
 	if !c.HasBalancer() {
-		return fmt.Errorf("cluster %s has no load balancer: one control plane needs none", *name)
+		return fmt.Errorf("cluster %s has no load balancer, since it has one control plane", *name)
 	}
 	b, err := c.StartBalancer(ctx)
 	if err != nil {
@@ -101,7 +100,7 @@ func runBalancer(ctx context.Context, args []string) error {
 	return nil
 }
 
-// keepOrRemove removes a cluster that did not come up, or leaves it to be looked at.
+// keepOrRemove removes a cluster that could not be created, or keeps it if KEEP=failure is set.
 func keepOrRemove(c *nodes.Cluster) error {
 	if os.Getenv("KEEP") != "failure" {
 		return c.Close()
@@ -119,12 +118,12 @@ func printHints(c *nodes.Cluster) {
 		name = " --name " + c.Name()
 	}
 	fmt.Printf(`
-The cluster's network is its own; these commands enter it:
+The cluster has a network of its own; these commands enter it:
   go run ./test/nodes/cluster kubectl%[1]s -- get nodes -o wide
   go run ./test/nodes/cluster shell%[1]s cp1
   go run ./test/nodes/cluster down%[1]s
 `, name)
 	if name == "" {
-		fmt.Print("or, shorter, the last two: make shell NODE=cp1, make cluster-down\n")
+		fmt.Print("Short forms of the last two: make shell NODE=cp1, make cluster-down\n")
 	}
 }
