@@ -55,8 +55,8 @@ func (c WriteFile) Content() string {
 	return string(c.Data)
 }
 
-// Done reports whether the file has these bytes. It is false for anything but a regular file,
-// such as a FIFO.
+// Done reports whether the file has these bytes. What is not a regular file, such as a FIFO,
+// never has them.
 func (c WriteFile) Done(ctx context.Context, r state.Reader) (bool, error) {
 	info, err := r.Stat(ctx, c.Path)
 	if err == nil && !info.Mode.IsRegular() && !info.Mode.IsDir() {

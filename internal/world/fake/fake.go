@@ -123,13 +123,13 @@ func (w *World) checkPullable(ctx context.Context, c change.Change) error {
 // kubelet trades a bootstrap credential for its own and registers its Node, if there is an API server.
 func (w *World) kubelet(ctx context.Context) error {
 	const dir = "/etc/kubernetes"
-	if !w.Elsewhere && !w.isRunning(ctx, "kube-apiserver") {
+	if !w.Elsewhere && !w.runs(ctx, "kube-apiserver") {
 		return nil
 	}
 	made := []change.Change{}
 	if boot, err := w.ReadFile(ctx, dir+"/bootstrap-kubelet.conf"); err == nil {
 		// That of a control plane asks the API server beside it and nobody else.
-		if w.isOwnAPIServer(string(boot)) && !w.isRunning(ctx, "kube-apiserver") {
+		if w.isOwn(string(boot)) && !w.runs(ctx, "kube-apiserver") {
 			return nil
 		}
 		made = append(made, change.WriteFile{Path: dir + "/kubelet.conf", Data: boot, Mode: 0o600, Secret: true})
@@ -219,7 +219,7 @@ func (w *World) Proxy(context.Context, string) (string, error) { return "", nil 
 func (w *World) Fetch(ctx context.Context, req state.Request) (state.Response, error) {
 	ok := state.Response{Status: 200, Body: []byte("ok")}
 	for port, component := range map[string]string{":10257/": "kube-controller-manager", ":10259/": "kube-scheduler", ":2381/": "etcd", ":10248/": ""} {
-		if strings.Contains(req.URL, port) && w.isRunning(ctx, component) {
+		if strings.Contains(req.URL, port) && w.runs(ctx, component) {
 			return ok, nil
 		}
 	}

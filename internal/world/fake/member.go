@@ -49,7 +49,7 @@ func (w *World) ownMember(ctx context.Context) state.Member {
 // startMember creates the data directory of this machine's etcd member if it was added and the
 // kubelet runs it.
 func (w *World) startMember(ctx context.Context) error {
-	if w.hasFile(etcdData) || !w.isRunning(ctx, "etcd") {
+	if w.hasFile(etcdData) || !w.runs(ctx, "etcd") {
 		return nil
 	}
 	all, _ := w.World.Members(ctx, state.Etcd{})
