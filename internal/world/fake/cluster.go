@@ -92,7 +92,7 @@ func (w *World) isOwn(text string) bool {
 // API server etcd.
 func (w *World) runs(ctx context.Context, component string) bool {
 	s, _ := w.Service(ctx, "kubelet")
-	if !s.Active || !w.hasFile("/var/lib/kubelet/config.yaml") || !w.hasFile("/etc/kubernetes/kubelet.conf") && !w.hasFile("/etc/kubernetes/bootstrap-kubelet.conf") {
+	if !s.Active || !w.has("/var/lib/kubelet/config.yaml") || !w.has("/etc/kubernetes/kubelet.conf") && !w.has("/etc/kubernetes/bootstrap-kubelet.conf") {
 		return false
 	}
 	if component == "" {
@@ -103,7 +103,7 @@ func (w *World) runs(ctx context.Context, component string) bool {
 		return false
 	}
 	for line := range strings.Lines(string(data)) {
-		if file := parseFileArgument(line); file != "" && !w.hasFile(file) {
+		if file := parseFileArgument(line); file != "" && !w.has(file) {
 			return false
 		}
 	}
@@ -119,7 +119,7 @@ func parseFileArgument(line string) string {
 	return "/" + value
 }
 
-func (w *World) hasFile(name string) bool {
+func (w *World) has(name string) bool {
 	_, err := w.Stat(context.Background(), name)
 	return err == nil
 }
