@@ -8,7 +8,7 @@ import (
 )
 
 func TestDiscoveryClusterPrefersEmptyName(t *testing.T) {
-	k := access().WithToken("x")
+	k := newAccess().WithToken("x")
 	got, err := k.DiscoveryCluster()
 	wantError(t, err)
 	if got.Server != "https://10.0.0.4:6443" {
@@ -29,7 +29,7 @@ func TestDiscoveryClusterPrefersEmptyName(t *testing.T) {
 
 func TestBootstrapKubeconfigFromClusterInfo(t *testing.T) {
 	ca := newCA(t, "kubernetes", day).Certificate
-	a := access()
+	a := newAccess()
 	a.Server, a.CA = "https://lb:6443", EncodeCertificates(ca)
 	info, err := a.WithCertificate([]byte("c"), []byte("k")).ClusterInfo()
 	wantError(t, err)
@@ -65,24 +65,24 @@ func TestBootstrapKubeconfigFromClusterInfo(t *testing.T) {
 func TestBootstrapNeedsCA(t *testing.T) {
 	_, err := Bootstrap(&api.Cluster{Server: "https://x", CertificateAuthorityData: []byte("none")}, "t")
 	wantError(t, err, "discovered CA")
-	a := access()
+	a := newAccess()
 	a.CA = nil
 	_, err = a.WithToken("t").ClusterInfo()
 	wantError(t, err, "CA certificate")
 }
 
 func TestRenameClusterNeedsCurrentContext(t *testing.T) {
-	k := access().WithToken("x")
+	k := newAccess().WithToken("x")
 	k.CurrentContext = "gone"
 	wantError(t, k.RenameCluster("prod"), "gone")
 }
 
 func TestRenameClusterRemovesOthers(t *testing.T) {
-	k := access().WithToken("x")
+	k := newAccess().WithToken("x")
 	k.Clusters["other"], k.AuthInfos["other"] = &api.Cluster{Server: "https://other"}, &api.AuthInfo{Token: "secret of another cluster"}
 	k.Contexts["other"] = &api.Context{Cluster: "other", AuthInfo: "other"}
 	wantError(t, k.RenameCluster("prod"))
-	want := access().WithToken("x")
+	want := newAccess().WithToken("x")
 	want.Clusters = map[string]*api.Cluster{"prod": want.Clusters["kubernetes"]}
 	want.Contexts[want.CurrentContext].Cluster = "prod"
 	if diff := cmp.Diff(want, k); diff != "" {
@@ -91,7 +91,7 @@ func TestRenameClusterRemovesOthers(t *testing.T) {
 }
 
 func TestBootstrapKeepsProxyAndTLSServerName(t *testing.T) {
-	a := access()
+	a := newAccess()
 	a.CA = EncodeCertificates(newCA(t, "kubernetes", day).Certificate)
 	to := a.WithToken("").Clusters["kubernetes"]
 	to.TLSServerName, to.ProxyURL = "api.example", "https://proxy.example:3128"

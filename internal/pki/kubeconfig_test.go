@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-func golden(t *testing.T, k *Kubeconfig, name string) {
+func compareGolden(t *testing.T, k *Kubeconfig, name string) {
 	t.Helper()
 	got, err := k.Encode()
 	wantError(t, err)
@@ -30,22 +30,22 @@ func golden(t *testing.T, k *Kubeconfig, name string) {
 	}
 }
 
-func access() Access {
+func newAccess() Access {
 	return Access{Server: "https://10.0.0.4:6443", Cluster: "kubernetes", User: "kubernetes-admin", CA: []byte("CA")}
 }
 
 func TestKubeconfigGoldenFiles(t *testing.T) {
-	admin := access().WithCertificate([]byte("CERT"), []byte("KEY"))
-	golden(t, admin, "admin.conf")
-	golden(t, access().WithToken("abc"), "token.conf")
-	awaiting := access()
+	admin := newAccess().WithCertificate([]byte("CERT"), []byte("KEY"))
+	compareGolden(t, admin, "admin.conf")
+	compareGolden(t, newAccess().WithToken("abc"), "token.conf")
+	awaiting := newAccess()
 	awaiting.CA = nil
-	golden(t, awaiting.WithCertificate(nil, []byte("KEY")), "request.conf")
+	compareGolden(t, awaiting.WithCertificate(nil, []byte("KEY")), "request.conf")
 	info, err := admin.ClusterInfo()
 	wantError(t, err)
-	golden(t, info, "cluster-info.conf")
+	compareGolden(t, info, "cluster-info.conf")
 	wantError(t, admin.FollowRotation("/var/lib/kubelet/pki/kubelet-client-current.pem"))
-	golden(t, admin, "rotating.conf")
+	compareGolden(t, admin, "rotating.conf")
 }
 
 func TestBrokenKubeconfigsAreRejected(t *testing.T) {
@@ -86,7 +86,7 @@ func TestBrokenKubeconfigsAreRejected(t *testing.T) {
 
 func TestCheckReuse(t *testing.T) {
 	ca, other := newCA(t, "ca", day).Certificate, newCA(t, "other", day).Certificate
-	expected := parse(t, EncodeCertificates(other, ca))
+	expected := mustParse(t, EncodeCertificates(other, ca))
 	const server = "https://10.0.0.4:6443"
 	files := func(path string) ([]byte, error) {
 		if path == "/ca.crt" {
@@ -112,7 +112,7 @@ func TestCheckReuse(t *testing.T) {
 		"no CA":              {server: server, errs: []string{"no certificate"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := access()
+			a := newAccess()
 			a.CA, a.Server = c.data, c.server
 			k := a.WithToken("x")
 			k.Clusters["kubernetes"].CertificateAuthority = c.path
@@ -131,7 +131,7 @@ func TestCheckReuse(t *testing.T) {
 func TestRenewReplacesCredentialsOnly(t *testing.T) {
 	ca := newCA(t, "ca", day)
 	old := newLeaf(t, ca, clientOf("kubernetes-admin"))
-	a := access()
+	a := newAccess()
 	a.CA = EncodeCertificates(ca.Certificate)
 	k := a.WithCertificate(EncodeCertificates(old.cert), keyPEM(t, old.key))
 	k.Contexts["other"] = &api.Context{Cluster: "elsewhere"}
@@ -150,15 +150,15 @@ func TestRenewReplacesCredentialsOnly(t *testing.T) {
 }
 
 func TestRenewNeedsEmbeddedCredentials(t *testing.T) {
-	wantError(t, access().WithToken("x").Renew(nil, nil, nil), "client certificate")
-	wantError(t, access().WithCertificate([]byte("x"), nil).Renew(nil, nil, nil), "client-certificate-data")
-	a := access()
+	wantError(t, newAccess().WithToken("x").Renew(nil, nil, nil), "client certificate")
+	wantError(t, newAccess().WithCertificate([]byte("x"), nil).Renew(nil, nil, nil), "client-certificate-data")
+	a := newAccess()
 	a.CA = nil
 	wantError(t, a.WithCertificate([]byte("x"), nil).Renew(nil, nil, nil), "CA certificate")
 }
 
 func TestEmbedReadsFiles(t *testing.T) {
-	k := access().WithCertificate(nil, []byte("KEY"))
+	k := newAccess().WithCertificate(nil, []byte("KEY"))
 	cluster, user := k.Clusters["kubernetes"], k.AuthInfos["kubernetes-admin"]
 	cluster.CertificateAuthorityData, cluster.CertificateAuthority = nil, "/ca"
 	user.ClientCertificate, user.ClientKey, user.TokenFile = "/cert", "/unread", "/token"
@@ -170,7 +170,7 @@ func TestEmbedReadsFiles(t *testing.T) {
 		return nil, errors.New("no file " + path)
 	}
 	wantError(t, k.Embed(from))
-	want := access().WithCertificate([]byte("CERT"), []byte("KEY"))
+	want := newAccess().WithCertificate([]byte("CERT"), []byte("KEY"))
 	want.AuthInfos["kubernetes-admin"].Token = "abc"
 	if diff := cmp.Diff(want, k); diff != "" {
 		t.Error(diff)
@@ -191,14 +191,14 @@ func TestHasCredentials(t *testing.T) {
 		"password": {Username: "u", Password: "p"},
 		"program":  {Exec: &api.ExecConfig{}}, "provider": {AuthProvider: &api.AuthProviderConfig{}},
 	} {
-		if !access().withUser(&user).HasCredentials() {
+		if !newAccess().withUser(&user).HasCredentials() {
 			t.Errorf("%s does not count", name)
 		}
 	}
 	for name, user := range map[string]api.AuthInfo{
-		"nobody": {}, "certificate without key": {ClientCertificate: "c"}, "user without password": {Username: "u"},
+		"anonymous": {}, "certificate without key": {ClientCertificate: "c"}, "user without password": {Username: "u"},
 	} {
-		if access().withUser(&user).HasCredentials() {
+		if newAccess().withUser(&user).HasCredentials() {
 			t.Errorf("%s counts", name)
 		}
 	}
@@ -207,7 +207,7 @@ func TestHasCredentials(t *testing.T) {
 // The kubelet writes its kubeconfig before its client certificate exists. Callers distinguish that
 // from a damaged file.
 func TestEmbedMissingFileIsErrNotExist(t *testing.T) {
-	k := access().WithCertificate(nil, nil)
+	k := newAccess().WithCertificate(nil, nil)
 	k.AuthInfos["kubernetes-admin"].ClientCertificate = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 	err := k.Embed(func(string) ([]byte, error) { return nil, fs.ErrNotExist })
 	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "/var/lib/kubelet/pki/kubelet-client-current.pem, which does not exist") {

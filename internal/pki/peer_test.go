@@ -98,7 +98,7 @@ func TestPeerCertificates(t *testing.T) {
 		} else if _, err := theirs.Pair(cas[profile.Issuer].Certificate, time.Now()); err != nil {
 			t.Error(err)
 		}
-		cert := parse(t, theirs.Certificate)[0]
+		cert := mustParse(t, theirs.Certificate)[0]
 		spec, _, err := profile.Spec(peerSite(), Validity{cert.NotBefore, cert.NotAfter})
 		wantError(t, err)
 		ours := newCertificate(t, spec, cas[profile.Issuer])

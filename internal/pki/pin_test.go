@@ -24,7 +24,7 @@ aVj/iz8=
 
 const knownPin = "sha256:a057da1107d3bcf7e86a8089f91b2ac87ad4ea3c9439f046d8c51b9cdf135ba2"
 
-func parse(t *testing.T, data []byte) []*x509.Certificate {
+func mustParse(t *testing.T, data []byte) []*x509.Certificate {
 	t.Helper()
 	certs, err := ParseCertificates(data)
 	wantError(t, err)
@@ -32,7 +32,7 @@ func parse(t *testing.T, data []byte) []*x509.Certificate {
 }
 
 func TestPinMatchesOpenSSL(t *testing.T) {
-	if got := PinOf(parse(t, []byte(knownCA))[0]).String(); got != knownPin {
+	if got := PinOf(mustParse(t, []byte(knownCA))[0]).String(); got != knownPin {
 		t.Errorf("got %s, want %s", got, knownPin)
 	}
 }

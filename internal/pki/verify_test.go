@@ -10,10 +10,10 @@ import (
 func TestVerifyChainAtTime(t *testing.T) {
 	ca, other := newCA(t, "ca", day), newCA(t, "other", day)
 	cert := newLeaf(t, ca, clientOf("client")).cert
-	wantError(t, VerifyChain(parse(t, EncodeCertificates(cert)), ca.Certificate, now))
-	wantError(t, VerifyChain(parse(t, EncodeCertificates(cert)), other.Certificate, now), "client", "other")
-	wantError(t, VerifyChain(parse(t, EncodeCertificates(cert)), ca.Certificate, now.Add(48*time.Hour)), "client", "expired")
-	wantError(t, VerifyChain(parse(t, EncodeCertificates(cert)), ca.Certificate, time.Time{}), "time")
+	wantError(t, VerifyChain(mustParse(t, EncodeCertificates(cert)), ca.Certificate, now))
+	wantError(t, VerifyChain(mustParse(t, EncodeCertificates(cert)), other.Certificate, now), "client", "other")
+	wantError(t, VerifyChain(mustParse(t, EncodeCertificates(cert)), ca.Certificate, now.Add(48*time.Hour)), "client", "expired")
+	wantError(t, VerifyChain(mustParse(t, EncodeCertificates(cert)), ca.Certificate, time.Time{}), "time")
 	wantError(t, VerifyChain(nil, ca.Certificate, now), "certificate")
 }
 

@@ -41,8 +41,8 @@ type server struct {
 	held       []string
 }
 
-// start starts the server until the end of the test and returns the URL of the socket.
-func start(t *testing.T, s *server) string {
+// startServer starts the server until the end of the test and returns the URL of the socket.
+func startServer(t *testing.T, s *server) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "cri.sock")
 	l, err := net.Listen("unix", path)
@@ -174,7 +174,7 @@ func TestRuntimeStatus(t *testing.T) {
 		"no conditions": {&server{}, state.Runtime{Reason: "its status has no condition RuntimeReady"}},
 	} {
 		c.want.Name, c.want.Version = "containerd", "v2.4.2"
-		got, err := Runtimes{}.Runtime(t.Context(), start(t, c.server))
+		got, err := Runtimes{}.Runtime(t.Context(), startServer(t, c.server))
 		if err != nil || got != c.want {
 			t.Errorf("%s: got %+v and %v, want %+v", name, got, err, c.want)
 		}
@@ -218,7 +218,7 @@ func TestRuntimeDoesNotAnswer(t *testing.T) {
 }
 
 func TestRuntimesAcceptingConnections(t *testing.T) {
-	a, b := start(t, &server{}), start(t, &server{})
+	a, b := startServer(t, &server{}), startServer(t, &server{})
 	got := filterAccepting(t.Context(), []string{b, "unix:///nonexistent/crio.sock", a})
 	if !slices.Equal(got, []string{b, a}) {
 		t.Errorf("got %q, want the two that accept, in the given order", got)
@@ -254,7 +254,7 @@ func TestRemoveContainers(t *testing.T) {
 		s.sandboxes = append(s.sandboxes, &runtimeapi.PodSandbox{
 			Id: fmt.Sprint(i), Metadata: &runtimeapi.PodSandboxMetadata{Name: fmt.Sprint("pod", i), Namespace: "default"}})
 	}
-	socket := start(t, s)
+	socket := startServer(t, s)
 	if err := (Runtimes{}).Do(t.Context(), change.RemoveContainers{Socket: socket}); err != nil {
 		t.Error(err)
 	}
@@ -276,7 +276,7 @@ func TestRemoveContainersContinuesAfterError(t *testing.T) {
 		return nil
 	}}
 	s.sandboxes = []*runtimeapi.PodSandbox{{Id: "1", Metadata: &runtimeapi.PodSandboxMetadata{Name: "etcd-cp1", Namespace: "kube-system"}}}
-	socket := start(t, s)
+	socket := startServer(t, s)
 	err := Runtimes{}.Do(t.Context(), change.RemoveContainers{Socket: socket})
 	if err == nil || !strings.Contains(err.Error(), "stopping Pod kube-system/etcd-cp1: stuck") || calls.Load() != 5 {
 		t.Errorf("after %d attempts: %v", calls.Load(), err)
@@ -307,7 +307,7 @@ func TestRemoveContainersOfComponent(t *testing.T) {
 		staticPod("4", "kube-apiserver-cp1", "kube-apiserver", "file"),
 		foreign,
 	}}
-	socket := start(t, s)
+	socket := startServer(t, s)
 	if err := (Runtimes{}).Do(t.Context(), change.RemoveContainers{Socket: socket, Component: "etcd"}); err != nil {
 		t.Fatal(err)
 	}
@@ -338,7 +338,7 @@ func TestContainersHaveLogs(t *testing.T) {
 		}
 		return []byte("2026-09-01T12:00:00.1Z stderr F bad flag\n"), nil
 	}}
-	got, err := r.Containers(t.Context(), start(t, s))
+	got, err := r.Containers(t.Context(), startServer(t, s))
 	want := []state.Container{
 		{ID: "1", Name: "etcd", Pod: "etcd-cp1", Namespace: "kube-system", Component: "etcd", Created: time.Unix(0, 10), ExitCode: 2, Log: "bad flag\n"},
 		{ID: "2", Name: "etcd", Pod: "etcd-cp1", Namespace: "kube-system", Created: time.Unix(0, 20), Running: true, Attempt: 1},

@@ -42,7 +42,7 @@ func TestPullImage(t *testing.T) {
 				}
 				return nil
 			}}
-			pull := change.PullImage{Socket: start(t, s), Ref: "registry.example/pause:1"}
+			pull := change.PullImage{Socket: startServer(t, s), Ref: "registry.example/pause:1"}
 			err := Runtimes{}.Do(t.Context(), pull)
 			if (err == nil) != c.ok || tries.Load() != c.tries {
 				t.Errorf("after %d attempts: %v; want %d attempts", tries.Load(), err, c.tries)
@@ -68,7 +68,7 @@ func TestPullErrorCause(t *testing.T) {
 		{status.Error(codes.Canceled, "context canceled"), "received no data for a while: context canceled"},
 		{status.Error(codes.InvalidArgument, "no such name"), "no such name"},
 	} {
-		pull := change.PullImage{Socket: start(t, &server{pull: func() error { return c.says }}), Ref: "registry.example/pause:1"}
+		pull := change.PullImage{Socket: startServer(t, &server{pull: func() error { return c.says }}), Ref: "registry.example/pause:1"}
 		if err := (Runtimes{}).Do(t.Context(), pull); err == nil || !strings.HasSuffix(err.Error(), c.want) || status.Code(err) != status.Code(c.says) {
 			t.Errorf("%v became %v", c.says, err)
 		}
@@ -103,7 +103,7 @@ func TestCanceledPullReturnsCause(t *testing.T) {
 		<-held
 		return nil
 	}}
-	if err := (Runtimes{}).Do(ctx, change.PullImage{Socket: start(t, s), Ref: "registry.example/pause:1"}); err == nil || err.Error() != "interrupted" {
+	if err := (Runtimes{}).Do(ctx, change.PullImage{Socket: startServer(t, s), Ref: "registry.example/pause:1"}); err == nil || err.Error() != "interrupted" {
 		t.Errorf("got %v", err)
 	}
 }

@@ -121,7 +121,7 @@ func (w *World) checkPullable(ctx context.Context, c change.Change) error {
 // kubelet simulates one that is started, if there is an API server.
 func (w *World) kubelet(ctx context.Context) error {
 	const dir = "/etc/kubernetes"
-	if !w.Elsewhere && !w.isRunning(ctx, "kube-apiserver") {
+	if !w.Elsewhere && !w.runs(ctx, "kube-apiserver") {
 		return nil
 	}
 	k := simkubelet.Kubelet{
@@ -130,7 +130,7 @@ func (w *World) kubelet(ctx context.Context) error {
 	}
 	boot, err := w.ReadFile(ctx, k.BootstrapConfig)
 	// That of a control plane asks the API server beside it and no other.
-	if err == nil && w.isOwnAPIServer(string(boot)) && !w.isRunning(ctx, "kube-apiserver") {
+	if err == nil && w.isOwn(string(boot)) && !w.runs(ctx, "kube-apiserver") {
 		return nil
 	}
 	for _, file := range k.Files(ctx, w) {
@@ -138,7 +138,7 @@ func (w *World) kubelet(ctx context.Context) error {
 			return err
 		}
 	}
-	if !w.hasFile(k.Kubeconfig) {
+	if !w.has(k.Kubeconfig) {
 		return nil
 	}
 	return w.World.Do(ctx, change.ApplyObject{Object: k.NodeObject(), Keep: true})
@@ -213,7 +213,7 @@ func (w *World) Proxy(context.Context, string) (string, error) { return "", nil 
 func (w *World) Fetch(ctx context.Context, req state.Request) (state.Response, error) {
 	ok := state.Response{Status: 200, Body: []byte("ok")}
 	for port, component := range map[string]string{":10257/": "kube-controller-manager", ":10259/": "kube-scheduler", ":2381/": "etcd", ":10248/": ""} {
-		if strings.Contains(req.URL, port) && w.isRunning(ctx, component) {
+		if strings.Contains(req.URL, port) && w.runs(ctx, component) {
 			return ok, nil
 		}
 	}

@@ -23,14 +23,14 @@ func TestRealObjects(t *testing.T) {
 	a := plane.StartAPIServer(t)
 	k := kube.New(os.ReadFile)
 	worldtest.Objects(t, k, a.Admin)
-	t.Run("a cluster's objects are done once applied", func(t *testing.T) { objectsOfACluster(t, k, a) })
-	t.Run("addons of another version replace the first", func(t *testing.T) { addonsOfTwoVersions(t, k, a) })
-	t.Run("a user without rights is refused", func(t *testing.T) {
-		as := a.Identity(t, "nobody")
+	t.Run("a cluster's objects are done once applied", func(t *testing.T) { testClusterObjects(t, k, a) })
+	t.Run("addons of another version replace the first", func(t *testing.T) { testAddonUpgrade(t, k, a) })
+	t.Run("an unauthorized user is rejected", func(t *testing.T) {
+		as := a.Identity(t, "unauthorized-user")
 		_, err := k.Object(t.Context(), state.Ref{GVK: state.NodeKind, Name: "n", As: as})
 		wantError(t, err, `nodes "n" is forbidden`, "administrator's kubeconfig")
 	})
-	t.Run("a deleted token is refused", func(t *testing.T) {
+	t.Run("a deleted token is rejected", func(t *testing.T) {
 		access := pki.Access{Server: a.Server, Cluster: "c", User: "u", CA: a.CA}
 		data, err := access.WithToken("abcdef.0123456789abcdee").Encode()
 		if err != nil {
@@ -41,7 +41,7 @@ func TestRealObjects(t *testing.T) {
 	})
 }
 
-func objectsOfACluster(t *testing.T, k *kube.Cluster, a *plane.APIServer) {
+func testClusterObjects(t *testing.T, k *kube.Cluster, a *plane.APIServer) {
 	for _, o := range clusterObjects(t, a) {
 		c := change.ApplyObject{Object: o, As: a.Admin}
 		wantDone(t, k, c, false)
@@ -49,11 +49,11 @@ func objectsOfACluster(t *testing.T, k *kube.Cluster, a *plane.APIServer) {
 			t.Fatal(err)
 		}
 		wantDone(t, k, c, true)
-		first := version(t, k, c)
+		first := resourceVersion(t, k, c)
 		if err := k.Do(t.Context(), c); err != nil {
 			t.Error(err)
 		}
-		if version(t, k, c) != first {
+		if resourceVersion(t, k, c) != first {
 			t.Errorf("a second %s wrote the object again", c)
 		}
 	}
@@ -62,7 +62,7 @@ func objectsOfACluster(t *testing.T, k *kube.Cluster, a *plane.APIServer) {
 // clusterObjects returns all objects that init writes.
 func clusterObjects(t *testing.T, a *plane.APIServer) []state.Object {
 	t.Helper()
-	n := intent("v1.37.1")
+	n := newNode("v1.37.1")
 	data, err := os.ReadFile(a.Admin.Kubeconfig)
 	if err != nil {
 		t.Fatal(err)
@@ -88,17 +88,17 @@ func clusterObjects(t *testing.T, a *plane.APIServer) []state.Object {
 		manifest.Certs(map[string][]byte{"ca.key": []byte("sealed"), "sa.key": {}}, owner),
 	}
 	for _, more := range [][]state.Object{manifest.KubeadmConfigAccess(), manifest.KubeletConfigAccess(),
-		manifest.ClusterInfoAccess(), manifest.BootstrapRBAC(), manifest.CertsAccess(), addons(t, n)} {
+		manifest.ClusterInfoAccess(), manifest.BootstrapRBAC(), manifest.CertsAccess(), addonObjects(t, n)} {
 		all = append(all, more...)
 	}
 	return all
 }
 
-func addonsOfTwoVersions(t *testing.T, k *kube.Cluster, a *plane.APIServer) {
+func testAddonUpgrade(t *testing.T, k *kube.Cluster, a *plane.APIServer) {
 	for _, v := range []string{"v1.37.1", "v1.37.0"} {
-		n := intent(v)
+		n := newNode(v)
 		n.Cluster.DNS.ImageTag = v
-		for _, o := range addons(t, n) {
+		for _, o := range addonObjects(t, n) {
 			c := change.ApplyObject{Object: o, As: a.Admin}
 			if err := k.Do(t.Context(), c); err != nil {
 				t.Error(err)
@@ -106,7 +106,7 @@ func addonsOfTwoVersions(t *testing.T, k *kube.Cluster, a *plane.APIServer) {
 			wantDone(t, k, c, true)
 		}
 	}
-	moved := intent("v1.37.0")
+	moved := newNode("v1.37.0")
 	moved.Cluster.ServiceSubnet = "10.100.0.0/16"
 	dns, err := manifest.NewCoreDNS(moved, 2, manifest.Patches{})
 	if err != nil {
@@ -118,7 +118,7 @@ func addonsOfTwoVersions(t *testing.T, k *kube.Cluster, a *plane.APIServer) {
 	}
 }
 
-func addons(t *testing.T, n *node.Node) []state.Object {
+func addonObjects(t *testing.T, n *node.Node) []state.Object {
 	t.Helper()
 	dns, err := manifest.NewCoreDNS(n, manifest.DNSReplicas, manifest.Patches{})
 	if err != nil {
@@ -131,7 +131,7 @@ func addons(t *testing.T, n *node.Node) []state.Object {
 	return append(dns.Printed(), proxy.Objects()...)
 }
 
-func intent(version string) *node.Node {
+func newNode(version string) *node.Node {
 	proxy := &proxyconfig.KubeProxyConfiguration{BindAddress: "0.0.0.0", Mode: "iptables"}
 	return &node.Node{
 		Local: node.Local{Name: "cp1", Role: node.ControlPlane, Address: "192.0.2.10", BindPort: 6443},
@@ -144,7 +144,7 @@ func intent(version string) *node.Node {
 	}
 }
 
-func version(t *testing.T, k *kube.Cluster, c change.ApplyObject) string {
+func resourceVersion(t *testing.T, k *kube.Cluster, c change.ApplyObject) string {
 	t.Helper()
 	o, err := k.Object(t.Context(), state.RefOf(c.Object, c.As))
 	if err != nil {

@@ -61,11 +61,11 @@ func TestReadsRetryBrokenConnections(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := serve(t, answer{200, object})
+			s := startServer(t, answer{200, object})
 			address, connections := startFlakyProxy(t, s.Server, 3, spoil)
 			data := s.kubeconfig(t, func(a *pki.Access) { a.Server = "https://" + address })
 			ctx := world.Retry(t.Context(), bound)
-			if o, err := cluster(&data).Object(ctx, state.RefOf(object, apply().As)); err != nil || o.GetName() != "c" {
+			if o, err := newCluster(&data).Object(ctx, state.RefOf(object, newApply().As)); err != nil || o.GetName() != "c" {
 				t.Errorf("%v after %d connections", err, connections.Load())
 			}
 		})
@@ -74,7 +74,7 @@ func TestReadsRetryBrokenConnections(t *testing.T) {
 
 func TestReadsWaitForStartingAPIServer(t *testing.T) {
 	t.Parallel()
-	s := serve(t, answer{200, object})
+	s := startServer(t, answer{200, object})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -94,11 +94,11 @@ func TestReadsWaitForStartingAPIServer(t *testing.T) {
 		later.StartTLS()
 		t.Cleanup(later.Close)
 	})
-	k := cluster(&data)
-	if _, err := k.Object(t.Context(), state.RefOf(object, apply().As)); err == nil || !strings.Contains(err.Error(), "connection refused") {
+	k := newCluster(&data)
+	if _, err := k.Object(t.Context(), state.RefOf(object, newApply().As)); err == nil || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("a read without a retry limit: %v", err)
 	}
-	if _, err := k.Object(world.Retry(t.Context(), bound), state.RefOf(object, apply().As)); err != nil {
+	if _, err := k.Object(world.Retry(t.Context(), bound), state.RefOf(object, newApply().As)); err != nil {
 		t.Error(err)
 	}
 }
@@ -107,15 +107,15 @@ func TestReadsRetryWithoutEtcdLeader(t *testing.T) {
 	for name, first := range map[string]answer{
 		"etcd without a leader": {500, metav1.Status{Status: metav1.StatusFailure, Code: 500, Message: "etcdserver: leader changed"}},
 		"etcd timed out":        {500, metav1.Status{Status: metav1.StatusFailure, Code: 500, Message: "etcdserver: request timed out"}},
-		"too many requests":     refusal(429, metav1.StatusReasonTooManyRequests),
+		"too many requests":     newRejection(429, metav1.StatusReasonTooManyRequests),
 		"bad gateway":           {502, "bad gateway"},
 		"gateway timeout":       {504, "gateway timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := serve(t, first, first, answer{200, object})
+			s := startServer(t, first, first, answer{200, object})
 			data := s.kubeconfig(t)
-			_, err := cluster(&data).Object(world.Retry(t.Context(), bound), state.RefOf(object, apply().As))
+			_, err := newCluster(&data).Object(world.Retry(t.Context(), bound), state.RefOf(object, newApply().As))
 			if err != nil || len(s.asked) != 3 {
 				t.Errorf("%v after %q", err, s.asked)
 			}
@@ -127,18 +127,18 @@ func TestReadsRetryWithoutEtcdLeader(t *testing.T) {
 func TestStartingAPIServerRejectsUsers(t *testing.T) {
 	for name, do := range map[string]func(ctx context.Context, k *kube.Cluster) error{
 		"a read": func(ctx context.Context, k *kube.Cluster) error {
-			_, err := k.Object(world.Retry(ctx, bound), state.RefOf(object, apply().As))
+			_, err := k.Object(world.Retry(ctx, bound), state.RefOf(object, newApply().As))
 			return err
 		},
-		"a write": func(ctx context.Context, k *kube.Cluster) error { return k.Do(ctx, apply()) },
+		"a write": func(ctx context.Context, k *kube.Cluster) error { return k.Do(ctx, newApply()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			forbidden := refusal(403, metav1.StatusReasonForbidden)
-			s := serve(t, forbidden, refusal(401, metav1.StatusReasonUnauthorized), forbidden, answer{201, object})
+			forbidden := newRejection(403, metav1.StatusReasonForbidden)
+			s := startServer(t, forbidden, newRejection(401, metav1.StatusReasonUnauthorized), forbidden, answer{201, object})
 			address, _ := startFlakyProxy(t, s.Server, 1, func(c net.Conn) { c.Close() })
 			data := s.kubeconfig(t, func(a *pki.Access) { a.Server = "https://" + address })
-			if err := do(t.Context(), cluster(&data)); err != nil {
+			if err := do(t.Context(), newCluster(&data)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -149,7 +149,7 @@ func TestStartingAPIServerRejectsUsers(t *testing.T) {
 func TestReadsDoNotRetryPermanentErrors(t *testing.T) {
 	plain := httptest.NewServer(nil)
 	t.Cleanup(plain.Close)
-	s := serve(t, answer{200, object})
+	s := startServer(t, answer{200, object})
 	foreign := pki.EncodeCertificates(foreignCA(t))
 	picky := httptest.NewUnstartedServer(nil)
 	picky.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, Certificates: s.TLS.Certificates}
@@ -160,16 +160,16 @@ func TestReadsDoNotRetryPermanentErrors(t *testing.T) {
 		"another name": s.kubeconfig(t, func(a *pki.Access) { a.Server = strings.Replace(a.Server, "127.0.0.1", "localhost", 1) }),
 		"plain HTTP":   s.kubeconfig(t, func(a *pki.Access) { a.Server = strings.Replace(plain.URL, "http:", "https:", 1) }),
 		"TLS alert":    s.kubeconfig(t, func(a *pki.Access) { a.Server = picky.URL }),
-		"forbidden":    serve(t, refusal(403, metav1.StatusReasonForbidden)).kubeconfig(t),
-		"unauthorized": serve(t, refusal(401, metav1.StatusReasonUnauthorized)).kubeconfig(t),
-		"not found":    serve(t, refusal(404, metav1.StatusReasonNotFound)).kubeconfig(t),
-		"invalid":      serve(t, refusal(422, metav1.StatusReasonInvalid)).kubeconfig(t),
-		"redirected":   serve(t, answer{307, ""}).kubeconfig(t),
+		"forbidden":    startServer(t, newRejection(403, metav1.StatusReasonForbidden)).kubeconfig(t),
+		"unauthorized": startServer(t, newRejection(401, metav1.StatusReasonUnauthorized)).kubeconfig(t),
+		"not found":    startServer(t, newRejection(404, metav1.StatusReasonNotFound)).kubeconfig(t),
+		"invalid":      startServer(t, newRejection(422, metav1.StatusReasonInvalid)).kubeconfig(t),
+		"redirected":   startServer(t, answer{307, ""}).kubeconfig(t),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			start := time.Now()
-			_, err := cluster(&data).Object(world.Retry(t.Context(), bound), state.RefOf(object, apply().As))
+			_, err := newCluster(&data).Object(world.Retry(t.Context(), bound), state.RefOf(object, newApply().As))
 			if took := time.Since(start); err == nil || took > bound/2 {
 				t.Errorf("%v after %s", err, took)
 			}
@@ -179,17 +179,17 @@ func TestReadsDoNotRetryPermanentErrors(t *testing.T) {
 
 func TestRetriesEndAtLimitAndWithContext(t *testing.T) {
 	t.Parallel()
-	s := serve(t, answer{200, object})
+	s := startServer(t, answer{200, object})
 	data := s.kubeconfig(t)
 	s.Close()
 	start := time.Now()
-	_, err := cluster(&data).Object(world.Retry(t.Context(), time.Second), state.RefOf(object, apply().As))
+	_, err := newCluster(&data).Object(world.Retry(t.Context(), time.Second), state.RefOf(object, newApply().As))
 	if took := time.Since(start); err == nil || !strings.Contains(err.Error(), "connection refused") || took < time.Second || took > bound/2 {
 		t.Errorf("%v after %s", err, took)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if _, err = cluster(&data).Object(world.Retry(ctx, bound), state.RefOf(object, apply().As)); err == nil || !strings.Contains(err.Error(), "connection refused") {
+	if _, err = newCluster(&data).Object(world.Retry(ctx, bound), state.RefOf(object, newApply().As)); err == nil || !strings.Contains(err.Error(), "connection refused") {
 		t.Error(err)
 	}
 }

@@ -44,14 +44,14 @@ type answer struct {
 	body any
 }
 
-func refusal(code int, reason metav1.StatusReason) answer {
+func newRejection(code int, reason metav1.StatusReason) answer {
 	return answer{code, metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
 		Status:   metav1.StatusFailure, Reason: reason, Code: int32(code), Message: "the server says " + string(reason),
 	}}
 }
 
-func serve(t *testing.T, answers ...answer) *scripted {
+func startServer(t *testing.T, answers ...answer) *scripted {
 	t.Helper()
 	s := &scripted{}
 	s.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -93,8 +93,8 @@ func (s *scripted) kubeconfig(t *testing.T, edit ...func(*pki.Access)) []byte {
 // Retry-After.
 const bound = time.Minute
 
-// cluster returns a Cluster that reads admin.conf from data.
-func cluster(data *[]byte) *kube.Cluster {
+// newCluster returns a Cluster that reads admin.conf from data.
+func newCluster(data *[]byte) *kube.Cluster {
 	k := kube.New(func(path string) ([]byte, error) {
 		if path != admin || *data == nil {
 			return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
@@ -106,7 +106,7 @@ func cluster(data *[]byte) *kube.Cluster {
 	return k
 }
 
-func apply() change.ApplyObject {
+func newApply() change.ApplyObject {
 	return change.ApplyObject{Object: object, As: state.Identity{Kubeconfig: admin}}
 }
 

@@ -41,7 +41,7 @@ func TestUnmountInAnyOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	mountTmpfs(t, first, "")
-	mountTmpfs(t, first, "") // twice on one folder
+	mountTmpfs(t, first, "") // two mounts on one directory
 
 	got, err := Machine{}.Mounts(t.Context(), below)
 	slices.Sort(got)

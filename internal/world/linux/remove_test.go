@@ -25,7 +25,7 @@ func TestRemoveNeverEntersMount(t *testing.T) {
 		wantAbsent(t, ordinary)
 	}
 	wantDoError(t, change.Remove{Path: mounted}, mounted+" is a mount point")
-	mustDo(t, change.Remove{Path: mounted, Contents: true}) // the folder itself was named, so its contents were meant
+	mustDo(t, change.Remove{Path: mounted, Contents: true}) // a mount point as the path itself is emptied
 	wantAbsent(t, precious)
 }
 
@@ -44,7 +44,7 @@ func TestRemoveDoesNotFollowLinks(t *testing.T) {
 	mustDo(t, change.Remove{Path: filepath.Join(dir, "tree")})
 	wantContent(t, precious, "precious")
 	link := filepath.Join(dir, "link")
-	mustDo(t, change.Remove{Path: link, Contents: true}) // a folder that is kept elsewhere is emptied there
+	mustDo(t, change.Remove{Path: link, Contents: true}) // the target of the link is emptied
 	wantAbsent(t, precious)
 	mustDo(t, change.Remove{Path: link})
 	wantAbsent(t, link)

@@ -175,7 +175,7 @@ func (w *pathWalk) enterNext() error {
 		flags = 0 // such as /proc/self/cwd
 	case unix.S_IFDIR:
 	default:
-		return fmt.Errorf("%s exists and is not a directory", p.path)
+		return fmt.Errorf("%s exists, but it is not a directory", p.path)
 	}
 	fd, err := unix.Openat(int(w.dir.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|flags, 0)
 	if errors.Is(err, unix.EACCES) { // O_PATH needs no read permission

@@ -65,7 +65,7 @@ func (p *resolvedPath) write(ctx context.Context, c change.WriteFile) error {
 		}
 	case unix.S_IFCHR:
 	default:
-		return fmt.Errorf("%s exists and is not a regular file", p.path)
+		return fmt.Errorf("%s exists, but it is not a regular file", p.path)
 	}
 	if kind != unix.S_IFREG {
 		return p.writeStream(ctx, c.Data)

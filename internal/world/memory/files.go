@@ -155,7 +155,7 @@ func (w *World) belowFile(name string) bool {
 
 func (w *World) makeDirs(name string, mode fs.FileMode) error {
 	if f, ok := w.Files[name]; ok && !f.Mode.IsDir() {
-		return fmt.Errorf("%s exists and is not a directory", name)
+		return fmt.Errorf("%s exists, but it is not a directory", name)
 	} else if ok || name == "/" || name == "." {
 		return nil
 	}

@@ -69,10 +69,10 @@ func TestPrograms(t *testing.T) {
 }
 
 func TestNetwork(t *testing.T) {
-	taken := listen(t, "127.0.0.1:0")
+	taken := mustListen(t, "127.0.0.1:0")
 	defer taken.Close()
 	// Other programs use 127.0.0.1 only.
-	free := listen(t, fmt.Sprintf("127.77.%d.%d:0", os.Getpid()>>8&255, os.Getpid()&255))
+	free := mustListen(t, fmt.Sprintf("127.77.%d.%d:0", os.Getpid()>>8&255, os.Getpid()&255))
 	free.Close()
 	worldtest.Network(t, real.New(), worldtest.NetworkConfig{Name: "localhost", Taken: taken.Addr().String(), Free: free.Addr().String()})
 }
@@ -110,7 +110,7 @@ func TestEveryChangeHasItsPart(t *testing.T) {
 	}
 }
 
-func listen(t *testing.T, at string) net.Listener {
+func mustListen(t *testing.T, at string) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", at)
 	if err != nil {

@@ -25,7 +25,7 @@ func requireTestNode(t *testing.T) {
 	}
 }
 
-func run(t *testing.T, name string, args ...string) string {
+func runCommand(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(name, args...).CombinedOutput()
 	if err != nil {
@@ -52,7 +52,7 @@ func addUnit(t *testing.T, name, service string) {
 		if err := errors.Join(os.Remove(file), os.Remove(wanted)); err != nil {
 			t.Error(err)
 		}
-		run(t, "systemctl", "daemon-reload")
+		runCommand(t, "systemctl", "daemon-reload")
 	})
 }
 
@@ -66,7 +66,7 @@ func writeUnit(t *testing.T, file, text string) {
 	}
 }
 
-func start(t *testing.T, unit string) error {
+func startUnit(t *testing.T, unit string) error {
 	t.Helper()
 	return real.New().Do(t.Context(), change.SetService{Name: unit, Active: true})
 }
@@ -80,10 +80,10 @@ func TestServicesOnNode(t *testing.T) {
 func TestServiceBetweenRestartsIsNotActive(t *testing.T) {
 	requireTestNode(t)
 	addUnit(t, "kubeadm-loop", "ExecStart=/bin/false\nRestart=always\nRestartSec=300")
-	if err := start(t, "kubeadm-loop"); err != nil {
+	if err := startUnit(t, "kubeadm-loop"); err != nil {
 		t.Fatal(err)
 	}
-	for begun := time.Now(); run(t, "systemctl", "show", "-P", "SubState", "kubeadm-loop") != "auto-restart"; time.Sleep(10 * time.Millisecond) {
+	for begun := time.Now(); runCommand(t, "systemctl", "show", "-P", "SubState", "kubeadm-loop") != "auto-restart"; time.Sleep(10 * time.Millisecond) {
 		if time.Since(begun) > time.Minute {
 			t.Fatal("systemd reports a failed service as running")
 		}
@@ -99,10 +99,10 @@ func TestStartReloadsUnitFiles(t *testing.T) {
 	addUnit(t, "kubeadm-changed", "Type=exec\nExecStart=/bin/sleep 1001") // which has started when its program runs
 	runs := func(want string) {
 		t.Helper()
-		if err := start(t, "kubeadm-changed"); err != nil {
+		if err := startUnit(t, "kubeadm-changed"); err != nil {
 			t.Fatal(err)
 		}
-		pid := run(t, "systemctl", "show", "-P", "MainPID", "kubeadm-changed")
+		pid := runCommand(t, "systemctl", "show", "-P", "MainPID", "kubeadm-changed")
 		line, err := os.ReadFile(filepath.Join("/proc", pid, "cmdline"))
 		if got := strings.Trim(strings.ReplaceAll(string(line), "\x00", " "), " "); err != nil || got != want {
 			t.Errorf("it runs %q, want %q: %v", got, want, err)
@@ -123,7 +123,7 @@ func TestServiceThatCannotStartHasHints(t *testing.T) {
 	requireTestNode(t)
 	addUnit(t, "kubeadm-broken", "Type=oneshot\nExecStart=/bin/false")
 	for unit, says := range map[string]string{"kubeadm-broken": `"failed"`, "kubeadm-no-such-unit": "not found"} {
-		err := start(t, unit)
+		err := startUnit(t, unit)
 		if err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(strings.Join(problem.Hints(err), "\n"), "systemctl status "+unit) {
 			t.Errorf("%s: got %v with hints %q", unit, err, problem.Hints(err))
 		}
@@ -138,7 +138,7 @@ func TestMountsOnNode(t *testing.T) {
 		if err := os.MkdirAll(at, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		run(t, "mount", "-t", "tmpfs", "tmpfs", at)
+		runCommand(t, "mount", "-t", "tmpfs", "tmpfs", at)
 	}
 	worldtest.Mounts(t, real.New(), dir)
 }
@@ -146,7 +146,7 @@ func TestMountsOnNode(t *testing.T) {
 func TestImagesOnNode(t *testing.T) {
 	requireTestNode(t)
 	var pause string
-	for name := range strings.FieldsSeq(run(t, "ctr", "--namespace", "k8s.io", "images", "ls", "-q")) {
+	for name := range strings.FieldsSeq(runCommand(t, "ctr", "--namespace", "k8s.io", "images", "ls", "-q")) {
 		if strings.Contains(name, "/pause:") {
 			pause = name
 		}
@@ -158,5 +158,5 @@ func TestImagesOnNode(t *testing.T) {
 func TestHostOnNode(t *testing.T) {
 	requireTestNode(t)
 	worldtest.Host(t, real.New())
-	worldtest.Programs(t, real.New(), "systemctl", strings.TrimPrefix(run(t, "kubelet", "--version"), "Kubernetes "))
+	worldtest.Programs(t, real.New(), "systemctl", strings.TrimPrefix(runCommand(t, "kubelet", "--version"), "Kubernetes "))
 }
