@@ -94,6 +94,12 @@ func ComponentContainer(pod *corev1.Pod, component string) (*corev1.Container, e
 }
 
 func (s componentPod) pod(name string, n *node.Node) *corev1.Pod {
+	var volumes []corev1.Volume
+	for _, v := range sortVolumes(s.volumes) {
+		volumes = append(volumes, corev1.Volume{Name: v.Name, VolumeSource: corev1.VolumeSource{
+			HostPath: &corev1.HostPathVolumeSource{Path: v.HostPath, Type: &v.PathType},
+		}})
+	}
 	return &corev1.Pod{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{
@@ -104,7 +110,7 @@ func (s componentPod) pod(name string, n *node.Node) *corev1.Pod {
 		},
 		Spec: corev1.PodSpec{
 			Containers:        []corev1.Container{s.container(name, n)},
-			Volumes:           podVolumes(s.volumes),
+			Volumes:           volumes,
 			HostNetwork:       true,
 			PriorityClassName: nodeCritical,
 			Priority:          new(int32(2000001000)), // of nodeCritical; static Pods do not pass the admission that sets it

@@ -1,10 +1,6 @@
 package release
 
-import (
-	"fmt"
-
-	"k8s.io/apimachinery/pkg/util/version"
-)
+import "fmt"
 
 // minorRelease describes one minor version of Kubernetes: the tags of the images that are
 // versioned separately, and what its components need in their manifests.
@@ -54,12 +50,6 @@ func oldestMinor() string { return minorReleases()[0].String() }
 func newestMinor() string { return minorReleases()[len(minorReleases())-1].String() }
 
 func (l minorRelease) String() string { return fmt.Sprintf("%d.%d", major, l.minor) }
-
-// isSupported reports whether the version is in the table. A pre-release of the oldest minor is not.
-func isSupported(v *version.Version) bool {
-	all := minorReleases()
-	return !v.LessThan(version.MustParseSemantic(oldestMinor()+".0")) && v.Major() == major && v.Minor() <= all[len(all)-1].minor
-}
 
 // FlexVolumes reports whether the release's controller manager mounts the host's FlexVolume plugins.
 func (t Target) FlexVolumes() bool { return findMinorRelease(t.Minor()).flexVolumes }

@@ -18,7 +18,9 @@ func (t Tool) OldestKubelet() *version.Version {
 
 // CheckTarget returns an error if the tool does not support the release.
 func (t Tool) CheckTarget(target Target) error {
-	if isSupported(target.Version()) {
+	v, all := target.Version(), minorReleases()
+	oldest := version.MustParseSemantic(oldestMinor() + ".0") // a pre-release of it is not supported
+	if !v.LessThan(oldest) && v.Major() == major && v.Minor() <= all[len(all)-1].minor {
 		return nil
 	}
 	return fmt.Errorf("kubeadm %s does not support Kubernetes %s: supported are %s to %s; choose one of those, or use the kubeadm of that release",

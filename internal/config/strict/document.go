@@ -10,6 +10,7 @@ import (
 	"iter"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -136,7 +137,10 @@ func parseDocument(c documentText) (*Document, error) {
 	d := &Document{}
 	var err error
 	if d.json, err = yaml.YAMLToJSONStrict(c.text); err != nil {
-		d.duplicates = findDuplicateFields(err, c.line)
+		for _, m := range duplicateKey.FindAllStringSubmatch(err.Error(), -1) {
+			n, _ := strconv.Atoi(m[1])
+			d.duplicates = append(d.duplicates, duplicateField{c.line + n - 1, m[2]})
+		}
 		if d.json, err = yaml.YAMLToJSON(c.text); err != nil {
 			return nil, errors.New(describeParserError(err, c.line))
 		}
@@ -160,7 +164,10 @@ func parseDocument(c documentText) (*Document, error) {
 	if d.tree, ok = value.(map[string]any); !ok {
 		return nil, fmt.Errorf("it is %s, not a mapping with apiVersion and kind", describeValue(value))
 	}
-	d.octals = findOctals(c.text)
+	d.octals = map[string][]string{}
+	for _, m := range octalForm.FindAllSubmatch(c.text, -1) {
+		d.octals[string(m[1])] = append(d.octals[string(m[1])], string(m[2]))
+	}
 	return d, d.identify()
 }
 
