@@ -48,9 +48,9 @@ type documentTarget struct {
 	lost         []string         // warnings about settings that cannot be converted
 }
 
-// read stores the documents of the kinds that a command reads. It warns of documents that the command
-// does not use. Unknown and duplicate fields are warnings, or errors if the file is read strictly.
-// Values of the wrong type are errors.
+// read stores the documents of the kinds that a command reads. It warns of documents that the
+// command does not use. Unknown and duplicate fields are warnings, or errors if the file is read
+// strictly. Values of the wrong type are errors.
 func (f File) read(run *Run, targets ...*documentTarget) error {
 	documents, err := strict.Split(f.Data)
 	if err != nil {

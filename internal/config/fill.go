@@ -88,8 +88,8 @@ func fillAddress(e *v1beta4.APIEndpoint, facts Facts, at *field.Path) field.Erro
 var errNoDefaultRoute = errors.New("cannot choose an address from default routes: this machine has no default route; " +
 	"set --apiserver-advertise-address, or localAPIEndpoint.advertiseAddress in the file")
 
-// chooseAddress returns the advertise address for the one that the user set, which may be empty. It
-// returns a text that is not an address as it is, for the checks to report.
+// chooseAddress returns the advertise address for the one that the user set, which may be empty.
+// It returns a text that is not an address as it is, for the checks to report.
 func chooseAddress(wanted string, addresses []state.Address) (string, error) {
 	byDefaultRoute := func(a state.Address) bool { return a.DefaultRoute }
 	onLoopback := func(a state.Address) bool { return a.Loopback }

@@ -31,8 +31,8 @@ func apiVersions() map[string]string {
 	}
 }
 
-// checkVersion returns an error if a document is of an unsupported version of kubeadm's API group, or
-// of a component's. It does not check documents of other API groups.
+// checkVersion returns an error if a document is of an unsupported version of kubeadm's API
+// group, or of a component's. It does not check documents of other API groups.
 func checkVersion(d strict.Document, experimental bool) error {
 	newKinds := []string{v1beta4.KindReset, v1beta4.KindUpgrade} // not in v1beta3
 	versions := []string{v1beta4.Version, v1beta3.Version, v1.Version}

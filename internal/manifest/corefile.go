@@ -53,7 +53,8 @@ func defaultCorefile(domain string) string {
 // CorefilePlan says what to do with the Corefile of a cluster.
 type CorefilePlan struct {
 	Config *corev1.ConfigMap // to be written
-	// Keep is set if an existing ConfigMap must not be changed; Config is for a cluster without one.
+	// Keep is set if an existing ConfigMap must not be changed; Config is for a cluster without
+	// one.
 	Keep bool
 	// Migrates is set if Config also holds the old Corefile as a backup. A CoreDNS that still runs
 	// the old version must read the backup (ReadBackup) until it is replaced.

@@ -97,7 +97,8 @@ func allObjects(t *testing.T, s scenario, ca []byte) []state.Object {
 	return all
 }
 
-// given takes from the peer's objects what this package is given: the ClusterConfiguration and the CA.
+// given takes from the peer's objects what this package is given: the ClusterConfiguration and
+// the CA.
 func given(t *testing.T, s scenario) (ca []byte) {
 	t.Helper()
 	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(golden(t, s, "objects.yaml")), 4096)

@@ -13,8 +13,8 @@ import (
 	"kubeadm/internal/node"
 )
 
-// KubeletFlagsVariable is the environment variable with the kubelet's flags, which its systemd unit
-// expands.
+// KubeletFlagsVariable is the environment variable with the kubelet's flags, which its systemd
+// unit expands.
 const KubeletFlagsVariable = "KUBELET_KUBEADM_ARGS"
 
 // KubeletFlags is the environment file with the kubelet's command line.
@@ -33,7 +33,8 @@ func KubeletFlags(n *node.Node) []byte {
 	return fmt.Appendf(nil, "%s=%q\n", KubeletFlagsVariable, strings.Join(mergeArgs(ours, n.KubeletArgs), " "))
 }
 
-// KubeletInstanceConfig is the part of the kubelet's configuration that is specific to this machine.
+// KubeletInstanceConfig is the part of the kubelet's configuration that is specific to this
+// machine.
 func KubeletInstanceConfig(n *node.Node) []byte {
 	return fmt.Appendf(nil, "containerRuntimeEndpoint: %q\n", n.CRISocket)
 }
@@ -42,9 +43,9 @@ func KubeletInstanceConfig(n *node.Node) []byte {
 // points to its stub resolver on loopback, which no Pod can reach.
 const resolvedConf = "/run/systemd/resolve/resolv.conf"
 
-// KubeletConfigFile is the kubelet's configuration on this machine: the cluster-wide configuration,
-// the settings for this host, the user's patches and the instance configuration, merged in this
-// order. Warnings name values that do not fit the host.
+// KubeletConfigFile is the kubelet's configuration on this machine: the cluster-wide
+// configuration, the settings for this host, the user's patches and the instance configuration,
+// merged in this order. Warnings name values that do not fit the host.
 func KubeletConfigFile(n *node.Node, h Host, p Patches) (data []byte, warnings []string, err error) {
 	config := kubeletConfig(n)
 	if set := config.ResolverConfig; h.Resolved && set == nil {

@@ -7,10 +7,10 @@ import (
 	"kubeadm/internal/state"
 )
 
-// Try checks, before anything is written, that the patches apply to the files and objects that this
-// machine will create. Patches for other targets are ignored. The members of the etcd cluster that
-// is joined are not known yet: a failing JSON patch test of what contains them is ignored here, but
-// not in the join itself.
+// Try checks, before anything is written, that the patches apply to the files and objects that
+// this machine will create. Patches for other targets are ignored. The members of the etcd
+// cluster that is joined are not known yet: a failing JSON patch test of what contains them is
+// ignored here, but not in the join itself.
 func (p Patches) Try(n *node.Node, h Host) error {
 	if len(p.patches) == 0 {
 		return nil
@@ -43,7 +43,8 @@ func (p Patches) Try(n *node.Node, h Host) error {
 	return errors.Join(errs...)
 }
 
-// unknownMember is the placeholder for members that are not known yet. It is not a valid Node name.
+// unknownMember is the placeholder for members that are not known yet. It is not a valid Node
+// name.
 const unknownMember = "?member?"
 
 // predictHost is the host as it will be after the accounts of a rootless control plane are created

@@ -15,8 +15,8 @@ import (
 // Etcd is the name of the etcd component. The names of the others are in package release.
 const Etcd = release.Etcd
 
-// Components lists the control-plane components without etcd, in the order in which their manifests
-// are written.
+// Components lists the control-plane components without etcd, in the order in which their
+// manifests are written.
 func Components() []string {
 	return []string{release.APIServer, release.ControllerManager, release.Scheduler}
 }
@@ -60,8 +60,8 @@ func StaticPod(component string, n *node.Node, h Host) (*corev1.Pod, error) {
 	return s.pod(component, n), nil
 }
 
-// StaticPodFile is the manifest of StaticPod, with the user's patches applied. In a rootless control
-// plane the Pod runs as the component's user.
+// StaticPodFile is the manifest of StaticPod, with the user's patches applied. In a rootless
+// control plane the Pod runs as the component's user.
 func StaticPodFile(component string, n *node.Node, h Host, p Patches) ([]byte, error) {
 	pod, err := StaticPod(component, n, h)
 	if err != nil {

@@ -76,7 +76,8 @@ func externalEtcdDirs(n *node.Node) []string {
 	return outer
 }
 
-// hasAnyPrefix compares text rather than path elements, so that volume names are those of upstream's kubeadm.
+// hasAnyPrefix compares text rather than path elements, so that volume names are those of
+// upstream's kubeadm.
 func hasAnyPrefix(dir string, prefixes []string) bool {
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(dir, p) })
 }

@@ -16,8 +16,8 @@ type minorRelease struct {
 // its flags in flagRanges.
 //
 // The two newest have the images that upstream's kubeadm of our own release deploys, so that both
-// programs can manage the same cluster. Upstream no longer deploys the others: they have the images
-// of their own release.
+// programs can manage the same cluster. Upstream no longer deploys the others: they have the
+// images of their own release.
 func minorReleases() []minorRelease {
 	return []minorRelease{
 		{minor: 34, etcd: "3.6.5-0", coreDNS: "v1.12.1", pause: "3.10.1", flexVolumes: true},
@@ -51,5 +51,6 @@ func newestMinor() string { return minorReleases()[len(minorReleases())-1].Strin
 
 func (l minorRelease) String() string { return fmt.Sprintf("%d.%d", major, l.minor) }
 
-// FlexVolumes reports whether the release's controller manager mounts the host's FlexVolume plugins.
+// FlexVolumes reports whether the release's controller manager mounts the host's FlexVolume
+// plugins.
 func (t Target) FlexVolumes() bool { return findMinorRelease(t.Minor()).flexVolumes }

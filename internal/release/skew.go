@@ -36,8 +36,8 @@ func (t Tool) Ahead(target Target) bool {
 	return t.behind(target.Version())
 }
 
-// CheckKubelet returns an error if the kubelet is older than the tool supports, or of a newer minor
-// version than the control plane. If controlPlane is nil, the second check is skipped.
+// CheckKubelet returns an error if the kubelet is older than the tool supports, or of a newer
+// minor version than the control plane. If controlPlane is nil, the second check is skipped.
 func (t Tool) CheckKubelet(kubelet, controlPlane *version.Version) error {
 	if oldest := t.OldestKubelet(); kubelet.LessThan(oldest) {
 		return fmt.Errorf("kubelet v%s is too old for kubeadm %s: install v%s or newer", kubelet, t, oldest)

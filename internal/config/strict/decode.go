@@ -70,8 +70,8 @@ func (d Document) Decode(into any, hints Hints) Mismatches {
 	return w.Mismatches
 }
 
-// metadataField is a field that every Kubernetes object may have. If a kind does not have it, it is
-// ignored without a warning: it holds only the name of the document.
+// metadataField is a field that every Kubernetes object may have. If a kind does not have it, it
+// is ignored without a warning: it holds only the name of the document.
 const metadataField = "metadata"
 
 // walker compares a document with a type.

@@ -1,5 +1,6 @@
-// Package strict decodes files of YAML or JSON documents into Go values and reports exactly what does
-// not match: which field, where, and a suggestion. It handles Kubernetes API documents of any kind.
+// Package strict decodes files of YAML or JSON documents into Go values and reports exactly what
+// does not match: which field, where, and a suggestion. It handles Kubernetes API documents of
+// any kind.
 package strict
 
 import (
@@ -45,9 +46,9 @@ func (d Document) Version() string {
 	return version
 }
 
-// Split parses the documents of a file, which are separated by lines of "---". Empty documents are
-// skipped. The error names the document and, for a syntax error, the line of the file. No part of the
-// file is lost: it is in a document, or there is an error.
+// Split parses the documents of a file, which are separated by lines of "---". Empty documents
+// are skipped. The error names the document and, for a syntax error, the line of the file. No
+// part of the file is lost: it is in a document, or there is an error.
 func Split(data []byte) ([]Document, error) {
 	text, err := decodeText(data)
 	if err != nil {
@@ -96,8 +97,8 @@ func splitDocuments(data []byte) []documentText {
 	return slices.DeleteFunc(all, func(c documentText) bool { return len(bytes.TrimSpace(c.text)) == 0 })
 }
 
-// numberedLines yields the lines of a text with their numbers and line breaks. A line ends at each of
-// YAML's line breaks, because a parser accepts a separator after any of them.
+// numberedLines yields the lines of a text with their numbers and line breaks. A line ends at
+// each of YAML's line breaks, because a parser accepts a separator after any of them.
 func numberedLines(data []byte) iter.Seq2[int, []byte] {
 	return func(yield func(int, []byte) bool) {
 		for number := 1; len(data) > 0; number++ {

@@ -65,8 +65,8 @@ const expansionLimit = 64 << 20
 
 var aliasForm = regexp.MustCompile(`(?m)(?:^|[\s\[{,:-])\*[^\s,\]}]`)
 
-// checkAliases rejects a long text that many aliases may repeat. The parser itself limits the number
-// of values that aliases add, but not their size.
+// checkAliases rejects a long text that many aliases may repeat. The parser itself limits the
+// number of values that aliases add, but not their size.
 func checkAliases(text []byte) error {
 	if !bytes.ContainsRune(text, '*') {
 		return nil
