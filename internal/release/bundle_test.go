@@ -15,9 +15,9 @@ import (
 // flagForm is a flag at the beginning of a line of help.
 var flagForm = regexp.MustCompile(`(?m)^\s+(?:-\w, )?--([a-z][a-z0-9-]*)`)
 
-// Each flag that a component's help shows is known, and what is known of a component is a flag of
-// it. The test is skipped unless KUBEADM_BUNDLE and KUBEADM_BUNDLE_OLDER name directories with
-// the components of a release.
+// TestFlagsMatchComponents compares flags.txt and flagRanges with the help of each component. It
+// is skipped unless KUBEADM_BUNDLE or KUBEADM_BUNDLE_OLDER names a directory with the components
+// of a release.
 func TestFlagsMatchComponents(t *testing.T) {
 	tried := false
 	for _, variable := range []string{"KUBEADM_BUNDLE", "KUBEADM_BUNDLE_OLDER"} {
