@@ -48,7 +48,7 @@ func warnAboutCluster(c *v1beta4.ClusterConfiguration) (warnings []string) {
 	}
 	leaf, ca := durationOf(c.CertificateValidityPeriod), durationOf(c.CACertificateValidityPeriod)
 	if leaf > v1beta4.DefaultCertValidity {
-		warn("certificateValidityPeriod %s is longer than %s: a stolen key remains usable for that time",
+		warn("certificateValidityPeriod %s is longer than %s: a stolen key can be used all that time",
 			leaf, v1beta4.DefaultCertValidity)
 	}
 	if leaf > ca {

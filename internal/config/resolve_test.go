@@ -208,7 +208,7 @@ func TestWarnings(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"certificateValidityPeriod 9000h0m0s is longer than 8760h0m0s: a stolen key remains usable for that time",
+		"certificateValidityPeriod 9000h0m0s is longer than 8760h0m0s: a stolen key can be used all that time",
 		"certificateValidityPeriod 9000h0m0s is longer than caCertificateValidityPeriod 8999h0m0s: certificates expire with their CA",
 		"subnet fec0:1::/112 overlaps the site-local addresses fec0::/10, which RFC 3879 deprecates",
 		"KubeletConfiguration clusterDNS is [1.2.3.4], but [fec0:1::a] is recommended",

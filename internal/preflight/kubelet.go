@@ -36,7 +36,7 @@ func kubeletAhead(controlPlane *version.Version) Check {
 	return Check{Name: "KubeletVersion", Run: func(ctx context.Context, r state.Reader, rep *Report) {
 		v, err := kubeletVersion(ctx, r)
 		if err == nil && controlPlane != nil && release.KubeletAhead(v, controlPlane) {
-			rep.Warn("install a kubelet of that minor version or an older one",
+			rep.Warn("install a kubelet of that minor or an older one",
 				"kubelet v%s is newer than the cluster's control plane, v%s, which Kubernetes does not support", v, controlPlane)
 		}
 	}}

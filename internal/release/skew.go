@@ -43,7 +43,7 @@ func (t Tool) CheckKubelet(kubelet, controlPlane *version.Version) error {
 		return fmt.Errorf("kubelet v%s is too old for kubeadm %s: install v%s or newer", kubelet, t, oldest)
 	}
 	if controlPlane != nil && KubeletAhead(kubelet, controlPlane) {
-		return fmt.Errorf("kubelet v%s is newer than the control plane, v%s: install a kubelet of that minor version or an older one",
+		return fmt.Errorf("kubelet v%s is newer than the control plane, v%s: install a kubelet of that minor or an older one",
 			kubelet, controlPlane)
 	}
 	return nil
