@@ -69,7 +69,7 @@ func (p *program) printKubeconfig(ctx context.Context, o *userOptions) error {
 	n, how, err := p.resolveOffline(ctx, o.file, config.NewInitFlags(), false)
 	warnings := how.Warnings
 	if o.token == "" && o.validity > v1beta4.DefaultCertValidity {
-		warnings = append(warnings, fmt.Sprintf("--%s %s is longer than %s: a stolen key remains usable for that time", flag.ValidityPeriod, o.validity, v1beta4.DefaultCertValidity))
+		warnings = append(warnings, fmt.Sprintf("--%s %s is longer than %s: a stolen key stays useful all that time", flag.ValidityPeriod, o.validity, v1beta4.DefaultCertValidity))
 	}
 	printWarnings(p.newText(false), warnings)
 	if err != nil {

@@ -2,8 +2,8 @@ package config
 
 import "kubeadm/internal/node"
 
-// Certificates resolves the settings of a control plane's certificates: the cluster, and the paths of
-// the machine, which is not read. No other field of the Node is set.
+// Certificates resolves the settings of a control plane's certificates: the cluster, and the
+// paths of the machine, which is not read. No other field of the Node is set.
 func Certificates(file File, facts Facts) (*node.Node, Run, error) {
 	flags := NewInitFlags()
 	in, run, err := readInit(file, flags)

@@ -18,7 +18,7 @@ func checkCluster(c *v1beta4.ClusterConfiguration) field.ErrorList {
 	errs := slices.Concat(
 		checkEtcd(c),
 		checkNetworking(c),
-		checkControlPlaneEndpoint(field.NewPath("controlPlaneEndpoint"), c.ControlPlaneEndpoint),
+		checkControlPlaneEndpoint(c.ControlPlaneEndpoint),
 		checkSANs(field.NewPath("apiServer", "certSANs"), c.APIServer.CertSANs),
 		checkArgNames(field.NewPath("apiServer", "extraArgs"), c.APIServer.ExtraArgs),
 		checkArgNames(field.NewPath("controllerManager", "extraArgs"), c.ControllerManager.ExtraArgs),
@@ -48,7 +48,7 @@ func warnAboutCluster(c *v1beta4.ClusterConfiguration) (warnings []string) {
 	}
 	leaf, ca := durationOf(c.CertificateValidityPeriod), durationOf(c.CACertificateValidityPeriod)
 	if leaf > v1beta4.DefaultCertValidity {
-		warn("certificateValidityPeriod %s is longer than %s: a stolen key remains usable for that time",
+		warn("certificateValidityPeriod %s is longer than %s: a stolen key can be used all that time",
 			leaf, v1beta4.DefaultCertValidity)
 	}
 	if leaf > ca {
@@ -67,12 +67,9 @@ func warnAboutCluster(c *v1beta4.ClusterConfiguration) (warnings []string) {
 	return warnings
 }
 
-func checkControlPlaneEndpoint(at *field.Path, value string) field.ErrorList {
-	if value == "" {
-		return nil
-	}
-	if _, _, err := splitEndpoint(value); err != nil {
-		return invalid(at, value, "must be host or host:port: "+err.Error())
+func checkControlPlaneEndpoint(value string) field.ErrorList {
+	if _, _, err := splitEndpoint(value); value != "" && err != nil {
+		return invalid(field.NewPath("controlPlaneEndpoint"), value, "must be host or host:port: "+err.Error())
 	}
 	return nil
 }

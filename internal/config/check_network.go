@@ -103,7 +103,8 @@ func nodeCIDRMaskSize(s netip.Prefix, extra []node.Arg) (mask int, name string, 
 	return mask, name, nil
 }
 
-// findOverlaps lists the pairs of overlapping service and Pod subnets. The texts have been checked.
+// findOverlaps lists the pairs of overlapping service and Pod subnets. The texts have been
+// checked.
 func findOverlaps(services, pods string) (found []string) {
 	for _, service := range strings.Split(services, ",") {
 		for _, pod := range strings.Split(pods, ",") {

@@ -32,11 +32,15 @@ func checkJoin(c *v1beta4.JoinConfiguration) field.ErrorList {
 		errs = append(errs, invalid(field.NewPath("caCertPath"), c.CACertPath, "must be an absolute path that ends in .crt")...)
 	}
 	errs = slices.Concat(errs,
-		checkDiscoveryMethod(c),
-		checkDiscoveryToken(c),
-		checkDiscoveryFile(c),
-		checkTLSBootstrapToken(c),
+		checkDiscoveryMethod(&c.Discovery),
+		checkDiscoveryToken(c.Discovery.BootstrapToken),
+		checkDiscoveryFile(c.Discovery.File),
 	)
+	token := c.Discovery.BootstrapToken
+	if tls := c.Discovery.TLSBootstrapToken; tls != "" && (token == nil || token.Token != tls) { // else it is checked above
+		_, _, err := node.ParseToken(tls)
+		errs = append(errs, invalidSecret(field.NewPath("discovery", "tlsBootstrapToken"), err)...)
+	}
 	if c.ControlPlane != nil {
 		at := field.NewPath("controlPlane")
 		errs = append(errs, checkAPIEndpoint(at.Child("localAPIEndpoint"), c.ControlPlane.LocalAPIEndpoint)...)
@@ -97,27 +101,32 @@ func checkCertificateKey(at *field.Path, value string) field.ErrorList {
 	return invalidSecret(at, err)
 }
 
-func checkDiscoveryMethod(c *v1beta4.JoinConfiguration) field.ErrorList {
+func checkDiscoveryMethod(d *v1beta4.Discovery) field.ErrorList {
 	at := field.NewPath("discovery")
 	switch {
-	case c.Discovery.BootstrapToken == nil && c.Discovery.File == nil:
+	case d.BootstrapToken == nil && d.File == nil:
 		return field.ErrorList{field.Required(at,
 			"set bootstrapToken (kubeadm join HOST:PORT --token …) or file (--discovery-file)")}
-	case c.Discovery.BootstrapToken != nil && c.Discovery.File != nil:
+	case d.BootstrapToken != nil && d.File != nil:
 		return invalid(at, field.OmitValueType{}, "bootstrapToken and file are mutually exclusive: set only one of them")
 	}
 	return nil
 }
 
-func checkDiscoveryToken(c *v1beta4.JoinConfiguration) (errs field.ErrorList) {
-	t := c.Discovery.BootstrapToken
+func checkDiscoveryToken(t *v1beta4.BootstrapTokenDiscovery) (errs field.ErrorList) {
 	if t == nil {
 		return nil
 	}
 	at := field.NewPath("discovery", "bootstrapToken")
 	_, _, err := node.ParseToken(t.Token)
 	errs = append(errs, invalidSecret(at.Child("token"), err)...)
-	errs = append(errs, checkServer(at.Child("apiServerEndpoint"), t.APIServerEndpoint)...)
+	host, port, err := net.SplitHostPort(t.APIServerEndpoint)
+	const wanted = "must be host:port of an API server"
+	if err != nil || host == "" || port == "" {
+		errs = append(errs, field.Invalid(at.Child("apiServerEndpoint"), t.APIServerEndpoint, wanted))
+	} else if err := checkPortText(port); err != nil {
+		errs = append(errs, field.Invalid(at.Child("apiServerEndpoint"), t.APIServerEndpoint, wanted+": "+err.Error()))
+	}
 	if len(t.CACertHashes) == 0 && !t.UnsafeSkipCAVerification {
 		errs = append(errs, field.Required(at.Child("caCertHashes"),
 			"set the hash of the cluster CA, which \"kubeadm token create --print-join-command\" prints; "+
@@ -132,19 +141,7 @@ func checkDiscoveryToken(c *v1beta4.JoinConfiguration) (errs field.ErrorList) {
 	return errs
 }
 
-func checkServer(at *field.Path, value string) field.ErrorList {
-	host, number, err := net.SplitHostPort(value)
-	if err != nil || host == "" || number == "" {
-		return invalid(at, value, "must be host:port of an API server")
-	}
-	if err := checkPortText(number); err != nil {
-		return invalid(at, value, "must be host:port of an API server: "+err.Error())
-	}
-	return nil
-}
-
-func checkDiscoveryFile(c *v1beta4.JoinConfiguration) field.ErrorList {
-	f := c.Discovery.File
+func checkDiscoveryFile(f *v1beta4.FileDiscovery) field.ErrorList {
 	if f == nil {
 		return nil
 	}
@@ -161,15 +158,4 @@ func checkDiscoveryFile(c *v1beta4.JoinConfiguration) field.ErrorList {
 		return invalid(at, u.Redacted(), "must be a path or an https URL: a file from another URL cannot be trusted")
 	}
 	return nil
-}
-
-// checkTLSBootstrapToken skips a token that is also the discovery token, which checkDiscoveryToken
-// checks.
-func checkTLSBootstrapToken(c *v1beta4.JoinConfiguration) field.ErrorList {
-	token := c.Discovery.TLSBootstrapToken
-	if token == "" || c.Discovery.BootstrapToken != nil && c.Discovery.BootstrapToken.Token == token {
-		return nil
-	}
-	_, _, err := node.ParseToken(token)
-	return invalidSecret(field.NewPath("discovery", "tlsBootstrapToken"), err)
 }

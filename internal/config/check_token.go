@@ -31,7 +31,8 @@ func checkTokens(c *v1beta4.InitConfiguration) (errs field.ErrorList) {
 	return errs
 }
 
-// checkTokenExpiry finds tokens that have expired: the cluster deletes them as soon as they are created.
+// checkTokenExpiry finds tokens that have expired: the cluster deletes them as soon as they are
+// created.
 func checkTokenExpiry(tokens []v1beta4.BootstrapToken, now time.Time) (errs field.ErrorList) {
 	for i, t := range tokens {
 		if t.Expires != nil && !now.IsZero() && t.Expires.Time.Before(now) {

@@ -44,8 +44,8 @@ func setRecommended[T any](r *recommendedValues, name string, field *T, value T)
 	}
 }
 
-// fillKubelet sets the values that the cluster and other files of kubeadm rely on, and warns if the
-// user has set another.
+// fillKubelet sets the values that the cluster and other files of kubeadm rely on, and warns if
+// the user has set another.
 func fillKubelet(k *kubeletconfig.KubeletConfiguration, c *v1beta4.ClusterConfiguration) []string {
 	r := &recommendedValues{kind: kindKubelet}
 	k.APIVersion, k.Kind = apiVersions()[kindKubelet], kindKubelet
@@ -68,7 +68,8 @@ func fillKubelet(k *kubeletconfig.KubeletConfiguration, c *v1beta4.ClusterConfig
 	return r.warnings
 }
 
-// fillProxy is fillKubelet for kube-proxy. The address determines the IP family of the bind address.
+// fillProxy is fillKubelet for kube-proxy. The address determines the IP family of the bind
+// address.
 func fillProxy(p *proxyconfig.KubeProxyConfiguration, c *v1beta4.ClusterConfiguration, address string) []string {
 	r := &recommendedValues{kind: kindProxy}
 	p.APIVersion, p.Kind = apiVersions()[kindProxy], kindProxy

@@ -48,11 +48,11 @@ func decodeAndConvert[Old, New any](d strict.Document, into *New, to func(*Old) 
 	hints.Newer, hints.NewerVersion = into, v1beta4.APIVersion
 	const shape = "v1beta4 has a list here, v1beta3 a mapping of names to values"
 	hints.Shapes = map[string]string{extraArgs: shape, kubeletExtraArgs: shape}
-	misfits := d.Decode(old, hints)
-	if len(misfits.Wrong) == 0 {
+	mismatches := d.Decode(old, hints)
+	if len(mismatches.Wrong) == 0 {
 		*into = to(old)
 	}
-	return misfits
+	return mismatches
 }
 
 // setControlPlaneTimeout sets the timeout of the control plane, which v1beta3 has in the

@@ -15,12 +15,12 @@
 //	intent, run, err := config.Init(file, flags, facts)
 //
 // Without a file the flags are converted to the documents of a file; both are then handled in the
-// same way. With a file only the flags in [Common] (and the few others that RefuseMixed allows) take
-// effect. The first result is the desired state; [Run] has the options of the run and the warnings,
-// even if there is an error.
+// same way. With a file only the flags in [Common] (and the few others that RefuseMixed allows)
+// take effect. The first result is the desired state; [Run] has the options of the run and the
+// warnings, even if there is an error.
 //
-// A join resolves its Node in two steps: [Join] returns the node.Local that is needed for discovery;
-// the configuration that the cluster stores is added afterwards (joined.go).
+// A join resolves its Node in two steps: [Join] returns the node.Local that is needed for
+// discovery; the configuration that the cluster stores is added afterwards (joined.go).
 //
 // # From YAML to a Node
 //
@@ -31,7 +31,7 @@
 //	check     all rules; all faults are reported together             check_*.go
 //	resolve   the version, then the Node                              cluster.go, local.go
 //
-// One API version, v1beta4, is the canonical form. Documents of other versions are converted to it
-// when they are read, so no other code handles them. [Migrate] takes the same steps as the commands
-// and stops before the Node.
+// One API version, v1beta4, is the canonical form. Documents of other versions are converted to
+// it when they are read, so no other code handles them. [Migrate] takes the same steps as the
+// commands and stops before the Node.
 package config

@@ -2,11 +2,14 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubeadm/internal/config/strict"
+	"kubeadm/internal/config/v1beta3"
+	"kubeadm/internal/config/v1beta4"
 )
 
 // File is a configuration file and its content.
@@ -45,9 +48,9 @@ type documentTarget struct {
 	lost         []string         // warnings about settings that cannot be converted
 }
 
-// read stores the documents of the kinds that a command reads. It warns of documents that the command
-// does not use. Unknown and duplicate fields are warnings, or errors if the file is read strictly.
-// Values of the wrong type are errors.
+// read stores the documents of the kinds that a command reads. It warns of documents that the
+// command does not use. Unknown and duplicate fields are warnings, or errors if the file is read
+// strictly. Values of the wrong type are errors.
 func (f File) read(run *Run, targets ...*documentTarget) error {
 	documents, err := strict.Split(f.Data)
 	if err != nil {
@@ -60,13 +63,14 @@ func (f File) read(run *Run, targets ...*documentTarget) error {
 			wrong.add("%v", err)
 			continue
 		}
-		t := findTarget(d, targets)
-		if t == nil {
+		i := slices.IndexFunc(targets, func(t *documentTarget) bool { return t.kind == d.Kind && isSupportedKind(d) })
+		if i < 0 {
 			if !f.readsAllKinds {
 				run.warn(fmt.Sprintf("%s of %s is not used by this command", d, d.APIVersion) + suggestKind(d))
 			}
 			continue
 		}
+		t := targets[i]
 		t.found = true
 		mismatches := t.decode(d)
 		for _, i := range mismatches.Ignored {
@@ -84,32 +88,18 @@ func (f File) read(run *Run, targets ...*documentTarget) error {
 		for _, text := range mismatches.Warnings {
 			run.warn(d.String() + ": " + text)
 		}
-		run.warn(f.versionWarnings(d, t)...)
+		if d.Group() == v1beta4.Group && d.Version() == v1beta3.Version && !f.Deprecated {
+			run.warn(fmt.Sprintf("%s has apiVersion %s, which upstream's kubeadm no longer supports: convert the file with "+
+				"\"kubeadm config migrate --old-config FILE --new-config FILE\"", d, d.APIVersion))
+		}
+		for _, text := range t.lost {
+			run.warn(d.String() + ": " + text)
+		}
 	}
 	if len(wrong.list) == 0 {
 		wrong.list = findMissingKinds(documents, targets)
 	}
 	return wrong.err(f.source())
-}
-
-// versionWarnings warns of a deprecated API version and of settings that cannot be converted.
-func (f File) versionWarnings(d strict.Document, t *documentTarget) (warnings []string) {
-	if !f.Deprecated {
-		warnings = deprecationWarnings(d)
-	}
-	for _, text := range t.lost {
-		warnings = append(warnings, d.String()+": "+text)
-	}
-	return warnings
-}
-
-func findTarget(d strict.Document, targets []*documentTarget) *documentTarget {
-	for _, t := range targets {
-		if t.kind == d.Kind && isSupportedKind(d) {
-			return t
-		}
-	}
-	return nil
 }
 
 func findRepeatedKinds(documents []strict.Document) []string {

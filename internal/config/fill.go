@@ -27,26 +27,18 @@ const defaultSocket = "unix:///var/run/containerd/containerd.sock"
 const controlPlaneTaint = "node-role.kubernetes.io/control-plane"
 
 func fillNode(r *v1beta4.NodeRegistrationOptions, facts Facts, common Common, run *Run) field.ErrorList {
-	at := field.NewPath("nodeRegistration")
-	fillName(r, facts.Hostname, common.NodeName, run)
+	wanted, hostname := normalizeName(cmp.Or(common.NodeName, r.Name)), normalizeName(facts.Hostname)
+	r.Name = cmp.Or(wanted, hostname)
+	// The kubelet registers with the name in its argument hostname-override, whatever else is set.
+	if override, overrides := node.LastArg(convertArgs(r.KubeletExtraArgs), "hostname-override"); overrides {
+		r.Name = cmp.Or(normalizeName(override), hostname)
+		if wanted != "" && wanted != r.Name {
+			run.warn(fmt.Sprintf("the node name %q has no effect: kubeletExtraArgs has hostname-override %q, "+
+				"and the kubelet registers as %q; set only one of them", wanted, override, r.Name))
+		}
+	}
 	r.IgnorePreflightErrors = mergeIgnored(r.IgnorePreflightErrors, common.IgnorePreflightErrors)
-	return fillSocket(&r.CRISocket, facts.Runtimes, at.Child("criSocket"), run)
-}
-
-// fillName sets the name with which the kubelet registers. The kubelet's argument hostname-override
-// takes precedence over any other name.
-func fillName(r *v1beta4.NodeRegistrationOptions, hostname, flag string, run *Run) {
-	wanted := normalizeName(cmp.Or(flag, r.Name))
-	r.Name = cmp.Or(wanted, normalizeName(hostname))
-	override, overrides := node.LastArg(convertArgs(r.KubeletExtraArgs), "hostname-override")
-	if !overrides {
-		return
-	}
-	r.Name = cmp.Or(normalizeName(override), normalizeName(hostname))
-	if wanted != "" && wanted != r.Name {
-		run.warn(fmt.Sprintf("the node name %q has no effect: kubeletExtraArgs has hostname-override %q, "+
-			"and the kubelet registers as %q; set only one of them", wanted, override, r.Name))
-	}
+	return fillSocket(&r.CRISocket, facts.Runtimes, field.NewPath("nodeRegistration", "criSocket"), run)
 }
 
 func normalizeName(name string) string { return strings.ToLower(strings.TrimSpace(name)) }
@@ -96,8 +88,8 @@ func fillAddress(e *v1beta4.APIEndpoint, facts Facts, at *field.Path) field.Erro
 var errNoDefaultRoute = errors.New("cannot choose an address from default routes: this machine has no default route; " +
 	"set --apiserver-advertise-address, or localAPIEndpoint.advertiseAddress in the file")
 
-// chooseAddress returns the advertise address for the one that the user set, which may be empty. It
-// returns a text that is not an address as it is, for the checks to report.
+// chooseAddress returns the advertise address for the one that the user set, which may be empty.
+// It returns a text that is not an address as it is, for the checks to report.
 func chooseAddress(wanted string, addresses []state.Address) (string, error) {
 	byDefaultRoute := func(a state.Address) bool { return a.DefaultRoute }
 	onLoopback := func(a state.Address) bool { return a.Loopback }

@@ -14,7 +14,8 @@ import (
 type JoinFlags struct {
 	Common
 	Endpoint string // the argument, "host:port"; it is required for discovery by token
-	// Inside is set for commands of a machine that has joined its cluster: they have no discovery flags.
+	// Inside is set for commands of a machine that has joined its cluster: they have no discovery
+	// flags.
 	Inside bool
 
 	AdvertiseAddress         string   // --apiserver-advertise-address

@@ -29,8 +29,9 @@ func seeds(f *testing.F, pattern string) (all [][]byte) {
 	return all
 }
 
-// FuzzRead passes files to every command: none may panic, an error must name the file and a place in
-// it and be the same each time, and an accepted cluster must be accepted again as it is stored.
+// FuzzRead passes files to every command: none may panic, an error must name the file and a place
+// in it and be the same each time, and an accepted cluster must be accepted again as it is
+// stored.
 func FuzzRead(f *testing.F) {
 	for _, data := range seeds(f, "testdata/peer/*") {
 		f.Add(data)
@@ -89,8 +90,8 @@ func storesTheSame(t *testing.T, file File) {
 	}
 }
 
-// FuzzConvert converts files of all versions to v1beta4: the result must be accepted and convert to itself,
-// and an error must name the file and a place in it.
+// FuzzConvert converts files of all versions to v1beta4: the result must be accepted and convert
+// to itself, and an error must name the file and a place in it.
 func FuzzConvert(f *testing.F) {
 	for _, data := range seeds(f, "testdata/peer/*.yaml") {
 		f.Add(data)
@@ -148,7 +149,8 @@ func FuzzEndpoint(f *testing.F) {
 	})
 }
 
-// FuzzSubnets checks that accepted text is one CIDR, or one of each IP family, and that an error names the field and value.
+// FuzzSubnets checks that accepted text is one CIDR, or one of each IP family, and that an error
+// names the field and value.
 func FuzzSubnets(f *testing.F) {
 	for _, text := range []string{"10.244.0.0/16", "10.96.0.0/12,fd00::/112", "10.0.0.0/8, fd00::/8", "10.1.2.3/16", "fd00::/64,fd01::/64", "::ffff:10.0.0.0/104", "fe80::%a/64", "/", ","} {
 		f.Add(text)

@@ -65,8 +65,8 @@ func (in *initDocuments) node(target release.Target, flags InitFlags, facts Fact
 	return &node.Node{Local: local, Cluster: cluster}, err
 }
 
-// Tokens resolves the settings of "token create": a node.Local with the tokens to create, whether to
-// upload certificates and with which key, their paths, and the timeouts.
+// Tokens resolves the settings of "token create": a node.Local with the tokens to create, whether
+// to upload certificates and with which key, their paths, and the timeouts.
 func Tokens(file File, flags TokenFlags, facts Facts) (node.Local, Run, error) {
 	in, run, err := readInit(file, NewInitFlags())
 	if err != nil {
@@ -138,7 +138,8 @@ func (in *initDocuments) check() {
 	}
 }
 
-// resolve resolves the version to deploy. That can take some time, so all other faults are reported first.
+// resolve resolves the version to deploy. That can take some time, so all other faults are
+// reported first.
 func (in *initDocuments) resolve(facts Facts, run *Run) (release.Target, error) {
 	if err := in.err(in.source); err != nil {
 		return release.Target{}, err

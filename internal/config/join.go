@@ -58,7 +58,16 @@ func newJoinLocal(c *v1beta4.JoinConfiguration, flags JoinFlags, facts Facts) no
 	local.Role = node.Worker
 	local.Patches = patchesDir(c.Patches)
 	local.CACertPath = c.CACertPath
-	local.Join = newDiscovery(c.Discovery)
+	local.Join.TLSToken = c.Discovery.TLSBootstrapToken
+	if t := c.Discovery.BootstrapToken; t != nil {
+		local.Join.Endpoint = t.APIServerEndpoint
+		local.Join.Token = t.Token
+		local.Join.CACertHashes = t.CACertHashes
+		local.Join.UnsafeNoPins = t.UnsafeSkipCAVerification
+	}
+	if c.Discovery.File != nil {
+		local.Join.File = c.Discovery.File.KubeConfigPath
+	}
 	if len(local.Join.CACertHashes) == 0 {
 		local.Join.CACertHashes = flags.CACertHashes // they also apply to discovery by kubeconfig
 	}
@@ -70,18 +79,4 @@ func newJoinLocal(c *v1beta4.JoinConfiguration, flags JoinFlags, facts Facts) no
 		local.CertificateKey = cp.CertificateKey
 	}
 	return local
-}
-
-func newDiscovery(d v1beta4.Discovery) node.Join {
-	join := node.Join{TLSToken: d.TLSBootstrapToken}
-	if t := d.BootstrapToken; t != nil {
-		join.Endpoint = t.APIServerEndpoint
-		join.Token = t.Token
-		join.CACertHashes = t.CACertHashes
-		join.UnsafeNoPins = t.UnsafeSkipCAVerification
-	}
-	if d.File != nil {
-		join.File = d.File.KubeConfigPath
-	}
-	return join
 }

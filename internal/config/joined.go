@@ -35,10 +35,24 @@ func Joined(local node.Local, stored Stored, tool release.Tool) (*node.Node, []s
 	if err != nil {
 		return nil, warnings, err
 	}
-	if err := loadKubelet(n, stored.Kubelet, c, &warnings); err != nil {
+	k := &kubeletconfig.KubeletConfiguration{}
+	kubelet := storedDocument{"ConfigMap kube-system/kubelet-config", stored.Kubelet.Text, kindKubelet}
+	if err := decodeStored(kubelet, k, &warnings); err != nil {
 		return nil, warnings, err
 	}
-	return n, warnings, loadProxy(n, stored.KubeProxy, c, &warnings)
+	warnings = append(warnings, fillKubelet(k, c)...)
+	n.Cluster.Kubelet = node.KubeletConfig{Config: k, Generated: stored.Kubelet.Generated}
+	if stored.KubeProxy.Text == "" {
+		return n, warnings, nil
+	}
+	p := &proxyconfig.KubeProxyConfiguration{}
+	proxy := storedDocument{"ConfigMap kube-system/kube-proxy", stored.KubeProxy.Text, kindProxy}
+	if err := decodeStored(proxy, p, &warnings); err != nil {
+		return n, warnings, err
+	}
+	warnings = append(warnings, fillProxy(p, c, n.Address)...)
+	n.Cluster.KubeProxy = node.ProxyConfig{Config: p, Generated: stored.KubeProxy.Generated}
+	return n, warnings, nil
 }
 
 // Member is like Joined for a machine that is a node already: it uses only the stored
@@ -68,29 +82,6 @@ func loadCluster(n *node.Node, stored string, tool release.Tool, warnings *[]str
 	}
 	n.Paths.Certificates = c.CertificatesDir
 	return c, nil
-}
-
-func loadKubelet(n *node.Node, stored StoredComponent, c *v1beta4.ClusterConfiguration, warnings *[]string) error {
-	k := &kubeletconfig.KubeletConfiguration{}
-	if err := decodeStored(storedDocument{"ConfigMap kube-system/kubelet-config", stored.Text, kindKubelet}, k, warnings); err != nil {
-		return err
-	}
-	*warnings = append(*warnings, fillKubelet(k, c)...)
-	n.Cluster.Kubelet = node.KubeletConfig{Config: k, Generated: stored.Generated}
-	return nil
-}
-
-func loadProxy(n *node.Node, stored StoredComponent, c *v1beta4.ClusterConfiguration, warnings *[]string) error {
-	if stored.Text == "" {
-		return nil
-	}
-	p := &proxyconfig.KubeProxyConfiguration{}
-	if err := decodeStored(storedDocument{"ConfigMap kube-system/kube-proxy", stored.Text, kindProxy}, p, warnings); err != nil {
-		return err
-	}
-	*warnings = append(*warnings, fillProxy(p, c, n.Address)...)
-	n.Cluster.KubeProxy = node.ProxyConfig{Config: p, Generated: stored.Generated}
-	return nil
 }
 
 // storedDocument is a document that the cluster stores: its ConfigMap, text and kind.

@@ -95,7 +95,8 @@ func TestUnknownJoinFieldsOfToolsAreWarnings(t *testing.T) {
 	}
 }
 
-// Values of the wrong type are errors, although an unknown field in the same file is only a warning.
+// Values of the wrong type are errors, although an unknown field in the same file is only a
+// warning.
 func TestWrongTypesAreErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"clusterName: no":                         "clusterName: must be a string, not true or false: put it in quotes, since YAML parses yes, no, on and off as true or false",

@@ -12,7 +12,8 @@ import (
 	"kubeadm/internal/node"
 )
 
-// newLocal returns the settings that all machines have in common, from complete and checked documents.
+// newLocal returns the settings that all machines have in common, from complete and checked
+// documents.
 func newLocal(r *v1beta4.NodeRegistrationOptions, t *v1beta4.Timeouts, facts Facts, common Common) node.Local {
 	local := node.Local{
 		Name:         r.Name,

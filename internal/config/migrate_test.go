@@ -24,8 +24,8 @@ func migrated(t *testing.T, file File, facts Facts) (string, Run) {
 	return strings.Join(texts, "---\n"), run
 }
 
-// The golden files are what "config migrate" of kubeadm v1.36.3 of the Kubernetes project, the last that read v1beta3,
-// made of the same input.
+// The golden files are what "config migrate" of kubeadm v1.36.3 of the Kubernetes project, the
+// last that read v1beta3, made of the same input.
 func TestMigrateMatchesUpstream(t *testing.T) {
 	for _, name := range []string{"v1beta3", "v1beta3-join"} {
 		t.Run(name, func(t *testing.T) {

@@ -34,33 +34,21 @@ func ExampleInit(tool release.Tool, components []string) ([]any, error) {
 	cluster := &v1beta4.ClusterConfiguration{KubernetesVersion: tool.Line() + ".0"}
 	init.Default()
 	cluster.Default()
+	kubelet, proxy := &kubeletconfig.KubeletConfiguration{}, &proxyconfig.KubeProxyConfiguration{}
+	fillKubelet(kubelet, cluster)
+	fillProxy(proxy, cluster, exampleAddress)
+	examples := map[string]any{kindKubelet: kubelet, kindProxy: proxy}
 	documents := []any{init, cluster}
 	for i, kind := range components {
-		example, ok := exampleComponents()[kind]
+		example, ok := examples[kind]
 		switch {
 		case !ok:
 			return nil, fmt.Errorf("unknown component configuration %q: use %s", kind, strings.Join(ComponentKinds(), " or "))
 		case !slices.Contains(components[:i], kind):
-			documents = append(documents, example(cluster))
+			documents = append(documents, example)
 		}
 	}
 	return documents, nil
-}
-
-// exampleComponents build the component configurations for a cluster.
-func exampleComponents() map[string]func(*v1beta4.ClusterConfiguration) any {
-	return map[string]func(*v1beta4.ClusterConfiguration) any{
-		kindKubelet: func(c *v1beta4.ClusterConfiguration) any {
-			k := &kubeletconfig.KubeletConfiguration{}
-			fillKubelet(k, c)
-			return k
-		},
-		kindProxy: func(c *v1beta4.ClusterConfiguration) any {
-			p := &proxyconfig.KubeProxyConfiguration{}
-			fillProxy(p, c, exampleAddress)
-			return p
-		},
-	}
 }
 
 // ExampleJoin is an example JoinConfiguration for this machine.

@@ -93,14 +93,14 @@ func TestChooseAddress(t *testing.T) {
 	lo := func(ip string) state.Address { return state.Address{IP: ip, Loopback: true} }
 	other := state.Address{IP: "192.168.1.1"}
 	for name, c := range map[string]struct {
-		wish string
-		have []state.Address
-		want string // empty for an error
+		wanted string
+		have   []state.Address
+		want   string // empty for an error
 	}{
 		"IPv4 first":                      {"", []state.Address{route("fd00::1"), route("10.0.0.1")}, "10.0.0.1"},
-		"IPv4 wished":                     {"0.0.0.0", []state.Address{route("fd00::1"), route("10.0.0.1")}, "10.0.0.1"},
-		"IPv6 wished":                     {"::", []state.Address{route("10.0.0.1"), route("fd00::1")}, "fd00::1"},
-		"IPv6 wished but not there":       {"::", []state.Address{route("10.0.0.1")}, "10.0.0.1"},
+		"IPv4 wanted":                     {"0.0.0.0", []state.Address{route("fd00::1"), route("10.0.0.1")}, "10.0.0.1"},
+		"IPv6 wanted":                     {"::", []state.Address{route("10.0.0.1"), route("fd00::1")}, "fd00::1"},
+		"IPv6 wanted but not there":       {"::", []state.Address{route("10.0.0.1")}, "10.0.0.1"},
 		"only IPv6":                       {"", []state.Address{other, route("fd00::1")}, "fd00::1"},
 		"the default route's comes first": {"", []state.Address{other, lo("10.9.9.9"), route("10.0.0.1")}, "10.0.0.1"},
 		"unnumbered":                      {"", []state.Address{other, lo("10.9.9.9")}, "10.9.9.9"},
@@ -112,7 +112,7 @@ func TestChooseAddress(t *testing.T) {
 		"no address":                      {"host", nil, "host"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := chooseAddress(c.wish, c.have)
+			got, err := chooseAddress(c.wanted, c.have)
 			if got != c.want || (err == nil) != (c.want != "") {
 				t.Errorf("got %q, %v; want %q", got, err, c.want)
 			}
@@ -208,7 +208,7 @@ func TestWarnings(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"certificateValidityPeriod 9000h0m0s is longer than 8760h0m0s: a stolen key remains usable for that time",
+		"certificateValidityPeriod 9000h0m0s is longer than 8760h0m0s: a stolen key can be used all that time",
 		"certificateValidityPeriod 9000h0m0s is longer than caCertificateValidityPeriod 8999h0m0s: certificates expire with their CA",
 		"subnet fec0:1::/112 overlaps the site-local addresses fec0::/10, which RFC 3879 deprecates",
 		"KubeletConfiguration clusterDNS is [1.2.3.4], but [fec0:1::a] is recommended",

@@ -11,8 +11,8 @@ type Run struct {
 	DryRun     bool
 	SkipPhases []string // addresses of phases
 	Warnings   []string // a sentence each
-	// Ignored are the warnings about unknown and duplicate fields. They are repeated at the end of a
-	// long run.
+	// Ignored are the warnings about unknown and duplicate fields. They are repeated at the end
+	// of a long run.
 	Ignored []string
 }
 
@@ -36,7 +36,8 @@ func (r *Run) applyFlags(dryRun bool, skip []string, common Common) {
 	}
 }
 
-// syncAddonPhases disables add-ons whose phase is skipped, and skips the phases of disabled add-ons.
+// syncAddonPhases disables add-ons whose phase is skipped, and skips the phases of disabled
+// add-ons.
 func syncAddonPhases(c *v1beta4.ClusterConfiguration, run *Run) {
 	for phase, disabled := range map[string]*bool{dnsPhase: &c.DNS.Disabled, proxyPhase: &c.Proxy.Disabled} {
 		skipped := slices.Contains(run.SkipPhases, addonPhases) || slices.Contains(run.SkipPhases, phase)

@@ -73,7 +73,8 @@ func TestVerdictsMatchUpstream(t *testing.T) {
 	}
 }
 
-// TestMigratedFilesMatchUpstream compares the files that both programs accept. It is skipped as above.
+// TestMigratedFilesMatchUpstream compares the files that both programs accept. It is skipped as
+// above.
 func TestMigratedFilesMatchUpstream(t *testing.T) {
 	t.Parallel()
 	p := newPeer(t)

@@ -31,19 +31,8 @@ func apiVersions() map[string]string {
 	}
 }
 
-// lastReleases maps each removed API version to the last release of kubeadm that supported it.
-func lastReleases() map[string]string {
-	return map[string]string{
-		"v1beta2":  "v1.22",
-		"v1beta1":  "v1.15",
-		"v1alpha3": "v1.14",
-		"v1alpha2": "v1.12",
-		"v1alpha1": "v1.11",
-	}
-}
-
-// checkVersion returns an error if a document is of an unsupported version of kubeadm's API group, or
-// of a component's. It does not check documents of other API groups.
+// checkVersion returns an error if a document is of an unsupported version of kubeadm's API
+// group, or of a component's. It does not check documents of other API groups.
 func checkVersion(d strict.Document, experimental bool) error {
 	newKinds := []string{v1beta4.KindReset, v1beta4.KindUpgrade} // not in v1beta3
 	versions := []string{v1beta4.Version, v1beta3.Version, v1.Version}
@@ -63,20 +52,18 @@ func checkVersion(d strict.Document, experimental bool) error {
 }
 
 func unsupportedVersionError(d strict.Document) error {
-	if last, removed := lastReleases()[d.Version()]; removed {
+	lastReleases := map[string]string{ // of kubeadm that support an API version
+		"v1beta2":  "v1.22",
+		"v1beta1":  "v1.15",
+		"v1alpha3": "v1.14",
+		"v1alpha2": "v1.12",
+		"v1alpha1": "v1.11",
+	}
+	if last, removed := lastReleases[d.Version()]; removed {
 		return fmt.Errorf("%s has apiVersion %s, which is no longer supported: convert the file with \"kubeadm config migrate --old-config FILE --new-config FILE\" of kubeadm %s, then of later releases until it is %s",
 			d, d.APIVersion, last, v1beta4.Version)
 	}
 	return fmt.Errorf("%s has the unknown apiVersion %s: this kubeadm supports %s", d, d.APIVersion, v1beta4.APIVersion)
-}
-
-// deprecationWarnings warns of a document of a deprecated API version.
-func deprecationWarnings(d strict.Document) []string {
-	if d.Group() != v1beta4.Group || d.Version() != v1beta3.Version {
-		return nil
-	}
-	return []string{fmt.Sprintf("%s has apiVersion %s, which upstream's kubeadm no longer supports: convert the file with \"kubeadm config migrate --old-config FILE --new-config FILE\"",
-		d, d.APIVersion)}
 }
 
 // isSupportedKind reports whether kubeadm supports the kind, rather than one of another API group

@@ -79,7 +79,8 @@ func parseCheckedSubnets(subnets string) (list []netip.Prefix) {
 	return list
 }
 
-// findComponentProblems lists the settings that would keep the components of this node from running.
+// findComponentProblems lists the settings that would keep the components of this node from
+// running.
 func findComponentProblems(n *node.Node) []string {
 	list, err := manifest.Obstacles(n, manifest.Host{})
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"kubeadm/internal/node"
 )
 
-// authorizers is a control plane with much of its own: authorizers and users by files, a cloud, volumes in place of ours.
+// authorizers is a control plane with much of its own: authorizers and users by files, a cloud,
+// volumes in place of ours.
 func authorizers() *node.Node {
 	const files = "/etc/kubernetes/authorization"
 	n := ordinary()

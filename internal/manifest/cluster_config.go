@@ -51,8 +51,8 @@ func KubeletConfigAccess() []state.Object {
 		access(groupSubject(nodesGroup), groupSubject(TokenGroup))
 }
 
-// ClusterInfo is the public ConfigMap with the API server's URL and the cluster CA, both taken from
-// the kubeconfig admin.
+// ClusterInfo is the public ConfigMap with the API server's URL and the cluster CA, both taken
+// from the kubeconfig admin.
 func ClusterInfo(admin *pki.Kubeconfig) (*corev1.ConfigMap, error) {
 	info, err := admin.ClusterInfo()
 	if err != nil {

@@ -73,7 +73,8 @@ func schedulerPod(n *node.Node, h Host) componentPod {
 	}
 }
 
-// clientArgs are the arguments of components that are clients of the API server with leader election.
+// clientArgs are the arguments of components that are clients of the API server with leader
+// election.
 func clientArgs(config string) []node.Arg {
 	return []node.Arg{
 		{Name: "authentication-kubeconfig", Value: config},

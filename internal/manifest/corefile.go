@@ -53,7 +53,8 @@ func defaultCorefile(domain string) string {
 // CorefilePlan says what to do with the Corefile of a cluster.
 type CorefilePlan struct {
 	Config *corev1.ConfigMap // to be written
-	// Keep is set if an existing ConfigMap must not be changed; Config is for a cluster without one.
+	// Keep is set if an existing ConfigMap must not be changed; Config is for a cluster without
+	// one.
 	Keep bool
 	// Migrates is set if Config also holds the old Corefile as a backup. A CoreDNS that still runs
 	// the old version must read the backup (ReadBackup) until it is replaced.
@@ -98,7 +99,17 @@ func (p *CorefilePlan) migrate(text, from, to string) {
 		p.Warning = fmt.Sprintf("cannot migrate the Corefile to CoreDNS %q, which is not a known version: the Corefile is not changed", to)
 		return
 	}
-	migrated, err := migrateCorefile(from, to, text)
+	notices, err := migration.Deprecated(from, to, text)
+	breaks := func(n migration.Notice) bool {
+		return n.Severity == migration.SevRemoved || n.Severity == migration.SevNewDefault
+	}
+	if err == nil && !slices.ContainsFunc(notices, breaks) {
+		return // the old Corefile still works
+	}
+	var migrated string
+	if err == nil {
+		migrated, err = migration.Migrate(from, to, text, false)
+	}
 	switch {
 	case err != nil:
 		p.KeepDeployment = true
@@ -107,21 +118,6 @@ func (p *CorefilePlan) migrate(text, from, to string) {
 		p.Keep, p.Migrates = false, true
 		p.Config = coreDNSConfigMap(map[string]string{CorefileKey: migrated, CorefileBackupKey: text})
 	}
-}
-
-// migrateCorefile returns the Corefile for the new version, or nothing if the old one still works.
-func migrateCorefile(from, to, text string) (string, error) {
-	notices, err := migration.Deprecated(from, to, text)
-	if err != nil {
-		return "", err
-	}
-	breaks := func(n migration.Notice) bool {
-		return n.Severity == migration.SevRemoved || n.Severity == migration.SevNewDefault
-	}
-	if !slices.ContainsFunc(notices, breaks) {
-		return "", nil
-	}
-	return migration.Migrate(from, to, text, false)
 }
 
 func coreDNSConfigMap(data map[string]string) *corev1.ConfigMap {

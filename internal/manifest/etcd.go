@@ -74,8 +74,8 @@ func etcdFeatureArgs(images release.Images) []node.Arg {
 	}
 }
 
-// initialCluster is "name=peerURL" of this member alone, or of all members if it joins a cluster. A
-// member that has not started has no name: this member gets its own, others their ID.
+// initialCluster is "name=peerURL" of this member alone, or of all members if it joins a cluster.
+// A member that has not started has no name: this member gets its own, others their ID.
 func initialCluster(n *node.Node, members []state.Member) string {
 	if len(members) == 0 {
 		return n.Name + "=" + n.PeerURL()

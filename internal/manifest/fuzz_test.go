@@ -13,8 +13,9 @@ import (
 	"kubeadm/internal/untrusted"
 )
 
-// FuzzPatches checks that a patch gives the same result each time, or an error that names the file.
-// The input Pod is not modified, and skipped patches and those of another target change nothing.
+// FuzzPatches checks that a patch gives the same result each time, or an error that names the
+// file. The input Pod is not modified, and skipped patches and those of another target change
+// nothing.
 func FuzzPatches(f *testing.F) {
 	for name, text := range map[string]string{
 		"etcd.yaml": label, "etcd0+json.json": `[{"op": "add", "path": "/metadata/labels/x", "value": "y"}]`,

@@ -97,7 +97,8 @@ func allObjects(t *testing.T, s scenario, ca []byte) []state.Object {
 	return all
 }
 
-// given takes from the peer's objects what this package is given: the ClusterConfiguration and the CA.
+// given takes from upstream's objects the inputs of this package: the ClusterConfiguration and
+// the CA.
 func given(t *testing.T, s scenario) (ca []byte) {
 	t.Helper()
 	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(golden(t, s, "objects.yaml")), 4096)
@@ -136,7 +137,7 @@ func TestPrintedManifestsMatchUpstream(t *testing.T) {
 	}
 }
 
-// documents are the objects of a stream, without what only the peer's have.
+// documents are the objects of a stream, without what only upstream's have.
 func documents(t *testing.T, text []byte) []runtime.Object {
 	t.Helper()
 	var all []runtime.Object

@@ -13,8 +13,8 @@ import (
 	"kubeadm/internal/node"
 )
 
-// KubeletFlagsVariable is the environment variable with the kubelet's flags, which its systemd unit
-// expands.
+// KubeletFlagsVariable is the environment variable with the kubelet's flags, which its systemd
+// unit expands.
 const KubeletFlagsVariable = "KUBELET_KUBEADM_ARGS"
 
 // KubeletFlags is the environment file with the kubelet's command line.
@@ -33,7 +33,8 @@ func KubeletFlags(n *node.Node) []byte {
 	return fmt.Appendf(nil, "%s=%q\n", KubeletFlagsVariable, strings.Join(mergeArgs(ours, n.KubeletArgs), " "))
 }
 
-// KubeletInstanceConfig is the part of the kubelet's configuration that is specific to this machine.
+// KubeletInstanceConfig is the part of the kubelet's configuration that is specific to this
+// machine.
 func KubeletInstanceConfig(n *node.Node) []byte {
 	return fmt.Appendf(nil, "containerRuntimeEndpoint: %q\n", n.CRISocket)
 }
@@ -42,13 +43,16 @@ func KubeletInstanceConfig(n *node.Node) []byte {
 // points to its stub resolver on loopback, which no Pod can reach.
 const resolvedConf = "/run/systemd/resolve/resolv.conf"
 
-// KubeletConfigFile is the kubelet's configuration on this machine: the cluster-wide configuration,
-// the settings for this host, the user's patches and the instance configuration, merged in this
-// order. Warnings name values that do not fit the host.
+// KubeletConfigFile is the kubelet's configuration on this machine: the cluster-wide
+// configuration, the settings for this host, the user's patches and the instance configuration,
+// merged in this order. Warnings name values that do not fit the host.
 func KubeletConfigFile(n *node.Node, h Host, p Patches) (data []byte, warnings []string, err error) {
 	config := kubeletConfig(n)
-	if h.Resolved {
-		warnings = setResolvConf(config)
+	if set := config.ResolverConfig; h.Resolved && set == nil {
+		config.ResolverConfig = new(resolvedConf)
+	} else if h.Resolved && *set != resolvedConf {
+		warnings = []string{fmt.Sprintf("the kubelet's resolvConf is %q, but systemd-resolved is active and its file is %q",
+			*set, resolvedConf)}
 	}
 	data, err = json.Marshal(config)
 	if err != nil {
@@ -57,8 +61,12 @@ func KubeletConfigFile(n *node.Node, h Host, p Patches) (data []byte, warnings [
 	if data, err = p.apply(KubeletConfiguration, data, *config); err != nil {
 		return nil, nil, err
 	}
-	if data, err = mergeInstanceConfig(data, n); err != nil {
-		return nil, nil, err
+	instance, err := yaml.YAMLToJSON(KubeletInstanceConfig(n))
+	if err != nil {
+		return nil, nil, fmt.Errorf("encoding the container runtime socket %q: %w", n.CRISocket, err)
+	}
+	if data, err = strategicpatch.StrategicMergePatch(data, instance, kubeletconfig.KubeletConfiguration{}); err != nil {
+		return nil, nil, fmt.Errorf("merging the instance configuration into the kubelet's configuration: %w", err)
 	}
 	if data, err = yaml.JSONToYAML(data); err != nil {
 		return nil, nil, fmt.Errorf("encoding the kubelet's configuration: %w", err)
@@ -71,26 +79,4 @@ func kubeletConfig(n *node.Node) *kubeletconfig.KubeletConfiguration {
 	config := n.Cluster.Kubelet.Config.DeepCopy()
 	config.TypeMeta = metav1.TypeMeta{APIVersion: kubeletconfig.SchemeGroupVersion.String(), Kind: "KubeletConfiguration"}
 	return config
-}
-
-func setResolvConf(config *kubeletconfig.KubeletConfiguration) (warnings []string) {
-	switch set := config.ResolverConfig; {
-	case set == nil:
-		config.ResolverConfig = new(resolvedConf)
-	case *set != resolvedConf:
-		return []string{fmt.Sprintf("the kubelet's resolvConf is %q, but systemd-resolved is active and its file is %q", *set, resolvedConf)}
-	}
-	return nil
-}
-
-func mergeInstanceConfig(data []byte, n *node.Node) ([]byte, error) {
-	instance, err := yaml.YAMLToJSON(KubeletInstanceConfig(n))
-	if err != nil {
-		return nil, fmt.Errorf("encoding the container runtime socket %q: %w", n.CRISocket, err)
-	}
-	data, err = strategicpatch.StrategicMergePatch(data, instance, kubeletconfig.KubeletConfiguration{})
-	if err != nil {
-		return nil, fmt.Errorf("merging the instance configuration into the kubelet's configuration: %w", err)
-	}
-	return data, nil
 }

@@ -82,8 +82,8 @@ func (k KubeProxy) Objects() []state.Object {
 	return append([]state.Object{k.Config, k.DaemonSet}, k.Access...)
 }
 
-// Printed lists the objects in the order of --print-manifest, without the annotation of a generated
-// configuration: the user may edit it.
+// Printed lists the objects in the order of --print-manifest, without the annotation of a
+// generated configuration: the user may edit it.
 func (k KubeProxy) Printed() []state.Object {
 	config := k.Config.DeepCopy()
 	config.Annotations = nil
@@ -112,8 +112,8 @@ func kubeProxyConfig(n *node.Node) (*corev1.ConfigMap, error) {
 	return c, nil
 }
 
-// kubeProxyKubeconfig contains the server's URL, since kube-proxy cannot use the kubernetes Service,
-// which it implements itself. CA and token come from the ServiceAccount.
+// kubeProxyKubeconfig contains the server's URL, since kube-proxy cannot use the kubernetes
+// Service, which it implements itself. CA and token come from the ServiceAccount.
 func kubeProxyKubeconfig(server string) (string, error) {
 	const name = "default"
 	text, err := yaml.Marshal(kubeconfigv1.Config{

@@ -153,7 +153,8 @@ func checkComponentVolumes(field string, pod *corev1.Pod, user []node.Volume) (l
 }
 
 // checkIPFamily finds an API server whose address is of another IP family than the first service
-// subnet. It exits at startup, unless it does not reconcile the endpoints of the kubernetes Service.
+// subnet. It exits at startup, unless it does not reconcile the endpoints of the kubernetes
+// Service.
 func checkIPFamily(n *node.Node) []Obstacle {
 	args := n.Cluster.APIServer.Args
 	address := n.Address

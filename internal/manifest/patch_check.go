@@ -16,8 +16,9 @@ import (
 	"kubeadm/internal/config/strict"
 )
 
-// checkFields returns an error if the merge patch has fields that the schema's type does not have,
-// or values of the wrong type. Directives of strategic merge patches, such as "$patch", are allowed.
+// checkFields returns an error if the merge patch has fields that the schema's type does not
+// have, or values of the wrong type. Directives of strategic merge patches, such as "$patch", are
+// allowed.
 func (d patch) checkFields(schema any) error {
 	var tree any
 	if err := json.Unmarshal(d.json, &tree); err != nil {

@@ -7,10 +7,10 @@ import (
 	"kubeadm/internal/state"
 )
 
-// Try checks, before anything is written, that the patches apply to the files and objects that this
-// machine will create. Patches for other targets are ignored. The members of the etcd cluster that
-// is joined are not known yet: a failing JSON patch test of what contains them is ignored here, but
-// not in the join itself.
+// Try checks, before anything is written, that the patches apply to the files and objects that
+// this machine will create. Patches for other targets are ignored. The members of the etcd
+// cluster that is joined are not known yet: a failing JSON patch test of what contains them is
+// ignored here, but not in the join itself.
 func (p Patches) Try(n *node.Node, h Host) error {
 	if len(p.patches) == 0 {
 		return nil
@@ -23,15 +23,28 @@ func (p Patches) Try(n *node.Node, h Host) error {
 	_, _, err = KubeletConfigFile(n, h, p)
 	errs := []error{err}
 	if ok, _ := node.IsControlPlane(n); ok {
-		errs = append(errs, p.checkPods(n, h))
+		components := Components()
+		if n.Cluster.Etcd.External == nil {
+			components = append([]string{Etcd}, components...)
+		}
+		for _, c := range components {
+			_, err := StaticPodFile(c, n, h, p)
+			errs = append(errs, err)
+		}
 	}
-	if !n.Joins() {
-		errs = append(errs, p.checkAddons(n, h))
+	if !n.Joins() && !n.Cluster.DNS.Disabled {
+		_, err := NewCoreDNS(n, DNSReplicas, p)
+		errs = append(errs, err)
+	}
+	if !n.Joins() && !n.Cluster.Proxy.Disabled {
+		_, err := NewKubeProxy(n, h, p)
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
-// unknownMember is the placeholder for members that are not known yet. It is not a valid Node name.
+// unknownMember is the placeholder for members that are not known yet. It is not a valid Node
+// name.
 const unknownMember = "?member?"
 
 // predictHost is the host as it will be after the accounts of a rootless control plane are created
@@ -48,19 +61,6 @@ func predictHost(n *node.Node, h Host) (_ Host, err error) {
 	return h, nil
 }
 
-func (p Patches) checkPods(n *node.Node, h Host) error {
-	components := Components()
-	if n.Cluster.Etcd.External == nil {
-		components = append([]string{Etcd}, components...)
-	}
-	var errs []error
-	for _, c := range components {
-		_, err := StaticPodFile(c, n, h, p)
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
-}
-
 // TryPod checks the patches of one component as Try does.
 func (p Patches) TryPod(component string, n *node.Node, h Host) error {
 	if len(p.Origins(component)) == 0 {
@@ -73,17 +73,4 @@ func (p Patches) TryPod(component string, n *node.Node, h Host) error {
 	}
 	_, err = StaticPodFile(component, n, h, p)
 	return err
-}
-
-func (p Patches) checkAddons(n *node.Node, h Host) error {
-	var errs []error
-	if !n.Cluster.DNS.Disabled {
-		_, err := NewCoreDNS(n, DNSReplicas, p)
-		errs = append(errs, err)
-	}
-	if !n.Cluster.Proxy.Disabled {
-		_, err := NewKubeProxy(n, h, p)
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
 }

@@ -43,8 +43,8 @@ func (p probes) get(path string) *corev1.Probe {
 	}
 }
 
-// addTo sets the probes of a container. The startup probe allows the component as much time to start
-// as kubeadm waits for it.
+// addTo sets the probes of a container. The startup probe allows the component as much time to
+// start as kubeadm waits for it.
 func (p probes) addTo(c *corev1.Container, timeout time.Duration) {
 	c.LivenessProbe = p.get(p.live)
 	c.LivenessProbe.InitialDelaySeconds, c.LivenessProbe.FailureThreshold = 10, 8

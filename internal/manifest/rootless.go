@@ -26,7 +26,8 @@ func accountName(component string) string {
 	}[component]
 }
 
-// readsServiceAccountKey reports whether a component reads the key that signs service account tokens.
+// readsServiceAccountKey reports whether a component reads the key that signs service account
+// tokens.
 func readsServiceAccountKey(component string) bool {
 	return component == release.APIServer || component == release.ControllerManager
 }
@@ -125,7 +126,8 @@ func OwnersHelp(component string, n *node.Node, err error) error {
 	return problem.New("setting the owner of the files of "+component, err, hint)
 }
 
-// runAsAccount makes a component's Pod run as its user, without capabilities that it does not need.
+// runAsAccount makes a component's Pod run as its user, without capabilities that it does not
+// need.
 func runAsAccount(pod *corev1.Pod, h Host) error {
 	uid, gid, ok := h.Accounts.User(accountName(pod.Name))
 	if !ok {

@@ -12,7 +12,8 @@ import (
 	"kubeadm/internal/state"
 )
 
-// CertsSecret is the Secret, in kube-system, with the encrypted certificates that control planes share.
+// CertsSecret is the Secret, in kube-system, with the encrypted certificates that control planes
+// share.
 const CertsSecret = "kubeadm-certs"
 
 // certsLifetime is the lifetime of uploaded certificates.

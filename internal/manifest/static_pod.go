@@ -15,8 +15,8 @@ import (
 // Etcd is the name of the etcd component. The names of the others are in package release.
 const Etcd = release.Etcd
 
-// Components lists the control-plane components without etcd, in the order in which their manifests
-// are written.
+// Components lists the control-plane components without etcd, in the order in which their
+// manifests are written.
 func Components() []string {
 	return []string{release.APIServer, release.ControllerManager, release.Scheduler}
 }
@@ -60,8 +60,8 @@ func StaticPod(component string, n *node.Node, h Host) (*corev1.Pod, error) {
 	return s.pod(component, n), nil
 }
 
-// StaticPodFile is the manifest of StaticPod, with the user's patches applied. In a rootless control
-// plane the Pod runs as the component's user.
+// StaticPodFile is the manifest of StaticPod, with the user's patches applied. In a rootless
+// control plane the Pod runs as the component's user.
 func StaticPodFile(component string, n *node.Node, h Host, p Patches) ([]byte, error) {
 	pod, err := StaticPod(component, n, h)
 	if err != nil {
@@ -94,6 +94,12 @@ func ComponentContainer(pod *corev1.Pod, component string) (*corev1.Container, e
 }
 
 func (s componentPod) pod(name string, n *node.Node) *corev1.Pod {
+	var volumes []corev1.Volume
+	for _, v := range sortVolumes(s.volumes) {
+		volumes = append(volumes, corev1.Volume{Name: v.Name, VolumeSource: corev1.VolumeSource{
+			HostPath: &corev1.HostPathVolumeSource{Path: v.HostPath, Type: &v.PathType},
+		}})
+	}
 	return &corev1.Pod{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{
@@ -104,7 +110,7 @@ func (s componentPod) pod(name string, n *node.Node) *corev1.Pod {
 		},
 		Spec: corev1.PodSpec{
 			Containers:        []corev1.Container{s.container(name, n)},
-			Volumes:           podVolumes(s.volumes),
+			Volumes:           volumes,
 			HostNetwork:       true,
 			PriorityClassName: nodeCritical,
 			Priority:          new(int32(2000001000)), // of nodeCritical; static Pods do not pass the admission that sets it

@@ -76,16 +76,8 @@ func externalEtcdDirs(n *node.Node) []string {
 	return outer
 }
 
-// hasAnyPrefix compares text rather than path elements, so that volume names are those of upstream's kubeadm.
+// hasAnyPrefix compares text rather than path elements, so that volume names are those of
+// upstream's kubeadm.
 func hasAnyPrefix(dir string, prefixes []string) bool {
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(dir, p) })
-}
-
-func podVolumes(volumes []node.Volume) (list []corev1.Volume) {
-	for _, v := range sortVolumes(volumes) {
-		list = append(list, corev1.Volume{Name: v.Name, VolumeSource: corev1.VolumeSource{
-			HostPath: &corev1.HostPathVolumeSource{Path: v.HostPath, Type: &v.PathType},
-		}})
-	}
-	return list
 }

@@ -1,5 +1,5 @@
-// Package manifestinput reads what manifests need from this machine besides the configuration: facts
-// about the host, and the user's patches. It changes nothing.
+// Package manifestinput reads what manifests need from this machine besides the configuration:
+// facts about the host, and the user's patches. It changes nothing.
 package manifestinput
 
 import (

@@ -11,7 +11,8 @@ import (
 	"kubeadm/internal/world/real"
 )
 
-// A mounted ConfigMap consists of symbolic links to files, and of links to directories that are not patches.
+// A mounted ConfigMap consists of symbolic links to files, and of links to directories that are
+// not patches.
 func TestReadPatchesSkipsOtherFiles(t *testing.T) {
 	dir, kept := t.TempDir(), t.TempDir()
 	if err := os.WriteFile(filepath.Join(kept, "text"), []byte("spec: {priority: 7}"), 0o600); err != nil {

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzToken checks that ID and secret make up the accepted text, and that an error does not repeat a refused one.
+// FuzzToken checks that ID and secret make up the accepted text, and that an error does not
+// repeat a refused one.
 func FuzzToken(f *testing.F) {
 	for _, text := range []string{"abcdef.0123456789abcdef", "abcdef.0123456789abcdeF", "abcdef.0123456789abcdef\n", "ábcdef.0123456789abcdef", "......................", "", "abcdef", "zyxwvu.9876543210zyxwvu."} {
 		f.Add(text)

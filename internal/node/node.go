@@ -88,7 +88,8 @@ type Cluster struct {
 	Kubelet   KubeletConfig
 	KubeProxy ProxyConfig
 
-	// Document is the ClusterConfiguration in YAML, as it is stored in the kubeadm-config ConfigMap.
+	// Document is the ClusterConfiguration in YAML, as it is stored in the kubeadm-config
+	// ConfigMap.
 	Document string
 }
 
@@ -197,7 +198,8 @@ func LocalEtcd(n *Node) (bool, string) {
 	return n.Cluster.Etcd.External == nil, "etcd is external"
 }
 
-// IsControlPlane reports whether this machine is or becomes a control plane, and the reason if not.
+// IsControlPlane reports whether this machine is or becomes a control plane, and the reason if
+// not.
 func IsControlPlane(n *Node) (bool, string) {
 	return n.Role == ControlPlane, "this machine joins as a worker"
 }

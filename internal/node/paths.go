@@ -64,7 +64,8 @@ func (p Paths) KubeletKubeconfig() string { return p.Kubeconfig("kubelet.conf") 
 // KubeletConfig is the kubelet's configuration file.
 func (p Paths) KubeletConfig() string { return path.Join(p.Kubelet, "config.yaml") }
 
-// KubeletInstanceConfig is the part of the kubelet's configuration that is specific to this machine.
+// KubeletInstanceConfig is the part of the kubelet's configuration that is specific to this
+// machine.
 func (p Paths) KubeletInstanceConfig() string { return path.Join(p.Kubelet, "instance-config.yaml") }
 
 // KubeletFlags is the environment file with the kubelet's command line.

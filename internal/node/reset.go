@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Reset is the desired result of a reset, which reverts init or join on this machine. Of Local, the
-// fields Name, Hostname, CRISocket, Ignore, Paths and Timeouts are set.
+// Reset is the desired result of a reset, which reverts init or join on this machine. Of Local,
+// the fields Name, Hostname, CRISocket, Ignore, Paths and Timeouts are set.
 type Reset struct {
 	Local
 	Force         bool     // do not ask for confirmation

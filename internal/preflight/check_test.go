@@ -178,7 +178,7 @@ func versionCases() map[string]initCase {
 			`[ERROR KubeletVersion]: kubelet v1.33.9 is too old for kubeadm v1.37.1: install v1.34.0 or newer`},
 		"kubelet just old enough": {func(m *machine, _ *node.Node) { m.kubelet = "v1.34.0" }, ""},
 		"kubelet newer than the cluster": {func(m *machine, n *node.Node) { m.kubelet, n.Cluster.Version = "v1.37.0", "v1.36.3" },
-			`[ERROR KubeletVersion]: kubelet v1.37.0 is newer than the control plane, v1.36.3: install a kubelet of that minor version or an older one`},
+			`[ERROR KubeletVersion]: kubelet v1.37.0 is newer than the control plane, v1.36.3: install a kubelet of that minor or an older one`},
 		"a flag that kubelets lost": {func(m *machine, n *node.Node) {
 			m.kubelet = "v1.35.4"
 			n.KubeletArgs = []node.Arg{{Name: "v", Value: "2"}, {Name: "pod-infra-container-image", Value: "pause"}, {Name: "containerd", Value: "/x"}}
@@ -251,7 +251,7 @@ func proxyCases() map[string]initCase {
 func TestKubeletNewerThanClusterIsWarnedAbout(t *testing.T) {
 	for version, want := range map[string]string{
 		"v1.37.9": "", "v1.38.0": "",
-		"v1.36.3": "[WARNING KubeletVersion]: kubelet v1.37.1 is newer than the cluster's control plane, v1.36.3, which Kubernetes does not support; install a kubelet of that minor version or an older one",
+		"v1.36.3": "[WARNING KubeletVersion]: kubelet v1.37.1 is newer than the cluster's control plane, v1.36.3, which Kubernetes does not support; install a kubelet of that minor or an older one",
 	} {
 		n := controlPlane()
 		n.Cluster.Version = version

@@ -112,7 +112,7 @@ func suggestReplacement(component string, v *version.Version, name string) strin
 	return "remove it"
 }
 
-// hasAllFlags reports whether all flags of that version are known, rather than some.
+// hasAllFlags reports whether all flags of that version are listed.
 func hasAllFlags(component string, v *version.Version) bool {
 	if component == Etcd {
 		return v.Major() == 3 && (v.Minor() == 6 || v.Minor() == 7)

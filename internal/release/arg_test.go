@@ -24,12 +24,12 @@ func TestCheckArg(t *testing.T) {
 		{ControllerManager, "1.36.3", "concurrent-service-syncs", "1", false, ""},
 		{Kubelet, "1.36.3", "storage-driver-db", "x", false, ""},
 		{Kubelet, "1.37.1", "node-ip", "10.0.0.1,fd00::1", false, ""},
-		{Kubelet, "1.37.1", "v", "4 ", false, ""}, // systemd drops the blank
+		{Kubelet, "1.37.1", "v", "4 ", false, ""}, // systemd drops the space
 		{Kubelet, "1.37.1", "node-labels", `"a=b, c=d"`, false, ""},
 		{Etcd, "3.6.5", "experimental-initial-corrupt-check", "true", false, ""},
 		{Etcd, "3.6.5", "discovery", "x", false, ""},
-		{Etcd, "3.5.24", "enable-v2", "true", false, ""},        // not all flags of 3.5 are known
-		{APIServer, "1.99.0", "shiny", "x", false, ""},          // nor those of the future
+		{Etcd, "3.5.24", "enable-v2", "true", false, ""},        // not all flags of 3.5 are listed
+		{APIServer, "1.99.0", "shiny", "x", false, ""},          // nor those of future releases
 		{Etcd, "3.7.0", "heartbeat-interval", "250", false, ""}, // in milliseconds
 		{APIServer, "1.37.1", "v=4", "", true, `use the name "v" with the value "4"`},
 		{APIServer, "1.37.1", "--v=4", "", true, "without leading dashes"},

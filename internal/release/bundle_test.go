@@ -15,8 +15,9 @@ import (
 // flagForm is a flag at the beginning of a line of help.
 var flagForm = regexp.MustCompile(`(?m)^\s+(?:-\w, )?--([a-z][a-z0-9-]*)`)
 
-// Each flag that a component's help shows is known, and what is known of a component is a flag of it. The test is skipped
-// unless KUBEADM_BUNDLE and KUBEADM_BUNDLE_OLDER name directories with the components of a release.
+// TestFlagsMatchComponents compares flags.txt and flagRanges with the help of each component. It
+// is skipped unless KUBEADM_BUNDLE or KUBEADM_BUNDLE_OLDER names a directory with the components
+// of a release.
 func TestFlagsMatchComponents(t *testing.T) {
 	tried := false
 	for _, variable := range []string{"KUBEADM_BUNDLE", "KUBEADM_BUNDLE_OLDER"} {
@@ -45,20 +46,20 @@ func compareFlags(t *testing.T, program, component string) {
 	}
 	for _, flag := range help {
 		if fault := checkArgName(component, v, flag); fault != nil && flag != "help" && acceptsFlag(program, flag) {
-			t.Errorf("%s %s has a flag that is not known: %s", component, v, fault.Text)
+			t.Errorf("%s %s has a flag that is not listed: %s", component, v, fault.Text)
 		}
 	}
 	for _, flag := range listFlags(component, v) {
 		if !slices.Contains(help, flag) && !acceptsFlag(program, flag) { // hidden, or not there
-			t.Errorf("%s %s does not know --%s", component, v, flag)
+			t.Errorf("%s %s has no flag --%s", component, v, flag)
 		}
 	}
 	if said, _ := exec.Command(program, "--no-such-flag", "--help").CombinedOutput(); !strings.Contains(string(said), "no-such-flag") {
-		t.Errorf("%s %s does not say which flags it does not know: %s", component, v, said)
+		t.Errorf("%s %s does not name unknown flags: %s", component, v, said)
 	}
 }
 
-// acceptsFlag reports whether the program knows a flag; some show flags in their help that they have lost.
+// acceptsFlag reports whether the program has a flag. The help of some lists removed flags.
 func acceptsFlag(program, flag string) bool {
 	said, _ := exec.Command(program, "--"+flag+"=1", "--help").CombinedOutput()
 	return !strings.Contains(string(said), "unknown flag: --"+flag) && !strings.Contains(string(said), "not defined: -"+flag)

@@ -13,14 +13,16 @@ const (
 	Etcd    = "etcd"
 )
 
-// flagRange says in which minors a component has a flag, or all flags that begin like it. Zero means without end.
+// flagRange is the range of minor versions in which a component has a flag, or all flags with a
+// prefix. A zero means that the range has no limit.
 type flagRange struct {
 	component   string
 	flag        string // ends with "*" if it stands for more than one
 	since, gone uint
 }
 
-// flagRanges lists the flags that came or went since the oldest release that is known; flags.txt has all of the newest.
+// flagRanges lists the flags that were added or removed since the oldest supported release.
+// flags.txt lists all flags of the newest one.
 func flagRanges() []flagRange {
 	var all []flagRange
 	add := func(since, gone uint, component string, flags ...string) {

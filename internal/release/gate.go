@@ -22,16 +22,6 @@ func KnownGates() []Gate {
 	return []Gate{{Name: RootlessControlPlane, Default: false}}
 }
 
-// removedGates maps feature gates of older releases to the release that removed them.
-func removedGates() map[string]string {
-	return map[string]string{
-		"ControlPlaneKubeletLocalMode":     "1.36",
-		"NodeLocalCRISocket":               "1.37",
-		"PublicKeysECDSA":                  "1.37",
-		"WaitForAllControlPlaneComponents": "1.35",
-	}
-}
-
 // ParseGates reads "A=true,B=false"; the values are those of strconv.ParseBool.
 // An empty text sets nothing.
 func ParseGates(text string) (map[string]bool, error) {
@@ -60,6 +50,12 @@ func ParseGates(text string) (map[string]bool, error) {
 
 // UnknownGates returns, sorted by name, one error per gate that cannot be set.
 func UnknownGates(gates map[string]bool) []error {
+	removedIn := map[string]string{
+		"ControlPlaneKubeletLocalMode":     "1.36",
+		"NodeLocalCRISocket":               "1.37",
+		"PublicKeysECDSA":                  "1.37",
+		"WaitForAllControlPlaneComponents": "1.35",
+	}
 	var names []string
 	for _, g := range KnownGates() {
 		names = append(names, g.Name)
@@ -69,7 +65,7 @@ func UnknownGates(gates map[string]bool) []error {
 		if slices.Contains(names, name) {
 			continue
 		}
-		if in, removed := removedGates()[name]; removed {
+		if in, removed := removedIn[name]; removed {
 			errs = append(errs, fmt.Errorf("feature gate %s was removed in %s: remove it from the configuration", name, in))
 			continue
 		}

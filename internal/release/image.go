@@ -53,7 +53,8 @@ func (i Images) All() []string {
 	return list
 }
 
-// notAllowedInTag matches characters that the OCI distribution specification does not allow in a tag.
+// notAllowedInTag matches characters that the OCI distribution specification does not allow in a
+// tag.
 var notAllowedInTag = regexp.MustCompile(`[^-\w.]`)
 
 // Component is the image of one of the components that carry the Kubernetes

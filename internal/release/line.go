@@ -1,10 +1,6 @@
 package release
 
-import (
-	"fmt"
-
-	"k8s.io/apimachinery/pkg/util/version"
-)
+import "fmt"
 
 // minorRelease describes one minor version of Kubernetes: the tags of the images that are
 // versioned separately, and what its components need in their manifests.
@@ -20,8 +16,8 @@ type minorRelease struct {
 // its flags in flagRanges.
 //
 // The two newest have the images that upstream's kubeadm of our own release deploys, so that both
-// programs can manage the same cluster. Upstream no longer deploys the others: they have the images
-// of their own release.
+// programs can manage the same cluster. Upstream no longer deploys the others: they have the
+// images of their own release.
 func minorReleases() []minorRelease {
 	return []minorRelease{
 		{minor: 34, etcd: "3.6.5-0", coreDNS: "v1.12.1", pause: "3.10.1", flexVolumes: true},
@@ -55,11 +51,6 @@ func newestMinor() string { return minorReleases()[len(minorReleases())-1].Strin
 
 func (l minorRelease) String() string { return fmt.Sprintf("%d.%d", major, l.minor) }
 
-// isSupported reports whether the version is in the table. A pre-release of the oldest minor is not.
-func isSupported(v *version.Version) bool {
-	all := minorReleases()
-	return !v.LessThan(version.MustParseSemantic(oldestMinor()+".0")) && v.Major() == major && v.Minor() <= all[len(all)-1].minor
-}
-
-// FlexVolumes reports whether the release's controller manager mounts the host's FlexVolume plugins.
+// FlexVolumes reports whether the release's controller manager mounts the host's FlexVolume
+// plugins.
 func (t Target) FlexVolumes() bool { return findMinorRelease(t.Minor()).flexVolumes }

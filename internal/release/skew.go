@@ -18,7 +18,9 @@ func (t Tool) OldestKubelet() *version.Version {
 
 // CheckTarget returns an error if the tool does not support the release.
 func (t Tool) CheckTarget(target Target) error {
-	if isSupported(target.Version()) {
+	v, all := target.Version(), minorReleases()
+	oldest := version.MustParseSemantic(oldestMinor() + ".0") // a pre-release of it is not supported
+	if !v.LessThan(oldest) && v.Major() == major && v.Minor() <= all[len(all)-1].minor {
 		return nil
 	}
 	return fmt.Errorf("kubeadm %s does not support Kubernetes %s: supported are %s to %s; choose one of those, or use the kubeadm of that release",
@@ -34,14 +36,14 @@ func (t Tool) Ahead(target Target) bool {
 	return t.behind(target.Version())
 }
 
-// CheckKubelet returns an error if the kubelet is older than the tool supports, or of a newer minor
-// version than the control plane. If controlPlane is nil, the second check is skipped.
+// CheckKubelet returns an error if the kubelet is older than the tool supports, or of a newer
+// minor version than the control plane. If controlPlane is nil, the second check is skipped.
 func (t Tool) CheckKubelet(kubelet, controlPlane *version.Version) error {
 	if oldest := t.OldestKubelet(); kubelet.LessThan(oldest) {
 		return fmt.Errorf("kubelet v%s is too old for kubeadm %s: install v%s or newer", kubelet, t, oldest)
 	}
 	if controlPlane != nil && KubeletAhead(kubelet, controlPlane) {
-		return fmt.Errorf("kubelet v%s is newer than the control plane, v%s: install a kubelet of that minor version or an older one",
+		return fmt.Errorf("kubelet v%s is newer than the control plane, v%s: install a kubelet of that minor or an older one",
 			kubelet, controlPlane)
 	}
 	return nil

@@ -36,7 +36,8 @@ func (t Target) String() string {
 	return "v" + t.number.String()
 }
 
-// Stored returns the text from which ParseTarget gets the same Target: with "ci/" before a CI build.
+// Stored returns the text from which ParseTarget gets the same Target: with "ci/" before a CI
+// build.
 func (t Target) Stored() string {
 	if t.ci {
 		return ciPrefix + t.String()

@@ -12,9 +12,9 @@ import (
 	"kubeadm/internal/state"
 )
 
-// Write writes the manifest of a component, with the user's patches applied. In a rootless control
-// plane it first creates the component's user and sets the owner of its files. Members are those of
-// the etcd cluster that is joined; nil for a new cluster.
+// Write writes the manifest of a component, with the user's patches applied. In a rootless
+// control plane it first creates the component's user and sets the owner of its files. Members
+// are those of the etcd cluster that is joined; nil for a new cluster.
 func Write(ctx context.Context, e *flow.Env, n *node.Node, component string, members []state.Member) error {
 	if err := e.Do(ctx, manifest.Accounts(n)...); err != nil {
 		return err
@@ -40,8 +40,8 @@ func Write(ctx context.Context, e *flow.Env, n *node.Node, component string, mem
 		change.WriteFile{Path: n.Paths.Manifest(component), Data: data, Mode: 0o600})
 }
 
-// TryPatches returns an error if the user's patches of a component do not apply, or result in a Pod
-// that cannot work. Call it before the first change of a phase that ends in Write.
+// TryPatches returns an error if the user's patches of a component do not apply, or result in a
+// Pod that cannot work. Call it before the first change of a phase that ends in Write.
 func TryPatches(ctx context.Context, e *flow.Env, n *node.Node, component string) error {
 	host, patches, err := manifestinput.Read(ctx, e.World, n, e.Named("patches").WarnOnce)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"reflect"
 )
 
-// Compare returns what in a JSON value does not match the Go type t, a struct. It returns an error if
-// data is not JSON.
+// Compare returns what in a JSON value does not match the Go type t, a struct. It returns an
+// error if data is not JSON.
 func Compare(data []byte, t reflect.Type) (Mismatches, error) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()

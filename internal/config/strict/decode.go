@@ -70,8 +70,8 @@ func (d Document) Decode(into any, hints Hints) Mismatches {
 	return w.Mismatches
 }
 
-// metadataField is a field that every Kubernetes object may have. If a kind does not have it, it is
-// ignored without a warning: it holds only the name of the document.
+// metadataField is a field that every Kubernetes object may have. If a kind does not have it, it
+// is ignored without a warning: it holds only the name of the document.
 const metadataField = "metadata"
 
 // walker compares a document with a type.
@@ -128,9 +128,21 @@ func (w *walker) walk(path string, value any, t reflect.Type) {
 	case t.Kind() == reflect.Struct:
 		w.walkStruct(path, value, t)
 	case t.Kind() == reflect.Slice:
-		w.walkList(path, value, t)
+		items, ok := value.([]any)
+		if !ok {
+			w.addWrong(path, "must be a list%s, not %s%s", describeEntryType(t.Elem()), describeValue(value), w.shapeHint(path))
+		}
+		for i, item := range items {
+			w.walk(fmt.Sprintf("%s[%d]", path, i), item, t.Elem())
+		}
 	case t.Kind() == reflect.Map:
-		w.walkMap(path, value, t)
+		object, ok := value.(map[string]any)
+		if !ok {
+			w.addWrong(path, "must be a mapping, not %s%s", describeValue(value), w.shapeHint(path))
+		}
+		for _, key := range slices.Sorted(maps.Keys(object)) {
+			w.walk(fmt.Sprintf("%s[%s]", path, key), object[key], t.Elem())
+		}
 	default:
 		w.checkScalar(path, value, t)
 	}
@@ -152,28 +164,6 @@ func (w *walker) walkStruct(path string, value any, t reflect.Type) {
 			continue
 		}
 		w.addIgnored("unknown field "+quotePath(joinPath(path, name)), " is ignored", func() string { return w.suggestField(path, name, t) })
-	}
-}
-
-func (w *walker) walkList(path string, value any, t reflect.Type) {
-	items, ok := value.([]any)
-	if !ok {
-		w.addWrong(path, "must be a list%s, not %s%s", describeEntryType(t.Elem()), describeValue(value), w.shapeHint(path))
-		return
-	}
-	for i, item := range items {
-		w.walk(fmt.Sprintf("%s[%d]", path, i), item, t.Elem())
-	}
-}
-
-func (w *walker) walkMap(path string, value any, t reflect.Type) {
-	object, ok := value.(map[string]any)
-	if !ok {
-		w.addWrong(path, "must be a mapping, not %s%s", describeValue(value), w.shapeHint(path))
-		return
-	}
-	for _, key := range slices.Sorted(maps.Keys(object)) {
-		w.walk(fmt.Sprintf("%s[%s]", path, key), object[key], t.Elem())
 	}
 }
 

@@ -1,5 +1,6 @@
-// Package strict decodes files of YAML or JSON documents into Go values and reports exactly what does
-// not match: which field, where, and a suggestion. It handles Kubernetes API documents of any kind.
+// Package strict decodes files of YAML or JSON documents into Go values and reports exactly what
+// does not match: which field, where, and a suggestion. It handles Kubernetes API documents of
+// any kind.
 package strict
 
 import (
@@ -10,6 +11,7 @@ import (
 	"iter"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -44,9 +46,9 @@ func (d Document) Version() string {
 	return version
 }
 
-// Split parses the documents of a file, which are separated by lines of "---". Empty documents are
-// skipped. The error names the document and, for a syntax error, the line of the file. No part of the
-// file is lost: it is in a document, or there is an error.
+// Split parses the documents of a file, which are separated by lines of "---". Empty documents
+// are skipped. The error names the document and, for a syntax error, the line of the file. No
+// part of the file is lost: it is in a document, or there is an error.
 func Split(data []byte) ([]Document, error) {
 	text, err := decodeText(data)
 	if err != nil {
@@ -95,8 +97,8 @@ func splitDocuments(data []byte) []documentText {
 	return slices.DeleteFunc(all, func(c documentText) bool { return len(bytes.TrimSpace(c.text)) == 0 })
 }
 
-// numberedLines yields the lines of a text with their numbers and line breaks. A line ends at each of
-// YAML's line breaks, because a parser accepts a separator after any of them.
+// numberedLines yields the lines of a text with their numbers and line breaks. A line ends at
+// each of YAML's line breaks, because a parser accepts a separator after any of them.
 func numberedLines(data []byte) iter.Seq2[int, []byte] {
 	return func(yield func(int, []byte) bool) {
 		for number := 1; len(data) > 0; number++ {
@@ -136,7 +138,10 @@ func parseDocument(c documentText) (*Document, error) {
 	d := &Document{}
 	var err error
 	if d.json, err = yaml.YAMLToJSONStrict(c.text); err != nil {
-		d.duplicates = findDuplicateFields(err, c.line)
+		for _, m := range duplicateKey.FindAllStringSubmatch(err.Error(), -1) {
+			n, _ := strconv.Atoi(m[1])
+			d.duplicates = append(d.duplicates, duplicateField{c.line + n - 1, m[2]})
+		}
 		if d.json, err = yaml.YAMLToJSON(c.text); err != nil {
 			return nil, errors.New(describeParserError(err, c.line))
 		}
@@ -160,7 +165,10 @@ func parseDocument(c documentText) (*Document, error) {
 	if d.tree, ok = value.(map[string]any); !ok {
 		return nil, fmt.Errorf("it is %s, not a mapping with apiVersion and kind", describeValue(value))
 	}
-	d.octals = findOctals(c.text)
+	d.octals = map[string][]string{}
+	for _, m := range octalForm.FindAllSubmatch(c.text, -1) {
+		d.octals[string(m[1])] = append(d.octals[string(m[1])], string(m[2]))
+	}
 	return d, d.identify()
 }
 

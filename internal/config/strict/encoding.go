@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// maxSize is the maximum size of a file: more than the API server stores in one object, so more than
-// any valid configuration.
+// maxSize is the maximum size of a file: more than the API server stores in one object, so more
+// than any valid configuration.
 const maxSize = 3 << 20
 
 const saveAsUTF8 = "save it as UTF-8"
@@ -24,8 +24,8 @@ var (
 	markUTF32BE = []byte("\x00\x00\xfe\xff")
 )
 
-// decodeText returns the text of a file as UTF-8. UTF-16 is detected by its byte order mark. A YAML
-// parser would decode it too, but only after the file was split into documents.
+// decodeText returns the text of a file as UTF-8. UTF-16 is detected by its byte order mark. A
+// YAML parser would decode it too, but only after the file was split into documents.
 func decodeText(data []byte) ([]byte, error) {
 	if len(data) > maxSize {
 		return nil, fmt.Errorf("it has %d bytes: at most %d are allowed", len(data), maxSize)

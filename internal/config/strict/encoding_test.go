@@ -111,7 +111,7 @@ func TestResourceLimits(t *testing.T) {
 	for name, c := range map[string]struct {
 		text  string
 		want  string // part of the error, or of what does not fit
-		least int    // misfits that are named
+		least int    // mismatches that are named
 	}{
 		"100 MB":                {text: strings.Repeat("# x\n", 25<<20), want: "at most 3145728"},
 		"nested lists":          {text: strings.Repeat("[", 1<<20), want: "exceeded max depth"},
@@ -133,7 +133,7 @@ func TestResourceLimits(t *testing.T) {
 			for _, d := range documents {
 				m := d.Decode(&fruit{}, Hints{})
 				if count := len(m.Ignored) + len(m.Wrong); count != c.least {
-					t.Errorf("%d misfits are named, want %d", count, c.least)
+					t.Errorf("%d mismatches are named, want %d", count, c.least)
 				}
 				for _, i := range m.Ignored {
 					said += "\n" + i.Warning()

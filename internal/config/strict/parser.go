@@ -60,22 +60,13 @@ type duplicateField struct {
 	name string
 }
 
-// findDuplicateFields extracts the duplicate fields from the error of a strict parser.
-func findDuplicateFields(err error, first int) (all []duplicateField) {
-	for _, m := range duplicateKey.FindAllStringSubmatch(err.Error(), -1) {
-		n, _ := strconv.Atoi(m[1])
-		all = append(all, duplicateField{first + n - 1, m[2]})
-	}
-	return all
-}
-
 // expansionLimit is the maximum size of a document after its aliases are expanded.
 const expansionLimit = 64 << 20
 
 var aliasForm = regexp.MustCompile(`(?m)(?:^|[\s\[{,:-])\*[^\s,\]}]`)
 
-// checkAliases rejects a long text that many aliases may repeat. The parser itself limits the number
-// of values that aliases add, but not their size.
+// checkAliases rejects a long text that many aliases may repeat. The parser itself limits the
+// number of values that aliases add, but not their size.
 func checkAliases(text []byte) error {
 	if !bytes.ContainsRune(text, '*') {
 		return nil
@@ -119,13 +110,5 @@ func checkTrailingContent(text []byte) error {
 var documentStart = regexp.MustCompile("\\A(?:[\\s\u0085\u2028\u2029]|#[^\r\n\u0085\u2028\u2029]*|[&!]\\S*)*" +
 	"([^\\s#&!\u0085\u2028\u2029])")
 
+// octalForm matches fields with a number with a leading zero, which YAML 1.1 parses as octal.
 var octalForm = regexp.MustCompile(`\b([A-Za-z][A-Za-z0-9]*)["']?:\s+(0[0-7]+)\b`)
-
-// findOctals finds numbers with a leading zero, which YAML 1.1 parses as octal.
-func findOctals(text []byte) map[string][]string {
-	all := map[string][]string{}
-	for _, m := range octalForm.FindAllSubmatch(text, -1) {
-		all[string(m[1])] = append(all[string(m[1])], string(m[2]))
-	}
-	return all
-}

@@ -13,8 +13,8 @@ type RemovedField struct {
 	Value any    // decoded JSON
 }
 
-// RemoveField returns a copy of the document without one field of the entries of all lists with these
-// names, at any depth, and the removed fields sorted by path.
+// RemoveField returns a copy of the document without one field of the entries of all lists with
+// these names, at any depth, and the removed fields sorted by path.
 func (d Document) RemoveField(field string, lists ...string) (Document, []RemovedField) {
 	t := fieldRemover{field: field, lists: lists}
 	tree := t.mapping("", d.tree)

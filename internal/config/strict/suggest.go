@@ -56,7 +56,8 @@ func describeEntryType(t reflect.Type) string {
 	return ""
 }
 
-// suggestField suggests a field for an unknown field of the struct at the path, or lists the fields.
+// suggestField suggests a field for an unknown field of the struct at the path, or lists the
+// fields.
 func (w *walker) suggestField(path, name string, t reflect.Type) string {
 	if moved, ok := w.hints.Moved[listIndex.ReplaceAllString(joinPath(path, name), "[]")]; ok {
 		return ": " + moved

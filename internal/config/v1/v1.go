@@ -1,5 +1,5 @@
-// Package v1 reads the configuration API kubeadm.k8s.io/v1, which is experimental and may change. It
-// is v1beta4 with one more field: the merge method of an argument of a component.
+// Package v1 reads the configuration API kubeadm.k8s.io/v1, which is experimental and may change.
+// It is v1beta4 with one more field: the merge method of an argument of a component.
 package v1
 
 import (

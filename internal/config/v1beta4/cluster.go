@@ -44,8 +44,8 @@ type ClusterConfiguration struct {
 	Scheduler ControlPlaneComponent `json:"scheduler,omitempty"`
 }
 
-// Networking holds the subnets (one CIDR, or an IPv4 and an IPv6 CIDR separated by a comma) and the
-// DNS domain.
+// Networking holds the subnets (one CIDR, or an IPv4 and an IPv6 CIDR separated by a comma) and
+// the DNS domain.
 type Networking struct {
 	// DNSDomain is the suffix of the DNS names of Services.
 	DNSDomain string `json:"dnsDomain,omitempty"`

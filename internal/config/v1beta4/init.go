@@ -56,7 +56,8 @@ type APIEndpoint struct {
 type NodeRegistrationOptions struct {
 	// CRISocket is the URL of the container runtime's socket; detected if empty.
 	CRISocket string `json:"criSocket,omitempty"`
-	// IgnorePreflightErrors are checks whose errors count as warnings; "all" must be the only entry.
+	// IgnorePreflightErrors are checks whose errors count as warnings; "all" must be the only
+	// entry.
 	IgnorePreflightErrors []string `json:"ignorePreflightErrors,omitempty"`
 	// ImagePullPolicy is Always, IfNotPresent or Never, for images that kubeadm pulls.
 	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`

@@ -16,7 +16,8 @@ type ResetConfiguration struct {
 	DryRun bool `json:"dryRun,omitempty"`
 	// Force skips the confirmation.
 	Force bool `json:"force,omitempty"`
-	// IgnorePreflightErrors are checks whose errors count as warnings; "all" must be the only entry.
+	// IgnorePreflightErrors are checks whose errors count as warnings; "all" must be the only
+	// entry.
 	IgnorePreflightErrors []string `json:"ignorePreflightErrors,omitempty"`
 	// SkipPhases are phases to skip.
 	SkipPhases []string `json:"skipPhases,omitempty"`

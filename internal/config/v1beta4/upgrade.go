@@ -22,8 +22,8 @@ type UpgradeConfiguration struct {
 	Timeouts *Timeouts `json:"timeouts,omitempty"`
 }
 
-// UpgradeApplyConfiguration is the configuration of "upgrade apply", for the first control plane and
-// the cluster.
+// UpgradeApplyConfiguration is the configuration of "upgrade apply", for the first control plane
+// and the cluster.
 type UpgradeApplyConfiguration struct {
 	UpgradeChoice `json:",inline"`
 	UpgradeChecks `json:",inline"`
@@ -70,7 +70,8 @@ type UpgradeChoice struct {
 type UpgradeChecks struct {
 	// EtcdUpgrade includes a local etcd in the upgrade.
 	EtcdUpgrade *bool `json:"etcdUpgrade,omitempty"`
-	// IgnorePreflightErrors are checks whose errors count as warnings; "all" must be the only entry.
+	// IgnorePreflightErrors are checks whose errors count as warnings; "all" must be the only
+	// entry.
 	IgnorePreflightErrors []string `json:"ignorePreflightErrors,omitempty"`
 	// DryRun only shows what would be done.
 	DryRun *bool `json:"dryRun,omitempty"`
