@@ -91,7 +91,7 @@ func TestAKeyThatIsNotItsCertificatesIsPointedAt(t *testing.T) {
 	file.Data = []byte(anotherKey(t))
 	s.world.Files[path] = file
 	const want = "[certs] warning: /etc/kubernetes/pki/etcd/server.key is not the key of /etc/kubernetes/pki/etcd/server.crt: " +
-		"whoever uses them fails when it starts; make both anew: kubeadm certs renew etcd-server\n"
+		"components that use them cannot start; to renew both: kubeadm certs renew etcd-server\n"
 	for _, step := range []struct{ command, want string }{
 		{"check-expiration", want}, {"renew apiserver", want}, {"renew etcd-server", ""}, {"check-expiration", ""},
 	} {

@@ -19,16 +19,16 @@ func (p *program) initCommand() *cobra.Command {
 	t := tree{name: "init", phases: workflow.Init, args: refuseArguments, newRun: p.newInit}
 	return t.command(&cobra.Command{
 		Use:   "init",
-		Short: "Make this machine the first control plane of a new cluster",
-		Long: `Make this machine the first control plane of a new cluster. At the end it tells how
-to use the cluster and which command joins further machines to it.`,
-		Example: `  # a cluster whose Pods get addresses out of this range
+		Short: "Initialize the first control plane of a new cluster",
+		Long: `Initialize this machine as the first control plane of a new cluster. At the end the command
+prints how to use the cluster and how to join other machines.`,
+		Example: `  # with a Pod network of this CIDR
   kubeadm init --pod-network-cidr=10.244.0.0/16
 
-  # one that more control planes may join, under an address that leads to all of them
+  # highly available: more control planes can join, behind a load balancer
   kubeadm init --control-plane-endpoint=cluster.example:6443 --upload-certs
 
-  # by a file; first only tell what would be done
+  # with a configuration file; print what would be changed
   kubeadm init --config kubeadm.yaml --dry-run`,
 	}, initFlags()...)
 }
@@ -50,7 +50,7 @@ type initOptions struct {
 	extra         extraArgs
 }
 
-// extraArgs are the arguments of components given by flags that nobody should use any more.
+// extraArgs are the arguments of components given by deprecated flags.
 type extraArgs struct{ apiServer, controllerManager, scheduler map[string]string }
 
 func newInitOptions() *initOptions {

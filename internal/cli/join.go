@@ -21,26 +21,26 @@ func (p *program) joinCommand() *cobra.Command {
 	t := tree{name: "join [api-server-endpoint]", phases: workflow.Join, args: oneEndpoint, newRun: p.newJoin}
 	return t.command(&cobra.Command{
 		Use:   "join [api-server-endpoint]",
-		Short: "Make this machine a node of a cluster",
-		Long: `Make this machine a node of a cluster. The command to give, with endpoint, token and
-hash, is what init tells at its end, or "kubeadm token create --print-join-command" on a
-control plane.`,
+		Short: "Join this machine to a cluster",
+		Long: `Join this machine to an existing cluster, as a worker or as an additional control plane.
+"kubeadm init" prints the join command with endpoint, token and CA hash; to print it again, run
+"kubeadm token create --print-join-command" on a control plane.`,
 		Example: `  # as a worker
   kubeadm join 192.0.2.10:6443 --token abcdef.0123456789abcdef \
     --discovery-token-ca-cert-hash sha256:...
 
-  # as one more control plane, with the certificates that another one lends
+  # as an additional control plane, with the uploaded certificates
   kubeadm join cluster.example:6443 --token abcdef.0123456789abcdef \
     --discovery-token-ca-cert-hash sha256:... --control-plane --certificate-key ...
 
-  # by a kubeconfig that tells where the cluster is
+  # with a discovery file
   kubeadm join --discovery-file cluster-info.yaml --tls-bootstrap-token abcdef.0123456789abcdef`,
 	}, joinFlags()...)
 }
 
 func oneEndpoint(c *cobra.Command, args []string) error {
 	if len(args) > 1 {
-		return fmt.Errorf("%s takes one endpoint, host:port, but was given %q", c.CommandPath(), args)
+		return fmt.Errorf("%s takes one endpoint, host:port, but got %q", c.CommandPath(), args)
 	}
 	return nil
 }

@@ -175,7 +175,7 @@ func decodeBase64(text string) (string, error) {
 }
 
 func templateError(err error) error {
-	return problem.New("reading the template", err, "mend what is given with --output after the equals sign")
+	return problem.New("reading the template", err, "fix the template given with --output after the equals sign")
 }
 
 func (o *output) jsonPath(text string, asJSON bool) (encoder, error) {

@@ -11,7 +11,7 @@ import (
 	"kubeadm/internal/flow"
 )
 
-// tree is a command that runs a workflow, with a command below it for each phase.
+// tree is a command that runs a workflow, with a subcommand for each phase.
 type tree struct {
 	name   string // "init"; with its argument, which a phase that looks for the cluster takes too
 	phases []flow.Phase
@@ -53,7 +53,7 @@ func (t tree) addPhaseCommands(parent *cobra.Command, prefix string, phases []fl
 func (t tree) groupCommand(address string, p flow.Phase) *cobra.Command {
 	c := newGroup(p.Name, p.Short)
 	c.Long, c.Aliases = p.Long, p.Aliases
-	all := flow.Phase{Name: allName, Short: "Run all of these: " + strings.Join(childAddresses(p.Phases), ", "), Flags: allFlags(p)}
+	all := flow.Phase{Name: allName, Short: "Run all of: " + strings.Join(childAddresses(p.Phases), ", "), Flags: allFlags(p)}
 	c.AddCommand(t.phaseCommand(address, all))
 	t.addPhaseCommands(c, address+"/", p.Phases)
 	return c

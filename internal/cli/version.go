@@ -18,7 +18,7 @@ func (p *program) versionCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of kubeadm",
-		Long:  "Print the version of kubeadm and what it was built from and by.",
+		Long:  "Print the version of kubeadm and its build information.",
 		Example: `  # the version alone
   kubeadm version --output short`,
 		Args: refuseArguments,
@@ -46,7 +46,7 @@ func printVersion(w io.Writer, v version.Info, format string) error {
 	case "yaml":
 		text, err = yaml.Marshal(shown)
 	default:
-		return problem.New("", fmt.Errorf("unknown output format %q", format), "give --output short, json or yaml")
+		return problem.New("", fmt.Errorf("unknown output format %q", format), "use --output short, json or yaml")
 	}
 	if err == nil {
 		_, err = fmt.Fprintln(w, string(text))

@@ -76,7 +76,7 @@ var Join = []flow.Phase{
 	waitcontrolplane.Join,
 }
 
-// prepare makes the files of one more control plane.
+// prepare creates the files of an additional control plane.
 var prepare = flow.Phase{
 	Name:   "control-plane-prepare",
 	Short:  "Make the files of a control plane",
@@ -86,15 +86,15 @@ var prepare = flow.Phase{
 	Phases: []flow.Phase{downloadcerts.Phase, certs.Join, kubeconfig.Join, controlplane.Join},
 }
 
-// Reset takes back what Init and Join made on this machine.
+// Reset reverts what Init and Join did to this machine.
 var Reset = []flow.Phase{
 	preflight.Reset,
 	reset.Etcd,
 	reset.Cleanup,
 }
 
-// Renew makes certificates of this control plane anew that come to an end.
+// Renew renews the certificates of this control plane.
 var Renew = []flow.Phase{renew.Phase}
 
-// Request makes keys whose certificates somebody else is to sign.
+// Request generates keys and certificate signing requests for an external CA.
 var Request = []flow.Phase{request.Phase}
