@@ -14,11 +14,11 @@ import (
 	"kubeadm/internal/flag"
 )
 
-// values says where the value of each flag goes. What is there at first is the default.
-type values map[flag.Name]any
+// flagTargets says where the value of each flag goes. What is there at first is the default.
+type flagTargets map[flag.Name]any
 
 // bind makes flags of the named values, or of all of them.
-func (v values) bind(set *pflag.FlagSet, names ...flag.Name) {
+func (v flagTargets) bind(set *pflag.FlagSet, names ...flag.Name) {
 	if len(names) == 0 {
 		names = slices.Collect(maps.Keys(v))
 	}
@@ -27,7 +27,7 @@ func (v values) bind(set *pflag.FlagSet, names ...flag.Name) {
 	}
 }
 
-func (v values) bindOne(set *pflag.FlagSet, f flag.Row) {
+func (v flagTargets) bindOne(set *pflag.FlagSet, f flag.Row) {
 	name := string(f.Name)
 	switch at := v[f.Name].(type) {
 	case *string:

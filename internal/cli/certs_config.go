@@ -25,8 +25,8 @@ func newCertsOptions() *certsOptions {
 	return &certsOptions{certDir: paths.Certificates, kubeconfig: paths.Kubeconfig("admin.conf")}
 }
 
-func (o *certsOptions) values() values {
-	return values{flag.CertDir: &o.certDir, flag.Config: &o.file, flag.Kubeconfig: &o.kubeconfig}
+func (o *certsOptions) values() flagTargets {
+	return flagTargets{flag.CertDir: &o.certDir, flag.Config: &o.file, flag.Kubeconfig: &o.kubeconfig}
 }
 
 // readClusterOrConfig returns where the certificates of this control plane are and how they are generated: from the

@@ -34,7 +34,7 @@ to the CA certificate, both in base64. Then run "kubeadm init".`,
 			return p.generateCSRs(c.Context(), file, certDir, flags)
 		},
 	}
-	values{flag.CertDir: &certDir, flag.Config: &file, flag.KubeconfigDir: &flags.KubeconfigDir}.bind(c.Flags())
+	flagTargets{flag.CertDir: &certDir, flag.Config: &file, flag.KubeconfigDir: &flags.KubeconfigDir}.bind(c.Flags())
 	return c
 }
 

@@ -76,7 +76,7 @@ a machine, and --dry-run prints what a command would change.`,
 	root.SetOut(h.Out)
 	root.SetErr(h.Err)
 	root.SetFlagErrorFunc(flagError)
-	values{flag.Verbosity: &p.verbosity, flag.VModule: &p.vmodule, flag.RootFS: &p.rootfs}.bind(root.PersistentFlags())
+	flagTargets{flag.Verbosity: &p.verbosity, flag.VModule: &p.vmodule, flag.RootFS: &p.rootfs}.bind(root.PersistentFlags())
 	p.addCommands(root)
 	return root
 }
@@ -98,7 +98,7 @@ func (p *program) bindStrict(c *cobra.Command) {
 		p.bindStrict(child)
 	}
 	if c.Flags().Lookup(string(flag.Config)) != nil && c.CommandPath() != "kubeadm config validate" {
-		values{flag.Strict: &p.strict}.bind(c.Flags())
+		flagTargets{flag.Strict: &p.strict}.bind(c.Flags())
 	}
 }
 

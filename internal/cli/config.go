@@ -13,6 +13,6 @@ func (p *program) configCommand() *cobra.Command {
 		p.configMigrate(), p.configPrint(), p.configValidate())
 	// No command here accesses a cluster. Scripts set the flag all the same.
 	kubeconfig := node.DefaultPaths().Kubeconfig("admin.conf")
-	values{flag.Kubeconfig: &kubeconfig}.bind(c.PersistentFlags())
+	flagTargets{flag.Kubeconfig: &kubeconfig}.bind(c.PersistentFlags())
 	return c
 }

@@ -19,7 +19,7 @@ func (p *program) configImagesList() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the control plane images",
-		Long: `List the images that init would pull, one per line. With --config the other flags are ignored.`,
+		Long:  `List the images that init would pull, one per line. With --config the other flags are ignored.`,
 		Example: `  # the images of a release
   kubeadm config images list --kubernetes-version v1.37.1
 

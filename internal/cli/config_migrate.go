@@ -41,7 +41,7 @@ Component configurations are checked and not converted.`,
 			return p.writeOutput(c.Context(), change.WriteFile{Path: to, Data: text, Mode: 0o600, Secret: true, Output: true})
 		},
 	}
-	values{flag.OldConfig: &from, flag.NewConfig: &to, flag.AllowExperimentalAPI: &experimental}.bind(c.Flags())
+	flagTargets{flag.OldConfig: &from, flag.NewConfig: &to, flag.AllowExperimentalAPI: &experimental}.bind(c.Flags())
 	return c
 }
 

@@ -33,7 +33,7 @@ func (p *program) printInit() *cobra.Command {
 		}
 		return all, nil
 	})
-	values{flag.ComponentConfigs: &components}.bind(c.Flags())
+	flagTargets{flag.ComponentConfigs: &components}.bind(c.Flags())
 	return c
 }
 

@@ -28,7 +28,7 @@ error with its field.`,
 			return p.validate(c, file)
 		},
 	}
-	values{flag.Config: &name, flag.AllowDeprecatedAPI: &deprecated, flag.AllowExperimentalAPI: &experimental}.bind(c.Flags())
+	flagTargets{flag.Config: &name, flag.AllowDeprecatedAPI: &deprecated, flag.AllowExperimentalAPI: &experimental}.bind(c.Flags())
 	return c
 }
 

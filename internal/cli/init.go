@@ -60,8 +60,8 @@ func newInitOptions() *initOptions {
 	return o
 }
 
-func (o *initOptions) values() values {
-	return values{
+func (o *initOptions) values() flagTargets {
+	return flagTargets{
 		flag.APIServerAdvertise:      &o.AdvertiseAddress,
 		flag.APIServerBindPort:       &o.BindPort,
 		flag.APIServerCertSANs:       &o.CertSANs,
@@ -107,7 +107,7 @@ func (x extraArgs) addTo(c *node.Cluster) {
 	}
 }
 
-func (p *program) newInit(sel flow.Selection) (values, func(*cobra.Command, []string) error) {
+func (p *program) newInit(sel flow.Selection) (flagTargets, func(*cobra.Command, []string) error) {
 	o := newInitOptions()
 	return o.values(), func(c *cobra.Command, _ []string) error { return p.runInit(c, o, sel) }
 }

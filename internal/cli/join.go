@@ -57,8 +57,8 @@ type joinOptions struct {
 	file string
 }
 
-func (o *joinOptions) values() values {
-	return values{
+func (o *joinOptions) values() flagTargets {
+	return flagTargets{
 		flag.APIServerAdvertise:    &o.AdvertiseAddress,
 		flag.APIServerBindPort:     &o.BindPort,
 		flag.CertificateKey:        &o.CertificateKey,
@@ -80,7 +80,7 @@ func (o *joinOptions) values() values {
 	}
 }
 
-func (p *program) newJoin(sel flow.Selection) (values, func(*cobra.Command, []string) error) {
+func (p *program) newJoin(sel flow.Selection) (flagTargets, func(*cobra.Command, []string) error) {
 	o := &joinOptions{JoinFlags: config.NewJoinFlags()}
 	return o.values(), func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {

@@ -45,7 +45,7 @@ of the groups. The certificate cannot be revoked before it expires.`,
 		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return p.printKubeconfig(c.Context(), o) },
 	}
-	values{flag.ClientName: &o.name, flag.Config: &o.file, flag.Org: &o.groups, flag.Token: &o.token, flag.ValidityPeriod: &o.validity}.bind(c.Flags())
+	flagTargets{flag.ClientName: &o.name, flag.Config: &o.file, flag.Org: &o.groups, flag.Token: &o.token, flag.ValidityPeriod: &o.validity}.bind(c.Flags())
 	c.Flags().Lookup(string(flag.Token)).Usage = "Token for the kubeconfig, in place of a client certificate"
 	return c
 }

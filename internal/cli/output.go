@@ -41,8 +41,8 @@ type output struct {
 
 func newOutput() output { return output{format: plain, allowMissing: true} }
 
-func (o *output) values() values {
-	return values{flag.Output: &o.format, flag.AllowMissingTemplateKeys: &o.allowMissing, flag.ShowManagedFields: &o.managedFields}
+func (o *output) values() flagTargets {
+	return flagTargets{flag.Output: &o.format, flag.AllowMissingTemplateKeys: &o.allowMissing, flag.ShowManagedFields: &o.managedFields}
 }
 
 // encoder writes objects in one format, one after the other.

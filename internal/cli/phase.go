@@ -17,14 +17,14 @@ type tree struct {
 	phases []flow.Phase
 	args   cobra.PositionalArgs
 	// newRun gives a run of the selected phases its flags; run is called once they were read.
-	newRun func(sel flow.Selection) (v values, run func(c *cobra.Command, args []string) error)
+	newRun func(sel flow.Selection) (v flagTargets, run func(c *cobra.Command, args []string) error)
 }
 
 // command is the whole workflow. c says how the user finds it and what for; names are its flags.
 func (t tree) command(c *cobra.Command, names ...flag.Name) *cobra.Command {
 	c.Args = t.args
 	c.Long += fmt.Sprintf("\n\nThe \"%s\" command runs these phases:\n```\n%s```", t.name, phaseOutline(t.phases))
-	var v values
+	var v flagTargets
 	v, c.RunE = t.newRun(flow.Selection{})
 	v.bind(c.Flags(), names...)
 	_ = c.RegisterFlagCompletionFunc(string(flag.SkipPhases), someOf(childAddresses(t.phases))) // every workflow has the flag
@@ -67,7 +67,7 @@ func (t tree) phaseCommand(address string, p flow.Phase) *cobra.Command {
 	if _, argument, ok := strings.Cut(t.name, " "); ok && slices.Contains(p.Flags, flag.DiscoveryToken) {
 		c.Use += " " + argument
 	}
-	var v values
+	var v flagTargets
 	v, c.RunE = t.newRun(flow.Selection{Only: address})
 	c.Example = t.example(address, p)
 	if len(p.Flags) > 0 {

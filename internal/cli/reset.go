@@ -45,8 +45,8 @@ type resetOptions struct {
 	kubeconfig string
 }
 
-func (o *resetOptions) values() values {
-	return values{
+func (o *resetOptions) values() flagTargets {
+	return flagTargets{
 		flag.CertDir:               &o.CertificatesDir,
 		flag.CleanupTmpDir:         &o.CleanupTmpDir,
 		flag.Config:                &o.file,
@@ -59,7 +59,7 @@ func (o *resetOptions) values() values {
 	}
 }
 
-func (p *program) newReset(sel flow.Selection) (values, func(*cobra.Command, []string) error) {
+func (p *program) newReset(sel flow.Selection) (flagTargets, func(*cobra.Command, []string) error) {
 	o := &resetOptions{ResetFlags: config.NewResetFlags(), kubeconfig: node.DefaultPaths().Kubeconfig("admin.conf")}
 	return o.values(), func(c *cobra.Command, args []string) error {
 		for _, arg := range args { // which upstream's kubeadm accepts as well

@@ -43,7 +43,7 @@ public, a dot and a secret. It is stored in Secret bootstrap-token-<ID> of names
 }
 
 func (o *tokenOptions) bindTo(c *cobra.Command) {
-	values{flag.Kubeconfig: &o.kubeconfig, flag.DryRun: &o.dryRun}.bind(c.PersistentFlags())
+	flagTargets{flag.Kubeconfig: &o.kubeconfig, flag.DryRun: &o.dryRun}.bind(c.PersistentFlags())
 }
 
 // openTokenRun begins the run of a token command, which changes the cluster and not this machine. Events go to out.

@@ -61,7 +61,7 @@ uploads become invalid.`,
 			return p.createTokens(c, o)
 		},
 	}
-	values{
+	flagTargets{
 		flag.CertificateKey: &o.CertificateKey, flag.Config: &o.file, flag.Description: &o.Description, flag.Groups: &o.Groups,
 		flag.PrintJoinCommand: &o.printJoin, flag.TTL: &o.TTL, flag.UploadCerts: &o.UploadCerts, flag.Usages: &o.Usages,
 	}.bind(c.Flags())

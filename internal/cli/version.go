@@ -24,7 +24,7 @@ func (p *program) versionCommand() *cobra.Command {
 		Args: refuseArguments,
 		RunE: func(*cobra.Command, []string) error { return printVersion(p.Out, p.Version, output) },
 	}
-	values{flag.Output: &output}.bind(c.Flags())
+	flagTargets{flag.Output: &output}.bind(c.Flags())
 	c.Flags().Lookup(string(flag.Output)).Usage += ": short, json or yaml; empty for one line that says it all"
 	_ = c.RegisterFlagCompletionFunc(string(flag.Output), someOf([]string{"json", "short", "yaml"})) // the flag is there
 	return c

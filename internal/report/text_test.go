@@ -100,7 +100,7 @@ func TestEachKindOfEventHasItsLine(t *testing.T) {
 		{&Text{}, warned, "", "[w] warning: look out\n"},
 		{&Text{}, checked, "", "\t[WARNING Swap]: swap is on\n"},
 		{&Text{}, flow.Event{Kind: flow.Printed, Text: "as it is"}, "as it is", ""},
-		{&Text{}, flow.Event{Kind: flow.Undone, Phase: "x", Text: "write file"}, "[x] put back: write file\n", ""},
+		{&Text{}, flow.Event{Kind: flow.Undone, Phase: "x", Text: "write file"}, "[x] undone: write file\n", ""},
 	} {
 		if out, err := told(c.text, c.event); out != c.out || err != c.err {
 			t.Errorf("%s at verbosity %d:\n out %q, want %q\n err %q, want %q", c.event.Kind, c.text.Verbosity, out, c.out, err, c.err)

@@ -19,32 +19,32 @@ import (
 	"kubeadm/internal/state"
 )
 
-// file is one without which the machine does not work, and the phase of init that creates it again without harm. Files
+// requiredFile is one without which the machine does not work, and the phase of init that creates it again without harm. Files
 // that a user may take away are none of these: keys of CAs, super-admin.conf.
-type file struct {
+type requiredFile struct {
 	path  string
 	phase string // empty: nothing can create the same again
 	made  bool   // by the kubelet and not by kubeadm, so the journal does not know it
 }
 
 // controlPlaneFiles are those of a control plane.
-func controlPlaneFiles(l node.Local) []file {
-	var files []file
+func controlPlaneFiles(l node.Local) []requiredFile {
+	var files []requiredFile
 	for _, f := range phaseindex.Files(l, false) {
 		switch {
 		case f.Name == "super-admin", f.Shared && f.Kind == phaseindex.PrivateKey && f.Name != "sa":
 		case f.Shared:
-			files = append(files, file{path: f.Path})
+			files = append(files, requiredFile{path: f.Path})
 		default:
-			files = append(files, file{path: f.Path, phase: f.Phase.Command()})
+			files = append(files, requiredFile{path: f.Path, phase: f.Phase.Command()})
 		}
 	}
 	return files
 }
 
 // nodeFiles are those of a machine that has joined.
-func nodeFiles(l node.Local) []file {
-	files := []file{{path: l.Paths.KubeletKubeconfig(), made: true}, {path: l.Paths.KubeletConfig()}, {path: l.CACertPath}}
+func nodeFiles(l node.Local) []requiredFile {
+	files := []requiredFile{{path: l.Paths.KubeletKubeconfig(), made: true}, {path: l.Paths.KubeletConfig()}, {path: l.CACertPath}}
 	if l.Role == node.ControlPlane {
 		files = append(files, controlPlaneFiles(l)...)
 	}
@@ -84,7 +84,7 @@ func IsReset(ctx context.Context, r state.Reader, p node.Paths, recorded func(ta
 }
 
 // missingFiles is an error that names the files that the finished run made and that are gone.
-func missingFiles(ctx context.Context, e *flow.Env, command string, files []file, run Run) error {
+func missingFiles(ctx context.Context, e *flow.Env, command string, files []requiredFile, run Run) error {
 	var gone, phases []string
 	lost := false
 	for _, f := range files {
