@@ -16,7 +16,11 @@ import (
 )
 
 func (p *program) initCommand() *cobra.Command {
-	t := tree{name: "init", phases: workflow.Init, args: refuseArguments, newRun: p.newInit}
+	t := tree{name: "init", phases: workflow.Init, args: refuseArguments}
+	t.newRun = func(sel flow.Selection) (flagTargets, runFunc) {
+		o := newInitOptions()
+		return o.values(), func(c *cobra.Command, _ []string) error { return p.runInit(c, o, sel) }
+	}
 	return t.command(&cobra.Command{
 		Use:   "init",
 		Short: "Initialize the first control plane of a new cluster",
@@ -30,14 +34,10 @@ prints how to use the cluster and how to join other machines.`,
 
   # with a configuration file; print what would be changed
   kubeadm init --config kubeadm.yaml --dry-run`,
-	}, initFlags()...)
-}
-
-func initFlags() []flag.Name {
-	return []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.APIServerCertSANs, flag.CertDir, flag.CertificateKey,
+	}, flag.APIServerAdvertise, flag.APIServerBindPort, flag.APIServerCertSANs, flag.CertDir, flag.CertificateKey,
 		flag.Config, flag.ControlPlaneEndpoint, flag.CRISocket, flag.DryRun, flag.FeatureGates, flag.IgnorePreflightErrors,
 		flag.ImageRepository, flag.KubernetesVersion, flag.NodeName, flag.Patches, flag.PodNetworkCIDR, flag.ServiceCIDR,
-		flag.ServiceDNSDomain, flag.SkipCertificateKeyPrint, flag.SkipPhases, flag.SkipTokenPrint, flag.Token, flag.TokenTTL, flag.UploadCerts}
+		flag.ServiceDNSDomain, flag.SkipCertificateKeyPrint, flag.SkipPhases, flag.SkipTokenPrint, flag.Token, flag.TokenTTL, flag.UploadCerts)
 }
 
 // initOptions are the flags of init and its phases.
@@ -105,11 +105,6 @@ func (x extraArgs) addTo(c *node.Cluster) {
 			of.component.Args = append(of.component.Args, node.Arg{Name: name, Value: of.args[name]})
 		}
 	}
-}
-
-func (p *program) newInit(sel flow.Selection) (flagTargets, func(*cobra.Command, []string) error) {
-	o := newInitOptions()
-	return o.values(), func(c *cobra.Command, _ []string) error { return p.runInit(c, o, sel) }
 }
 
 // runInit is "kubeadm init", or one of its phases.

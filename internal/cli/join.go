@@ -18,7 +18,16 @@ import (
 )
 
 func (p *program) joinCommand() *cobra.Command {
-	t := tree{name: "join [api-server-endpoint]", phases: workflow.Join, args: oneEndpoint, newRun: p.newJoin}
+	t := tree{name: "join [api-server-endpoint]", phases: workflow.Join, args: oneEndpoint}
+	t.newRun = func(sel flow.Selection) (flagTargets, runFunc) {
+		o := &joinOptions{JoinFlags: config.NewJoinFlags()}
+		return o.values(), func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				o.Endpoint = args[0]
+			}
+			return p.runJoin(c, o, sel)
+		}
+	}
 	return t.command(&cobra.Command{
 		Use:   "join [api-server-endpoint]",
 		Short: "Join this machine to a cluster",
@@ -35,7 +44,9 @@ func (p *program) joinCommand() *cobra.Command {
 
   # with a discovery file
   kubeadm join --discovery-file cluster-info.yaml --tls-bootstrap-token abcdef.0123456789abcdef`,
-	}, joinFlags()...)
+	}, flag.APIServerAdvertise, flag.APIServerBindPort, flag.CertificateKey, flag.Config, flag.ControlPlane,
+		flag.CRISocket, flag.DiscoveryFile, flag.DiscoveryToken, flag.DiscoveryTokenHash, flag.DiscoveryTokenUnsafe, flag.DryRun,
+		flag.IgnorePreflightErrors, flag.NodeName, flag.Patches, flag.ReplaceMember, flag.SkipPhases, flag.TLSBootstrapToken, flag.Token)
 }
 
 func oneEndpoint(c *cobra.Command, args []string) error {
@@ -43,12 +54,6 @@ func oneEndpoint(c *cobra.Command, args []string) error {
 		return fmt.Errorf("%s takes one endpoint, host:port, but got %q", c.CommandPath(), args)
 	}
 	return nil
-}
-
-func joinFlags() []flag.Name {
-	return []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.CertificateKey, flag.Config, flag.ControlPlane,
-		flag.CRISocket, flag.DiscoveryFile, flag.DiscoveryToken, flag.DiscoveryTokenHash, flag.DiscoveryTokenUnsafe, flag.DryRun,
-		flag.IgnorePreflightErrors, flag.NodeName, flag.Patches, flag.ReplaceMember, flag.SkipPhases, flag.TLSBootstrapToken, flag.Token}
 }
 
 // joinOptions are the flags of join and its phases.
@@ -77,16 +82,6 @@ func (o *joinOptions) values() flagTargets {
 		flag.SkipPhases:            &o.SkipPhases,
 		flag.TLSBootstrapToken:     &o.TLSBootstrapToken,
 		flag.Token:                 &o.Token,
-	}
-}
-
-func (p *program) newJoin(sel flow.Selection) (flagTargets, func(*cobra.Command, []string) error) {
-	o := &joinOptions{JoinFlags: config.NewJoinFlags()}
-	return o.values(), func(c *cobra.Command, args []string) error {
-		if len(args) > 0 {
-			o.Endpoint = args[0]
-		}
-		return p.runJoin(c, o, sel)
 	}
 }
 
@@ -146,7 +141,7 @@ func (p *program) runJoin(c *cobra.Command, o *joinOptions, sel flow.Selection) 
 	return nil
 }
 
-// joinAgain shows the closing text of a join that has finished before, and changes nothing.
+// joinAgain checks the node and shows the closing text of a join that has finished before. It changes nothing.
 func joinAgain(ctx context.Context, r *run.Run, local node.Local) error {
 	done := r.FinishedRun()
 	e := r.NewEnv(flow.Env{Local: local, Node: flow.Resolved(&node.Node{Local: local})})
@@ -158,7 +153,7 @@ func joinAgain(ctx context.Context, r *run.Run, local node.Local) error {
 	return nil
 }
 
-// joinedAs is the closing text of a join; etcd: this machine has a member of etcd.
+// joinedAs is the closing text of a join, with or without an etcd member on this machine.
 func joinedAs(l node.Local, etcd bool) string {
 	if l.Role == node.Worker {
 		return joined
@@ -180,7 +175,7 @@ To list the nodes, run on a control plane:
   kubectl get nodes
 `
 
-// joinedControlPlane is that of a control plane's: what etcd gained, where admin.conf is, and who will own its copy.
+// joinedControlPlane is that of a control plane: the etcd member, the path of admin.conf and the owner of its copy.
 const joinedControlPlane = `
 This node has joined the cluster as a control plane:
   * The API server has signed the kubelet's certificate, and the kubelet uses it.

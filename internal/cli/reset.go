@@ -23,7 +23,16 @@ import (
 )
 
 func (p *program) resetCommand() *cobra.Command {
-	t := tree{name: "reset", phases: workflow.Reset, args: cobra.ArbitraryArgs, newRun: p.newReset}
+	t := tree{name: "reset", phases: workflow.Reset, args: cobra.ArbitraryArgs}
+	t.newRun = func(sel flow.Selection) (flagTargets, runFunc) {
+		o := &resetOptions{ResetFlags: config.NewResetFlags(), kubeconfig: node.DefaultPaths().Kubeconfig("admin.conf")}
+		return o.values(), func(c *cobra.Command, args []string) error {
+			for _, arg := range args { // which upstream's kubeadm accepts as well
+				printWarnings(p.newText(false), []string{fmt.Sprintf("%s takes no argument: %q is ignored", c.CommandPath(), arg)})
+			}
+			return p.runReset(c, o, sel)
+		}
+	}
 	return t.command(&cobra.Command{
 		Use:   "reset",
 		Short: "Revert what init or join did to this machine",
@@ -56,16 +65,6 @@ func (o *resetOptions) values() flagTargets {
 		flag.IgnorePreflightErrors: &o.IgnorePreflightErrors,
 		flag.Kubeconfig:            &o.kubeconfig,
 		flag.SkipPhases:            &o.SkipPhases,
-	}
-}
-
-func (p *program) newReset(sel flow.Selection) (flagTargets, func(*cobra.Command, []string) error) {
-	o := &resetOptions{ResetFlags: config.NewResetFlags(), kubeconfig: node.DefaultPaths().Kubeconfig("admin.conf")}
-	return o.values(), func(c *cobra.Command, args []string) error {
-		for _, arg := range args { // which upstream's kubeadm accepts as well
-			printWarnings(p.newText(false), []string{fmt.Sprintf("%s takes no argument: %q is ignored", c.CommandPath(), arg)})
-		}
-		return p.runReset(c, o, sel)
 	}
 }
 
