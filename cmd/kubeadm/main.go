@@ -22,8 +22,8 @@ import (
 )
 
 func main() {
-	// A closed pipe, as behind head(1), must not kill a run that changes the machine. A command that only
-	// prints exits as if killed, below.
+	// A closed pipe, as behind head(1), must not kill a run that changes the machine. A command
+	// that only prints exits as if killed, below.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	go cancelOnSignal(cancel)
@@ -36,8 +36,8 @@ func main() {
 	}
 }
 
-// nameFileInPlaceOfDir adds a hint which part of a path is a file in place of a directory: the system's error names
-// the whole path.
+// nameFileInPlaceOfDir adds a hint which part of a path is a file in place of a directory: the
+// system's error names the whole path.
 func nameFileInPlaceOfDir(err error) error {
 	var failed *fs.PathError
 	if !errors.As(err, &failed) || !errors.Is(failed.Err, syscall.ENOTDIR) {
@@ -51,7 +51,8 @@ func nameFileInPlaceOfDir(err error) error {
 	return err
 }
 
-// isClosedOutput reports whether the only failure was to write to a closed pipe, as behind head(1).
+// isClosedOutput reports whether the only failure was to write to a closed pipe, as behind
+// head(1).
 func isClosedOutput(err error) bool {
 	for err != nil {
 		if path, ok := err.(*fs.PathError); ok {

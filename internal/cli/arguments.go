@@ -17,9 +17,9 @@ import (
 	"kubeadm/internal/untrusted"
 )
 
-// checkArguments refuses mistakes of copying a command line: invisible characters, typographic dashes and
-// quotation marks, a single hyphen before a long flag, a flag attached to the word before it.
-// Cobra would take these for file names, arguments or other flags.
+// checkArguments refuses mistakes of copying a command line: invisible characters, typographic
+// dashes and quotation marks, a single hyphen before a long flag, a flag attached to the word
+// before it. Cobra would take these for file names, arguments or other flags.
 func checkArguments(root *cobra.Command, args []string) error {
 	command, _, err := root.Find(args)
 	if err != nil {
@@ -98,7 +98,8 @@ func checkArgument(arg string, flags []string) *problem.Problem {
 	return nil
 }
 
-// isInvisible reports whether a reader of the command line cannot tell the character from a blank or from nothing.
+// isInvisible reports whether a reader of the command line cannot tell the character from a blank
+// or from nothing.
 func isInvisible(r rune) bool { return r != ' ' && r != '\t' && r != '\n' && !unicode.IsPrint(r) }
 
 func characterName(r rune) string {

@@ -114,8 +114,8 @@ func expirationsOf(ctx context.Context, r state.Reader, n *node.Node) (expiratio
 	return all, err
 }
 
-// keyPairWarnings warns about each certificate that does not match its key. Certificates of an external CA are
-// left out: this machine cannot renew them.
+// keyPairWarnings warns about each certificate that does not match its key. Certificates of an
+// external CA are left out: this machine cannot renew them.
 func keyPairWarnings(ctx context.Context, r state.Reader, n *node.Node) (warnings []string) {
 	local, _ := node.LocalEtcd(n)
 	for _, c := range pki.Renewables() {

@@ -29,9 +29,9 @@ func (o *certsOptions) values() flagTargets {
 	return flagTargets{flag.CertDir: &o.certDir, flag.Config: &o.file, flag.Kubeconfig: &o.kubeconfig}
 }
 
-// readClusterOrConfig returns where the certificates of this control plane are and how they are generated: from the
-// configuration file, or else from the cluster. If the cluster does not answer, the default paths are used, and the
-// key algorithm is unknown.
+// readClusterOrConfig returns where the certificates of this control plane are and how they are
+// generated: from the configuration file, or else from the cluster. If the cluster does not
+// answer, the default paths are used, and the key algorithm is unknown.
 func (p *program) readClusterOrConfig(c *cobra.Command, o *certsOptions, r *run.Run) (*node.Node, []string, error) {
 	ctx := c.Context()
 	file, err := p.readConfig(ctx, r.World(), o.file)
@@ -54,15 +54,16 @@ func (p *program) readClusterOrConfig(c *cobra.Command, o *certsOptions, r *run.
 	return n, warnings, nil
 }
 
-// Limits of reading the configuration of certificates from the cluster: a load balancer with a dead backend gets a
-// second connection, and certificates can be renewed although the cluster is down.
+// Limits of reading the configuration of certificates from the cluster: a load balancer with a
+// dead backend gets a second connection, and certificates can be renewed although the cluster is
+// down.
 const (
 	memberLimit   = 10 * time.Second
 	memberRetries = 3 * time.Second
 )
 
-// readClusterConfig reads the configuration from the cluster of this control plane, or returns the default one with a
-// warning.
+// readClusterConfig reads the configuration from the cluster of this control plane, or returns the
+// default one with a warning.
 func (p *program) readClusterConfig(ctx context.Context, o *certsOptions, r *run.Run, defaults *node.Node) (*node.Node, []string) {
 	defaults.Cluster.Algorithm = ""
 	if _, err := r.World().Stat(ctx, o.kubeconfig); errors.Is(err, fs.ErrNotExist) {

@@ -50,7 +50,8 @@ Components use the old certificate until they are restarted. To resume an interr
 	return c
 }
 
-// restartText says what the user must do. Components read most of their certificates only when they start.
+// restartText says what the user must do. Components read most of their certificates only when
+// they start.
 const restartText = `
 The certificates are renewed. etcd and the three control plane components load them when they
 start. To restart each, move its manifest out of /etc/kubernetes/manifests and back after 20 seconds.
@@ -89,7 +90,8 @@ func (p *program) renewCertificates(c *cobra.Command, o *certsOptions, name stri
 	return nil
 }
 
-// keysToRenew returns private keys of the cluster's algorithm. They are generated ahead of need if it is known.
+// keysToRenew returns private keys of the cluster's algorithm. They are generated ahead of need if
+// it is known.
 func (p *program) keysToRenew(ctx context.Context, r *run.Run, n *node.Node) func() (crypto.Signer, error) {
 	ahead := 0
 	for _, c := range pki.Renewables() {

@@ -38,8 +38,9 @@ to the CA certificate, both in base64. Then run "kubeadm init".`,
 	return c
 }
 
-// resolveOffline resolves the intent of an init without network requests. Without a default route it has no address
-// to advertise: that is a warning if the command needs one or there is no control plane endpoint.
+// resolveOffline resolves the intent of an init without network requests. Without a default route
+// it has no address to advertise: that is a warning if the command needs one or there is no
+// control plane endpoint.
 func (p *program) resolveOffline(ctx context.Context, name string, flags config.InitFlags, needsAddress bool) (*node.Node, config.Run, error) {
 	file, err := p.readConfig(ctx, p.World(), name)
 	if err != nil {

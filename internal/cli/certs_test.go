@@ -80,9 +80,9 @@ func TestRenewalKeepsWhatCertificatesSay(t *testing.T) {
 	}
 }
 
-// Which kind of key a renewed certificate has is for the cluster to say; where that cannot be asked it stays.
-// A renewal that is killed between two files leaves a key without its certificate. Whoever looks is told, and whoever renews
-// something else; the renewal of that one mends it.
+// Which kind of key a renewed certificate has is for the cluster to say; where that cannot be
+// asked it stays. A renewal that is killed between two files leaves a key without its certificate.
+// Whoever looks is told, and whoever renews something else; the renewal of that one mends it.
 func TestAKeyThatIsNotItsCertificatesIsPointedAt(t *testing.T) {
 	s := newStation(t)
 	s.initialised(t)

@@ -92,7 +92,8 @@ func (p *program) addCommands(root *cobra.Command) {
 	p.bindStrict(root)
 }
 
-// bindStrict adds --strict to every command that reads a configuration file and only warns about unknown fields.
+// bindStrict adds --strict to every command that reads a configuration file and only warns about
+// unknown fields.
 func (p *program) bindStrict(c *cobra.Command) {
 	for _, child := range c.Commands() {
 		p.bindStrict(child)

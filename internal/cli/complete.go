@@ -18,14 +18,14 @@ import (
 // completeLimit is how long a completion may take.
 const completeLimit = 2 * time.Second
 
-// isCompletionRequest reports whether a shell requests completions. Other runs skip addCompletions, which takes as
-// long as all other preparations.
+// isCompletionRequest reports whether a shell requests completions. Other runs skip
+// addCompletions, which takes as long as all other preparations.
 func isCompletionRequest(args []string) bool {
 	return len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd)
 }
 
-// addCompletions registers the possible values of flags, for the command and its subcommands. Other flags have no
-// completions: file names would mislead.
+// addCompletions registers the possible values of flags, for the command and its subcommands.
+// Other flags have no completions: file names would mislead.
 func (p *program) addCompletions(c *cobra.Command) {
 	c.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	offers := p.flagCompletions()
@@ -93,7 +93,8 @@ func featureGateValues() []string {
 	return all
 }
 
-// completeVersions are those that this program deploys best: the newest of its own line, and its own.
+// completeVersions are those that this program deploys best: the newest of its own line, and its
+// own.
 func (p *program) completeVersions() []string {
 	all := []string{"stable-1"}
 	if tool, err := p.tool(); err == nil {

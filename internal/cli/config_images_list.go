@@ -76,7 +76,8 @@ func (p *program) listImages(c *cobra.Command, o *initOptions, out *output) erro
 	return nil
 }
 
-// warnIgnoredFlags warns about flags that are ignored with a configuration file. It never fails: scripts set both.
+// warnIgnoredFlags warns about flags that are ignored with a configuration file. It never fails:
+// scripts set both.
 func (p *program) warnIgnoredFlags(given []string) error {
 	for _, name := range given {
 		switch f := flag.Name(name); f {

@@ -29,7 +29,8 @@ func newGroup(use, short string, children ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// refuseArguments is an error if a command that takes no arguments has some, such as a misspelled subcommand.
+// refuseArguments is an error if a command that takes no arguments has some, such as a misspelled
+// subcommand.
 func refuseArguments(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

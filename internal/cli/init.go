@@ -157,8 +157,8 @@ func (p *program) runInit(c *cobra.Command, o *initOptions, sel flow.Selection) 
 	return err
 }
 
-// closingTextOf selects the phases of a finished init that is re-run: all, but for the closing text where the
-// user skips it, since it shows secrets.
+// closingTextOf selects the phases of a finished init that is re-run: all, but for the closing
+// text where the user skips it, since it shows secrets.
 func closingTextOf(how config.Run) (sel flow.Selection) {
 	const closingText = string(phaseindex.ShowJoinCommand)
 	if slices.Contains(how.SkipPhases, closingText) {

@@ -47,7 +47,8 @@ func (p *program) gatherFacts(ctx context.Context, runtimes bool) (config.Facts,
 	return h.Facts(ctx, runtimes)
 }
 
-// readInputs reads the configuration file, if there is one, and gathers the facts. Flags beside a file may be refused.
+// readInputs reads the configuration file, if there is one, and gathers the facts. Flags beside a
+// file may be refused.
 func (p *program) readInputs(c *cobra.Command, gather factsFunc, name string, refuse func(flags []string) error) (config.File, config.Facts, error) {
 	ctx := c.Context()
 	if name == "" && slices.Contains(givenFlags(c), string(flag.Config)) {
@@ -68,7 +69,8 @@ func (p *program) readInputs(c *cobra.Command, gather factsFunc, name string, re
 // factsFunc gathers facts, with the container runtimes if those are asked for.
 type factsFunc = func(ctx context.Context, runtimes bool) (config.Facts, error)
 
-// needsAddress reports whether the command needs the address of this machine. Most that do have the flag for it.
+// needsAddress reports whether the command needs the address of this machine. Most that do have
+// the flag for it.
 func needsAddress(c *cobra.Command) bool {
 	phase, isInit := strings.CutPrefix(c.CommandPath(), c.Root().Name()+" init phase ")
 	if !isInit || c.Flag(string(flag.APIServerAdvertise)) != nil {

@@ -141,7 +141,8 @@ func (p *program) runJoin(c *cobra.Command, o *joinOptions, sel flow.Selection) 
 	return nil
 }
 
-// joinAgain checks the node and shows the closing text of a join that has finished before. It changes nothing.
+// joinAgain checks the node and shows the closing text of a join that has finished before. It
+// changes nothing.
 func joinAgain(ctx context.Context, r *run.Run, local node.Local) error {
 	done := r.FinishedRun()
 	e := r.NewEnv(flow.Env{Local: local, Node: flow.Resolved(&node.Node{Local: local})})
@@ -165,7 +166,8 @@ func joinedAs(l node.Local, etcd bool) string {
 	return fmt.Sprintf(joinedControlPlane, member, l.Paths.Kubeconfig("admin.conf"), "$(id -u):$(id -g)")
 }
 
-// joined is the closing text of a worker's join. Scripts wait for its first sentence (test/parity/phrases).
+// joined is the closing text of a worker's join. Scripts wait for its first sentence
+// (test/parity/phrases).
 const joined = `
 This node has joined the cluster:
   * The API server has signed the kubelet's certificate, and the kubelet uses it.
@@ -175,7 +177,8 @@ To list the nodes, run on a control plane:
   kubectl get nodes
 `
 
-// joinedControlPlane is that of a control plane: the etcd member, the path of admin.conf and the owner of its copy.
+// joinedControlPlane is that of a control plane: the etcd member, the path of admin.conf and the
+// owner of its copy.
 const joinedControlPlane = `
 This node has joined the cluster as a control plane:
   * The API server has signed the kubelet's certificate, and the kubelet uses it.

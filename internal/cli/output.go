@@ -148,7 +148,8 @@ func (o *output) goTemplate(text string) (encoder, error) {
 	return eachGeneric(func(w io.Writer, object any) error { return t.Execute(w, object) }), nil
 }
 
-// hasPath is the template function "exists", as in kubectl: it reports whether the path of keys and indexes exists.
+// hasPath is the template function "exists", as in kubectl: it reports whether the path of keys
+// and indexes exists.
 func hasPath(value any, path ...any) bool {
 	for _, step := range path {
 		switch v := value.(type) {
@@ -187,7 +188,8 @@ func (o *output) jsonPath(text string, asJSON bool) (encoder, error) {
 	return eachGeneric(path.Execute), nil
 }
 
-// eachGeneric converts each object to a map with the JSON names of its fields, as templates expect.
+// eachGeneric converts each object to a map with the JSON names of its fields, as templates
+// expect.
 func eachGeneric(show func(io.Writer, any) error) encoder {
 	return func(w io.Writer, objects []any) error {
 		for _, object := range objects {

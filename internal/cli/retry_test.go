@@ -15,8 +15,8 @@ import (
 	"kubeadm/internal/world/memory"
 )
 
-// flapping is a machine whose API server answers only those reads that are retried, as one does that restarts just then, and
-// those of a wait, which are repeated anyway.
+// flapping is a machine whose API server answers only those reads that are retried, as one does
+// that restarts just then, and those of a wait, which are repeated anyway.
 type flapping struct {
 	*fake.World
 	refused []string

@@ -46,7 +46,8 @@ func (o *tokenOptions) bindTo(c *cobra.Command) {
 	flagTargets{flag.Kubeconfig: &o.kubeconfig, flag.DryRun: &o.dryRun}.bind(c.PersistentFlags())
 }
 
-// openTokenRun begins the run of a token command, which changes the cluster and not this machine. Events go to out.
+// openTokenRun begins the run of a token command, which changes the cluster and not this machine.
+// Events go to out.
 func (p *program) openTokenRun(ctx context.Context, out io.Writer) (*run.Run, error) {
 	h, err := p.runHost()
 	if err != nil {
@@ -64,8 +65,8 @@ func beginTokenRun(ctx context.Context, r *run.Run, o *tokenOptions, local node.
 	return r.NewEnv(flow.Env{Local: local}).Named("token"), nil
 }
 
-// tokenIdentity is the user that token commands are towards the API server: that of --kubeconfig, or of the first
-// default kubeconfig that exists.
+// tokenIdentity is the user that token commands are towards the API server: that of --kubeconfig,
+// or of the first default kubeconfig that exists.
 func (p *program) tokenIdentity(ctx context.Context, c *cobra.Command, o *tokenOptions, r state.Reader) state.Identity {
 	if c.Flags().Changed(string(flag.Kubeconfig)) {
 		p.warnOfForeignClient(ctx, c, r, o.kubeconfig)
@@ -80,8 +81,8 @@ func (p *program) tokenIdentity(ctx context.Context, c *cobra.Command, o *tokenO
 	return state.Identity{Kubeconfig: defaults[0]}
 }
 
-// readIdentity returns the user of a kubeconfig that the user of this program has chosen. Such a file may turn off
-// the verification of the server's certificate, with a warning.
+// readIdentity returns the user of a kubeconfig that the user of this program has chosen. Such a
+// file may turn off the verification of the server's certificate, with a warning.
 func (p *program) readIdentity(ctx context.Context, r state.Reader, file string) state.Identity {
 	as := state.Identity{Kubeconfig: file}
 	data, err := r.ReadFile(ctx, file)
@@ -100,8 +101,9 @@ func (p *program) readIdentity(ctx context.Context, r state.Reader, file string)
 	return as
 }
 
-// warnOfForeignClient warns if the user names a kubeconfig whose client certificate is not signed by a CA that the
-// file itself trusts, as one of another cluster is. It may still be right: clients may have a CA of their own.
+// warnOfForeignClient warns if the user names a kubeconfig whose client certificate is not signed
+// by a CA that the file itself trusts, as one of another cluster is. It may still be right:
+// clients may have a CA of their own.
 func (p *program) warnOfForeignClient(ctx context.Context, c *cobra.Command, r state.Reader, file string) {
 	if !c.Flags().Changed(string(flag.Kubeconfig)) {
 		return
@@ -144,13 +146,14 @@ func (p *program) ownKubeconfigs() []string {
 // apiLimit is how long token commands retry requests to the API server.
 const apiLimit = time.Minute
 
-// apiLimits are the settings of this machine that a token command needs which reads no configuration.
+// apiLimits are the settings of this machine that a token command needs which reads no
+// configuration.
 func apiLimits() node.Local {
 	return node.Local{Paths: node.DefaultPaths(), Timeouts: node.Timeouts{KubernetesAPI: apiLimit}}
 }
 
-// withRetries is the context in which the API server is asked: transient failures are retried until the limit, with
-// a warning on standard error.
+// withRetries is the context in which the API server is asked: transient failures are retried
+// until the limit, with a warning on standard error.
 func withRetries(ctx context.Context, e *flow.Env, limit time.Duration) context.Context {
 	ctx = world.Listen(ctx, func(text string) { e.Warn("%s", text) })
 	return world.Retry(ctx, limit)

@@ -148,7 +148,8 @@ func (p *program) tokensToCreate(c *cobra.Command, o *tokenCreateOptions, r *run
 	return local, err
 }
 
-// refuseIdle is an error if a flag was set that only affects the join command, and that is not printed.
+// refuseIdle is an error if a flag was set that only affects the join command, and that is not
+// printed.
 func (o *tokenCreateOptions) refuseIdle() error {
 	var idle flag.Name
 	switch {
@@ -181,8 +182,8 @@ func newTokenChanges(ctx context.Context, w world.World, as state.Identity, toke
 	return changes, nil
 }
 
-// joinCommand is the join command with the first of the tokens, on one line: for a control plane if there is a
-// certificate key.
+// joinCommand is the join command with the first of the tokens, on one line: for a control plane
+// if there is a certificate key.
 func joinCommand(ctx context.Context, r state.Reader, as state.Identity, local node.Local) (string, error) {
 	data, err := r.ReadFile(ctx, as.Kubeconfig)
 	if err != nil {
@@ -209,8 +210,8 @@ func joinCommand(ctx context.Context, r state.Reader, as state.Identity, local n
 	return strings.NewReplacer("\\\n", "", "\t", "").Replace(text), err
 }
 
-// uploadCerts uploads the certificates that control planes share, encrypted with the certificate key, as the
-// phase of init does.
+// uploadCerts uploads the certificates that control planes share, encrypted with the certificate
+// key, as the phase of init does.
 func uploadCerts(ctx context.Context, e *flow.Env, as state.Identity) error {
 	n, err := discovery.Member(ctx, e, as)
 	if err != nil {

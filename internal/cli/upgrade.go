@@ -8,8 +8,8 @@ import (
 	"kubeadm/internal/problem"
 )
 
-// upgradeCommand fails with a clear error, whatever its arguments: after an unknown command a user would have to
-// guess whether something was changed. It is hidden from help.
+// upgradeCommand fails with a clear error, whatever its arguments: after an unknown command a user
+// would have to guess whether something was changed. It is hidden from help.
 func upgradeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:                "upgrade",

@@ -13,8 +13,9 @@ type deferredWork struct {
 	work map[string][]func(ctx context.Context) error // by the address of the later phase
 }
 
-// Postpone defers work to a later phase, which calls Due at the right moment. At the latest it is done when that
-// phase ends or is skipped because of its condition. If that phase does not run, the work is done at once.
+// Postpone defers work to a later phase, which calls Due at the right moment. At the latest it is
+// done when that phase ends or is skipped because of its condition. If that phase does not run,
+// the work is done at once.
 func (e *Env) Postpone(ctx context.Context, phase string, work func(ctx context.Context) error) error {
 	p := e.deferred
 	p.mu.Lock()

@@ -77,7 +77,8 @@ func Resolved(n *node.Node) func(context.Context) (*node.Node, error) {
 	return func(context.Context) (*node.Node, error) { return n, nil }
 }
 
-// Memoized is the Node of a command that has to find it first: find is called until it succeeds once.
+// Memoized is the Node of a command that has to find it first: find is called until it succeeds
+// once.
 func Memoized(find func(context.Context) (*node.Node, error)) func(context.Context) (*node.Node, error) {
 	var mu sync.Mutex
 	var found *node.Node
@@ -158,7 +159,8 @@ func (e *Env) Cluster(ctx context.Context) (*node.Node, state.Identity, error) {
 	return n, as, err
 }
 
-// Do makes the changes in order, skips those that are already made, and stops at the first that fails.
+// Do makes the changes in order, skips those that are already made, and stops at the first that
+// fails.
 func (e *Env) Do(ctx context.Context, cs ...change.Change) error {
 	for _, c := range cs {
 		if err := e.do(ctx, c); err != nil {
@@ -202,7 +204,8 @@ func (e *Env) isDone(ctx context.Context, c change.Change) (bool, error) {
 	return c.Done(ctx, e.World)
 }
 
-// Object reads an object that decides what is changed. A failure that may pass is retried within Timeouts.KubernetesAPI.
+// Object reads an object that decides what is changed. A failure that may pass is retried within
+// Timeouts.KubernetesAPI.
 func (e *Env) Object(ctx context.Context, ref state.Ref) (*unstructured.Unstructured, error) {
 	ctx, cancel := e.withRetries(world.Listen(ctx, func(text string) { e.Say("%s", text) }))
 	defer cancel()
@@ -226,8 +229,9 @@ func (e *Env) withRetries(ctx context.Context) (context.Context, context.CancelF
 	return world.Retry(ctx, limit), cancel
 }
 
-// withTimeLimit is the context in which a change is carried out. A change is completed even when the user
-// interrupts, unless it is breakable. Requests to the API server and etcd are bound by the user's timeouts.
+// withTimeLimit is the context in which a change is carried out. A change is completed even when
+// the user interrupts, unless it is breakable. Requests to the API server and etcd are bound by
+// the user's timeouts.
 func (e *Env) withTimeLimit(ctx context.Context, c change.Change) (context.Context, context.CancelFunc) {
 	if _, ok := c.(change.Breakable); !ok {
 		ctx = context.WithoutCancel(ctx)
@@ -245,8 +249,8 @@ func (e *Env) DoAll(ctx context.Context, cs ...change.Change) error {
 	return errors.Join(e.runBranches(len(cs), func(i int, branch *Env) error { return branch.do(ctx, cs[i]) })...)
 }
 
-// runBranches runs n functions concurrently, each with an Env that marks its events as its own, and returns
-// their errors.
+// runBranches runs n functions concurrently, each with an Env that marks its events as its own,
+// and returns their errors.
 func (e *Env) runBranches(n int, run func(i int, branch *Env) error) []error {
 	group := int(e.branchGroups.Add(1))
 	return runConcurrently(n, func(i int) error {
@@ -289,8 +293,8 @@ func (e *Env) withReminders(c world.Condition, last time.Time) world.Condition {
 // Say reports progress.
 func (e *Env) Say(format string, args ...any) { e.event(Said, fmt.Sprintf(format, args...), nil) }
 
-// Result shows a result of the phase, such as a token. Unlike progress it is not redacted, so it must not contain
-// text of servers or files.
+// Result shows a result of the phase, such as a token. Unlike progress it is not redacted, so it
+// must not contain text of servers or files.
 func (e *Env) Result(format string, args ...any) { e.event(Result, fmt.Sprintf(format, args...), nil) }
 
 // Warn reports something that the user should check.

@@ -14,8 +14,8 @@ type Event struct {
 	Text   string        // for people; secret only in Result and Printed
 	Check  string        // of Warned: the preflight check, if one says it
 	Change change.Change // of Did and AlreadySo
-	// Place says in which of several concurrent branches this happened, outermost first: a renderer that keeps the
-	// order of the tree holds back the events of later branches.
+	// Place says in which of several concurrent branches this happened, outermost first: a
+	// renderer that keeps the order of the tree holds back the events of later branches.
 	Place []Slot
 }
 

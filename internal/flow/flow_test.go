@@ -200,7 +200,8 @@ func TestAChangeTellsHowItGetsOn(t *testing.T) {
 	}
 }
 
-// slow counts how many of its changes are under way at once. Each takes until there are as many as expected, and a little longer.
+// slow counts how many of its changes are under way at once. Each takes until there are as many as
+// expected, and a little longer.
 type slow struct {
 	*fake.World
 	expected  int

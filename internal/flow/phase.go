@@ -35,8 +35,8 @@ type Phase struct {
 	OnError  Recovery
 }
 
-// Step is work that several phases need. It is done once in a run, before the first of them, also where
-// that one runs alone.
+// Step is work that several phases need. It is done once in a run, before the first of them, also
+// where that one runs alone.
 type Step struct {
 	Name string                // the phase of its events
 	When func(*node.Node) bool // nil: always
@@ -78,7 +78,8 @@ type Selection struct {
 	Only string   // one address: it and its children run; empty for all
 }
 
-// all is the end of the command that runs a group, such as "certs all". It is no phase: upstream accepts it in
+// all is the end of the command that runs a group, such as "certs all". It is no phase: upstream
+// accepts it in
 // --skip-phases and skips nothing.
 const all = "/all"
 

@@ -12,7 +12,8 @@ import (
 	"kubeadm/internal/change"
 )
 
-// Run runs the selected phases of a workflow in order. A failing phase ends it; the error names the phase.
+// Run runs the selected phases of a workflow in order. A failing phase ends it; the error names
+// the phase.
 func Run(ctx context.Context, e *Env, phases []Phase, sel Selection) error {
 	if err := Check(phases, sel); err != nil {
 		return err
@@ -220,7 +221,8 @@ func wrapPhaseError(address string, err error) error {
 	return fmt.Errorf("phase %s: %w", address, err)
 }
 
-// runConcurrently runs n functions and returns their errors. A panic continues in the goroutine of the caller.
+// runConcurrently runs n functions and returns their errors. A panic continues in the goroutine of
+// the caller.
 func runConcurrently(n int, run func(i int) error) []error {
 	errs := make([]error, n)
 	panics := make([]any, n)

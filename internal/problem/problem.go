@@ -1,4 +1,5 @@
-// Package problem is an error with hints: what was being done, the cause, and what to check or run next.
+// Package problem is an error with hints: what was being done, the cause, and what to check or run
+// next.
 package problem
 
 import (

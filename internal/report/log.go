@@ -13,16 +13,17 @@ import (
 	"kubeadm/internal/untrusted"
 )
 
-// Libraries log more than warnings from libraryLevel on. Above lastLibraryLevel client-go logs whole requests and
-// responses, including secrets.
+// Libraries log more than warnings from libraryLevel on. Above lastLibraryLevel client-go logs
+// whole requests and responses, including secrets.
 const (
 	libraryLevel     = 4
 	lastLibraryLevel = 7
 )
 
-// Log sets the log verbosity of libraries, which log to w: a level, and "pattern=N,..." for single source files.
-// Without either they log nothing, not even errors: what matters is in the errors of this program.
-// The returned writer is for libraries that use another logger than klog and package log.
+// Log sets the log verbosity of libraries, which log to w: a level, and "pattern=N,..." for single
+// source files. Without either they log nothing, not even errors: what matters is in the errors of
+// this program. The returned writer is for libraries that use another logger than klog and package
+// log.
 func Log(w io.Writer, level int, files string) (io.Writer, error) {
 	if level == 0 && files == "" {
 		w = io.Discard
@@ -63,7 +64,8 @@ func (s redactingWriter) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// capLevels lowers the levels of "pattern=N,..." to the last one. Another form is left for klog to refuse.
+// capLevels lowers the levels of "pattern=N,..." to the last one. Another form is left for klog to
+// refuse.
 func capLevels(files string) string {
 	settings := strings.Split(files, ",")
 	for i, one := range settings {

@@ -2,8 +2,8 @@ package report
 
 import "kubeadm/internal/flow"
 
-// treeOrder shows events in the order of the tree of phases: those of a branch are held back until the branches
-// before it have ended.
+// treeOrder shows events in the order of the tree of phases: those of a branch are held back until
+// the branches before it have ended.
 type treeOrder struct {
 	show func(flow.Event)
 	root branchQueue
@@ -27,8 +27,8 @@ type branchGroup struct {
 }
 
 func (o *treeOrder) add(e flow.Event) {
-	// Two kinds are shown at once: progress, which would be outdated later, and events of steps that concurrent
-	// phases share. The certificate key must stay the last line of upload-certs.
+	// Two kinds are shown at once: progress, which would be outdated later, and events of steps
+	// that concurrent phases share. The certificate key must stay the last line of upload-certs.
 	if e.Kind == flow.Underway || len(e.Place) == 0 && len(o.root.items) > 0 {
 		o.show(e)
 		return

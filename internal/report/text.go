@@ -1,5 +1,5 @@
-// Package report renders events and errors as text. All that a user reads comes from here, except for the results
-// of commands, which cli prints.
+// Package report renders events and errors as text. All that a user reads comes from here, except
+// for the results of commands, which cli prints.
 package report
 
 import (
@@ -14,13 +14,15 @@ import (
 	"kubeadm/internal/untrusted"
 )
 
-// Text renders events as lines "[phase] what happened": progress and results to Out, warnings and the progress of
-// a single change to Err.
+// Text renders events as lines "[phase] what happened": progress and results to Out, warnings and
+// the progress of a single change to Err.
 type Text struct {
 	Out, Err io.Writer
-	// Verbosity 0 shows the progress and the waits of phases, 1 also each change and each skipped phase.
+	// Verbosity 0 shows the progress and the waits of phases, 1 also each change and each skipped
+	// phase.
 	Verbosity int
-	// Conditional prints "would" before each change and wait, and the contents of files and objects.
+	// Conditional prints "would" before each change and wait, and the contents of files and
+	// objects.
 	Conditional bool
 
 	mu    sync.Mutex
@@ -122,8 +124,8 @@ func (t *Text) printLine(e flow.Event, format string, args ...any) {
 	fmt.Fprintf(t.Out, "[%s] %s\n", phaseTag(e), safeMessage(fmt.Sprintf(format, args...), "\t"))
 }
 
-// safeMessage makes text safe to show: without secrets and control characters, and with further lines indented, so
-// that none of them looks like a line of this program.
+// safeMessage makes text safe to show: without secrets and control characters, and with further
+// lines indented, so that none of them looks like a line of this program.
 func safeMessage(text, indent string) string {
 	lines := strings.Split(untrusted.Screen(redactSecrets(strings.TrimRight(text, "\n"))), "\n")
 	for i, line := range lines[1:] {
@@ -141,8 +143,9 @@ func phaseTag(e flow.Event) string {
 	return top
 }
 
-// Error prints an error and its hints: a first line, further lines of the error indented by a tab, and the hints as
-// a list. Only the list has lines that begin with a dash: other text cannot imitate it.
+// Error prints an error and its hints: a first line, further lines of the error indented by a tab,
+// and the hints as a list. Only the list has lines that begin with a dash: other text cannot
+// imitate it.
 func Error(w io.Writer, err error) {
 	fmt.Fprintf(w, "error: %s\n", safeMessage(err.Error(), "\t"))
 	for _, hint := range problem.Hints(err) {

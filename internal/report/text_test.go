@@ -61,8 +61,9 @@ func TestHowAChangeGetsOnIsToldAtOnce(t *testing.T) {
 	}
 }
 
-// The administrator's rights are waited for while branches run, for the first that asks. Told after them, they would
-// follow the key that upload-certs says last, which programs take from its last line.
+// The administrator's rights are waited for while branches run, for the first that asks. Told
+// after them, they would follow the key that upload-certs says last, which programs take from its
+// last line.
 func TestWhatIsDoneForBranchesIsToldAtOnce(t *testing.T) {
 	branch := flow.Slot{Group: 1, Index: 0, Of: 1}
 	out, _ := told(&Text{}, said("storing", branch), said("waiting for the administrator's rights"), said("key", branch), joined(branch), said("next"))

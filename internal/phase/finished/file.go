@@ -19,8 +19,8 @@ import (
 	"kubeadm/internal/state"
 )
 
-// requiredFile is a file without which the machine does not work, and the phase of init that can create it again. CA
-// keys and super-admin.conf are not required: users may remove them.
+// requiredFile is a file without which the machine does not work, and the phase of init that can
+// create it again. CA keys and super-admin.conf are not required: users may remove them.
 type requiredFile struct {
 	path  string
 	phase string // empty: no phase can create the same file again
@@ -51,9 +51,10 @@ func nodeFiles(l node.Local) []requiredFile {
 	return files
 }
 
-// IsReset reports whether nothing is left of the manifests, kubeconfigs and kubelet configuration of a finished run. Then
-// another program has reset the machine: our `kubeadm reset` removes the journal as well, upstream's does not.
-// Certificates do not count, since a reset may leave those in a directory of the user.
+// IsReset reports whether nothing is left of the manifests, kubeconfigs and kubelet configuration
+// of a finished run. Then another program has reset the machine: our `kubeadm reset` removes the
+// journal as well, upstream's does not. Certificates do not count, since a reset may leave those
+// in a directory of the user.
 func IsReset(ctx context.Context, r state.Reader, p node.Paths, recorded func(target string) bool) (bool, error) {
 	paths := []string{p.KubeletKubeconfig(), p.KubeletConfig()}
 	for _, component := range []string{manifest.Etcd, release.APIServer, release.ControllerManager, release.Scheduler} {
@@ -122,8 +123,8 @@ func missingFiles(ctx context.Context, e *flow.Env, command string, files []requ
 		append(hints, "or start over: kubeadm reset, then run the same command again")...)
 }
 
-// pinsOfDiscoveryFile are the pins of the CAs in a discovery file. A file that is missing or not on this machine has
-// none.
+// pinsOfDiscoveryFile are the pins of the CAs in a discovery file. A file that is missing or not
+// on this machine has none.
 func pinsOfDiscoveryFile(ctx context.Context, e *flow.Env, path string) ([]string, error) {
 	if strings.Contains(path, "://") {
 		return nil, nil

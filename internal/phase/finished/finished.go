@@ -1,5 +1,5 @@
-// Package finished checks a machine on which init or join has finished before. It changes nothing: users may have
-// changed what the command created, and a re-run must not revert that.
+// Package finished checks a machine on which init or join has finished before. It changes nothing:
+// users may have changed what the command created, and a re-run must not revert that.
 package finished
 
 import (
@@ -73,7 +73,8 @@ func reportFinished(e *flow.Env, command string, run Run) {
 // startup is how long an API server that has just started may reject users and their permissions.
 const startup = 15 * time.Second
 
-// awaitRegistration waits until the API server reports whether the cluster has this machine's Node.
+// awaitRegistration waits until the API server reports whether the cluster has this machine's
+// Node.
 func awaitRegistration(ctx context.Context, e *flow.Env, as state.Identity) error {
 	ref := state.Ref{GVK: state.NodeKind, Name: e.Local.Name, As: as}
 	var absent, refused error
@@ -168,7 +169,8 @@ func sameCluster(ctx context.Context, e *flow.Env) error {
 	return err
 }
 
-// awaitVerifiedServer waits until the server at the endpoint to join presents a certificate signed by the CA.
+// awaitVerifiedServer waits until the server at the endpoint to join presents a certificate signed
+// by the CA.
 func awaitVerifiedServer(ctx context.Context, e *flow.Env, ca []byte) error {
 	server := "https://" + e.Local.Join.Endpoint
 	return e.Await(ctx, world.Condition{

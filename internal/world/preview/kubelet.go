@@ -37,8 +37,8 @@ func (w *World) startKubelet(ctx context.Context, c change.SetService) error {
 	return nil
 }
 
-// registerNode simulates that the kubelet has registered its Node by the time that something was waited for. A
-// real Node comes before it.
+// registerNode simulates that the kubelet has registered its Node by the time that something was
+// waited for. A real Node comes before it.
 func (w *World) registerNode(ctx context.Context) error {
 	return w.simulated.Do(ctx, change.ApplyObject{Object: w.kubelet().NodeObject()})
 }
@@ -50,8 +50,8 @@ func (w *World) kubelet() simkubelet.Kubelet {
 	}
 }
 
-// isAPIServerMissing reports whether the kubelet would request its certificate from the API server of this machine
-// before that has its manifest and its etcd, as on a joining control plane.
+// isAPIServerMissing reports whether the kubelet would request its certificate from the API server
+// of this machine before that has its manifest and its etcd, as on a joining control plane.
 func (w *World) isAPIServerMissing(ctx context.Context) bool {
 	exists := func(file string) bool { _, err := w.Stat(ctx, file); return err == nil }
 	return w.paths.OwnServer != "" && exists(w.paths.BootstrapConfig) && (!exists(w.paths.OwnServer) || !exists(w.paths.OwnEtcd))

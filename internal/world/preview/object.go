@@ -15,8 +15,8 @@ import (
 	"kubeadm/internal/world/memory"
 )
 
-// Object reads what this preview "wrote", or else the real object. A cluster that this run would create has no
-// real objects.
+// Object reads what this preview "wrote", or else the real object. A cluster that this run would
+// create has no real objects.
 func (w *World) Object(ctx context.Context, ref state.Ref) (*unstructured.Unstructured, error) {
 	o, err := w.overlay.Object(ctx, ref)
 	if err == nil || w.has(change.DeleteObject{Ref: ref}.Target()) {
@@ -88,7 +88,8 @@ func (w *World) copyToOverlay(ctx context.Context, c change.Change) error {
 	return w.overlay.Do(ctx, change.ApplyObject{Object: now, As: ref.As})
 }
 
-// copyFilesToOverlay copies files, or directories without their contents, with their modes and owners.
+// copyFilesToOverlay copies files, or directories without their contents, with their modes and
+// owners.
 func (w *World) copyFilesToOverlay(ctx context.Context, names ...string) error {
 	for _, name := range names {
 		info, err := w.Stat(ctx, name)
@@ -111,9 +112,9 @@ func (w *World) copyFilesToOverlay(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// isNotCreatedYet reports whether the cluster would be created by this run: the kubeconfig was only
-// "written", or the API server does not answer although it was waited for. A simulated cluster has no real objects
-// either.
+// isNotCreatedYet reports whether the cluster would be created by this run: the kubeconfig was
+// only "written", or the API server does not answer although it was waited for. A simulated
+// cluster has no real objects either.
 func (w *World) isNotCreatedYet(ctx context.Context, as state.Identity) bool {
 	if w.simulatedInfo() != nil || as.Kubeconfig == "" {
 		return w.simulatedInfo() != nil
@@ -124,8 +125,8 @@ func (w *World) isNotCreatedYet(ctx context.Context, as state.Identity) bool {
 	return w.has(waited) && w.World.Livez(ctx, as) != nil
 }
 
-// isForbiddenUntilBound reports whether the API server denied a user to whom this run would give permissions.
-// What that user would read is unknown; the preview assumes that it does not exist.
+// isForbiddenUntilBound reports whether the API server denied a user to whom this run would give
+// permissions. What that user would read is unknown; the preview assumes that it does not exist.
 func (w *World) isForbiddenUntilBound(err error) bool {
 	return apierrors.IsForbidden(err) && w.has(boundClusterRole)
 }

@@ -10,8 +10,8 @@ import (
 	"kubeadm/internal/world/memory"
 )
 
-// SimulateCluster lets a simulated cluster answer in place of one that cannot be reached: from then on nothing
-// of any cluster is read but the objects and the cluster-info given here.
+// SimulateCluster lets a simulated cluster answer in place of one that cannot be reached: from
+// then on nothing of any cluster is read but the objects and the cluster-info given here.
 func (w *World) SimulateCluster(ctx context.Context, info map[string]string, objects ...state.Object) error {
 	for _, o := range objects {
 		if err := w.simulated.Do(ctx, change.ApplyObject{Object: o}); err != nil {
@@ -24,7 +24,8 @@ func (w *World) SimulateCluster(ctx context.Context, info map[string]string, obj
 	return nil
 }
 
-// SimulateDiscoveryFile puts the discovery file of the simulated cluster in place of the one with that path or URL.
+// SimulateDiscoveryFile puts the discovery file of the simulated cluster in place of the one with
+// that path or URL.
 func (w *World) SimulateDiscoveryFile(name string, text []byte) error {
 	if !strings.Contains(name, "://") {
 		return w.overlay.Put(name, memory.File{Data: text, Mode: 0o600})

@@ -1,6 +1,6 @@
-// Package preview is a world in which changes do not happen: reads return the real state unless this run
-// "changed" it; changes are kept in memory, and files also as copies in a directory; waits for the results of
-// this run end at once. A phase cannot tell that it runs in a preview.
+// Package preview is a world in which changes do not happen: reads return the real state unless
+// this run "changed" it; changes are kept in memory, and files also as copies in a directory;
+// waits for the results of this run end at once. A phase cannot tell that it runs in a preview.
 package preview
 
 import (
@@ -91,8 +91,8 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 	return nil
 }
 
-// Await ends at once: what a preview waits for would be the result of its own changes. Only conditions that do
-// not depend on this run are waited for.
+// Await ends at once: what a preview waits for would be the result of its own changes. Only
+// conditions that do not depend on this run are waited for.
 func (w *World) Await(ctx context.Context, c world.Condition) error {
 	switch {
 	case c.Outside && w.simulatedInfo() != nil:
