@@ -1,4 +1,4 @@
-// Command kubeadm makes a Kubernetes cluster out of machines.
+// Command kubeadm creates and manages Kubernetes clusters.
 package main
 
 import (
@@ -22,21 +22,22 @@ import (
 )
 
 func main() {
-	// A closed pipe, as behind head(1), must not kill a run that changes the machine half-way. A command that only
-	// prints ends as if killed, below.
+	// A closed pipe, as behind head(1), must not kill a run that changes the machine. A command
+	// that only prints exits as if killed, below.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	go cancelOnSignal(cancel)
 	if err := cli.Run(ctx, newHost(), os.Args[1:]); err != nil {
 		if isClosedOutput(err) {
-			os.Exit(128 + int(syscall.SIGPIPE)) // what a shell shows of a program that the signal has killed
+			os.Exit(128 + int(syscall.SIGPIPE)) // the exit code of a program killed by the signal
 		}
 		report.Error(os.Stderr, nameFileInPlaceOfDir(err))
 		os.Exit(1)
 	}
 }
 
-// nameFileInPlaceOfDir adds which part of a path is a file where a directory must be: the system's error names the whole path.
+// nameFileInPlaceOfDir adds a hint which part of a path is a file in place of a directory: the
+// system's error names the whole path.
 func nameFileInPlaceOfDir(err error) error {
 	var failed *fs.PathError
 	if !errors.As(err, &failed) || !errors.Is(failed.Err, syscall.ENOTDIR) {
@@ -44,13 +45,14 @@ func nameFileInPlaceOfDir(err error) error {
 	}
 	for path := filepath.Dir(failed.Path); path != filepath.Dir(path); path = filepath.Dir(path) {
 		if info, unknown := os.Stat(path); unknown == nil && !info.IsDir() {
-			return problem.New("", err, fmt.Sprintf("%q is a file where a directory must be: name another path, or move it away", path))
+			return problem.New("", err, fmt.Sprintf("%q is a file, but must be a directory: use another path, or move the file", path))
 		}
 	}
 	return err
 }
 
-// isClosedOutput reports whether nothing failed but to write a result that is no longer read, as behind head(1).
+// isClosedOutput reports whether the only failure was to write to a closed pipe, as behind
+// head(1).
 func isClosedOutput(err error) bool {
 	for err != nil {
 		if path, ok := any(err).(*fs.PathError); ok { // err itself, not what it wraps
@@ -65,26 +67,30 @@ func isClosedOutput(err error) bool {
 	return false
 }
 
-// cancelOnSignal ends the run in good order at the first signal; a second Ctrl-C kills. SIGTERM counts
-// once, since timeout(1) and its like send it twice in a row: to the process and to its group.
+// cancelOnSignal interrupts the run at the first signal; a second Ctrl-C kills. SIGTERM counts
+// once, since timeout(1) sends it twice: to the process and to its group.
 func cancelOnSignal(cancel context.CancelCauseFunc) {
-	heeded := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) { // nohup(1) has it ignored, and Notify would end that
-		heeded = append(heeded, syscall.SIGHUP)
+	handled := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup(1) does; Notify would undo it
+		handled = append(handled, syscall.SIGHUP)
 	}
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, heeded...)
+	signal.Notify(signals, handled...)
 	<-signals
 	signal.Reset(os.Interrupt)
 	cancel(errors.New("interrupted"))
 }
 
-// newHost is the machine that this program runs on.
+// newHost is the machine on which this program runs.
 func newHost() cli.Host {
 	return cli.Host{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
-		Getenv:  os.LookupEnv,
-		World:   newWorld,
+		Getenv: os.LookupEnv,
+		World: func() world.World {
+			w := real.New()
+			w.UserAgent = "kubeadm/" + gitVersion // for the audit logs of API servers
+			return w
+		},
 		Journal: func(dir string) (cli.Journal, error) { return linux.NewStore(dir) },
 		Random:  linux.Random,
 		Chroot:  linux.Chroot,
@@ -93,7 +99,7 @@ func newHost() cli.Host {
 	}
 }
 
-// newLogSetter sets what the libraries of this program log.
+// newLogSetter returns the function that sets the log verbosity of libraries.
 func newLogSetter(w io.Writer) func(level int, files string) error {
 	cri.LogTo(io.Discard)
 	return func(level int, files string) error {
@@ -101,11 +107,4 @@ func newLogSetter(w io.Writer) func(level int, files string) error {
 		cri.LogTo(screened)
 		return err
 	}
-}
-
-// newWorld are the machine and all that it reaches. API servers note in their audit logs who asked.
-func newWorld() world.World {
-	w := real.New()
-	w.UserAgent = "kubeadm/" + gitVersion
-	return w
 }

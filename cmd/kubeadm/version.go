@@ -9,7 +9,7 @@ import (
 	"kubeadm/internal/release"
 )
 
-// What a build says of itself: go build -ldflags "-X main.gitVersion=...".
+// Set by the build: go build -ldflags "-X main.gitVersion=...".
 var (
 	gitVersion   = release.DefaultTool
 	gitCommit    string
@@ -17,7 +17,7 @@ var (
 	buildDate    string
 )
 
-// buildInfo is what this program was built from.
+// buildInfo is the version and the build of this program.
 func buildInfo() version.Info {
 	info := version.Info{
 		GitVersion: gitVersion, GitCommit: gitCommit, GitTreeState: gitTreeState, BuildDate: buildDate,

@@ -14,11 +14,11 @@ import (
 	"kubeadm/internal/flag"
 )
 
-// values says where the value of each flag goes. What is there at first is the default.
-type values map[flag.Name]any
+// flagTargets has a pointer to the value of each flag. The value at first is the default.
+type flagTargets map[flag.Name]any
 
-// bind makes flags of the named values, or of all of them.
-func (v values) bind(set *pflag.FlagSet, names ...flag.Name) {
+// bind defines the named flags, or all of them.
+func (v flagTargets) bind(set *pflag.FlagSet, names ...flag.Name) {
 	if len(names) == 0 {
 		names = slices.Collect(maps.Keys(v))
 	}
@@ -27,7 +27,7 @@ func (v values) bind(set *pflag.FlagSet, names ...flag.Name) {
 	}
 }
 
-func (v values) bindOne(set *pflag.FlagSet, f flag.Row) {
+func (v flagTargets) bindOne(set *pflag.FlagSet, f flag.Row) {
 	name := string(f.Name)
 	switch at := v[f.Name].(type) {
 	case *string:
@@ -66,7 +66,7 @@ type stringMap struct{ pflag.Value }
 
 func (stringMap) Type() string { return "mapStringString" }
 
-// optional is a truth value that remembers whether it was given at all.
+// optional is a boolean flag that is nil if it was not set.
 type optional struct{ at **bool }
 
 func (o optional) String() string {
@@ -83,7 +83,7 @@ func (o optional) Set(text string) error {
 	return err
 }
 
-// deprecationWarnings says of each flag on the command line that nobody should use any more what to use instead.
+// deprecationWarnings says for each deprecated flag that was set what to use instead.
 func deprecationWarnings(c *cobra.Command) []string {
 	var texts []string
 	for _, name := range givenFlags(c) {
@@ -94,7 +94,7 @@ func deprecationWarnings(c *cobra.Command) []string {
 	return texts
 }
 
-// givenFlags lists the flags that stand on the command line.
+// givenFlags are the flags that were set.
 func givenFlags(c *cobra.Command) []string {
 	var names []string
 	c.Flags().Visit(func(f *pflag.Flag) { names = append(names, f.Name) })

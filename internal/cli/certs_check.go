@@ -27,13 +27,13 @@ func (p *program) certsCheck() *cobra.Command {
 	o, out := newCertsOptions(), newOutput()
 	c := &cobra.Command{
 		Use:   "check-expiration",
-		Short: "Tell when certificates end",
-		Long: `Tell of each certificate of this control plane, and of each certificate authority, when it ends. One is managed
-externally if the key of its authority is not on this machine. Certificates of kubelets are not
-listed: they renew them themselves.`,
+		Short: "Show when certificates expire",
+		Long: `Show when the certificates and certificate authorities of this control plane expire. A certificate
+is externally managed if the key of its CA is not on this machine. Kubelet certificates are not
+listed: kubelets rotate them.`,
 		Example: `  kubeadm certs check-expiration
 
-  # for programs
+  # machine-readable
   kubeadm certs check-expiration --output json`,
 		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return p.checkExpiration(c, o, &out) },
@@ -50,7 +50,7 @@ type expirations struct {
 	Authorities     []expiration `json:"certificateAuthorities"`
 }
 
-// expiration is when one certificate ends.
+// expiration is when one certificate expires.
 type expiration struct {
 	Name     string       `json:"name"`
 	Date     *metav1.Time `json:"expirationDate"`
@@ -80,8 +80,8 @@ func (p *program) checkExpiration(c *cobra.Command, o *certsOptions, out *output
 	if err != nil {
 		return err
 	}
-	for _, doubt := range keyPairWarnings(ctx, real, n) {
-		p.newText(false).Emit(flow.Event{Kind: flow.Warned, Phase: "certs", Text: doubt})
+	for _, warning := range keyPairWarnings(ctx, real, n) {
+		p.newText(false).Emit(flow.Event{Kind: flow.Warned, Phase: "certs", Text: warning})
 	}
 	if encode != nil {
 		return encode(p.Out, []any{found})
@@ -89,7 +89,7 @@ func (p *program) checkExpiration(c *cobra.Command, o *certsOptions, out *output
 	return found.write(p.Out)
 }
 
-// expirationsOf looks at all certificates that a control plane of this kind has.
+// expirationsOf reads all certificates that a control plane of this kind has.
 func expirationsOf(ctx context.Context, r state.Reader, n *node.Node) (expirations, error) {
 	all := expirations{TypeMeta: outputMeta("CertificateExpirationInfo")}
 	local, _ := node.LocalEtcd(n)
@@ -114,20 +114,20 @@ func expirationsOf(ctx context.Context, r state.Reader, n *node.Node) (expiratio
 	return all, err
 }
 
-// keyPairWarnings tells of each certificate whose key is not its own, and what to do about it. Those of authorities that are kept
-// elsewhere were looked at before, for they are not for this machine to mend.
-func keyPairWarnings(ctx context.Context, r state.Reader, n *node.Node) (doubts []string) {
+// keyPairWarnings warns about each certificate that does not match its key. Certificates of an
+// external CA are left out: this machine cannot renew them.
+func keyPairWarnings(ctx context.Context, r state.Reader, n *node.Node) (warnings []string) {
 	local, _ := node.LocalEtcd(n)
 	for _, c := range pki.Renewables() {
 		issuer, _ := pki.ProfileOf(c.Issuer)
-		if elsewhere, err := certstore.IsExternalCA(ctx, r, n.Paths, issuer); elsewhere || err != nil || c.LocalEtcdOnly() && !local {
+		if external, err := certstore.IsExternalCA(ctx, r, n.Paths, issuer); external || err != nil || c.LocalEtcdOnly() && !local {
 			continue
 		}
 		if err := certstore.CheckRenewableKey(ctx, r, n.Paths, c); err != nil {
-			doubts = append(doubts, fmt.Sprintf("%v: whoever uses them fails when it starts; make both anew: kubeadm certs renew %s", err, c.Name))
+			warnings = append(warnings, fmt.Sprintf("%v: components that use them cannot start; to renew both: kubeadm certs renew %s", err, c.Name))
 		}
 	}
-	return doubts
+	return warnings
 }
 
 func expirationsOfCAs(ctx context.Context, r state.Reader, n *node.Node) ([]expiration, error) {
@@ -143,9 +143,9 @@ func expirationsOfCAs(ctx context.Context, r state.Reader, n *node.Node) ([]expi
 		}
 		e := newExpiration(p.Name, nil, r.Now())
 		if found.Certificate != nil {
-			ca, err := pki.Stored{Certificate: found.Certificate}.CA() // when it ends is not for its key to tell
+			ca, err := pki.Stored{Certificate: found.Certificate}.CA() // its expiration does not depend on its key
 			if err != nil {
-				return nil, problem.New("reading "+n.Paths.Cert(p.Base), err, "put back a good copy of the file")
+				return nil, problem.New("reading "+n.Paths.Cert(p.Base), err, "restore the file from a backup")
 			}
 			e = newExpiration(p.Name, ca.Certificate, r.Now())
 			e.External = found.Key == nil
@@ -156,7 +156,7 @@ func expirationsOfCAs(ctx context.Context, r state.Reader, n *node.Node) ([]expi
 	return all, nil
 }
 
-// newExpiration is when the certificate ends; nil stands for one that is missing.
+// newExpiration is when the certificate expires; nil stands for one that is missing.
 func newExpiration(name string, cert *x509.Certificate, now time.Time) expiration {
 	if cert == nil {
 		return expiration{Name: name, Missing: true}
@@ -164,7 +164,7 @@ func newExpiration(name string, cert *x509.Certificate, now time.Time) expiratio
 	return expiration{Name: name, Date: &metav1.Time{Time: cert.NotAfter}, Residual: int64(cert.NotAfter.Sub(now) / time.Second)}
 }
 
-// write shows two tables, for people.
+// write prints two tables.
 func (x expirations) write(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 10, 4, 3, ' ', 0)
 	fmt.Fprintln(w, "CERTIFICATE\tEXPIRES\tRESIDUAL TIME\tCERTIFICATE AUTHORITY\tEXTERNALLY MANAGED")

@@ -17,7 +17,8 @@ import (
 	"kubeadm/internal/world/memory"
 )
 
-// beside is upstream's kubeadm at work in a folder, and ours on a machine in memory that has the same files.
+// beside is upstream's kubeadm at work in a folder, and ours on a machine in memory that has the
+// same files.
 type beside struct {
 	*station
 	program, dir string
@@ -140,8 +141,8 @@ func TestRenewedCertificatesAreThePeers(t *testing.T) {
 	}
 }
 
-// renewedAs is all that a certificate says but for what is new each time.
-// How long a certificate is good for is told roughly: it begins with its CA, and either program took its time.
+// renewedAs is all that a certificate says but for what is new each time. How long a certificate
+// is good for is told roughly: it begins with its CA, and either program took its time.
 func renewedAs(t *testing.T, r pki.Renewable, file []byte) string {
 	t.Helper()
 	c, err := r.Certificate(file)

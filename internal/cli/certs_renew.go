@@ -18,12 +18,12 @@ import (
 	"kubeadm/internal/workflow"
 )
 
-// allCertificates stands for all certificates.
+// allCertificates is the name for all certificates.
 const allCertificates = "all"
 
 func (p *program) certsRenew() *cobra.Command {
 	c := newGroup("renew", "Renew certificates", p.renewCommand(allCertificates, "Renew all certificates of this control plane"))
-	c.Long = "Renew certificates of a control plane: not its authorities, and not those that kubelets renew themselves."
+	c.Long = "Renew certificates of a control plane. CAs are not renewed, and kubelets rotate their own certificates."
 	for _, r := range pki.Renewables() {
 		c.AddCommand(p.renewCommand(r.Name, "Renew the certificate for "+r.For))
 	}
@@ -35,13 +35,13 @@ func (p *program) renewCommand(name, short string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   name,
 		Short: short,
-		Long: short + `, whether it is about to end or not.
+		Long: short + `, whether or not it is about to expire.
 
-The new one says the same: names, groups, addresses and usages are those of the old one. It gets a new key of the kind that
-the cluster's configuration names, or of the same kind as before where that is not to be had. It is signed by the
-authority on this machine; one whose key is kept elsewhere signs nothing here, and what it signed is left as it is.
+The new certificate has the same names, groups, addresses and usages. Its key is new, with the encryption
+algorithm of the cluster's configuration, or that of the old key if the configuration cannot be read. It is signed
+by the CA on this machine; certificates of an external CA are not renewed.
 
-What uses the certificate goes on with the old one until it is restarted. Where the command is interrupted, give it again.`,
+Components use the old certificate until they are restarted. To resume an interrupted command, re-run it.`,
 		Example: "  kubeadm certs renew " + name,
 		Args:    refuseArguments,
 		RunE:    func(c *cobra.Command, _ []string) error { return p.renewCertificates(c, o, name) },
@@ -50,10 +50,11 @@ What uses the certificate goes on with the old one until it is restarted. Where 
 	return c
 }
 
-// restart is what is left to the user to do. Components read most of their certificates only when they start.
-const restart = `
-The certificates are renewed. etcd and the three components of the control plane
-take them up when they start: move each manifest out of /etc/kubernetes/manifests for a moment.
+// restartText says what the user must do. Components read most of their certificates only when
+// they start.
+const restartText = `
+The certificates are renewed. etcd and the three control plane components load them when they
+start. To restart each, move its manifest out of /etc/kubernetes/manifests and back after 20 seconds.
 `
 
 func (p *program) renewCertificates(c *cobra.Command, o *certsOptions, name string) (err error) {
@@ -84,12 +85,13 @@ func (p *program) renewCertificates(c *cobra.Command, o *certsOptions, name stri
 		r.Emit(flow.Warned, warning)
 	}
 	if r.IsWhole() {
-		r.Emit(flow.Printed, restart)
+		r.Emit(flow.Printed, restartText)
 	}
 	return nil
 }
 
-// keysToRenew returns private keys of the cluster's algorithm. They are generated ahead of need if it is known.
+// keysToRenew returns private keys of the cluster's algorithm. They are generated ahead of need if
+// it is known.
 func (p *program) keysToRenew(ctx context.Context, r *run.Run, n *node.Node) func() (crypto.Signer, error) {
 	ahead := 0
 	for _, c := range pki.Renewables() {

@@ -20,26 +20,27 @@ func (p *program) certsRequest() *cobra.Command {
 	flags.KubeconfigDir = node.DefaultPaths().Kubeconfigs
 	c := &cobra.Command{
 		Use:   "generate-csr",
-		Short: "Make keys and certificate requests for an authority that is kept elsewhere",
-		Long: `Make the keys of a control plane, and for each a request for a certificate (".csr"), for a certificate authority
-that is kept elsewhere. Nothing is written if one of the files is there already.
+		Short: "Generate keys and certificate signing requests for an external CA",
+		Long: `Generate the keys of a control plane, and for each a certificate signing request (".csr") for an external
+CA. Nothing is written if one of the files already exists.
 
-Each certificate that comes back belongs beside its key, in a file that ends with ".crt". That of a kubeconfig belongs into
-the kubeconfig itself, as "client-certificate-data" of its user, and the authority's as
-"certificate-authority-data" of its cluster, both in base64. Then "kubeadm init" uses them.`,
-		Example: `  # for this machine, as init would name and address it
+Save each signed certificate beside its key, with the extension ".crt". For a kubeconfig, set
+"client-certificate-data" of its user to the certificate and "certificate-authority-data" of its cluster
+to the CA certificate, both in base64. Then run "kubeadm init".`,
+		Example: `  # for this machine, with the names and addresses that init would use
   kubeadm certs generate-csr --kubeconfig-dir /tmp/k8s --cert-dir /tmp/k8s/pki`,
 		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return p.generateCSRs(c.Context(), file, certDir, flags)
 		},
 	}
-	values{flag.CertDir: &certDir, flag.Config: &file, flag.KubeconfigDir: &flags.KubeconfigDir}.bind(c.Flags())
+	flagTargets{flag.CertDir: &certDir, flag.Config: &file, flag.KubeconfigDir: &flags.KubeconfigDir}.bind(c.Flags())
 	return c
 }
 
-// resolveOffline is the intent of an init that sends no request. Without a default route it has no address that others could
-// use: that is a warning where the command needs it, or where there is no shared endpoint.
+// resolveOffline resolves the intent of an init without network requests. Without a default route
+// it has no address to advertise: that is a warning if the command needs one or there is no
+// control plane endpoint.
 func (p *program) resolveOffline(ctx context.Context, name string, flags config.InitFlags, needsAddress bool) (*node.Node, config.Run, error) {
 	file, err := p.readConfig(ctx, p.World(), name)
 	if err != nil {
@@ -54,8 +55,8 @@ func (p *program) resolveOffline(ctx context.Context, name string, flags config.
 	if err == nil && n.Address == "" {
 		n.Address = "0.0.0.0"
 		if needsAddress || n.Cluster.Endpoint == "" {
-			how.Warnings = append(how.Warnings, "there is no default route to choose the address of this machine by, so "+
-				n.Address+" takes its place; set advertiseAddress of localAPIEndpoint in a file for --config")
+			how.Warnings = append(how.Warnings, "no default route, so the advertise address is "+n.Address+
+				"; set localAPIEndpoint.advertiseAddress in a file for --config")
 		}
 	}
 	return n, how, err

@@ -80,9 +80,9 @@ func TestRenewalKeepsWhatCertificatesSay(t *testing.T) {
 	}
 }
 
-// Which kind of key a renewed certificate has is for the cluster to say; where that cannot be asked it stays.
-// A renewal that is killed between two files leaves a key without its certificate. Whoever looks is told, and whoever renews
-// something else; the renewal of that one mends it.
+// Which kind of key a renewed certificate has is for the cluster to say; where that cannot be
+// asked it stays. A renewal that is killed between two files leaves a key without its certificate.
+// Whoever looks is told, and whoever renews something else; the renewal of that one mends it.
 func TestAKeyThatIsNotItsCertificatesIsPointedAt(t *testing.T) {
 	s := newStation(t)
 	s.initialised(t)
@@ -91,7 +91,7 @@ func TestAKeyThatIsNotItsCertificatesIsPointedAt(t *testing.T) {
 	file.Data = []byte(anotherKey(t))
 	s.world.Files[path] = file
 	const want = "[certs] warning: /etc/kubernetes/pki/etcd/server.key is not the key of /etc/kubernetes/pki/etcd/server.crt: " +
-		"whoever uses them fails when it starts; make both anew: kubeadm certs renew etcd-server\n"
+		"components that use them cannot start; to renew both: kubeadm certs renew etcd-server\n"
 	for _, step := range []struct{ command, want string }{
 		{"check-expiration", want}, {"renew apiserver", want}, {"renew etcd-server", ""}, {"check-expiration", ""},
 	} {

@@ -1,6 +1,6 @@
-// Package cli is the command tree: it turns arguments into an intent, chooses the world in
-// which a workflow runs, and shows the results. A command is a file. It touches nothing by
-// itself: all of the outside comes with a Host.
+// Package cli is the command tree: it parses flags, resolves them to an intent, runs the workflow
+// of the command (package run) and prints results. Each command is a file. Everything outside of
+// the process comes with a Host.
 package cli
 
 import (
@@ -20,21 +20,21 @@ import (
 	"kubeadm/internal/world"
 )
 
-// Host is the machine as a command line sees it.
+// Host is the machine on which commands run.
 type Host struct {
 	In       io.Reader
 	Out, Err io.Writer
 	// Getenv looks up a variable of the environment.
 	Getenv func(name string) (value string, ok bool)
-	// World is the machine and its surroundings as they are; it is called once a command needs them.
+	// World returns the real machine and cluster. It is called when a command needs them.
 	World func() world.World
 	// Journal opens the journal kept in a directory and locks it until it is closed.
 	Journal func(dir string) (Journal, error)
-	// Random gives named streams of secret randomness, safe for use by many at once.
+	// Random returns named streams of secret randomness, safe for concurrent use.
 	Random func(name string) io.Reader
-	// Chroot makes a folder the root of the file system.
+	// Chroot makes a directory the root of the file system.
 	Chroot func(dir string) error
-	// Log tells libraries how much to log: a level and "pattern=N,..." for single files.
+	// Log sets the log verbosity of libraries: a level, and "pattern=N,..." for single files.
 	Log func(level int, files string) error
 	// Version is what this program was built from.
 	Version version.Info
@@ -43,7 +43,7 @@ type Host struct {
 // Journal is a journal's store that must be closed.
 type Journal = run.Journal
 
-// program is the command tree together with what all its commands share.
+// program is what all commands share.
 type program struct {
 	Host
 	verbosity int
@@ -57,14 +57,14 @@ func New(h Host) *cobra.Command {
 	p := &program{Host: h}
 	root := &cobra.Command{
 		Use:   "kubeadm",
-		Short: "Make a Kubernetes cluster out of machines",
-		Long: `kubeadm makes a Kubernetes cluster out of machines that run a kubelet and a container runtime.
+		Short: "Create and manage a Kubernetes cluster",
+		Long: `kubeadm creates a Kubernetes cluster from machines that have a kubelet and a container runtime.
 
-  On the first machine:     kubeadm init
-  On each further machine:  kubeadm join, as init tells at its end
+  On the first machine:        kubeadm init
+  On each additional machine:  kubeadm join, with the arguments that init prints
 
-A command that was interrupted goes on when it is given again. "kubeadm reset" takes
-back what it did to a machine, and --dry-run shows what a command would do.`,
+To resume an interrupted command, re-run it. "kubeadm reset" reverts what init or join did to
+a machine, and --dry-run prints what a command would change.`,
 		Args:              refuseArguments,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
@@ -76,34 +76,34 @@ back what it did to a machine, and --dry-run shows what a command would do.`,
 	root.SetOut(h.Out)
 	root.SetErr(h.Err)
 	root.SetFlagErrorFunc(flagError)
-	values{flag.Verbosity: &p.verbosity, flag.VModule: &p.vmodule, flag.RootFS: &p.rootfs}.bind(root.PersistentFlags())
+	flagTargets{flag.Verbosity: &p.verbosity, flag.VModule: &p.vmodule, flag.RootFS: &p.rootfs}.bind(root.PersistentFlags())
 	p.addCommands(root)
 	return root
 }
 
-// addCommands gives root its commands, as its help arranges them.
+// addCommands adds the commands to root, grouped as in its help.
 func (p *program) addCommands(root *cobra.Command) {
 	help := helpCommand()
 	root.SetHelpCommand(help)
-	addUnderHeading(root, "Make a cluster and take it apart:", p.initCommand(), p.joinCommand(), p.resetCommand())
-	addUnderHeading(root, "Look after a cluster:", p.certsCommand(), p.configCommand(), p.kubeconfigCommand(), p.tokenCommand())
-	addUnderHeading(root, "Get to know this program:", p.completionCommand(), help, p.versionCommand())
+	addUnderHeading(root, "Create and remove a cluster:", p.initCommand(), p.joinCommand(), p.resetCommand())
+	addUnderHeading(root, "Manage a cluster:", p.certsCommand(), p.configCommand(), p.kubeconfigCommand(), p.tokenCommand())
+	addUnderHeading(root, "Other commands:", p.completionCommand(), help, p.versionCommand())
 	root.AddCommand(alphaCommand(), upgradeCommand())
 	p.bindStrict(root)
 }
 
-// bindStrict gives --strict to every command that reads a configuration file and would only warn of
+// bindStrict adds --strict to every command that reads a configuration file and only warns about
 // unknown fields.
 func (p *program) bindStrict(c *cobra.Command) {
 	for _, child := range c.Commands() {
 		p.bindStrict(child)
 	}
 	if c.Flags().Lookup(string(flag.Config)) != nil && c.CommandPath() != "kubeadm config validate" {
-		values{flag.Strict: &p.strict}.bind(c.Flags())
+		flagTargets{flag.Strict: &p.strict}.bind(c.Flags())
 	}
 }
 
-// applyGlobalFlags heeds the flags that every command has, and warns of those that none should have.
+// applyGlobalFlags applies the flags of all commands, and warns about deprecated ones.
 func (p *program) applyGlobalFlags(c *cobra.Command) error {
 	printWarnings(p.newText(false), deprecationWarnings(c))
 	if err := p.Log(p.verbosity, p.vmodule); err != nil {
@@ -130,9 +130,9 @@ func Run(ctx context.Context, h Host, args []string) error {
 	return addRootHint(ctx, h, root.ExecuteContext(ctx))
 }
 
-// addRootHint adds what helps where a permission is missing and the user is not root.
+// addRootHint adds a hint to errors of missing permissions if the user is not root.
 func addRootHint(ctx context.Context, h Host, err error) error {
-	// gRPC passes on the text only of an error of the container runtime's socket.
+	// Of an error of the container runtime's socket gRPC returns only the text.
 	if !errors.Is(err, fs.ErrPermission) && (err == nil || !strings.Contains(err.Error(), "connect: permission denied")) {
 		return err
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// The table of docs/compatibility.md speaks of every command, and of none that is not there without saying so.
+// The table of docs/compatibility.md speaks of every command, and of none that is not there
+// without saying so.
 func TestCompatibilityIsToldOfEveryCommand(t *testing.T) {
 	text, err := os.ReadFile("../../docs/compatibility.md")
 	if err != nil {
@@ -41,7 +42,8 @@ func TestCompatibilityIsToldOfEveryCommand(t *testing.T) {
 	}
 }
 
-// covered tells whether the table speaks of a command, by its name or by that of a group around it.
+// covered tells whether the table speaks of a command, by its name or by that of a group around
+// it.
 func covered(told map[string]bool, path string) bool {
 	words := strings.Fields(path)
 	for n := range words {

@@ -15,17 +15,17 @@ import (
 	"kubeadm/internal/release"
 )
 
-// completeLimit bounds what a user waits for who only pressed the tabulator key.
+// completeLimit is how long a completion may take.
 const completeLimit = 2 * time.Second
 
-// isCompletionRequest tells whether a shell asks what may come next on a command line. Nobody else needs to know which values flags
-// may have, and to find out takes as long as all the rest that comes before a command.
+// isCompletionRequest reports whether a shell requests completions. Other runs skip
+// addCompletions, which takes as long as all other preparations.
 func isCompletionRequest(args []string) bool {
 	return len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd)
 }
 
-// addCompletions tells shells what the values of flags may be, for the command and all below it. Where
-// nothing is known nothing is offered: names of files would mislead.
+// addCompletions registers the possible values of flags, for the command and its subcommands.
+// Other flags have no completions: file names would mislead.
 func (p *program) addCompletions(c *cobra.Command) {
 	c.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	offers := p.flagCompletions()
@@ -45,9 +45,9 @@ func (p *program) addCompletions(c *cobra.Command) {
 
 // flagCompletions are the values that flags may have.
 func (p *program) flagCompletions() map[flag.Name]cobra.CompletionFunc {
-	file, folder := offerFiles(cobra.ShellCompDirectiveDefault), offerFiles(cobra.ShellCompDirectiveFilterDirs)
+	file, dir := offerFiles(cobra.ShellCompDirectiveDefault), offerFiles(cobra.ShellCompDirectiveFilterDirs)
 	return map[flag.Name]cobra.CompletionFunc{
-		flag.CertDir:               folder,
+		flag.CertDir:               dir,
 		flag.ComponentConfigs:      someOf([]string{"KubeletConfiguration", "KubeProxyConfiguration"}),
 		flag.Config:                file,
 		flag.CRISocket:             p.completeSockets,
@@ -55,18 +55,18 @@ func (p *program) flagCompletions() map[flag.Name]cobra.CompletionFunc {
 		flag.FeatureGates:          someOf(featureGateValues()),
 		flag.IgnorePreflightErrors: someOf(append([]string{"all"}, preflight.Names()...)),
 		flag.Kubeconfig:            file,
-		flag.KubeconfigDir:         folder,
+		flag.KubeconfigDir:         dir,
 		flag.KubernetesVersion:     someOf(p.completeVersions()),
 		flag.NewConfig:             file,
 		flag.OldConfig:             file,
 		flag.Output:                someOf(outputFormats()),
-		flag.Patches:               folder,
-		flag.RootFS:                folder,
+		flag.Patches:               dir,
+		flag.RootFS:                dir,
 		flag.Usages:                someOf(bootstrapapi.KnownTokenUsages),
 	}
 }
 
-// offerFiles leaves the names to the shell: those of files, or of folders.
+// offerFiles lets the shell complete names of files or directories.
 func offerFiles(d cobra.ShellCompDirective) cobra.CompletionFunc {
 	return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) { return nil, d }
 }
@@ -93,7 +93,8 @@ func featureGateValues() []string {
 	return all
 }
 
-// completeVersions are those that this program deploys best: the newest of its own line, and its own.
+// completeVersions are those that this program deploys best: the newest of its own line, and its
+// own.
 func (p *program) completeVersions() []string {
 	all := []string{"stable-1"}
 	if tool, err := p.tool(); err == nil {

@@ -16,32 +16,32 @@ import (
 func (p *program) completionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion SHELL",
-		Short: "Print the completion script of a shell",
-		Long: `Print the script with which a shell completes the commands and flags of kubeadm, and the
-values of flags where they are known: phases, checks, tokens, container runtimes.
+		Short: "Print a shell completion script",
+		Long: `Print a script that completes the commands and flags of kubeadm, and values of flags such as
+phases, preflight checks, tokens and container runtimes.
 SHELL is ` + strings.Join(shellNames(), ", ") + `.`,
-		Example: `  # for this bash session, which needs the bash-completion package
+		Example: `  # in this bash session (requires the bash-completion package)
   source <(kubeadm completion bash)
 
-  # for every zsh session
+  # in every zsh session
   kubeadm completion zsh > "${fpath[1]}/_kubeadm"
 
-  # for every fish session
+  # in every fish session
   kubeadm completion fish > ~/.config/fish/completions/kubeadm.fish
 
-  # for this PowerShell session
+  # in this PowerShell session
   kubeadm completion powershell | Out-String | Invoke-Expression`,
 		ValidArgs: shellNames(),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return problem.New("", errors.New("exactly one shell must be named"), "give one of "+strings.Join(shellNames(), ", "))
+				return problem.New("", errors.New("exactly one shell is required"), "use one of "+strings.Join(shellNames(), ", "))
 			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			write, ok := completionWriters(c.Root())[args[0]]
 			if !ok {
-				return problem.New("", fmt.Errorf("there is no completion for the shell %q", args[0]), "give one of "+strings.Join(shellNames(), ", "))
+				return problem.New("", fmt.Errorf("unsupported shell %q", args[0]), "use one of "+strings.Join(shellNames(), ", "))
 			}
 			return write(p.Out)
 		},

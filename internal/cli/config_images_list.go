@@ -18,13 +18,12 @@ func (p *program) configImagesList() *cobra.Command {
 	out := newOutput()
 	c := &cobra.Command{
 		Use:   "list",
-		Short: "List the images that a control plane needs",
-		Long: `List the images that a control plane needs, one a line, as init would pull them.
-With --config the other flags do not count.`,
-		Example: `  # the images of one release
+		Short: "List the control plane images",
+		Long:  `List the images that init would pull, one per line. With --config the other flags are ignored.`,
+		Example: `  # the images of a release
   kubeadm config images list --kubernetes-version v1.37.1
 
-  # for programs
+  # machine-readable
   kubeadm config images list --output json`,
 		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return p.listImages(c, o, &out) },
@@ -77,12 +76,13 @@ func (p *program) listImages(c *cobra.Command, o *initOptions, out *output) erro
 	return nil
 }
 
-// warnIgnoredFlags warns of flags that do not count beside a configuration file. It never fails: scripts give both.
+// warnIgnoredFlags warns about flags that are ignored with a configuration file. It never fails:
+// scripts set both.
 func (p *program) warnIgnoredFlags(given []string) error {
 	for _, name := range given {
 		switch f := flag.Name(name); f {
 		case flag.CRISocket, flag.FeatureGates, flag.ImageRepository, flag.KubernetesVersion:
-			printWarnings(p.newText(false), []string{fmt.Sprintf("--%s does not count beside --%s: the file says it", f, flag.Config)})
+			printWarnings(p.newText(false), []string{fmt.Sprintf("--%s is ignored with --%s: set the field in the file instead", f, flag.Config)})
 		}
 	}
 	return nil

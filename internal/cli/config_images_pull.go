@@ -22,14 +22,13 @@ func (p *program) configImagesPull() *cobra.Command {
 	o := newInitOptions()
 	c := &cobra.Command{
 		Use:   "pull",
-		Short: "Pull the images that a control plane needs",
-		Long: `Pull the images that a control plane needs, so that init need not wait for them. The registry is
-asked for each, also where the container runtime holds it already.
-With --config the other flags do not count.`,
-		Example: `  # the images of the newest release
+		Short: "Pull the control plane images",
+		Long: `Pull the images that init would pull. The registry is contacted for each image, even if the container
+runtime has it already. With --config the other flags are ignored.`,
+		Example: `  # the images of the latest release
   kubeadm config images pull
 
-  # those that this file's init would pull, by the runtime that it names
+  # the images and the container runtime of a configuration file
   kubeadm config images pull --config kubeadm.yaml`,
 		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return p.pullImages(c, o) },
@@ -55,8 +54,8 @@ func (p *program) pullImages(c *cobra.Command, o *initOptions) (err error) {
 	defer closeRun(r, &err)
 	e := r.NewEnv(flow.Env{Local: n.Local, Emit: func(e flow.Event) { h.Text.Emit(asPulledLine(e)) }}).Named("config/images")
 	hearing := world.Listen(ctx, func(news string) { e.Emit(flow.Event{Kind: flow.Underway, Phase: "config/images", Text: news}) })
-	if _, err := real.Runtime(hearing, n.CRISocket); err != nil { // else each image would fail, and say the same
-		return problem.New("", err, "name another container runtime with --cri-socket")
+	if _, err := real.Runtime(hearing, n.CRISocket); err != nil { // each image would fail with the same error
+		return problem.New("", err, "set --cri-socket to another container runtime")
 	}
 	images, err := manifest.Images(n)
 	if err != nil {
@@ -71,12 +70,12 @@ func (p *program) pullImages(c *cobra.Command, o *initOptions) (err error) {
 		return fmt.Errorf("stopped while pulling images: %w", stopped)
 	}
 	if err != nil {
-		return problem.New("", err, "check the image names and the registry, or name another with --image-repository")
+		return problem.New("", err, "check the image names and the registry, or set --image-repository to another")
 	}
 	return nil
 }
 
-// imagesToPull is the cluster whose images are wanted, and the runtime that is to pull them.
+// imagesToPull resolves the cluster whose images to pull, and the container runtime.
 func (p *program) imagesToPull(c *cobra.Command, o *initOptions) (*node.Node, error) {
 	file, facts, err := p.readInputs(c, p.gatherFacts, o.file, p.warnIgnoredFlags)
 	if err != nil {
@@ -87,7 +86,7 @@ func (p *program) imagesToPull(c *cobra.Command, o *initOptions) (*node.Node, er
 	return n, err
 }
 
-// asPulledLine is the event as scripts know it.
+// asPulledLine returns the event in the form that scripts read.
 func asPulledLine(e flow.Event) flow.Event {
 	if image, ok := e.Change.(change.PullImage); ok && e.Kind == flow.Did {
 		e.Kind, e.Text = flow.Printed, fmt.Sprintf("[%s] Pulled %s\n", e.Phase, image.Ref)

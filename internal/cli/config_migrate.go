@@ -20,12 +20,12 @@ func (p *program) configMigrate() *cobra.Command {
 	var experimental bool
 	c := &cobra.Command{
 		Use:   "migrate",
-		Short: "Rewrite a configuration file in the current version of the API",
-		Long: `Rewrite a configuration file in the current version of the API, kubeadm.k8s.io/v1beta4, which all commands read.
-Files of kubeadm.k8s.io/v1beta3 are read as well. What is written is what the commands would go by: with all
-defaults in it, and the name, the address and the container runtime of this machine where the file names none.
+		Short: "Convert a configuration file to the current API version",
+		Long: `Convert a configuration file to the current API version, kubeadm.k8s.io/v1beta4. Files of
+kubeadm.k8s.io/v1beta3 are accepted. The output has all defaults filled in, including the name, the address and
+the container runtime of this machine.
 
-Configurations of components are checked and not written: they keep their form.`,
+Component configurations are checked and not converted.`,
 		Example: `  kubeadm config migrate --old-config old.yaml --new-config kubeadm.yaml`,
 		Args:    refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -37,11 +37,11 @@ Configurations of components are checked and not written: they keep their form.`
 				_, err := p.Out.Write(text)
 				return err
 			}
-			// A configuration can hold tokens and keys.
+			// A configuration can contain tokens and keys.
 			return p.writeOutput(c.Context(), change.WriteFile{Path: to, Data: text, Mode: 0o600, Secret: true, Output: true})
 		},
 	}
-	values{flag.OldConfig: &from, flag.NewConfig: &to, flag.AllowExperimentalAPI: &experimental}.bind(c.Flags())
+	flagTargets{flag.OldConfig: &from, flag.NewConfig: &to, flag.AllowExperimentalAPI: &experimental}.bind(c.Flags())
 	return c
 }
 
@@ -53,12 +53,12 @@ func (p *program) writeOutput(ctx context.Context, file change.WriteFile) (err e
 	}
 	defer closeRun(r, &err)
 	if err := r.NewEnv(flow.Env{}).Do(ctx, file); err != nil {
-		return problem.New("", err, fmt.Sprintf("name a file that can be written with --%s", flag.NewConfig))
+		return problem.New("", err, fmt.Sprintf("set --%s to a file that can be written", flag.NewConfig))
 	}
 	return nil
 }
 
-// migrateConfig is the file's documents in the current version of the API.
+// migrateConfig returns the file's documents in the current API version.
 func (p *program) migrateConfig(c *cobra.Command, name string, experimental bool) ([]byte, error) {
 	file, err := p.readRequiredConfig(c, flag.OldConfig, name)
 	if err != nil {
@@ -80,10 +80,10 @@ func (p *program) migrateConfig(c *cobra.Command, name string, experimental bool
 	return text.Bytes(), err
 }
 
-// readRequiredConfig reads the configuration file that the flag must name.
+// readRequiredConfig reads the configuration file that a required flag names.
 func (p *program) readRequiredConfig(c *cobra.Command, by flag.Name, name string) (config.File, error) {
 	if name == "" {
-		return config.File{}, problem.New("", fmt.Errorf("--%s is missing", by), fmt.Sprintf("name a configuration file with --%s", by))
+		return config.File{}, problem.New("", fmt.Errorf("--%s is required", by), fmt.Sprintf("set --%s to a configuration file", by))
 	}
 	return readConfigOf(c.Context(), p.World(), by, name)
 }

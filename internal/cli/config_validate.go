@@ -15,8 +15,8 @@ func (p *program) configValidate() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "validate",
 		Short: "Check a configuration file",
-		Long: `Check a configuration file as the commands would that go by it, and say "ok" if all is well. Else every
-fault is told, by the field it is in.`,
+		Long: `Check a configuration file as the commands that read it do. Print "ok" if it is valid, or else every
+error with its field.`,
 		Example: `  kubeadm config validate --config kubeadm.yaml`,
 		Args:    refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -28,7 +28,7 @@ fault is told, by the field it is in.`,
 			return p.validate(c, file)
 		},
 	}
-	values{flag.Config: &name, flag.AllowDeprecatedAPI: &deprecated, flag.AllowExperimentalAPI: &experimental}.bind(c.Flags())
+	flagTargets{flag.Config: &name, flag.AllowDeprecatedAPI: &deprecated, flag.AllowExperimentalAPI: &experimental}.bind(c.Flags())
 	return c
 }
 

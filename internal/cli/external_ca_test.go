@@ -21,7 +21,8 @@ func (s *station) supplied(t *testing.T) {
 	delete(s.world.Files, "/etc/kubernetes/pki/ca.key")
 }
 
-// Each fault in what the keeper of a CA has supplied is named with its file, before anything is done.
+// Each fault in what the keeper of a CA has supplied is named with its file, before anything is
+// done.
 func TestWhatIsSuppliedMustBeGood(t *testing.T) {
 	const folder = "/etc/kubernetes/"
 	other := newStation(t)
@@ -59,7 +60,8 @@ func TestWhatIsSuppliedMustBeGood(t *testing.T) {
 	}
 }
 
-// anonymous is a kubeconfig of the machine without the credentials in it, as a request for them leaves it.
+// anonymous is a kubeconfig of the machine without the credentials in it, as a request for them
+// leaves it.
 func (s *station) anonymous(t *testing.T, path string) []byte {
 	t.Helper()
 	config, err := pki.ParseKubeconfig(s.world.Files[path].Data)

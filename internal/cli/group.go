@@ -12,7 +12,7 @@ import (
 	"kubeadm/internal/untrusted"
 )
 
-// newGroup is a command that only holds others.
+// newGroup is a command that only has subcommands.
 func newGroup(use, short string, children ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{
 		Use:   use,
@@ -29,21 +29,22 @@ func newGroup(use, short string, children ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// refuseArguments refuses arguments of a command that takes none: they would be subcommands that do not exist.
+// refuseArguments is an error if a command that takes no arguments has some, such as a misspelled
+// subcommand.
 func refuseArguments(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
 	for _, file := range []flag.Name{flag.Config, flag.OldConfig} {
 		if f := c.Flag(string(file)); f != nil && !f.Changed && strings.ContainsAny(args[0], "./") {
-			return problem.New("", fmt.Errorf("%s takes no argument, but was given %s", c.CommandPath(), untrusted.Quote(args[0])),
-				fmt.Sprintf("name a file with --%s=%s", file, untrusted.Line(args[0])))
+			return problem.New("", fmt.Errorf("%s takes no arguments, but got %s", c.CommandPath(), untrusted.Quote(args[0])),
+				fmt.Sprintf("to name a file use --%s=%s", file, untrusted.Line(args[0])))
 		}
 	}
 	if !c.HasSubCommands() {
-		return fmt.Errorf("%s takes no argument, but was given %s", c.CommandPath(), untrusted.Quote(args[0]))
+		return fmt.Errorf("%s takes no arguments, but got %s", c.CommandPath(), untrusted.Quote(args[0]))
 	}
-	c.SuggestionsMinimumDistance = 2 // letters that may be wrong
+	c.SuggestionsMinimumDistance = 2 // wrong letters
 	err := fmt.Errorf("unknown command %s for %q", untrusted.Quote(args[0]), c.CommandPath())
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
 		return problem.New("", err, "did you mean "+strings.Join(near, " or ")+"?")

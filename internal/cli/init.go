@@ -16,28 +16,28 @@ import (
 )
 
 func (p *program) initCommand() *cobra.Command {
-	t := tree{name: "init", phases: workflow.Init, args: refuseArguments, newRun: p.newInit}
+	t := tree{name: "init", phases: workflow.Init, args: refuseArguments}
+	t.newRun = func(sel flow.Selection) (flagTargets, runFunc) {
+		o := newInitOptions()
+		return o.values(), func(c *cobra.Command, _ []string) error { return p.runInit(c, o, sel) }
+	}
 	return t.command(&cobra.Command{
 		Use:   "init",
-		Short: "Make this machine the first control plane of a new cluster",
-		Long: `Make this machine the first control plane of a new cluster. At the end it tells how
-to use the cluster and which command joins further machines to it.`,
-		Example: `  # a cluster whose Pods get addresses out of this range
+		Short: "Initialize the first control plane of a new cluster",
+		Long: `Initialize this machine as the first control plane of a new cluster. At the end the command
+prints how to use the cluster and how to join other machines.`,
+		Example: `  # with a Pod network of this CIDR
   kubeadm init --pod-network-cidr=10.244.0.0/16
 
-  # one that more control planes may join, under an address that leads to all of them
+  # highly available: more control planes can join, behind a load balancer
   kubeadm init --control-plane-endpoint=cluster.example:6443 --upload-certs
 
-  # by a file; first only tell what would be done
+  # with a configuration file; print what would be changed
   kubeadm init --config kubeadm.yaml --dry-run`,
-	}, initFlags()...)
-}
-
-func initFlags() []flag.Name {
-	return []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.APIServerCertSANs, flag.CertDir, flag.CertificateKey,
+	}, flag.APIServerAdvertise, flag.APIServerBindPort, flag.APIServerCertSANs, flag.CertDir, flag.CertificateKey,
 		flag.Config, flag.ControlPlaneEndpoint, flag.CRISocket, flag.DryRun, flag.FeatureGates, flag.IgnorePreflightErrors,
 		flag.ImageRepository, flag.KubernetesVersion, flag.NodeName, flag.Patches, flag.PodNetworkCIDR, flag.ServiceCIDR,
-		flag.ServiceDNSDomain, flag.SkipCertificateKeyPrint, flag.SkipPhases, flag.SkipTokenPrint, flag.Token, flag.TokenTTL, flag.UploadCerts}
+		flag.ServiceDNSDomain, flag.SkipCertificateKeyPrint, flag.SkipPhases, flag.SkipTokenPrint, flag.Token, flag.TokenTTL, flag.UploadCerts)
 }
 
 // initOptions are the flags of init and its phases.
@@ -50,7 +50,7 @@ type initOptions struct {
 	extra         extraArgs
 }
 
-// extraArgs are the arguments of components given by flags that nobody should use any more.
+// extraArgs are the arguments of components given by deprecated flags.
 type extraArgs struct{ apiServer, controllerManager, scheduler map[string]string }
 
 func newInitOptions() *initOptions {
@@ -60,8 +60,8 @@ func newInitOptions() *initOptions {
 	return o
 }
 
-func (o *initOptions) values() values {
-	return values{
+func (o *initOptions) values() flagTargets {
+	return flagTargets{
 		flag.APIServerAdvertise:      &o.AdvertiseAddress,
 		flag.APIServerBindPort:       &o.BindPort,
 		flag.APIServerCertSANs:       &o.CertSANs,
@@ -105,11 +105,6 @@ func (x extraArgs) addTo(c *node.Cluster) {
 			of.component.Args = append(of.component.Args, node.Arg{Name: name, Value: of.args[name]})
 		}
 	}
-}
-
-func (p *program) newInit(sel flow.Selection) (values, func(*cobra.Command, []string) error) {
-	o := newInitOptions()
-	return o.values(), func(c *cobra.Command, _ []string) error { return p.runInit(c, o, sel) }
 }
 
 // runInit is "kubeadm init", or one of its phases.
@@ -162,8 +157,8 @@ func (p *program) runInit(c *cobra.Command, o *initOptions, sel flow.Selection) 
 	return err
 }
 
-// closingTextOf selects the phases of a finished init that is re-run: all, but for the closing text where the
-// user skips it, since it shows secrets.
+// closingTextOf selects the phases of a finished init that is re-run: all, but for the closing
+// text where the user skips it, since it shows secrets.
 func closingTextOf(how config.Run) (sel flow.Selection) {
 	const closingText = string(phaseindex.ShowJoinCommand)
 	if slices.Contains(how.SkipPhases, closingText) {

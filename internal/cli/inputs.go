@@ -47,11 +47,12 @@ func (p *program) gatherFacts(ctx context.Context, runtimes bool) (config.Facts,
 	return h.Facts(ctx, runtimes)
 }
 
-// readInputs reads the configuration file, if there is one, and gathers the facts. Flags beside a file may be refused.
+// readInputs reads the configuration file, if there is one, and gathers the facts. Flags beside a
+// file may be refused.
 func (p *program) readInputs(c *cobra.Command, gather factsFunc, name string, refuse func(flags []string) error) (config.File, config.Facts, error) {
 	ctx := c.Context()
 	if name == "" && slices.Contains(givenFlags(c), string(flag.Config)) {
-		printWarnings(p.newText(false), []string{"--config is empty, as if it were not given: name a file, or leave it out"})
+		printWarnings(p.newText(false), []string{"--config is empty and ignored: set it to a file, or remove it"})
 	}
 	file, err := p.readConfig(ctx, p.World(), name)
 	if err == nil && file.Given() {
@@ -68,7 +69,8 @@ func (p *program) readInputs(c *cobra.Command, gather factsFunc, name string, re
 // factsFunc gathers facts, with the container runtimes if those are asked for.
 type factsFunc = func(ctx context.Context, runtimes bool) (config.Facts, error)
 
-// needsAddress reports whether the command needs the address of this machine. Most that do have the flag for it.
+// needsAddress reports whether the command needs the address of this machine. Most that do have
+// the flag for it.
 func needsAddress(c *cobra.Command) bool {
 	phase, isInit := strings.CutPrefix(c.CommandPath(), c.Root().Name()+" init phase ")
 	if !isInit || c.Flag(string(flag.APIServerAdvertise)) != nil {
@@ -94,7 +96,7 @@ func readConfigOf(ctx context.Context, r state.Reader, by flag.Name, name string
 	case errors.Is(err, fs.ErrNotExist):
 		return config.File{}, problem.New("", fmt.Errorf("there is no configuration file %s", untrusted.Line(name)), fmt.Sprintf("check the path given with --%s", by))
 	case err != nil:
-		return config.File{}, problem.New("reading the configuration file", err, "name a file that can be read with --config")
+		return config.File{}, problem.New("reading the configuration file", err, "set --config to a file that can be read")
 	}
 	return config.File{Name: name, Data: data}, nil
 }

@@ -18,37 +18,42 @@ import (
 )
 
 func (p *program) joinCommand() *cobra.Command {
-	t := tree{name: "join [api-server-endpoint]", phases: workflow.Join, args: oneEndpoint, newRun: p.newJoin}
+	t := tree{name: "join [api-server-endpoint]", phases: workflow.Join, args: oneEndpoint}
+	t.newRun = func(sel flow.Selection) (flagTargets, runFunc) {
+		o := &joinOptions{JoinFlags: config.NewJoinFlags()}
+		return o.values(), func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				o.Endpoint = args[0]
+			}
+			return p.runJoin(c, o, sel)
+		}
+	}
 	return t.command(&cobra.Command{
 		Use:   "join [api-server-endpoint]",
-		Short: "Make this machine a node of a cluster",
-		Long: `Make this machine a node of a cluster. The command to give, with endpoint, token and
-hash, is what init tells at its end, or "kubeadm token create --print-join-command" on a
-control plane.`,
+		Short: "Join this machine to a cluster",
+		Long: `Join this machine to an existing cluster, as a worker or as an additional control plane.
+"kubeadm init" prints the join command with endpoint, token and CA hash; to print it again, run
+"kubeadm token create --print-join-command" on a control plane.`,
 		Example: `  # as a worker
   kubeadm join 192.0.2.10:6443 --token abcdef.0123456789abcdef \
     --discovery-token-ca-cert-hash sha256:...
 
-  # as one more control plane, with the certificates that another one lends
+  # as an additional control plane, with the uploaded certificates
   kubeadm join cluster.example:6443 --token abcdef.0123456789abcdef \
     --discovery-token-ca-cert-hash sha256:... --control-plane --certificate-key ...
 
-  # by a kubeconfig that tells where the cluster is
+  # with a discovery file
   kubeadm join --discovery-file cluster-info.yaml --tls-bootstrap-token abcdef.0123456789abcdef`,
-	}, joinFlags()...)
+	}, flag.APIServerAdvertise, flag.APIServerBindPort, flag.CertificateKey, flag.Config, flag.ControlPlane,
+		flag.CRISocket, flag.DiscoveryFile, flag.DiscoveryToken, flag.DiscoveryTokenHash, flag.DiscoveryTokenUnsafe, flag.DryRun,
+		flag.IgnorePreflightErrors, flag.NodeName, flag.Patches, flag.ReplaceMember, flag.SkipPhases, flag.TLSBootstrapToken, flag.Token)
 }
 
 func oneEndpoint(c *cobra.Command, args []string) error {
 	if len(args) > 1 {
-		return fmt.Errorf("%s takes one endpoint, host:port, but was given %q", c.CommandPath(), args)
+		return fmt.Errorf("%s takes one endpoint, host:port, but got %q", c.CommandPath(), args)
 	}
 	return nil
-}
-
-func joinFlags() []flag.Name {
-	return []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.CertificateKey, flag.Config, flag.ControlPlane,
-		flag.CRISocket, flag.DiscoveryFile, flag.DiscoveryToken, flag.DiscoveryTokenHash, flag.DiscoveryTokenUnsafe, flag.DryRun,
-		flag.IgnorePreflightErrors, flag.NodeName, flag.Patches, flag.ReplaceMember, flag.SkipPhases, flag.TLSBootstrapToken, flag.Token}
 }
 
 // joinOptions are the flags of join and its phases.
@@ -57,8 +62,8 @@ type joinOptions struct {
 	file string
 }
 
-func (o *joinOptions) values() values {
-	return values{
+func (o *joinOptions) values() flagTargets {
+	return flagTargets{
 		flag.APIServerAdvertise:    &o.AdvertiseAddress,
 		flag.APIServerBindPort:     &o.BindPort,
 		flag.CertificateKey:        &o.CertificateKey,
@@ -77,16 +82,6 @@ func (o *joinOptions) values() values {
 		flag.SkipPhases:            &o.SkipPhases,
 		flag.TLSBootstrapToken:     &o.TLSBootstrapToken,
 		flag.Token:                 &o.Token,
-	}
-}
-
-func (p *program) newJoin(sel flow.Selection) (values, func(*cobra.Command, []string) error) {
-	o := &joinOptions{JoinFlags: config.NewJoinFlags()}
-	return o.values(), func(c *cobra.Command, args []string) error {
-		if len(args) > 0 {
-			o.Endpoint = args[0]
-		}
-		return p.runJoin(c, o, sel)
 	}
 }
 
@@ -146,7 +141,8 @@ func (p *program) runJoin(c *cobra.Command, o *joinOptions, sel flow.Selection) 
 	return nil
 }
 
-// joinAgain shows the closing text of a join that has finished before, and changes nothing.
+// joinAgain checks the node and shows the closing text of a join that has finished before. It
+// changes nothing.
 func joinAgain(ctx context.Context, r *run.Run, local node.Local) error {
 	done := r.FinishedRun()
 	e := r.NewEnv(flow.Env{Local: local, Node: flow.Resolved(&node.Node{Local: local})})
@@ -158,7 +154,7 @@ func joinAgain(ctx context.Context, r *run.Run, local node.Local) error {
 	return nil
 }
 
-// joinedAs is the closing text of a join; etcd: this machine has a member of etcd.
+// joinedAs is the closing text of a join, with or without an etcd member on this machine.
 func joinedAs(l node.Local, etcd bool) string {
 	if l.Role == node.Worker {
 		return joined
@@ -170,7 +166,8 @@ func joinedAs(l node.Local, etcd bool) string {
 	return fmt.Sprintf(joinedControlPlane, member, l.Paths.Kubeconfig("admin.conf"), "$(id -u):$(id -g)")
 }
 
-// joined is the closing text of a worker's join. Scripts wait for its first sentence (test/parity/phrases).
+// joined is the closing text of a worker's join. Scripts wait for its first sentence
+// (test/parity/phrases).
 const joined = `
 This node has joined the cluster:
   * The API server has signed the kubelet's certificate, and the kubelet uses it.
@@ -180,7 +177,8 @@ To list the nodes, run on a control plane:
   kubectl get nodes
 `
 
-// joinedControlPlane is that of a control plane's: what etcd gained, where admin.conf is, and who will own its copy.
+// joinedControlPlane is that of a control plane: the etcd member, the path of admin.conf and the
+// owner of its copy.
 const joinedControlPlane = `
 This node has joined the cluster as a control plane:
   * The API server has signed the kubelet's certificate, and the kubelet uses it.

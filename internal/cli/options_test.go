@@ -17,7 +17,7 @@ import (
 )
 
 // parse reads a command line for values.
-func parse(t *testing.T, v values, args string) error {
+func parse(t *testing.T, v flagTargets, args string) error {
 	t.Helper()
 	set := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	set.SetOutput(io.Discard)

@@ -22,17 +22,17 @@ import (
 	"kubeadm/internal/state"
 )
 
-// outputGroup is the API group and version of results as objects.
+// outputGroup is the API group and version of JSON and YAML results.
 const outputGroup = "output.kubeadm.k8s.io/v1alpha3"
 
-// plain is the format for people.
+// plain is the default format, human-readable text.
 const plain = "text"
 
 func outputMeta(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{Kind: kind, APIVersion: outputGroup}
 }
 
-// output is how results are shown.
+// output is the output format of a command.
 type output struct {
 	format        string // may carry a template after "="
 	allowMissing  bool
@@ -41,8 +41,8 @@ type output struct {
 
 func newOutput() output { return output{format: plain, allowMissing: true} }
 
-func (o *output) values() values {
-	return values{flag.Output: &o.format, flag.AllowMissingTemplateKeys: &o.allowMissing, flag.ShowManagedFields: &o.managedFields}
+func (o *output) values() flagTargets {
+	return flagTargets{flag.Output: &o.format, flag.AllowMissingTemplateKeys: &o.allowMissing, flag.ShowManagedFields: &o.managedFields}
 }
 
 // encoder writes objects in one format, one after the other.
@@ -89,7 +89,7 @@ func encoders() map[string]encoder {
 	return map[string]encoder{"json": writeJSON, "yaml": writeYAML, "kyaml": writeKYAML}
 }
 
-// templates are the formats that the user writes himself.
+// templates are the formats with a template of the user.
 func (o *output) templates() map[string]func(string) (encoder, error) {
 	return map[string]func(string) (encoder, error){
 		"template":         o.goTemplate,
@@ -148,7 +148,8 @@ func (o *output) goTemplate(text string) (encoder, error) {
 	return eachGeneric(func(w io.Writer, object any) error { return t.Execute(w, object) }), nil
 }
 
-// hasPath is known to templates, as to kubectl's: whether there is anything at the end of the path of keys and indexes.
+// hasPath is the template function "exists", as in kubectl: it reports whether the path of keys
+// and indexes exists.
 func hasPath(value any, path ...any) bool {
 	for _, step := range path {
 		switch v := value.(type) {
@@ -168,14 +169,14 @@ func hasPath(value any, path ...any) bool {
 	return value != nil
 }
 
-// decodeBase64 is known to templates as base64decode.
+// decodeBase64 is the template function "base64decode".
 func decodeBase64(text string) (string, error) {
 	plain, err := base64.StdEncoding.DecodeString(text)
 	return string(plain), err
 }
 
 func templateError(err error) error {
-	return problem.New("reading the template", err, "mend what is given with --output after the equals sign")
+	return problem.New("reading the template", err, "fix the template given with --output after the equals sign")
 }
 
 func (o *output) jsonPath(text string, asJSON bool) (encoder, error) {
@@ -187,7 +188,8 @@ func (o *output) jsonPath(text string, asJSON bool) (encoder, error) {
 	return eachGeneric(path.Execute), nil
 }
 
-// eachGeneric shows each object as templates want it: by the names of its fields in JSON.
+// eachGeneric converts each object to a map with the JSON names of its fields, as templates
+// expect.
 func eachGeneric(show func(io.Writer, any) error) encoder {
 	return func(w io.Writer, objects []any) error {
 		for _, object := range objects {

@@ -11,20 +11,23 @@ import (
 	"kubeadm/internal/flow"
 )
 
-// tree is a command that runs a workflow, with a command below it for each phase.
+// runFunc runs a command once its flags are parsed.
+type runFunc = func(c *cobra.Command, args []string) error
+
+// tree is a command that runs a workflow, with a subcommand for each phase.
 type tree struct {
 	name   string // "init"; with its argument, which a phase that looks for the cluster takes too
 	phases []flow.Phase
 	args   cobra.PositionalArgs
-	// newRun gives a run of the selected phases its flags; run is called once they were read.
-	newRun func(sel flow.Selection) (v values, run func(c *cobra.Command, args []string) error)
+	// newRun returns the flags of a run of the selected phases, and the run itself.
+	newRun func(sel flow.Selection) (flagTargets, runFunc)
 }
 
-// command is the whole workflow. c says how the user finds it and what for; names are its flags.
+// command is the command of the whole workflow: c with its phases, subcommands and flags.
 func (t tree) command(c *cobra.Command, names ...flag.Name) *cobra.Command {
 	c.Args = t.args
 	c.Long += fmt.Sprintf("\n\nThe \"%s\" command runs these phases:\n```\n%s```", t.name, phaseOutline(t.phases))
-	var v values
+	var v flagTargets
 	v, c.RunE = t.newRun(flow.Selection{})
 	v.bind(c.Flags(), names...)
 	_ = c.RegisterFlagCompletionFunc(string(flag.SkipPhases), someOf(childAddresses(t.phases))) // every workflow has the flag
@@ -49,11 +52,11 @@ func (t tree) addPhaseCommands(parent *cobra.Command, prefix string, phases []fl
 	}
 }
 
-// groupCommand is a phase of phases; "all" runs them all.
+// groupCommand is the command of a phase with children. Its subcommand "all" runs all of them.
 func (t tree) groupCommand(address string, p flow.Phase) *cobra.Command {
 	c := newGroup(p.Name, p.Short)
 	c.Long, c.Aliases = p.Long, p.Aliases
-	all := flow.Phase{Name: allName, Short: "Run all of these: " + strings.Join(childAddresses(p.Phases), ", "), Flags: allFlags(p)}
+	all := flow.Phase{Name: allName, Short: "Run all of: " + strings.Join(childAddresses(p.Phases), ", "), Flags: allFlags(p)}
 	c.AddCommand(t.phaseCommand(address, all))
 	t.addPhaseCommands(c, address+"/", p.Phases)
 	return c
@@ -67,7 +70,7 @@ func (t tree) phaseCommand(address string, p flow.Phase) *cobra.Command {
 	if _, argument, ok := strings.Cut(t.name, " "); ok && slices.Contains(p.Flags, flag.DiscoveryToken) {
 		c.Use += " " + argument
 	}
-	var v values
+	var v flagTargets
 	v, c.RunE = t.newRun(flow.Selection{Only: address})
 	c.Example = t.example(address, p)
 	if len(p.Flags) > 0 {
@@ -76,10 +79,10 @@ func (t tree) phaseCommand(address string, p flow.Phase) *cobra.Command {
 	return c
 }
 
-// example shows how to run a phase alone, unless it needs others before it, and how to leave it out.
+// example shows how to skip a phase, and how to run it alone unless it needs others before it.
 func (t tree) example(address string, p flow.Phase) string {
 	command := "kubeadm " + strings.Fields(t.name)[0]
-	text := "  # everything but this\n  " + command + " --skip-phases=" + address
+	text := "  # all phases but this one\n  " + command + " --skip-phases=" + address
 	if len(p.Needs) > 0 {
 		return text
 	}
@@ -90,13 +93,13 @@ func (t tree) example(address string, p flow.Phase) string {
 	if slices.Contains(p.Flags, flag.Config) {
 		alone += " --config kubeadm.yaml"
 	}
-	return "  # this alone\n" + alone + "\n\n" + text
+	return "  # only this phase\n" + alone + "\n\n" + text
 }
 
-// allName is the phase of a group that stands for all others of it.
+// allName is the subcommand of a group that runs all of its phases.
 const allName = "all"
 
-// allFlags are the flags of running a whole group: those it states itself, or those of any child.
+// allFlags are the flags of a whole group: its own, or else those of all children.
 func allFlags(p flow.Phase) []flag.Name {
 	if len(p.Flags) > 0 {
 		return p.Flags
@@ -113,7 +116,7 @@ func childAddresses(phases []flow.Phase) []string {
 	return all
 }
 
-// phaseOutline lists the phases as a user may name them, those inside others indented.
+// phaseOutline lists the phases as users name them, with children indented.
 func phaseOutline(phases []flow.Phase) string {
 	type line struct{ name, short string }
 	var lines []line

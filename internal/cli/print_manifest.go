@@ -11,7 +11,8 @@ import (
 	"kubeadm/internal/state"
 )
 
-// printManifest prints what an addon's phase would deploy to a cluster that has none yet, which it does not ask.
+// printManifest prints what an addon phase would deploy to a new cluster, without access to a
+// cluster.
 func (p *program) printManifest(ctx context.Context, r state.Reader, n *node.Node, address string) error {
 	text := p.newText(false)
 	host, patches, err := manifestinput.Read(ctx, r, n, func(format string, args ...any) {

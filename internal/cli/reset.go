@@ -23,16 +23,25 @@ import (
 )
 
 func (p *program) resetCommand() *cobra.Command {
-	t := tree{name: "reset", phases: workflow.Reset, args: cobra.ArbitraryArgs, newRun: p.newReset}
+	t := tree{name: "reset", phases: workflow.Reset, args: cobra.ArbitraryArgs}
+	t.newRun = func(sel flow.Selection) (flagTargets, runFunc) {
+		o := &resetOptions{ResetFlags: config.NewResetFlags(), kubeconfig: node.DefaultPaths().Kubeconfig("admin.conf")}
+		return o.values(), func(c *cobra.Command, args []string) error {
+			for _, arg := range args { // which upstream's kubeadm accepts as well
+				printWarnings(p.newText(false), []string{fmt.Sprintf("%s takes no argument: %q is ignored", c.CommandPath(), arg)})
+			}
+			return p.runReset(c, o, sel)
+		}
+	}
 	return t.command(&cobra.Command{
 		Use:   "reset",
-		Short: "Take back what init or join did to this machine",
-		Long: `Take back, as far as possible, what "kubeadm init" or "kubeadm join" did to this machine.
-It asks before it removes anything, unless --force is given.`,
-		Example: `  # see what would be removed
+		Short: "Revert what init or join did to this machine",
+		Long: `Revert, as far as possible, what "kubeadm init" or "kubeadm join" did to this machine.
+The command asks for confirmation unless --force is set.`,
+		Example: `  # print what would be removed
   kubeadm reset --dry-run
 
-  # in a script
+  # without confirmation
   kubeadm reset --force`,
 	}, flag.CertDir, flag.CleanupTmpDir, flag.Config, flag.CRISocket, flag.DryRun, flag.Force,
 		flag.IgnorePreflightErrors, flag.Kubeconfig, flag.SkipPhases)
@@ -45,8 +54,8 @@ type resetOptions struct {
 	kubeconfig string
 }
 
-func (o *resetOptions) values() values {
-	return values{
+func (o *resetOptions) values() flagTargets {
+	return flagTargets{
 		flag.CertDir:               &o.CertificatesDir,
 		flag.CleanupTmpDir:         &o.CleanupTmpDir,
 		flag.Config:                &o.file,
@@ -56,16 +65,6 @@ func (o *resetOptions) values() values {
 		flag.IgnorePreflightErrors: &o.IgnorePreflightErrors,
 		flag.Kubeconfig:            &o.kubeconfig,
 		flag.SkipPhases:            &o.SkipPhases,
-	}
-}
-
-func (p *program) newReset(sel flow.Selection) (values, func(*cobra.Command, []string) error) {
-	o := &resetOptions{ResetFlags: config.NewResetFlags(), kubeconfig: node.DefaultPaths().Kubeconfig("admin.conf")}
-	return o.values(), func(c *cobra.Command, args []string) error {
-		for _, arg := range args { // which upstream's takes, too
-			printWarnings(p.newText(false), []string{fmt.Sprintf("%s takes no argument: %q is ignored", c.CommandPath(), arg)})
-		}
-		return p.runReset(c, o, sel)
 	}
 }
 
@@ -112,10 +111,10 @@ func (p *program) runReset(c *cobra.Command, o *resetOptions, sel flow.Selection
 	return nil
 }
 
-// confirm asks whether to go on. No answer means no.
+// confirm asks for confirmation. No answer means no.
 func (p *program) confirm(ctx context.Context, r *run.Run) error {
-	r.Emit(flow.Warned, "what init or join made of this machine is about to be taken back")
-	r.Emit(flow.Printed, "[reset] Go on? [y/N]: ")
+	r.Emit(flow.Warned, "the changes that init or join made to this machine are about to be reverted")
+	r.Emit(flow.Printed, "[reset] Continue? [y/N]: ")
 	answer, err := p.readAnswer(ctx)
 	if err != nil {
 		return fmt.Errorf("reading the answer: %w", err)
@@ -124,10 +123,10 @@ func (p *program) confirm(ctx context.Context, r *run.Run) error {
 	case "y", "yes":
 		return nil
 	}
-	return problem.New("", errors.New("nothing was changed: the answer was not yes"), "answer y, or give --force to go on without being asked")
+	return problem.New("", errors.New("nothing was changed: the answer was not yes"), "answer y, or set --force to skip the confirmation")
 }
 
-// readAnswer is the next line that the user types, unless he interrupts.
+// readAnswer returns the next line of standard input, unless the user interrupts.
 func (p *program) readAnswer(ctx context.Context) (string, error) {
 	var line string
 	var err error

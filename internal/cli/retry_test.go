@@ -15,8 +15,8 @@ import (
 	"kubeadm/internal/world/memory"
 )
 
-// flapping is a machine whose API server answers only those reads that are retried, as one does that restarts just then, and
-// those of a wait, which are repeated anyway.
+// flapping is a machine whose API server answers only those reads that are retried, as one does
+// that restarts just then, and those of a wait, which are repeated anyway.
 type flapping struct {
 	*fake.World
 	refused []string
@@ -69,7 +69,7 @@ func TestCommandsOutliveAnAPIServerThatRestarts(t *testing.T) {
 			t.Errorf("%s: %v", line, err)
 		}
 	}
-	if err := s.run(t.Context(), "certs", "check-expiration"); err != nil || strings.Contains(s.err.String(), "not to be had") {
+	if err := s.run(t.Context(), "certs", "check-expiration"); err != nil || strings.Contains(s.err.String(), "could not read the configuration of certificates") {
 		t.Errorf("certs check-expiration: %v\n%s", err, &s.err)
 	}
 }

@@ -69,7 +69,8 @@ func (s *station) initialised(t *testing.T) {
 	}
 }
 
-// What another command left is used as far as it goes, and the user reads where that is not far enough.
+// What another command left is used as far as it goes, and the user reads where that is not far
+// enough.
 func TestAnotherNameIsMissedInWhatIsThere(t *testing.T) {
 	s := newStation(t)
 	s.world.Files["/init.yaml"] = memory.File{Data: quick, Mode: 0o644}
@@ -201,7 +202,8 @@ func TestAnUnfinishedInitGoesOnWithMendedArguments(t *testing.T) {
 	}
 }
 
-// What is behind a label changes from one day to the next. Whoever gives a command again did not ask for another version.
+// What is behind a label changes from one day to the next. Whoever gives a command again did not
+// ask for another version.
 func TestALabelStandsForWhatItStoodForAtFirst(t *testing.T) {
 	s := newStation(t)
 	s.world.Names["dl.k8s.io"] = []string{"192.0.2.80"}

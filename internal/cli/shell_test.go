@@ -13,7 +13,8 @@ import (
 	"kubeadm/internal/report"
 )
 
-// TestMain lets this program stand in for kubeadm, on a machine in memory, where a shell runs it by that name.
+// TestMain lets this program stand in for kubeadm, on a machine in memory, where a shell runs it
+// by that name.
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) != "kubeadm" {
 		os.Exit(m.Run())
@@ -26,13 +27,14 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// asking are shells with the commands by which a line is typed into them. They print what the shell offers: a word on each line,
-// behind a tab what it says of it.
+// asking are shells with the commands by which a line is typed into them. They print what the
+// shell offers: a word on each line, behind a tab what it says of it.
 func asking() map[string][]string {
 	return map[string][]string{"fish": {"--no-config", "testdata/ask.fish"}, "zsh": {"-f", "testdata/ask.zsh"}}
 }
 
-// Completion is asked of the shells themselves. PowerShell is not among them, for no Debian has it.
+// Completion is asked of the shells themselves. PowerShell is not among them, for no Debian has
+// it.
 func TestShellsOfferWhatMayComeNext(t *testing.T) {
 	for shell, how := range asking() {
 		t.Run(shell, func(t *testing.T) {
@@ -81,7 +83,8 @@ func shellScript(t *testing.T, shell string) string {
 	return file
 }
 
-// offers runs a shell that finds this program by the name of kubeadm, and returns the words that it prints, in order.
+// offers runs a shell that finds this program by the name of kubeadm, and returns the words that
+// it prints, in order.
 func offers(t *testing.T, shell string, args ...string) (words []string) {
 	t.Helper()
 	self, err := os.Executable()

@@ -34,20 +34,20 @@ type tokenOptions struct {
 
 func (p *program) tokenCommand() *cobra.Command {
 	o := &tokenOptions{kubeconfig: node.DefaultPaths().Kubeconfig("admin.conf")}
-	c := newGroup("token", "Work with bootstrap tokens", p.tokenCreate(o), p.tokenDelete(o), p.tokenGenerate(), p.tokenList(o))
-	c.Long = `Work with bootstrap tokens. With one, a machine that joins knows the cluster and the
-cluster lets it ask for a certificate. A token looks like "abcdef.0123456789abcdef": an ID,
-which is no secret, a dot and a secret. It is kept in the Secret bootstrap-token-<ID> of
-namespace kube-system.`
+	c := newGroup("token", "Manage bootstrap tokens", p.tokenCreate(o), p.tokenDelete(o), p.tokenGenerate(), p.tokenList(o))
+	c.Long = `Manage bootstrap tokens. A joining machine verifies the cluster with one, and its kubelet
+requests a client certificate with it. A token has the form "abcdef.0123456789abcdef": an ID, which is
+public, a dot and a secret. It is stored in Secret bootstrap-token-<ID> of namespace kube-system.`
 	o.bindTo(c)
 	return c
 }
 
 func (o *tokenOptions) bindTo(c *cobra.Command) {
-	values{flag.Kubeconfig: &o.kubeconfig, flag.DryRun: &o.dryRun}.bind(c.PersistentFlags())
+	flagTargets{flag.Kubeconfig: &o.kubeconfig, flag.DryRun: &o.dryRun}.bind(c.PersistentFlags())
 }
 
-// openTokenRun begins the run of a token command, which changes the cluster and not this machine. Events go to out.
+// openTokenRun begins the run of a token command, which changes the cluster and not this machine.
+// Events go to out.
 func (p *program) openTokenRun(ctx context.Context, out io.Writer) (*run.Run, error) {
 	h, err := p.runHost()
 	if err != nil {
@@ -65,28 +65,29 @@ func beginTokenRun(ctx context.Context, r *run.Run, o *tokenOptions, local node.
 	return r.NewEnv(flow.Env{Local: local}).Named("token"), nil
 }
 
-// tokenIdentity is as whom the cluster is asked: the user's choice, or the first kubeconfig of the usual places that exists.
+// tokenIdentity is the user that token commands are towards the API server: that of --kubeconfig,
+// or of the first default kubeconfig that exists.
 func (p *program) tokenIdentity(ctx context.Context, c *cobra.Command, o *tokenOptions, r state.Reader) state.Identity {
 	if c.Flags().Changed(string(flag.Kubeconfig)) {
 		p.warnOfForeignClient(ctx, c, r, o.kubeconfig)
 		return p.readIdentity(ctx, r, o.kubeconfig)
 	}
-	places := append(p.ownKubeconfigs(), o.kubeconfig)
-	for _, place := range places {
-		if _, err := r.Stat(ctx, place); err == nil {
-			return p.readIdentity(ctx, r, place)
+	defaults := append(p.ownKubeconfigs(), o.kubeconfig)
+	for _, file := range defaults {
+		if _, err := r.Stat(ctx, file); err == nil {
+			return p.readIdentity(ctx, r, file)
 		}
 	}
-	return state.Identity{Kubeconfig: places[0]}
+	return state.Identity{Kubeconfig: defaults[0]}
 }
 
-// readIdentity is the user of a kubeconfig that the person who runs this program has chosen. Such a file may turn off the
-// verification of the server, which is warned of.
+// readIdentity returns the user of a kubeconfig that the user of this program has chosen. Such a
+// file may turn off the verification of the server's certificate, with a warning.
 func (p *program) readIdentity(ctx context.Context, r state.Reader, file string) state.Identity {
 	as := state.Identity{Kubeconfig: file}
 	data, err := r.ReadFile(ctx, file)
 	if err != nil {
-		return as // told when it is used
+		return as // reported when the file is used
 	}
 	config, err := pki.ParseKubeconfig(data)
 	if err != nil {
@@ -95,13 +96,14 @@ func (p *program) readIdentity(ctx context.Context, r state.Reader, file string)
 	if cluster, err := config.CurrentCluster(); err == nil && cluster.InsecureSkipTLSVerify {
 		as.Unverified = true
 		p.newText(false).Emit(flow.Event{Phase: "kubeconfig", Kind: flow.Warned, Text: file +
-			" has insecure-skip-tls-verify: whoever answers at the server's address can read and forge everything; put the CA into certificate-authority-data instead"})
+			" has insecure-skip-tls-verify: any server at that address can read and forge everything; set certificate-authority-data to the CA instead"})
 	}
 	return as
 }
 
-// warnOfForeignClient warns if the user names a kubeconfig whose client certificate is not signed by a CA that the
-// file itself trusts, as one of another cluster is. It may still be right: clients may have a CA of their own.
+// warnOfForeignClient warns if the user names a kubeconfig whose client certificate is not signed
+// by a CA that the file itself trusts, as one of another cluster is. It may still be right:
+// clients may have a CA of their own.
 func (p *program) warnOfForeignClient(ctx context.Context, c *cobra.Command, r state.Reader, file string) {
 	if !c.Flags().Changed(string(flag.Kubeconfig)) {
 		return
@@ -130,7 +132,7 @@ func (p *program) warnOfForeignClient(ctx context.Context, c *cobra.Command, r s
 		untrusted.Line(file), untrusted.Line(certs[0].Subject.CommonName))})
 }
 
-// ownKubeconfigs are those of the user who runs this program.
+// ownKubeconfigs are the default kubeconfigs of kubectl.
 func (p *program) ownKubeconfigs() []string {
 	if list, ok := p.Getenv("KUBECONFIG"); ok && list != "" {
 		return filepath.SplitList(list)
@@ -141,16 +143,17 @@ func (p *program) ownKubeconfigs() []string {
 	return nil
 }
 
-// apiLimit is how long token commands retry what the API server is asked.
+// apiLimit is how long token commands retry requests to the API server.
 const apiLimit = time.Minute
 
-// apiLimits are the settings of this machine that a token command needs which reads no configuration.
+// apiLimits are the settings of this machine that a token command needs which reads no
+// configuration.
 func apiLimits() node.Local {
 	return node.Local{Paths: node.DefaultPaths(), Timeouts: node.Timeouts{KubernetesAPI: apiLimit}}
 }
 
-// withRetries is the context in which the API server is asked: transient failures are retried until the limit, with
-// a warning on standard error.
+// withRetries is the context in which the API server is asked: transient failures are retried
+// until the limit, with a warning on standard error.
 func withRetries(ctx context.Context, e *flow.Env, limit time.Duration) context.Context {
 	ctx = world.Listen(ctx, func(text string) { e.Warn("%s", text) })
 	return world.Retry(ctx, limit)
@@ -161,5 +164,5 @@ func tokenRef(id string, as state.Identity) state.Ref {
 	return state.Ref{GVK: secretKind, Namespace: metav1.NamespaceSystem, Name: manifest.TokenSecretName(id), As: as}
 }
 
-// secretKind is the kind that tokens are kept in.
+// secretKind is the kind of the objects that store tokens.
 var secretKind = corev1.SchemeGroupVersion.WithKind("Secret")

@@ -37,19 +37,18 @@ func (p *program) tokenCreate(shared *tokenOptions) *cobra.Command {
 	o := &tokenCreateOptions{tokenOptions: shared, TokenFlags: config.NewTokenFlags()}
 	c := &cobra.Command{
 		Use:   "create [TOKEN]",
-		Short: "Make a token known to the cluster",
-		Long: `Make a token known to the cluster and print it. Without TOKEN it is a random one. With --config the
-file's bootstrapTokens are made, all of them.
+		Short: "Create a bootstrap token",
+		Long: `Create a bootstrap token in the cluster and print it. Without TOKEN a random one is generated. With
+--config all bootstrapTokens of the file are created.
 
-With --print-join-command it prints, on one line and nothing besides on standard output, the command
-that joins a machine: as a worker, or as a control plane if there is a certificate key. With
---upload-certs as well, given on a control plane, the certificates that control planes share are
-lent anew for two hours, under the key given or else a new one. A key under which they were lent
-before then opens nothing any more.`,
-		Example: `  # the command that joins one more worker
+With --print-join-command the output is the join command, on one line: for a worker, or for a control plane
+if there is a certificate key. With --upload-certs, which must run on a control plane, the control plane
+certificates are uploaded again for two hours, encrypted with --certificate-key or a new key. Keys of earlier
+uploads become invalid.`,
+		Example: `  # print the join command for a worker
   kubeadm token create --print-join-command
 
-  # the command that joins one more control plane
+  # print the join command for a control plane
   kubeadm token create --print-join-command --upload-certs`,
 		RunE: func(c *cobra.Command, args []string) error {
 			switch len(args) {
@@ -57,12 +56,12 @@ before then opens nothing any more.`,
 			case 1:
 				o.Token = args[0]
 			default: // which may be secret
-				return fmt.Errorf("%s makes one token, but was given %d: give the command once for each, or a file with --config", c.CommandPath(), len(args))
+				return fmt.Errorf("%s takes one token, but got %d: run the command once for each, or use a file with --config", c.CommandPath(), len(args))
 			}
 			return p.createTokens(c, o)
 		},
 	}
-	values{
+	flagTargets{
 		flag.CertificateKey: &o.CertificateKey, flag.Config: &o.file, flag.Description: &o.Description, flag.Groups: &o.Groups,
 		flag.PrintJoinCommand: &o.printJoin, flag.TTL: &o.TTL, flag.UploadCerts: &o.UploadCerts, flag.Usages: &o.Usages,
 	}.bind(c.Flags())
@@ -115,7 +114,7 @@ func (p *program) createTokens(c *cobra.Command, o *tokenCreateOptions) (err err
 	return err
 }
 
-// tokensToCreate is what the user wants of this command.
+// tokensToCreate resolves the flags or the file.
 func (p *program) tokensToCreate(c *cobra.Command, o *tokenCreateOptions, r *run.Run) (node.Local, error) {
 	if err := o.refuseIdle(); err != nil {
 		return node.Local{}, err
@@ -139,7 +138,7 @@ func (p *program) tokensToCreate(c *cobra.Command, o *tokenCreateOptions, r *run
 	case err != nil:
 		return local, err
 	case len(local.Tokens) == 0:
-		return local, fmt.Errorf("%s: it has no bootstrapTokens", o.file)
+		return local, fmt.Errorf("%s: no bootstrapTokens", o.file)
 	case local.UploadCerts && local.CertificateKey == "":
 		local.CertificateKey, err = p.newCertificateKey()
 	case !local.UploadCerts && local.CertificateKey != "" && file.Given():
@@ -149,7 +148,8 @@ func (p *program) tokensToCreate(c *cobra.Command, o *tokenCreateOptions, r *run
 	return local, err
 }
 
-// refuseIdle is an error if a flag was given that says something of the join command only, and none is asked for.
+// refuseIdle is an error if a flag was set that only affects the join command, and that is not
+// printed.
 func (o *tokenCreateOptions) refuseIdle() error {
 	var idle flag.Name
 	switch {
@@ -162,17 +162,17 @@ func (o *tokenCreateOptions) refuseIdle() error {
 	default:
 		return nil
 	}
-	return problem.New("", fmt.Errorf("--%s is for the join command, which is not asked for", idle), "add --print-join-command")
+	return problem.New("", fmt.Errorf("--%s has an effect only with --print-join-command", idle), "add --print-join-command")
 }
 
-// newTokenChanges are the changes that make the tokens, if the cluster knows none of them yet.
+// newTokenChanges are the changes that create the tokens. A token that exists is an error.
 func newTokenChanges(ctx context.Context, w world.World, as state.Identity, tokens []node.BootstrapToken) ([]change.Change, error) {
 	var changes []change.Change
 	for _, t := range tokens {
 		_, err := w.Object(ctx, tokenRef(t.ID, as))
 		if err == nil {
-			return nil, problem.New("", fmt.Errorf("the cluster has a token with the ID %q already", t.ID),
-				"choose another ID, or remove the old token: kubeadm token delete "+t.ID)
+			return nil, problem.New("", fmt.Errorf("a token with ID %q already exists", t.ID),
+				"use another ID, or delete the old token: kubeadm token delete "+t.ID)
 		}
 		if !apierrors.IsNotFound(err) {
 			return nil, err
@@ -182,8 +182,8 @@ func newTokenChanges(ctx context.Context, w world.World, as state.Identity, toke
 	return changes, nil
 }
 
-// joinCommand is the command that joins a machine with the first of the tokens, on one line: as a control
-// plane where there is a certificate key.
+// joinCommand is the join command with the first of the tokens, on one line: for a control plane
+// if there is a certificate key.
 func joinCommand(ctx context.Context, r state.Reader, as state.Identity, local node.Local) (string, error) {
 	data, err := r.ReadFile(ctx, as.Kubeconfig)
 	if err != nil {
@@ -210,8 +210,8 @@ func joinCommand(ctx context.Context, r state.Reader, as state.Identity, local n
 	return strings.NewReplacer("\\\n", "", "\t", "").Replace(text), err
 }
 
-// uploadCerts uploads the certificates that control planes share, encrypted with the certificate key, as the
-// phase of init does.
+// uploadCerts uploads the certificates that control planes share, encrypted with the certificate
+// key, as the phase of init does.
 func uploadCerts(ctx context.Context, e *flow.Env, as state.Identity) error {
 	n, err := discovery.Member(ctx, e, as)
 	if err != nil {

@@ -26,11 +26,11 @@ func (p *program) tokenList(o *tokenOptions) *cobra.Command {
 	out := newOutput()
 	c := &cobra.Command{
 		Use:   "list",
-		Short: "List the tokens that the cluster knows",
-		Long:  "List the tokens that the cluster knows, with their secrets, until when they live and what they are for.",
+		Short: "List bootstrap tokens",
+		Long:  "List the bootstrap tokens of the cluster, with their secrets, expiration and usages.",
 		Example: `  kubeadm token list
 
-  # the IDs alone
+  # only the IDs
   kubeadm token list --output go-template='{{slice .token 0 6}}{{"\n"}}'`,
 		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return p.listTokens(c, o, &out) },
@@ -78,7 +78,7 @@ func (p *program) listTokens(c *cobra.Command, o *tokenOptions, out *output) (er
 	return encode(p.Out, objects)
 }
 
-// knownTokens are those that the cluster keeps, with a warning for each that cannot be read.
+// knownTokens are the tokens of the cluster, with a warning for each Secret that cannot be read.
 func knownTokens(ctx context.Context, r state.Reader, as state.Identity) (tokens []node.BootstrapToken, warnings []string, err error) {
 	found, err := r.List(ctx, state.Query{
 		GVK: secretKind, Namespace: metav1.NamespaceSystem, As: as,
@@ -95,7 +95,7 @@ func knownTokens(ctx context.Context, r state.Reader, as state.Identity) (tokens
 	return tokens, warnings, err
 }
 
-// tokenOf reads the Secret of a token; its errors do not tell the secret.
+// tokenOf reads the Secret of a token. Its errors do not contain the secret.
 func tokenOf(object map[string]any) (t node.BootstrapToken, err error) {
 	var s corev1.Secret
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, &s); err != nil {
@@ -104,15 +104,15 @@ func tokenOf(object map[string]any) (t node.BootstrapToken, err error) {
 	text := func(key string) string { return string(s.Data[key]) }
 	t.ID, t.Secret, err = node.ParseToken(text(bootstrapapi.BootstrapTokenIDKey) + "." + text(bootstrapapi.BootstrapTokenSecretKey))
 	if err != nil {
-		return t, fmt.Errorf("it holds no token: %w", err)
+		return t, fmt.Errorf("it has no valid token: %w", err)
 	}
 	if s.Name != manifest.TokenSecretName(t.ID) {
-		return t, fmt.Errorf("its name does not fit the token's ID %q", t.ID)
+		return t, fmt.Errorf("its name does not match the token ID %q", t.ID)
 	}
 	t.Description = text(bootstrapapi.BootstrapTokenDescriptionKey)
 	if end := text(bootstrapapi.BootstrapTokenExpirationKey); end != "" {
 		if t.Expires, err = time.Parse(time.RFC3339, end); err != nil {
-			return t, fmt.Errorf("it has an end that is no time: %w", err)
+			return t, fmt.Errorf("its expiration is no valid time: %w", err)
 		}
 	}
 	for key, value := range s.Data {
@@ -135,7 +135,7 @@ func newListedToken(t node.BootstrapToken) listedToken {
 	return l
 }
 
-// writeTokens writes a table, or nothing where there is no token.
+// writeTokens writes a table, or nothing if there is no token.
 func writeTokens(out io.Writer, tokens []node.BootstrapToken, now time.Time) error {
 	if len(tokens) == 0 {
 		return nil

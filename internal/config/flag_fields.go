@@ -12,7 +12,7 @@ import (
 // argument stands for the command's argument among the flags.
 const argument flag.Name = ""
 
-// spellFlag is how a user knows the flag.
+// spellFlag is how errors name the flag.
 func spellFlag(name flag.Name) string {
 	if name == argument {
 		return "argument HOST:PORT"
@@ -31,8 +31,8 @@ func fieldsOf(c flag.Command) []flag.FieldOf {
 	return fields
 }
 
-// RefuseMixed is an error if flags that may not be given beside --config are among
-// those that were given, named without dashes. It tells which fields they stand for.
+// RefuseMixed is an error if one of the given flags, named without dashes, is not allowed with
+// --config. It names the fields to set instead.
 func (InitFlags) RefuseMixed(given []string) error { return refuseMixed(given, flag.Init) }
 
 // RefuseMixed is as for InitFlags.
@@ -62,8 +62,8 @@ func refuseMixed(given []string, c flag.Command) error {
 	return fmt.Errorf("not allowed with --config: %s: set the fields in the file instead", strings.Join(names, ", "))
 }
 
-// speaker returns how the user spells a field: by its flag, or by kind and path. With a file, only the flags that
-// were given beside it are named.
+// speaker returns how errors name a field: by its flag, or by kind and path. With a file, only the
+// flags that were set as well are named.
 func speaker(file File, common Common, c flag.Command) func(kind, path string) string {
 	fields := fieldsOf(c)
 	return func(kind, path string) string {

@@ -11,19 +11,19 @@ import (
 	"kubeadm/internal/release"
 )
 
-// Common are the flags that count beside a configuration file too.
+// Common are the flags that are allowed with --config.
 type Common struct {
-	NodeName              string   // --node-name: replaces the name in the file
-	DryRun                *bool    // --dry-run: nil if it was not given, else it outranks the file
-	IgnorePreflightErrors []string // --ignore-preflight-errors: added to those in the file
-	SkipPhases            []string // --skip-phases: replaces those in the file if not empty
-	KubeconfigDir         string   // --kubeconfig-dir: empty for the usual folder
+	NodeName              string   // --node-name: overrides the file
+	DryRun                *bool    // --dry-run: nil if not set, else it overrides the file
+	IgnorePreflightErrors []string // --ignore-preflight-errors: added to those of the file
+	SkipPhases            []string // --skip-phases: overrides the file if not empty
+	KubeconfigDir         string   // --kubeconfig-dir: empty for the default
 }
 
-// InitFlags are what init can be told on the command line. The comments name the flags.
+// InitFlags are the flags of init. The comments name them.
 type InitFlags struct {
 	Common
-	UploadCerts bool // --upload-certs: counts beside a file too
+	UploadCerts bool // --upload-certs: allowed with --config
 
 	AdvertiseAddress     string        // --apiserver-advertise-address
 	BindPort             int32         // --apiserver-bind-port
@@ -43,7 +43,7 @@ type InitFlags struct {
 	TokenTTL             time.Duration // --token-ttl
 }
 
-// NewInitFlags are the flags of init before the user says anything.
+// NewInitFlags are the defaults of the flags of init.
 func NewInitFlags() InitFlags {
 	return InitFlags{
 		BindPort:          v1beta4.DefaultBindPort,
@@ -56,7 +56,7 @@ func NewInitFlags() InitFlags {
 	}
 }
 
-// documents are what a file would say in place of the flags.
+// documents are the configuration documents with the values of the flags.
 func (f InitFlags) documents() (init v1beta4.InitConfiguration, cluster v1beta4.ClusterConfiguration, err error) {
 	gates, err := release.ParseGates(f.FeatureGates)
 	if err != nil {
@@ -85,11 +85,11 @@ func (f InitFlags) documents() (init v1beta4.InitConfiguration, cluster v1beta4.
 	return init, cluster, nil
 }
 
-// TokenFlags are what "token create" can be told on the command line.
+// TokenFlags are the flags of "token create".
 type TokenFlags struct {
-	UploadCerts bool // --upload-certs: counts beside a file too
+	UploadCerts bool // --upload-certs: allowed with --config
 
-	Token          string        // the argument: empty for a random one
+	Token          string        // the argument; empty for a random token
 	CertificateKey string        // --certificate-key
 	Description    string        // --description
 	TTL            time.Duration // --ttl
@@ -97,7 +97,7 @@ type TokenFlags struct {
 	Groups         []string      // --groups
 }
 
-// NewTokenFlags are the flags of "token create" before the user says anything.
+// NewTokenFlags are the defaults of the flags of "token create".
 func NewTokenFlags() TokenFlags {
 	return TokenFlags{
 		TTL:    v1beta4.DefaultTokenTTL,
@@ -116,7 +116,7 @@ func (f TokenFlags) document() v1beta4.InitConfiguration {
 	}}}
 }
 
-// ResetFlags are what reset can be told on the command line.
+// ResetFlags are the flags of reset.
 type ResetFlags struct {
 	Common
 	CertificatesDir string // --cert-dir
@@ -125,7 +125,7 @@ type ResetFlags struct {
 	Force           bool   // --force
 }
 
-// NewResetFlags are the flags of reset before the user says anything.
+// NewResetFlags are the defaults of the flags of reset.
 func NewResetFlags() ResetFlags {
 	return ResetFlags{CertificatesDir: v1beta4.DefaultCertificatesDir}
 }

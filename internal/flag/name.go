@@ -1,5 +1,5 @@
-// Package flag has one row for every flag: its name, short form, type, help and the configuration field that it
-// stands for. Packages cli and config know its meaning and its default.
+// Package flag has one row for every flag: its name, short form, type, help and the configuration
+// field that it stands for. Packages cli and config know its meaning and its default.
 package flag
 
 // Name is a flag's name without dashes.

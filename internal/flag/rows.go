@@ -1,7 +1,7 @@
 package flag
 
-// rows has every flag of every command. Token comes before DiscoveryToken, which stands for the same field: errors
-// name the first.
+// rows has every flag of every command. Token comes before DiscoveryToken, which stands for the
+// same field: errors name the first.
 var rows = []Row{
 	{Name: AllowDeprecatedAPI, Type: boolean, Help: "Do not warn about deprecated versions of the configuration API"},
 	{Name: AllowExperimentalAPI, Type: boolean, Help: "Accept experimental versions of the configuration API"},

@@ -80,7 +80,8 @@ func Fields(c Command) []FieldOf {
 	return all
 }
 
-// WithDiscovery are these flags and those that say how a joining machine finds and trusts the cluster.
+// WithDiscovery are these flags and those that say how a joining machine finds and trusts the
+// cluster.
 func WithDiscovery(names ...Name) []Name {
 	return append(names, DiscoveryFile, DiscoveryToken, DiscoveryTokenHash, DiscoveryTokenUnsafe, TLSBootstrapToken, Token)
 }

@@ -21,51 +21,51 @@ import (
 	"kubeadm/internal/world"
 )
 
-// Env is all a phase may use. Each phase gets a copy of its own that knows the phase's address.
+// Env is all that a phase may use. Each phase gets a copy of its own with the phase's address.
 type Env struct {
 	World world.World
 	Local node.Local
 	Tool  release.Tool                                  // the release of this program
-	Node  func(context.Context) (*node.Node, error)     // memoised; join asks the cluster on first use
-	Rand  func(name string) io.Reader                   // named streams of secret randomness, so order never matters
-	Emit  func(Event)                                   // safe for use by many phases at once
-	Keys  func() (crypto.Signer, error)                 // private keys of the cluster's algorithm, made ahead of need
-	Admin func(context.Context) (state.Identity, error) // the user that phases are towards the API server: a cluster admin
+	Node  func(context.Context) (*node.Node, error)     // memoized; join discovers the cluster on first use
+	Rand  func(name string) io.Reader                   // named streams of secret randomness, independent of order
+	Emit  func(Event)                                   // safe for concurrent use
+	Keys  func() (crypto.Signer, error)                 // private keys of the cluster's algorithm
+	Admin func(context.Context) (state.Identity, error) // the cluster admin as whom phases access the API server
 
-	Reset    node.Reset // what a reset is told; zero for other commands
-	Withhold Withhold   // what is not to be shown to whoever reads along
+	Reset    node.Reset // the intent of a reset; zero for other commands
+	Withhold Withhold   // secrets that are not printed
 
-	// Once returns the value made by an earlier, unfinished run of this same command
-	// under that name, or makes and keeps it. Values may be secret.
+	// Once returns the value that an interrupted run of this command generated
+	// under that name, or generates and keeps it. Values may be secret.
 	Once func(ctx context.Context, name string, make func() (string, error)) (string, error)
 
-	// Undoer puts changes back for phases that ask for it; nil where nothing is remembered.
+	// Undoer undoes the changes of phases that ask for it; nil without a journal.
 	Undoer Undoer
 
 	phase        string
 	place        []Slot
 	targets      *targets      // shared by all copies
-	branchGroups *atomic.Int64 // of branches begun so far; shared by all copies
+	branchGroups *atomic.Int64 // number of groups of branches so far; shared by all copies
 
 	deferred  *deferredWork // shared by all copies
-	warned    *sync.Map     // texts of warnings that are given once; shared by all copies
+	warned    *sync.Map     // texts of warnings of WarnOnce; shared by all copies
 	doneSteps *doneSteps    // shared by all copies
 }
 
-// Withhold says which secrets the user does not want to see in what is printed.
+// Withhold says which secrets are not printed.
 type Withhold struct{ Token, CertificateKey bool }
 
-// Withheld stands for such a secret.
+// Withheld is printed in place of such a secret.
 const Withheld = "<value withheld>"
 
-// Undoer remembers how to put changes back.
+// Undoer undoes changes.
 type Undoer interface {
-	// Mark begins to remember and returns the place to undo to.
+	// Mark begins to collect changes and returns the position to undo to.
 	Mark() int
-	// Release ends what the last Mark began; what was changed since stays.
+	// Release ends what the last Mark began; changes since then stay.
 	Release(mark int)
-	// Undo puts back what was changed since mark, newest first, and tells each step;
-	// change.ErrOneWay is told of what cannot be put back.
+	// Undo undoes the changes since mark, newest first, and reports each step, with
+	// change.ErrOneWay for what cannot be undone.
 	Undo(ctx context.Context, mark int, told func(of change.Change, err error)) error
 }
 
@@ -77,7 +77,8 @@ func Resolved(n *node.Node) func(context.Context) (*node.Node, error) {
 	return func(context.Context) (*node.Node, error) { return n, nil }
 }
 
-// Memoized is the Node of a command that has to find it first: find is called until it succeeds once.
+// Memoized is the Node of a command that has to find it first: find is called until it succeeds
+// once.
 func Memoized(find func(context.Context) (*node.Node, error)) func(context.Context) (*node.Node, error) {
 	var mu sync.Mutex
 	var found *node.Node
@@ -91,7 +92,7 @@ func Memoized(find func(context.Context) (*node.Node, error)) func(context.Conte
 	}
 }
 
-// New completes an Env whose fields were filled in. Run takes no other.
+// New completes an Env whose exported fields are set. Run accepts no other.
 func New(e Env) *Env {
 	e.targets, e.branchGroups = &targets{locks: map[string]*sync.Mutex{}, changed: map[string]bool{}}, &atomic.Int64{}
 	e.deferred = &deferredWork{work: map[string][]func(context.Context) error{}}
@@ -99,10 +100,10 @@ func New(e Env) *Env {
 	return &e
 }
 
-// Named is the Env of work that is done for phases but belongs to none; its lines carry that name.
+// Named is the Env of work outside of phases, whose events have that name.
 func (e *Env) Named(name string) *Env { return e.withPhase(name) }
 
-// targets holds a lock per target of a change, and knows which ones this run has changed.
+// targets holds a lock for each target of a change, and which ones this run has changed.
 type targets struct {
 	mu      sync.Mutex
 	locks   map[string]*sync.Mutex
@@ -115,7 +116,7 @@ func (t *targets) note(target string) {
 	t.changed[target] = true
 }
 
-// Changed tells whether this run has changed that target.
+// Changed reports whether this run has changed that target.
 func (e *Env) Changed(target string) bool {
 	e.targets.mu.Lock()
 	defer e.targets.mu.Unlock()
@@ -134,7 +135,7 @@ func (t *targets) lock(target string) (unlock func()) {
 	return l.Unlock
 }
 
-// beside is the Env of one of several branches that run side by side.
+// beside is the Env of one of several concurrent branches.
 func (e *Env) beside(s Slot) *Env {
 	own := *e
 	own.place = append(slices.Clone(e.place), s)
@@ -148,7 +149,7 @@ func (e *Env) withPhase(address string) *Env {
 	return &own
 }
 
-// Cluster is what a phase needs that speaks to the cluster: the intent, and as whom.
+// Cluster returns what a phase needs to access the cluster: the intent and the admin.
 func (e *Env) Cluster(ctx context.Context) (*node.Node, state.Identity, error) {
 	n, err := e.Node(ctx)
 	if err != nil {
@@ -158,7 +159,8 @@ func (e *Env) Cluster(ctx context.Context) (*node.Node, state.Identity, error) {
 	return n, as, err
 }
 
-// Do makes the changes in order, passes over those that are already true, and stops at the first that fails.
+// Do makes the changes in order, skips those that are already made, and stops at the first that
+// fails.
 func (e *Env) Do(ctx context.Context, cs ...change.Change) error {
 	for _, c := range cs {
 		if err := e.do(ctx, c); err != nil {
@@ -192,7 +194,7 @@ func (e *Env) do(ctx context.Context, c change.Change) error {
 	return nil
 }
 
-// isDone reports whether the change is already true. What it reads of the API server is retried.
+// isDone reports whether the change is already made. Its reads of the API server are retried.
 func (e *Env) isDone(ctx context.Context, c change.Change) (bool, error) {
 	if strings.HasPrefix(c.Target(), "object:") {
 		var cancel context.CancelFunc
@@ -202,7 +204,8 @@ func (e *Env) isDone(ctx context.Context, c change.Change) (bool, error) {
 	return c.Done(ctx, e.World)
 }
 
-// Object reads an object that decides what is changed. A failure that may pass is retried within Timeouts.KubernetesAPI.
+// Object reads an object that decides what is changed. A failure that may pass is retried within
+// Timeouts.KubernetesAPI.
 func (e *Env) Object(ctx context.Context, ref state.Ref) (*unstructured.Unstructured, error) {
 	ctx, cancel := e.withRetries(world.Listen(ctx, func(text string) { e.Say("%s", text) }))
 	defer cancel()
@@ -226,8 +229,9 @@ func (e *Env) withRetries(ctx context.Context) (context.Context, context.CancelF
 	return world.Retry(ctx, limit), cancel
 }
 
-// withTimeLimit is the context in which a change is carried out. A change in hand is brought to its end
-// even when the user interrupts, unless it may be broken off; what others must answer is bound by the user's time limits.
+// withTimeLimit is the context in which a change is carried out. A change is completed even when
+// the user interrupts, unless it is breakable. Requests to the API server and etcd are bound by
+// the user's timeouts.
 func (e *Env) withTimeLimit(ctx context.Context, c change.Change) (context.Context, context.CancelFunc) {
 	if _, ok := c.(change.Breakable); !ok {
 		ctx = context.WithoutCancel(ctx)
@@ -240,13 +244,13 @@ func (e *Env) withTimeLimit(ctx context.Context, c change.Change) (context.Conte
 	return context.WithTimeout(ctx, limit)
 }
 
-// DoAll makes changes that do not depend on each other, side by side, and tells of all that fail.
+// DoAll makes independent changes concurrently, and returns the errors of all that fail.
 func (e *Env) DoAll(ctx context.Context, cs ...change.Change) error {
 	return errors.Join(e.runBranches(len(cs), func(i int, branch *Env) error { return branch.do(ctx, cs[i]) })...)
 }
 
-// runBranches runs n functions side by side, each with an Env that tells its events from the others', and
-// returns what each of them returned.
+// runBranches runs n functions concurrently, each with an Env that marks its events as its own,
+// and returns their errors.
 func (e *Env) runBranches(n int, run func(i int, branch *Env) error) []error {
 	group := int(e.branchGroups.Add(1))
 	return runConcurrently(n, func(i int) error {
@@ -269,10 +273,10 @@ func (e *Env) Await(ctx context.Context, cs ...world.Condition) error {
 	return nil
 }
 
-// remindEvery is how often a user who waits is told what is still missing.
+// remindEvery is how often a wait reports why it continues.
 const remindEvery = 10 * time.Second
 
-// withReminders is the condition, telling now and then what it still lacks.
+// withReminders is the condition, reporting now and then why it does not hold.
 func (e *Env) withReminders(c world.Condition, last time.Time) world.Condition {
 	check := c.Check
 	c.Check = func(ctx context.Context, r state.Reader) error {
@@ -286,17 +290,17 @@ func (e *Env) withReminders(c world.Condition, last time.Time) world.Condition {
 	return c
 }
 
-// Say tells the user something.
+// Say reports progress.
 func (e *Env) Say(format string, args ...any) { e.event(Said, fmt.Sprintf(format, args...), nil) }
 
-// Result shows a result of the phase, such as a token. Unlike what Say shows it may be secret: it must not
-// contain text of others.
+// Result shows a result of the phase, such as a token. Unlike progress it is not redacted, so it
+// must not contain text of servers or files.
 func (e *Env) Result(format string, args ...any) { e.event(Result, fmt.Sprintf(format, args...), nil) }
 
-// Warn tells the user something that deserves a look.
+// Warn reports something that the user should check.
 func (e *Env) Warn(format string, args ...any) { e.event(Warned, fmt.Sprintf(format, args...), nil) }
 
-// WarnOnce warns as Warn does, but of the same thing once in a run: several phases may find it.
+// WarnOnce is Warn, but once for each text in a run.
 func (e *Env) WarnOnce(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if _, again := e.warned.LoadOrStore(text, true); !again {
@@ -304,7 +308,7 @@ func (e *Env) WarnOnce(format string, args ...any) {
 	}
 }
 
-// Doubt passes on a warning of a preflight check.
+// Doubt reports a warning of a preflight check.
 func (e *Env) Doubt(check, text string) {
 	e.Emit(Event{Time: e.World.Now(), Phase: e.phase, Kind: Warned, Check: check, Text: text, Place: e.place})
 }

@@ -14,12 +14,12 @@ type Event struct {
 	Text   string        // for people; secret only in Result and Printed
 	Check  string        // of Warned: the preflight check, if one says it
 	Change change.Change // of Did and AlreadySo
-	// Place tells where among phases that run side by side this happened, outermost first:
-	// a renderer that wants the order of the tree holds back what is not yet its turn.
+	// Place says in which of several concurrent branches this happened, outermost first: a
+	// renderer that keeps the order of the tree holds back the events of later branches.
 	Place []Slot
 }
 
-// Slot is one of the branches that run side by side.
+// Slot is one of several concurrent branches.
 type Slot struct{ Group, Index, Of int }
 
 // Kind is what happened.
@@ -28,18 +28,18 @@ type Kind string
 // The kinds of events.
 const (
 	Started   Kind = "started"   // a phase began
-	Said      Kind = "said"      // a phase tells the user something
+	Said      Kind = "said"      // a phase reports progress
 	Result    Kind = "result"    // a result of a phase, which may be secret, to be shown after the phase's name
 	Printed   Kind = "printed"   // a result the user asked for, to be shown as it is
-	Underway  Kind = "underway"  // how a change in hand gets on; of use at once or not at all
+	Underway  Kind = "underway"  // progress of a change, shown at once
 	Did       Kind = "did"       // a change was carried out
 	AlreadySo Kind = "alreadyso" // a change was not needed
 	Waiting   Kind = "waiting"   // a wait began
-	Waited    Kind = "waited"    // a wait ended well
-	Warned    Kind = "warned"    // something the user should look at
+	Waited    Kind = "waited"    // a wait succeeded
+	Warned    Kind = "warned"    // something the user should check
 	Skipped   Kind = "skipped"   // a phase did not run, and why
-	Failed    Kind = "failed"    // a phase ended with an error
-	Undone    Kind = "undone"    // a change was put back
-	Finished  Kind = "finished"  // a phase ended well
+	Failed    Kind = "failed"    // a phase failed
+	Undone    Kind = "undone"    // a change was undone
+	Finished  Kind = "finished"  // a phase succeeded
 	Joined    Kind = "joined"    // the branch of the last Slot of Place is over
 )

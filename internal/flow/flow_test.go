@@ -122,7 +122,7 @@ func TestAPhaseWithoutANameIsPartOfTheOneAround(t *testing.T) {
 		said, err string
 	}{
 		{flow.Selection{Only: "a"}, "started a, said a: ran, said a: first, finished a", ""},
-		{flow.Selection{Skip: []string{"a"}}, "skipped a: asked to skip it, started b, said b: ran, failed b: no luck", "phase b: no luck"},
+		{flow.Selection{Skip: []string{"a"}}, "skipped a: skipped by the user, started b, said b: ran, failed b: no luck", "phase b: no luck"},
 	} {
 		e, l := env(fake.New())
 		err := flow.Run(t.Context(), e, tree, c.sel)
@@ -172,7 +172,7 @@ func TestASkipOfNothingNamesWhatToSkip(t *testing.T) {
 		want string
 		runs bool
 	}{
-		{[]string{"a/all", "a/all"}, `warned : skipping "a/all" leaves out nothing: skip "a" to leave out the phase with all that is in it`, true},
+		{[]string{"a/all", "a/all"}, `warned : skipping "a/all" has no effect: skip "a" to skip the phase and all of its children`, true},
 		{[]string{"a/all", "a", "d"}, "", false},
 		{[]string{"a/b", "d"}, "", true},
 	} {
@@ -200,7 +200,8 @@ func TestAChangeTellsHowItGetsOn(t *testing.T) {
 	}
 }
 
-// slow counts how many of its changes are under way at once. Each takes until there are as many as expected, and a little longer.
+// slow counts how many of its changes are under way at once. Each takes until there are as many as
+// expected, and a little longer.
 type slow struct {
 	*fake.World
 	expected  int

@@ -1,5 +1,5 @@
-// Package flow is the engine: it runs trees of phases in order, skips, runs siblings
-// side by side, and tells everything that happens as events. It knows nothing of
+// Package flow is the engine: it runs trees of phases in order, skips phases, runs siblings
+// concurrently, and reports everything that happens as events. It knows nothing of
 // command lines, files or clusters.
 package flow
 
@@ -15,15 +15,15 @@ import (
 // Phase is a named node of the tree that a user can address, skip or run alone.
 type Phase struct {
 	// Name is the last part of the address, such as "ca" of "certs/ca". A phase without a
-	// name is invisible: it is part of the phase around it, and its children stand in its place. Of the
+	// name is part of its parent, and its children count as the parent's. Of the
 	// other fields only When, Before, Run and Parallel mean anything.
 	Name    string
 	Aliases []string
 	Short   string
 	Long    string
-	Flags   []flag.Name // names only; cli knows what they mean. A group without any has those of its children
-	Hidden  bool        // runs in the workflow, has no command of its own
-	NoArgs  bool        // its command takes no positional argument even where the workflow's does
+	Flags   []flag.Name // a group without any has those of its children
+	Hidden  bool        // has no command of its own
+	NoArgs  bool        // its command takes no argument even where the workflow's does
 
 	When   func(*node.Node) (ok bool, why string)  // nil: always
 	Needs  []string                                // phases that must not be skipped before this one
@@ -35,8 +35,8 @@ type Phase struct {
 	OnError  Recovery
 }
 
-// Step is work that several phases need. It is done once in a run, before the first of them, also where
-// that one runs alone.
+// Step is work that several phases need. It is done once in a run, before the first of them, also
+// where that one runs alone.
 type Step struct {
 	Name string                // the phase of its events
 	When func(*node.Node) bool // nil: always
@@ -52,7 +52,7 @@ func (s Step) If(when func(*node.Node) bool) Step {
 // Recovery is what happens to what a phase changed when it fails.
 type Recovery int
 
-// Keep leaves everything as it is: the same command goes on from there. Undo puts everything back, newest first.
+// Keep leaves everything as it is, for a re-run to resume. Undo undoes every change, newest first.
 const (
 	Keep Recovery = iota
 	Undo
@@ -74,14 +74,16 @@ func walkBelow(prefix string, ps []Phase, visit func(string, Phase)) {
 
 // Selection says which phases of a workflow run.
 type Selection struct {
-	Skip []string // addresses; children of a skipped phase are skipped too, but "certs/all" stands for none
+	Skip []string // addresses; children of a skipped phase are skipped too; "certs/all" skips nothing
 	Only string   // one address: it and its children run; empty for all
 }
 
-// all ends the name under which the user runs a group. It is no phase: upstream takes it among those to skip, and skips nothing.
+// all is the end of the command that runs a group, such as "certs all". It is no phase: upstream
+// accepts it in
+// --skip-phases and skips nothing.
 const all = "/all"
 
-// skipsWithoutEffect are the groups of which only that name is to be skipped, so that they run.
+// skipsWithoutEffect are the groups that run although their "all" is to be skipped.
 func (s Selection) skipsWithoutEffect() []string {
 	var groups []string
 	for _, name := range s.Skip {
@@ -92,7 +94,7 @@ func (s Selection) skipsWithoutEffect() []string {
 	return groups
 }
 
-// Runs tells whether the phase with that address is to run.
+// Runs reports whether the phase with that address is to run.
 func (s Selection) Runs(address string) bool {
 	return s.isSelected(address) && !s.isSkipped(address)
 }
@@ -101,7 +103,7 @@ func (s Selection) isSkipped(address string) bool {
 	return slices.ContainsFunc(s.Skip, func(skip string) bool { return isAtOrBelow(address, skip) })
 }
 
-// isSelected tells whether the phase itself is asked for; a parent of it is only passed through.
+// isSelected reports whether the phase itself is to run, other than as the parent of one.
 func (s Selection) isSelected(address string) bool {
 	return s.Only == "" || isAtOrBelow(address, s.Only)
 }

@@ -12,13 +12,14 @@ import (
 	"kubeadm/internal/change"
 )
 
-// Run runs the selected phases of a workflow in order. A failing phase ends it; the error names the phase.
+// Run runs the selected phases of a workflow in order. A failing phase ends it; the error names
+// the phase.
 func Run(ctx context.Context, e *Env, phases []Phase, sel Selection) error {
 	if err := Check(phases, sel); err != nil {
 		return err
 	}
 	for _, group := range sel.skipsWithoutEffect() {
-		e.Warn("skipping %q leaves out nothing: skip %q to leave out the phase with all that is in it", group+all, group)
+		e.Warn("skipping %q has no effect: skip %q to skip the phase and all of its children", group+all, group)
 	}
 	Walk(phases, func(address string, _ Phase) {
 		if sel.Runs(address) {
@@ -29,13 +30,13 @@ func Run(ctx context.Context, e *Env, phases []Phase, sel Selection) error {
 	return r.runAll(ctx, e, "", phases)
 }
 
-// Check tells before anything runs whether the selection names phases that exist and
-// leaves no phase without those it needs.
+// Check reports before anything runs whether the selection names phases that exist and
+// skips no phase that another one needs.
 func Check(phases []Phase, sel Selection) error {
-	var known, before []string
+	var existing, before []string
 	var errs []error
 	Walk(phases, func(address string, p Phase) {
-		known = append(known, address)
+		existing = append(existing, address)
 		if !sel.Runs(address) {
 			return
 		}
@@ -47,8 +48,8 @@ func Check(phases []Phase, sel Selection) error {
 		before = append(before, address)
 	})
 	for _, name := range append(slices.Clone(sel.Skip), sel.Only) {
-		if name != "" && !slices.Contains(known, strings.TrimSuffix(name, all)) {
-			errs = append(errs, fmt.Errorf("there is no phase %q; the phases are: %s", name, strings.Join(known, ", ")))
+		if name != "" && !slices.Contains(existing, strings.TrimSuffix(name, all)) {
+			errs = append(errs, fmt.Errorf("there is no phase %q; the phases are: %s", name, strings.Join(existing, ", ")))
 		}
 	}
 	return errors.Join(errs...)
@@ -84,7 +85,7 @@ func (r *runner) runPhase(ctx context.Context, e *Env, prefix string, p Phase) e
 		return nil
 	}
 	if r.sel.isSkipped(address) {
-		e.event(Skipped, "asked to skip it", nil)
+		e.event(Skipped, "skipped by the user", nil)
 		return nil
 	}
 	if err := context.Cause(ctx); err != nil {
@@ -105,7 +106,7 @@ func (r *runner) runPhase(ctx context.Context, e *Env, prefix string, p Phase) e
 	return nil
 }
 
-// runNameless runs what is part of the phase around it and has no name of its own.
+// runNameless runs a phase that is part of its parent.
 func (r *runner) runNameless(ctx context.Context, e *Env, prefix string, p Phase) error {
 	around := strings.TrimSuffix(prefix, "/")
 	if p.Run == nil || !r.sel.Runs(around) {
@@ -129,7 +130,7 @@ func (r *runner) runNameless(ctx context.Context, e *Env, prefix string, p Phase
 	return r.runChildren(ctx, e, prefix, p)
 }
 
-// runUndoable runs the phase and, where it asks for that, puts its changes back when it fails.
+// runUndoable runs the phase and, if it asks for that, undoes its changes when it fails.
 func (r *runner) runUndoable(ctx context.Context, e *Env, p Phase, address string) error {
 	if p.OnError != Undo || e.Undoer == nil {
 		return r.runBody(ctx, e, p, address)
@@ -142,7 +143,7 @@ func (r *runner) runUndoable(ctx context.Context, e *Env, p Phase, address strin
 	}
 	undone := e.Undoer.Undo(context.WithoutCancel(ctx), mark, func(of change.Change, err error) {
 		if err != nil {
-			e.event(Warned, fmt.Sprintf("not put back: %s: %v", of, err), of)
+			e.event(Warned, fmt.Sprintf("not undone: %s: %v", of, err), of)
 			return
 		}
 		e.event(Undone, of.String(), of)
@@ -212,7 +213,7 @@ func (e *Env) doSteps(ctx context.Context, steps []Step) error {
 	return nil
 }
 
-// wrapPhaseError names the phase in which something failed.
+// wrapPhaseError adds the phase to the error.
 func wrapPhaseError(address string, err error) error {
 	if err == nil {
 		return nil
@@ -220,7 +221,8 @@ func wrapPhaseError(address string, err error) error {
 	return fmt.Errorf("phase %s: %w", address, err)
 }
 
-// runConcurrently runs n functions side by side and returns what each of them returned. A panic comes out in the caller's goroutine, where it can be told apart from an error.
+// runConcurrently runs n functions and returns their errors. A panic continues in the goroutine of
+// the caller.
 func runConcurrently(n int, run func(i int) error) []error {
 	errs := make([]error, n)
 	panics := make([]any, n)

@@ -1,4 +1,5 @@
-// Package phaseindex lists the addresses of phases that the code refers to, and the files that phases create.
+// Package phaseindex lists the addresses of phases that the code refers to, and the files that
+// phases create.
 package phaseindex
 
 import (
@@ -50,13 +51,15 @@ type File struct {
 	Phase Address
 	Kind  Kind
 	Name  string // of the certificate, key, kubeconfig or component, as in the phase's address
-	// Shared is set for CAs and service account keys. A joining control plane downloads or copies them.
+	// Shared is set for CAs and service account keys. A joining control plane downloads or copies
+	// them.
 	Shared bool
 	// LocalEtcd is set for files that only a control plane with an etcd member has.
 	LocalEtcd bool
 }
 
-// Files are those that init creates on this machine, or join if joins is set, and that Kubernetes needs to run.
+// Files are those that init creates on this machine, or join if joins is set, and that Kubernetes
+// needs to run.
 func Files(l node.Local, joins bool) []File {
 	p := l.Paths
 	files := []File{{Path: p.KubeletConfig(), Phase: KubeletStart, Kind: KubeletConfig}}
@@ -91,7 +94,8 @@ func Files(l node.Local, joins bool) []File {
 	return files
 }
 
-// phaseOf is the phase that creates one of a group's files. In a join one phase creates all of a group.
+// phaseOf is the phase that creates one of a group's files. In a join one phase creates all of a
+// group.
 func phaseOf(joins bool, group Address, name string) Address {
 	if joins {
 		return ControlPlanePrepare.Child(string(group))

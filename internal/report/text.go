@@ -1,5 +1,5 @@
-// Package report turns events into lines of text and problems into help. But for the results of
-// commands, which cli prints, all that a user reads comes from here.
+// Package report renders events and errors as text. All that a user reads comes from here, except
+// for the results of commands, which cli prints.
 package report
 
 import (
@@ -14,20 +14,22 @@ import (
 	"kubeadm/internal/untrusted"
 )
 
-// Text renders events as lines "[phase] what happened": progress and results to Out, to Err warnings and how
-// a change in hand gets on.
+// Text renders events as lines "[phase] what happened": progress and results to Out, warnings and
+// the progress of a single change to Err.
 type Text struct {
 	Out, Err io.Writer
-	// Verbosity 0 shows what phases say and wait for, 1 also each change, skipped phase and thing already so.
+	// Verbosity 0 shows the progress and the waits of phases, 1 also each change and each skipped
+	// phase.
 	Verbosity int
-	// Conditional says "would" before each change and wait, and shows what would be written.
+	// Conditional prints "would" before each change and wait, and the contents of files and
+	// objects.
 	Conditional bool
 
 	mu    sync.Mutex
 	order *treeOrder
 }
 
-// Emit takes one event; it may be called by many at once.
+// Emit shows one event, in its turn. It is safe for concurrent use.
 func (t *Text) Emit(e flow.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -37,12 +39,12 @@ func (t *Text) Emit(e flow.Event) {
 	t.order.add(e)
 }
 
-// Close shows what was still held back for the sake of order.
+// Close shows the events that were held back.
 func (t *Text) Close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.order != nil {
-		t.order.rest()
+		t.order.flushAll()
 	}
 }
 
@@ -50,33 +52,33 @@ func (t *Text) show(e flow.Event) {
 	switch e.Kind {
 	case flow.Printed:
 		if t.Conditional {
-			t.line(e, "would show:")
+			t.printLine(e, "would show:")
 		}
 		fmt.Fprint(t.Out, e.Text)
 	case flow.Warned:
-		t.warn(e)
+		t.showWarning(e)
 	case flow.Underway:
 		fmt.Fprintf(t.Err, "[%s] %s\n", phaseTag(e), safeMessage(e.Text, "\t"))
 	case flow.Said:
-		t.line(e, "%s", e.Text)
+		t.printLine(e, "%s", e.Text)
 	case flow.Result:
 		fmt.Fprintf(t.Out, "[%s] %s\n", phaseTag(e), untrusted.Screen(e.Text))
 	case flow.Waiting:
-		t.waiting(e)
+		t.showWait(e)
 	case flow.Waited:
 		if !t.Conditional {
-			t.line(e, "%s", e.Text)
+			t.printLine(e, "%s", e.Text)
 		}
 	case flow.Did:
-		t.did(e)
+		t.showChange(e)
 	case flow.Undone:
-		t.line(e, "put back: %s", e.Text)
+		t.printLine(e, "undone: %s", e.Text)
 	case flow.AlreadySo, flow.Skipped:
-		t.aside(e)
+		t.showMinor(e)
 	}
 }
 
-func (t *Text) warn(e flow.Event) {
+func (t *Text) showWarning(e flow.Event) {
 	if e.Check != "" {
 		fmt.Fprintf(t.Err, "\t[WARNING %s]: %s\n", e.Check, safeMessage(e.Text, "\t\t"))
 		return
@@ -84,22 +86,22 @@ func (t *Text) warn(e flow.Event) {
 	fmt.Fprintf(t.Err, "[%s] warning: %s\n", phaseTag(e), safeMessage(e.Text, "\t"))
 }
 
-func (t *Text) waiting(e flow.Event) {
+func (t *Text) showWait(e flow.Event) {
 	if t.Conditional {
-		t.line(e, "would wait for %s", e.Text)
+		t.printLine(e, "would wait for %s", e.Text)
 		return
 	}
-	t.line(e, "waiting for %s", e.Text)
+	t.printLine(e, "waiting for %s", e.Text)
 }
 
-func (t *Text) did(e flow.Event) {
+func (t *Text) showChange(e flow.Event) {
 	if !t.Conditional {
 		if t.Verbosity > 0 {
-			t.line(e, "done: %s", e.Text)
+			t.printLine(e, "done: %s", e.Text)
 		}
 		return
 	}
-	t.line(e, "would %s", e.Text)
+	t.printLine(e, "would %s", e.Text)
 	if shown, ok := e.Change.(change.Shown); ok {
 		if text := untrusted.Screen(redactSecrets(strings.TrimRight(shown.Content(), "\n"))); text != "" {
 			fmt.Fprintf(t.Out, "\t%s\n", strings.ReplaceAll(text, "\n", "\n\t"))
@@ -107,23 +109,23 @@ func (t *Text) did(e flow.Event) {
 	}
 }
 
-func (t *Text) aside(e flow.Event) {
+func (t *Text) showMinor(e flow.Event) {
 	if t.Verbosity == 0 {
 		return
 	}
 	if e.Kind == flow.Skipped {
-		t.line(e, "phase %s is skipped: %s", e.Phase, e.Text)
+		t.printLine(e, "phase %s is skipped: %s", e.Phase, e.Text)
 		return
 	}
-	t.line(e, "already so: %s", e.Text)
+	t.printLine(e, "unchanged: %s", e.Text)
 }
 
-func (t *Text) line(e flow.Event, format string, args ...any) {
+func (t *Text) printLine(e flow.Event, format string, args ...any) {
 	fmt.Fprintf(t.Out, "[%s] %s\n", phaseTag(e), safeMessage(fmt.Sprintf(format, args...), "\t"))
 }
 
-// safeMessage makes text safe to show: without secrets and control characters, and further lines indented, so that
-// none of them looks like a line of ours.
+// safeMessage makes text safe to show: without secrets and control characters, and with further
+// lines indented, so that none of them looks like a line of this program.
 func safeMessage(text, indent string) string {
 	lines := strings.Split(untrusted.Screen(redactSecrets(strings.TrimRight(text, "\n"))), "\n")
 	for i, line := range lines[1:] {
@@ -141,8 +143,9 @@ func phaseTag(e flow.Event) string {
 	return top
 }
 
-// Error tells what went wrong and what to do about it: a first line, further lines of the error indented by a tab, and
-// the next steps as a list. Only the list has lines that begin with a dash: other text cannot imitate it.
+// Error prints an error and its hints: a first line, further lines of the error indented by a tab,
+// and the hints as a list. Only the list has lines that begin with a dash: other text cannot
+// imitate it.
 func Error(w io.Writer, err error) {
 	fmt.Fprintf(w, "error: %s\n", safeMessage(err.Error(), "\t"))
 	for _, hint := range problem.Hints(err) {

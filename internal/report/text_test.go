@@ -61,8 +61,9 @@ func TestHowAChangeGetsOnIsToldAtOnce(t *testing.T) {
 	}
 }
 
-// The administrator's rights are waited for while branches run, for the first that asks. Told after them, they would
-// follow the key that upload-certs says last, which programs take from its last line.
+// The administrator's rights are waited for while branches run, for the first that asks. Told
+// after them, they would follow the key that upload-certs says last, which programs take from its
+// last line.
 func TestWhatIsDoneForBranchesIsToldAtOnce(t *testing.T) {
 	branch := flow.Slot{Group: 1, Index: 0, Of: 1}
 	out, _ := told(&Text{}, said("storing", branch), said("waiting for the administrator's rights"), said("key", branch), joined(branch), said("next"))
@@ -100,7 +101,7 @@ func TestEachKindOfEventHasItsLine(t *testing.T) {
 		{&Text{}, warned, "", "[w] warning: look out\n"},
 		{&Text{}, checked, "", "\t[WARNING Swap]: swap is on\n"},
 		{&Text{}, flow.Event{Kind: flow.Printed, Text: "as it is"}, "as it is", ""},
-		{&Text{}, flow.Event{Kind: flow.Undone, Phase: "x", Text: "write file"}, "[x] put back: write file\n", ""},
+		{&Text{}, flow.Event{Kind: flow.Undone, Phase: "x", Text: "write file"}, "[x] undone: write file\n", ""},
 	} {
 		if out, err := told(c.text, c.event); out != c.out || err != c.err {
 			t.Errorf("%s at verbosity %d:\n out %q, want %q\n err %q, want %q", c.event.Kind, c.text.Verbosity, out, c.out, err, c.err)

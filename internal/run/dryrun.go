@@ -18,8 +18,8 @@ import (
 	"kubeadm/internal/world/preview"
 )
 
-// enterPreview is Begin for a dry run: nothing changes but a directory with copies of the files that would be
-// written. The journal is a copy too, so the lock is released.
+// enterPreview is Begin for a dry run: nothing changes but a directory with copies of the files
+// that would be written. The journal is a copy too, so the lock is released.
 func (r *Run) enterPreview(ctx context.Context, n *node.Node) error {
 	if err := r.unlock(); err != nil {
 		return err
@@ -65,7 +65,8 @@ func (r *Run) createCopyDir(ctx context.Context, paths node.Paths) (string, erro
 		}
 		dir = path.Join(paths.Tmp(), "kubeadm-"+r.command.Name+"-dryrun"+new(big.Int).SetBytes(suffix).String())
 	}
-	// The only change that a dry run makes by itself. It is no event of the dry run, which shows what would be changed.
+	// The only change that a dry run makes by itself. It is no event of the dry run, which shows
+	// what would be changed.
 	e := flow.New(flow.Env{World: r.host.World, Emit: func(flow.Event) {}})
 	if err := e.Do(ctx, change.MakeDir{Path: dir, Mode: 0o700}); err != nil {
 		return "", problem.New("creating a directory for copies of the files", err, "set the environment variable "+variable+" to another directory")

@@ -13,13 +13,15 @@ import (
 	"kubeadm/internal/state"
 )
 
-// Limits of looking up the version behind a label. A name server that answers at all does so at once.
+// Limits of looking up the version behind a label. A name server that answers at all does so at
+// once.
 const (
 	labelLimit = 10 * time.Second
 	dnsLimit   = 3 * time.Second
 )
 
-// Facts gathers what a configuration is resolved from. Container runtimes are looked up only if asked for.
+// Facts gathers what a configuration is resolved from. Container runtimes are looked up only if
+// asked for.
 func (h Host) Facts(ctx context.Context, runtimes bool) (config.Facts, error) {
 	r := h.World
 	host, err := r.Host(ctx)
@@ -63,7 +65,8 @@ func FetchVersion(ctx context.Context, r state.Reader) release.Fetch {
 	}
 }
 
-// resolveHost is an error if the URL's host name does not resolve. Behind a proxy the proxy resolves it.
+// resolveHost is an error if the URL's host name does not resolve. Behind a proxy the proxy
+// resolves it.
 func resolveHost(ctx context.Context, r state.Reader, address string) error {
 	u, err := url.Parse(address)
 	if err != nil {

@@ -28,8 +28,8 @@ func newJournalRun(command string, n *node.Node) (journal.Run, error) {
 	return journal.Run{Command: command, Intent: intent, Details: details}, err
 }
 
-// fixedSettings cannot change once a run has begun: certificates and etcd's data contain them. All other
-// settings may be fixed before the same command is re-run.
+// fixedSettings cannot change once a run has begun: certificates and etcd's data contain them. All
+// other settings may be fixed before the same command is re-run.
 type fixedSettings struct {
 	Name, Address              string
 	Role                       node.Role
@@ -57,8 +57,8 @@ func fixedSettingsOf(n *node.Node) fixedSettings {
 	}
 }
 
-// outcome is the part of an intent that shows in the files and objects that a run creates. Tokens, CA pins,
-// endpoints and ignored preflight errors do not: a run resumes although they changed.
+// outcome is the part of an intent that shows in the files and objects that a run creates. Tokens,
+// CA pins, endpoints and ignored preflight errors do not: a run resumes although they changed.
 type outcome struct {
 	Name      string
 	Role      node.Role

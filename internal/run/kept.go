@@ -14,8 +14,8 @@ import (
 	"kubeadm/internal/world/journal"
 )
 
-// once returns the function that keeps random values for a re-run. A single phase generates new values each
-// time, as its user expects; so does a command without a journal.
+// once returns the function that keeps random values for a re-run. A single phase generates new
+// values each time, as its user expects; so does a command without a journal.
 func (r *Run) once() func(context.Context, string, func() (string, error)) (string, error) {
 	switch {
 	case r.journal == nil || !r.IsWhole():
@@ -29,7 +29,8 @@ func (r *Run) once() func(context.Context, string, func() (string, error)) (stri
 // versionName is the name of the kept version that a label stood for.
 func versionName(label string) string { return "kubernetes-version/" + label }
 
-// keptVersion returns the version that the label stood for when this command first ran, or else the current one.
+// keptVersion returns the version that the label stood for when this command first ran, or else
+// the current one.
 func (r *Run) keptVersion(label, current string) (string, error) {
 	kept, ok, err := journal.LastValue(r.past, r.command.Name, versionName(label))
 	if err != nil || !ok || kept == current {
@@ -39,8 +40,8 @@ func (r *Run) keptVersion(label, current string) (string, error) {
 	return kept, nil
 }
 
-// ReuseValues returns the intent with the random values of the interrupted run of this command in place of
-// its own, so that tokens and keys that were shown already stay valid.
+// ReuseValues returns the intent with the random values of the interrupted run of this command in
+// place of its own, so that tokens and keys that were shown already stay valid.
 func (r *Run) ReuseValues(ctx context.Context, n *node.Node) (*node.Node, error) {
 	for _, note := range r.notes {
 		r.Emit(flow.Said, note)
@@ -102,8 +103,8 @@ func (r *Run) reuseToken(ctx context.Context, t *node.BootstrapToken, name strin
 	return nil
 }
 
-// Keys returns a function that generates private keys of the cluster's algorithm. Those that the run is going
-// to need are generated ahead of need, in the background.
+// Keys returns a function that generates private keys of the cluster's algorithm. Those that the
+// run is going to need are generated ahead of need, in the background.
 func (r *Run) Keys(ctx context.Context, n *node.Node) func() (crypto.Signer, error) {
 	local, _ := node.LocalEtcd(n)
 	missing := 0

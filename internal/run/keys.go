@@ -9,7 +9,8 @@ import (
 	"kubeadm/internal/node"
 )
 
-// KeysOnceKnown returns keys for a joining machine, which learns the cluster's algorithm only by discovery.
+// KeysOnceKnown returns keys for a joining machine, which learns the cluster's algorithm only by
+// discovery.
 func (r *Run) KeysOnceKnown() *LateKeys { return &LateKeys{run: r} }
 
 // LateKeys generates private keys once the cluster is known.

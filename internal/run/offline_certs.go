@@ -12,7 +12,8 @@ import (
 
 func (o *offlineCluster) random() io.Reader { return o.host.Random("offline-cluster") }
 
-// certsSecret is the Secret with the uploaded certificates, for a control plane that has the certificate key.
+// certsSecret is the Secret with the uploaded certificates, for a control plane that has the
+// certificate key.
 func (o *offlineCluster) certsSecret(certificateKey string) ([]state.Object, error) {
 	if certificateKey == "" {
 		return nil, nil
@@ -38,8 +39,8 @@ func (o *offlineCluster) certsSecret(certificateKey string) ([]state.Object, err
 	return []state.Object{manifest.Certs(encrypted, &corev1.Secret{})}, nil
 }
 
-// sharedFiles are the files that the control planes of the simulated cluster share, by their names in the
-// Secret. An unknown key of its CA is empty, as for an external CA.
+// sharedFiles are the files that the control planes of the simulated cluster share, by their names
+// in the Secret. An unknown key of its CA is empty, as for an external CA.
 func (o *offlineCluster) sharedFiles() (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, profile := range pki.Profiles() {

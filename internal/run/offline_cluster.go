@@ -28,8 +28,8 @@ import (
 // offlineLimit is how long the dry run of a join looks for the cluster before it simulates one.
 const offlineLimit = 5 * time.Second
 
-// Discover finds the cluster that this machine joins. In an offline dry run that is the simulated one: its CA
-// takes the place of the pinned one here and nowhere else.
+// Discover finds the cluster that this machine joins. In an offline dry run that is the simulated
+// one: its CA takes the place of the pinned one here and nowhere else.
 func (r *Run) Discover(ctx context.Context, e *flow.Env) (*node.Node, error) {
 	searching := *e
 	if r.simulatedPins != nil {
@@ -42,8 +42,9 @@ func (r *Run) Discover(ctx context.Context, e *flow.Env) (*node.Node, error) {
 	return n, err
 }
 
-// SimulateOfflineCluster lets the dry run of a join continue where no cluster answers: the preview then shows a
-// simulated one with the defaults of this program, which accepts the token and has whatever CA is wanted.
+// SimulateOfflineCluster lets the dry run of a join continue where no cluster answers: the preview
+// then shows a simulated one with the defaults of this program, which accepts the token and has
+// whatever CA is wanted.
 func (r *Run) SimulateOfflineCluster(ctx context.Context, e *flow.Env) error {
 	simulation, ok := r.world.(*preview.World)
 	if !ok {
@@ -96,7 +97,8 @@ type offlineCluster struct {
 	pins    []string // of the CA, if the machine is to join by another one than it pins
 }
 
-// newOfflineCluster chooses the settings and the CA of a simulated cluster, and puts the CA into cluster.
+// newOfflineCluster chooses the settings and the CA of a simulated cluster, and puts the CA into
+// cluster.
 func (r *Run) newOfflineCluster(ctx context.Context, e *flow.Env, cluster *api.Cluster) (*offlineCluster, error) {
 	facts, err := r.host.Facts(ctx, false)
 	if err != nil {
@@ -114,9 +116,9 @@ func (r *Run) newOfflineCluster(ctx context.Context, e *flow.Env, cluster *api.C
 	return o, o.chooseCA(ctx, e, cluster)
 }
 
-// chooseCA takes the CA that a discovery file names, or that of this machine, or a new one, and puts it into
-// cluster. Where certificates are to be downloaded, the cluster must have the key of the CA that it shows; if
-// that of the discovery file is not here, a new CA takes its place.
+// chooseCA takes the CA that a discovery file names, or that of this machine, or a new one, and
+// puts it into cluster. Where certificates are to be downloaded, the cluster must have the key of
+// the CA that it shows; if that of the discovery file is not here, a new CA takes its place.
 func (o *offlineCluster) chooseCA(ctx context.Context, e *flow.Env, cluster *api.Cluster) error {
 	profile, _ := pki.ProfileOf(pki.ClusterCA)
 	here, absent := certstore.ReadCA(ctx, e.World, o.node, profile)
@@ -166,7 +168,8 @@ func (o *offlineCluster) newCA(name string) (pki.CA, error) {
 	return pki.NewCA(o.random(), key, spec)
 }
 
-// signedClusterInfo is ConfigMap cluster-info of the simulated cluster, signed with the user's token if there is one.
+// signedClusterInfo is ConfigMap cluster-info of the simulated cluster, signed with the user's
+// token if there is one.
 func signedClusterInfo(cluster *api.Cluster, token string) (*corev1.ConfigMap, error) {
 	info, err := manifest.ClusterInfo(pki.Anonymous(cluster))
 	if err != nil {

@@ -1,7 +1,7 @@
-// Package run is the life cycle of a command: it takes the machine's lock and reads the journal of earlier
-// runs (Open), gathers the facts that an intent is resolved from (Facts), chooses the world in which the
-// command runs (Begin), builds the Env of its phases (NewEnv), runs them (Execute), and closes everything
-// again (Close).
+// Package run is the life cycle of a command: it takes the machine's lock and reads the journal of
+// earlier runs (Open), gathers the facts that an intent is resolved from (Facts), chooses the
+// world in which the command runs (Begin), builds the Env of its phases (NewEnv), runs them
+// (Execute), and closes everything again (Close).
 package run
 
 import (
@@ -51,14 +51,15 @@ type Command struct {
 	Name      string // as the user types it: "init"
 	Phases    []flow.Phase
 	Selection flow.Selection
-	// Journaled records the changes, so that a re-run resumes, and makes a dry run keep copies of the
-	// files that it would write.
+	// Journaled records the changes, so that a re-run resumes, and makes a dry run keep copies of
+	// the files that it would write.
 	Journaled bool
 	// Unlocked is for commands that change nothing on this machine.
 	Unlocked bool
 }
 
-// Run is one run of a command. Its methods are called in the order Open, Facts, Begin, NewEnv, Execute, Close.
+// Run is one run of a command. Its methods are called in the order Open, Facts, Begin, NewEnv,
+// Execute, Close.
 type Run struct {
 	host    Host
 	command Command
@@ -79,8 +80,8 @@ type Run struct {
 	failedPhase string
 }
 
-// Open locks the machine and reads what earlier runs left in the journal. Only root can do that; the preflight
-// checks refuse all other users.
+// Open locks the machine and reads what earlier runs left in the journal. Only root can do that;
+// the preflight checks refuse all other users.
 func Open(ctx context.Context, h Host, c Command) (*Run, error) {
 	r := &Run{host: h, command: c, world: h.World}
 	if c.Unlocked {
@@ -102,8 +103,8 @@ func Open(ctx context.Context, h Host, c Command) (*Run, error) {
 	return r, nil
 }
 
-// readPast copies the journal. It counts as empty if another program has reset the machine since a run of
-// this command finished.
+// readPast copies the journal. It counts as empty if another program has reset the machine since a
+// run of this command finished.
 func (r *Run) readPast(ctx context.Context) (err error) {
 	if r.past, err = journal.Copy(r.lock); err != nil || !r.IsWhole() {
 		return err
@@ -128,8 +129,8 @@ func (r *Run) Facts(ctx context.Context, runtimes bool) (config.Facts, error) {
 	return facts, err
 }
 
-// Begin chooses the world for the resolved intent: the real machine, with a journal if the command is
-// journaled, or a preview if it is a dry run.
+// Begin chooses the world for the resolved intent: the real machine, with a journal if the command
+// is journaled, or a preview if it is a dry run.
 func (r *Run) Begin(ctx context.Context, n *node.Node, how config.Run) error {
 	r.config, r.host.Text.Conditional = how, how.DryRun
 	if r.IsWhole() {
@@ -152,7 +153,8 @@ func (r *Run) Begin(ctx context.Context, n *node.Node, how config.Run) error {
 	return r.openJournal(r.lock, n)
 }
 
-// NewEnv completes the Env with everything that does not depend on the command. An Emit that is set stays.
+// NewEnv completes the Env with everything that does not depend on the command. An Emit that is
+// set stays.
 func (r *Run) NewEnv(e flow.Env) *flow.Env {
 	e.World, e.Tool, e.Rand, e.Once = r.world, r.host.Tool, r.host.Random, r.once()
 	if e.Emit == nil {
@@ -199,8 +201,8 @@ func (r *Run) addHints(err error) *problem.Problem {
 	return p
 }
 
-// RepeatWarnings warns again of configuration fields without effect. The output of a whole init or join is
-// long enough to hide the first warning.
+// RepeatWarnings warns again of configuration fields without effect. The output of a whole init or
+// join is long enough to hide the first warning.
 func (r *Run) RepeatWarnings() {
 	if r.IsWhole() {
 		r.Warn(r.config.Ignored...)
@@ -235,8 +237,8 @@ func (r *Run) World() world.World { return r.world }
 // Runs reports whether the phase with that address is selected.
 func (r *Run) Runs(a phaseindex.Address) bool { return r.command.Selection.Runs(string(a)) }
 
-// Finished reports whether this same command has finished on this machine, according to the journal. Then
-// no phase runs again: users may have changed since what the command created.
+// Finished reports whether this same command has finished on this machine, according to the
+// journal. Then no phase runs again: users may have changed since what the command created.
 func (r *Run) Finished() bool { return r.IsWhole() && r.journal != nil && r.journal.Finished() }
 
 // FinishedRun is what the journal records of the run that has finished.

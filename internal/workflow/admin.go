@@ -20,9 +20,9 @@ import (
 	"kubeadm/internal/world"
 )
 
-// Admin is the user that phases are towards this machine's own API server: that of admin.conf. Another
-// kubeconfig, where the user names one, is taken as it is; so is admin.conf by a command that knows no API
-// server of this machine, such as reset.
+// Admin is the user that phases are towards this machine's own API server: that of admin.conf.
+// Another kubeconfig, where the user names one, is taken as it is; so is admin.conf by a command
+// that knows no API server of this machine, such as reset.
 func Admin(l node.Local, kubeconfig string) func(context.Context) (state.Identity, error) {
 	own := l.Paths.Kubeconfig("admin.conf")
 	as := state.Identity{Kubeconfig: cmp.Or(kubeconfig, own)}
@@ -32,8 +32,8 @@ func Admin(l node.Local, kubeconfig string) func(context.Context) (state.Identit
 	return func(context.Context) (state.Identity, error) { return as, nil }
 }
 
-// JoinAdmin is the admin of the cluster that this machine joins, at the address that all control planes
-// share: the API server of this machine is started last.
+// JoinAdmin is the admin of the cluster that this machine joins, at the address that all control
+// planes share: the API server of this machine is started last.
 func JoinAdmin(r state.Reader, l node.Local) func(context.Context) (state.Identity, error) {
 	return func(ctx context.Context) (state.Identity, error) {
 		as := state.Identity{Kubeconfig: l.Paths.Kubeconfig("admin.conf")}
@@ -44,9 +44,9 @@ func JoinAdmin(r state.Reader, l node.Local) func(context.Context) (state.Identi
 	}
 }
 
-// bindClusterAdmins creates the ClusterRoleBinding that makes the group of admin.conf cluster-admin, if there is
-// none. In a new cluster only super-admin.conf has the rights to create it. Another kubeconfig, where the user
-// names one, is not given any rights.
+// bindClusterAdmins creates the ClusterRoleBinding that makes the group of admin.conf
+// cluster-admin, if there is none. In a new cluster only super-admin.conf has the rights to create
+// it. Another kubeconfig, where the user names one, is not given any rights.
 var bindClusterAdmins = flow.Step{
 	Name: "cluster-admin",
 	Run: func(ctx context.Context, e *flow.Env) error {
@@ -72,7 +72,8 @@ func missingKubeconfigs(ctx context.Context, e *flow.Env) (hints []string) {
 	return hints
 }
 
-// createBinding creates the binding unless admin finds it or is denied for another reason than a lack of rights.
+// createBinding creates the binding unless admin finds it or is denied for another reason than a
+// lack of rights.
 func createBinding(ctx context.Context, e *flow.Env, admin state.Identity) error {
 	binding := manifest.ClusterAdmins()
 	look := func(ctx context.Context, r state.Reader) error {
@@ -122,8 +123,8 @@ func apiServerAnswers(e *flow.Env, as state.Identity, look func(context.Context,
 	}
 }
 
-// isUnreachable reports whether err is that of a request that got no answer, other than because of an
-// untrusted certificate.
+// isUnreachable reports whether err is that of a request that got no answer, other than because of
+// an untrusted certificate.
 func isUnreachable(err error) bool {
 	var request *url.Error
 	var untrusted *tls.CertificateVerificationError

@@ -46,7 +46,8 @@ func TestTheAdministratorWaitsForTheAPIServer(t *testing.T) {
 	}
 }
 
-// leaderless is a machine whose API server can answer only when a read is retried, as one whose etcd elects a leader.
+// leaderless is a machine whose API server can answer only when a read is retried, as one whose
+// etcd elects a leader.
 type leaderless struct{ *fake.World }
 
 func (l leaderless) Object(ctx context.Context, _ state.Ref) (*unstructured.Unstructured, error) {

@@ -25,9 +25,9 @@ import (
 	"kubeadm/internal/phase/waitcontrolplane"
 )
 
-// Init makes this machine the first control plane of a cluster. Once its API server answers and the group of
-// admin.conf is bound to cluster-admin, the phases that talk to the API server run side by side. One of them that
-// runs alone begins with that binding too.
+// Init makes this machine the first control plane of a cluster. Once its API server answers and
+// the group of admin.conf is bound to cluster-admin, the phases that talk to the API server run
+// side by side. One of them that runs alone begins with that binding too.
 var Init = []flow.Phase{
 	preflight.Init,
 	certs.Phase,
@@ -63,8 +63,9 @@ func InitAgain(run finished.Run) []flow.Phase {
 // JoinAgain is what a re-run of a finished join does: it changes nothing.
 func JoinAgain(run finished.Run) []flow.Phase { return []flow.Phase{finished.Join(run)} }
 
-// Join makes this machine a node of a cluster: a worker, or one more control plane. The kubelet of a control
-// plane talks to the API server beside it, which needs etcd: so etcd comes before the wait for the kubelet.
+// Join makes this machine a node of a cluster: a worker, or one more control plane. The kubelet of
+// a control plane talks to the API server beside it, which needs etcd: so etcd comes before the
+// wait for the kubelet.
 var Join = []flow.Phase{
 	preflight.Join,
 	prepare,
@@ -76,7 +77,7 @@ var Join = []flow.Phase{
 	waitcontrolplane.Join,
 }
 
-// prepare makes the files of one more control plane.
+// prepare creates the files of an additional control plane.
 var prepare = flow.Phase{
 	Name:   "control-plane-prepare",
 	Short:  "Make the files of a control plane",
@@ -86,15 +87,15 @@ var prepare = flow.Phase{
 	Phases: []flow.Phase{downloadcerts.Phase, certs.Join, kubeconfig.Join, controlplane.Join},
 }
 
-// Reset takes back what Init and Join made on this machine.
+// Reset reverts what Init and Join did to this machine.
 var Reset = []flow.Phase{
 	preflight.Reset,
 	reset.Etcd,
 	reset.Cleanup,
 }
 
-// Renew makes certificates of this control plane anew that come to an end.
+// Renew renews the certificates of this control plane.
 var Renew = []flow.Phase{renew.Phase}
 
-// Request makes keys whose certificates somebody else is to sign.
+// Request generates keys and certificate signing requests for an external CA.
 var Request = []flow.Phase{generatecsr.Phase}

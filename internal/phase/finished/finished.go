@@ -1,5 +1,5 @@
-// Package finished looks at a machine on which init or join has finished before. It changes nothing: users may have
-// changed what the command made, and a re-run must not undo that.
+// Package finished checks a machine on which init or join has finished before. It changes nothing:
+// users may have changed what the command created, and a re-run must not revert that.
 package finished
 
 import (
@@ -20,10 +20,10 @@ import (
 	"kubeadm/internal/world"
 )
 
-// Run is what the journal tells of the finished run.
+// Run is what the journal records of the finished run.
 type Run struct {
-	Recorded func(target string) bool // reports whether the run made the target
-	Skipped  []string                 // phases that the run left out and that are asked for now
+	Recorded func(target string) bool // reports whether the run created the target
+	Skipped  []string                 // phases that the run skipped and that are selected now
 }
 
 // Init checks the control plane of a finished init, and waits for its API server.
@@ -70,10 +70,11 @@ func reportFinished(e *flow.Env, command string, run Run) {
 	}
 }
 
-// startup is how long an API server that has just started may know neither users nor their rights.
+// startup is how long an API server that has just started may reject users and their permissions.
 const startup = 15 * time.Second
 
-// awaitRegistration waits until the API server reports whether the cluster has this machine's Node.
+// awaitRegistration waits until the API server reports whether the cluster has this machine's
+// Node.
 func awaitRegistration(ctx context.Context, e *flow.Env, as state.Identity) error {
 	ref := state.Ref{GVK: state.NodeKind, Name: e.Local.Name, As: as}
 	var absent, refused error
@@ -106,21 +107,21 @@ func awaitRegistration(ctx context.Context, e *flow.Env, as state.Identity) erro
 	})
 	switch {
 	case absent != nil:
-		return problem.New("", fmt.Errorf("the cluster has no Node %s any more", e.Local.Name),
+		return problem.New("", fmt.Errorf("the cluster has no Node %s", e.Local.Name),
 			"restart the kubelet, which registers it again: systemctl restart kubelet",
-			"if this machine is to leave its cluster: kubeadm reset")
+			"to remove this machine from its cluster: kubeadm reset")
 	case refused != nil:
-		return problem.New("reading Node "+e.Local.Name, refused, "if this machine is to leave its cluster: kubeadm reset")
+		return problem.New("reading Node "+e.Local.Name, refused, "to remove this machine from its cluster: kubeadm reset")
 	case err != nil:
 		return problem.New("nothing was changed", err,
-			"see whether the API server runs: crictl ps -a --name kube-apiserver",
-			"see what the kubelet says: journalctl -xeu kubelet",
+			"check whether the API server runs: crictl ps -a --name kube-apiserver",
+			"check the kubelet log: journalctl -xeu kubelet",
 			"when the API server answers, run the same command again")
 	}
 	return nil
 }
 
-// sameCluster wants the cluster that the arguments name to be the one that this machine is a node of.
+// sameCluster is an error if the arguments name another cluster than the one of this node.
 func sameCluster(ctx context.Context, e *flow.Env) error {
 	path := e.Local.Paths.KubeletKubeconfig()
 	data, err := e.World.ReadFile(ctx, path)
@@ -168,7 +169,8 @@ func sameCluster(ctx context.Context, e *flow.Env) error {
 	return err
 }
 
-// awaitVerifiedServer waits until the server at the endpoint to join has shown a certificate that the CA has signed.
+// awaitVerifiedServer waits until the server at the endpoint to join presents a certificate signed
+// by the CA.
 func awaitVerifiedServer(ctx context.Context, e *flow.Env, ca []byte) error {
 	server := "https://" + e.Local.Join.Endpoint
 	return e.Await(ctx, world.Condition{

@@ -2,9 +2,9 @@ package journal
 
 import "slices"
 
-// compactEntries leaves out what later lines repeat: where a run finished, an earlier run that was just the same need not
-// record the targets that the later one recorded. Reading what is left has the same results, except that a file
-// is ours only with what that last run wrote.
+// compactEntries leaves out what later lines repeat: where a run finished, an earlier run that was
+// just the same need not record the targets that the later one recorded. Reading what is left has
+// the same results, except that a file is ours only with what that last run wrote.
 func compactEntries(lines []entry) []entry {
 	runs := splitRuns(lines)
 	ended := map[Run]map[string]bool{} // targets of finished runs later than the one being looked at
@@ -48,7 +48,8 @@ func addTargets(targets map[string]bool, run []entry) map[string]bool {
 	return targets
 }
 
-// compactLog rewrites the run log if that makes it shorter, so that it does not grow with each re-run.
+// compactLog rewrites the run log if that makes it shorter, so that it does not grow with each
+// re-run.
 func compactLog(store Store) error {
 	lines, err := load[entry](store, entries)
 	if err != nil {

@@ -40,7 +40,8 @@ func conclusions(t *testing.T, store journal.Store, run journal.Run) string {
 	return fmt.Sprint(text, " ", value, " ", err)
 }
 
-// Whatever runs there were, killed or not, a journal that was tidied up tells every later run the same as one that was not.
+// Whatever runs there were, killed or not, a journal that was tidied up tells every later run the
+// same as one that was not.
 func TestATidyJournalTellsTheSame(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for round := range 300 {

@@ -1,7 +1,8 @@
-// Package journal is a world that records: the run log has each change before it happens, so that a re-run of a
-// command that was killed resumes it; kept values are what a run generated and a re-run needs, such as tokens;
-// the undo list has the inverse of changes that may have to be undone. The run log holds no secret; the kept
-// values are a file beside it that only root can read.
+// Package journal is a world that records: the run log has each change before it happens, so that
+// a re-run of a command that was killed resumes it; kept values are what a run generated and a
+// re-run needs, such as tokens; the undo list has the inverse of changes that may have to be
+// undone. The run log holds no secret; the kept values are a file beside it that only root can
+// read.
 package journal
 
 import (
@@ -20,7 +21,8 @@ import (
 
 // Store keeps the journal's files.
 type Store interface {
-	// Load reads a whole file; the error satisfies errors.Is(err, fs.ErrNotExist) if there is none.
+	// Load reads a whole file; the error satisfies errors.Is(err, fs.ErrNotExist) if there is
+	// none.
 	Load(name string) ([]byte, error)
 	// Append adds to a file of mode 0600; when it returns the data has reached the disk.
 	Append(name string, data []byte) error
@@ -58,8 +60,8 @@ func Open(real world.World, store Store, run Run) (*World, error) {
 	return w, err
 }
 
-// load reads JSON lines. A line that cannot be read was cut off by a kill. Skipping it is safe: what is not in
-// the journal counts as created by others.
+// load reads JSON lines. A line that cannot be read was cut off by a kill. Skipping it is safe:
+// what is not in the journal counts as created by others.
 func load[T any](store Store, name string) ([]T, error) {
 	data, err := store.Load(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -89,7 +91,8 @@ func encodeLine(v any) []byte {
 // First reports whether the journal has no earlier run of any command.
 func (w *World) First() bool { return w.log.first }
 
-// Finished reports whether the same run with the same details has finished, and was not begun again.
+// Finished reports whether the same run with the same details has finished, and was not begun
+// again.
 func (w *World) Finished() bool { return w.log.finished }
 
 // Skipped are the phases that the finished run was told to skip.
@@ -98,7 +101,8 @@ func (w *World) Skipped() []string { return w.log.skipped }
 // Unfinished is the command of another run that has not finished; empty if there is none.
 func (w *World) Unfinished() string { return w.log.others }
 
-// Made reports whether an earlier run of the same name created the target. A file must still hold what was written.
+// Made reports whether an earlier run of the same name created the target. A file must still hold
+// what was written.
 func (w *World) Made(target string) bool {
 	w.mu.Lock()
 	written, ok := w.log.made[target]
@@ -110,8 +114,8 @@ func (w *World) Made(target string) bool {
 	return err == nil && slices.Contains(written, sha256Hex(now))
 }
 
-// Recorded reports whether an earlier run of the same name was about to create the target, whatever has become
-// of it since.
+// Recorded reports whether an earlier run of the same name was about to create the target,
+// whatever has become of it since.
 func (w *World) Recorded(target string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -139,8 +143,8 @@ func (w *World) record(ctx context.Context, c change.Change) error {
 			return err
 		}
 	}
-	// Objects of the cluster are looked up again: only for what is on this machine must a re-run know who
-	// created it.
+	// Objects of the cluster are looked up again: only for what is on this machine must a re-run
+	// know who created it.
 	if strings.HasPrefix(c.Target(), "object:") {
 		return nil
 	}
@@ -158,14 +162,16 @@ func (w *World) End(skipped ...string) error {
 	return w.log.end(skipped)
 }
 
-// Once returns the value that an earlier run of the same name generated, or generates and keeps it.
+// Once returns the value that an earlier run of the same name generated, or generates and keeps
+// it.
 func (w *World) Once(_ context.Context, name string, generate func() (string, error)) (string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.kept.once(name, generate)
 }
 
-// Kept is Once for a run that must not write: a value that no earlier run kept is generated and not kept.
+// Kept is Once for a run that must not write: a value that no earlier run kept is generated and
+// not kept.
 func (w *World) Kept(_ context.Context, name string, generate func() (string, error)) (string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

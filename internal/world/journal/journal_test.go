@@ -103,8 +103,8 @@ func TestOnlyAWriteThatTheJournalKnowsIsResumed(t *testing.T) {
 	}
 }
 
-// A run that only has objects of the cluster left to make writes no target down, and still is the end of what an
-// earlier run began.
+// A run that only has objects of the cluster left to make writes no target down, and still is the
+// end of what an earlier run began.
 func TestTheEndIsNotedThoughOnlyObjectsWereLeft(t *testing.T) {
 	machine, store, run := fake.New(), &journal.Memory{}, journal.Run{Command: "init"}
 	first := opened(t, machine, store, run)
@@ -128,7 +128,8 @@ func TestTheEndIsNotedThoughOnlyObjectsWereLeft(t *testing.T) {
 	}
 }
 
-// A run with other details than the finished one is finished too at its end, though it changed only objects of the cluster.
+// A run with other details than the finished one is finished too at its end, though it changed
+// only objects of the cluster.
 func TestTheLastOfTwoFinishedRunsCountsAsFinished(t *testing.T) {
 	machine, store := fake.New(), &journal.Memory{}
 	one, two := journal.Run{Command: "init", Details: "1"}, journal.Run{Command: "init", Details: "2"}

@@ -107,7 +107,8 @@ func (l *runLog) end(skipped []string) error {
 	return nil
 }
 
-// digests are those of what a file was written to hold, one after the other; none for what is no file.
+// digests are those of what a file was written to hold, one after the other; none for what is no
+// file.
 type digests []string
 
 func (d digests) with(one string) digests {
@@ -119,8 +120,8 @@ func (d digests) with(one string) digests {
 
 func sha256Hex(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data)) }
 
-// LastFinished reports whether the last run of the command finished, whatever its settings, and which targets
-// it or an earlier run of the same command recorded.
+// LastFinished reports whether the last run of the command finished, whatever its settings, and
+// which targets it or an earlier run of the same command recorded.
 func LastFinished(store Store, command string) (recorded func(target string) bool, ok bool, err error) {
 	lines, err := load[entry](store, entries)
 	targets, current := map[string]bool{}, ""

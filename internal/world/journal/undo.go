@@ -25,8 +25,8 @@ type inverse struct {
 	ours     bool // an earlier run created the target already: undone, it is still ours
 }
 
-// addInverse adds what undoes the change, and the directories that it creates. What it reads of the API server
-// is retried until the time limit of the change.
+// addInverse adds what undoes the change, and the directories that it creates. What it reads of
+// the API server is retried until the time limit of the change.
 func (w *World) addInverse(ctx context.Context, c change.Change) error {
 	if limit := world.Left(ctx, 0); limit > 0 {
 		ctx = world.Retry(ctx, limit)
@@ -81,8 +81,8 @@ func (w *World) Release(mark int) {
 	w.undo.inverses = w.undo.inverses[:mark]
 }
 
-// Undo undoes the changes since mark, newest first, and reports each step. What cannot be undone is reported
-// with change.ErrOneWay and does not end the undoing.
+// Undo undoes the changes since mark, newest first, and reports each step. What cannot be undone
+// is reported with change.ErrOneWay and does not end the undoing.
 func (w *World) Undo(ctx context.Context, mark int, told func(of change.Change, err error)) error {
 	w.mu.Lock()
 	todo := w.undo.inverses[mark:]

@@ -38,7 +38,8 @@ func (k *keptValues) once(name string, generate func() (string, error)) (string,
 	return v, k.store.Append(values, append([]byte{'\n'}, encodeLine(value{Run: k.run, Name: name, Value: v})...))
 }
 
-// LastValue returns the value of that name that the last run of the command kept, whatever its settings.
+// LastValue returns the value of that name that the last run of the command kept, whatever its
+// settings.
 func LastValue(store Store, command, name string) (last string, ok bool, err error) {
 	lines, err := load[value](store, values)
 	for _, v := range lines {

@@ -9,9 +9,9 @@ import (
 	"kubeadm/internal/world/simkubelet"
 )
 
-// keep leaves a copy of the file for the user to look at: certificates as the tree
-// they are, all else side by side, as kubeadm's dry runs always did.
-func (w *World) keep(ctx context.Context, c change.WriteFile) error {
+// copyFile writes a copy of the file: certificates with their directories, all else to the top
+// directory, as upstream's dry runs do.
+func (w *World) copyFile(ctx context.Context, c change.WriteFile) error {
 	w.forgetRemoval(c.Path)
 	if w.dir == "" {
 		return nil
@@ -26,21 +26,21 @@ func (w *World) keep(ctx context.Context, c change.WriteFile) error {
 
 // startKubelet simulates a kubelet that is started, unless its API server would not answer yet.
 func (w *World) startKubelet(ctx context.Context, c change.SetService) error {
-	if c.Name != "kubelet" || !c.Active || w.asksTooEarly(ctx) {
+	if c.Name != "kubelet" || !c.Active || w.isAPIServerMissing(ctx) {
 		return nil
 	}
 	for _, file := range w.kubelet().Files(ctx, w) {
-		if err := w.over.Do(ctx, file); err != nil {
+		if err := w.overlay.Do(ctx, file); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// registerNode simulates that the kubelet has registered its Node by the time that something was waited for. A
-// real Node comes before it.
+// registerNode simulates that the kubelet has registered its Node by the time that something was
+// waited for. A real Node comes before it.
 func (w *World) registerNode(ctx context.Context) error {
-	return w.believed.Do(ctx, change.ApplyObject{Object: w.kubelet().NodeObject()})
+	return w.simulated.Do(ctx, change.ApplyObject{Object: w.kubelet().NodeObject()})
 }
 
 func (w *World) kubelet() simkubelet.Kubelet {
@@ -50,9 +50,9 @@ func (w *World) kubelet() simkubelet.Kubelet {
 	}
 }
 
-// asksTooEarly reports whether the kubelet would ask the API server beside it for a certificate while that one still
-// is not there or lacks its etcd, as on a machine that is to become one more control plane.
-func (w *World) asksTooEarly(ctx context.Context) bool {
+// isAPIServerMissing reports whether the kubelet would request its certificate from the API server
+// of this machine before that has its manifest and its etcd, as on a joining control plane.
+func (w *World) isAPIServerMissing(ctx context.Context) bool {
 	exists := func(file string) bool { _, err := w.Stat(ctx, file); return err == nil }
 	return w.paths.OwnServer != "" && exists(w.paths.BootstrapConfig) && (!exists(w.paths.OwnServer) || !exists(w.paths.OwnEtcd))
 }

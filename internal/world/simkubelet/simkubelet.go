@@ -1,4 +1,5 @@
-// Package simkubelet simulates what a started kubelet does by itself, for previews and for the world of tests.
+// Package simkubelet simulates what a started kubelet does by itself, for previews and for the
+// world of tests.
 package simkubelet
 
 import (
@@ -19,9 +20,9 @@ type Kubelet struct {
 	RotatedCert     string // the file of its client certificate
 }
 
-// Files are those that the kubelet writes once an API server has signed its client certificate: the certificate,
-// and a kubeconfig in exchange for the bootstrap kubeconfig. What exists stays. A kubelet without credentials writes
-// nothing.
+// Files are those that the kubelet writes once an API server has signed its client certificate:
+// the certificate, and a kubeconfig in exchange for the bootstrap kubeconfig. What exists stays. A
+// kubelet without credentials writes nothing.
 func (k Kubelet) Files(ctx context.Context, r state.Reader) (files []change.WriteFile) {
 	_, unregistered := r.Stat(ctx, k.Kubeconfig)
 	bootstrap, err := r.ReadFile(ctx, k.BootstrapConfig)

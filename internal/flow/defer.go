@@ -6,15 +6,16 @@ import (
 	"sync"
 )
 
-// deferredWork is what phases have left to later ones.
+// deferredWork is what phases have deferred to later ones.
 type deferredWork struct {
 	mu   sync.Mutex
 	runs []string                                     // addresses of all phases of this run
-	work map[string][]func(ctx context.Context) error // by the address of who is to do it
+	work map[string][]func(ctx context.Context) error // by the address of the later phase
 }
 
-// Postpone leaves work to a later phase, which calls Due when the time for it has come; at the latest it is done when that
-// phase ends or turns out to be pointless. Where that phase is no part of this run, it is done at once.
+// Postpone defers work to a later phase, which calls Due at the right moment. At the latest it is
+// done when that phase ends or is skipped because of its condition. If that phase does not run,
+// the work is done at once.
 func (e *Env) Postpone(ctx context.Context, phase string, work func(ctx context.Context) error) error {
 	p := e.deferred
 	p.mu.Lock()
@@ -29,7 +30,7 @@ func (e *Env) Postpone(ctx context.Context, phase string, work func(ctx context.
 	return work(ctx)
 }
 
-// Due does what earlier phases have left to this one.
+// Due does the work that earlier phases have deferred to this one.
 func (e *Env) Due(ctx context.Context) error {
 	p := e.deferred
 	p.mu.Lock()

@@ -17,7 +17,7 @@ import (
 	"kubeadm/internal/world"
 )
 
-// certsOptions are the flags by which commands find the certificates of a control plane.
+// certsOptions are the flags that say where the certificates of a control plane are.
 type certsOptions struct{ certDir, file, kubeconfig string }
 
 func newCertsOptions() *certsOptions {
@@ -25,13 +25,13 @@ func newCertsOptions() *certsOptions {
 	return &certsOptions{certDir: paths.Certificates, kubeconfig: paths.Kubeconfig("admin.conf")}
 }
 
-func (o *certsOptions) values() values {
-	return values{flag.CertDir: &o.certDir, flag.Config: &o.file, flag.Kubeconfig: &o.kubeconfig}
+func (o *certsOptions) values() flagTargets {
+	return flagTargets{flag.CertDir: &o.certDir, flag.Config: &o.file, flag.Kubeconfig: &o.kubeconfig}
 }
 
-// readClusterOrConfig is what is known of the certificates of this control plane: from the file that the user names, or
-// else from the cluster. A machine whose cluster gives no answer has them where they usually are; which kind of keys
-// it wants is not known then.
+// readClusterOrConfig returns where the certificates of this control plane are and how they are
+// generated: from the configuration file, or else from the cluster. If the cluster does not
+// answer, the default paths are used, and the key algorithm is unknown.
 func (p *program) readClusterOrConfig(c *cobra.Command, o *certsOptions, r *run.Run) (*node.Node, []string, error) {
 	ctx := c.Context()
 	file, err := p.readConfig(ctx, r.World(), o.file)
@@ -54,26 +54,28 @@ func (p *program) readClusterOrConfig(c *cobra.Command, o *certsOptions, r *run.
 	return n, warnings, nil
 }
 
-// Bounds of asking the cluster about its certificates: a load balancer with a dead backend gets a second connection, and a
-// cluster that is down does not keep its certificates from being renewed.
+// Limits of reading the configuration of certificates from the cluster: a load balancer with a
+// dead backend gets a second connection, and certificates can be renewed although the cluster is
+// down.
 const (
 	memberLimit   = 10 * time.Second
 	memberRetries = 3 * time.Second
 )
 
-// readClusterConfig asks the cluster of which this control plane is part; where it cannot be asked, the usual is taken.
-func (p *program) readClusterConfig(ctx context.Context, o *certsOptions, r *run.Run, usual *node.Node) (*node.Node, []string) {
-	usual.Cluster.Algorithm = ""
+// readClusterConfig reads the configuration from the cluster of this control plane, or returns the
+// default one with a warning.
+func (p *program) readClusterConfig(ctx context.Context, o *certsOptions, r *run.Run, defaults *node.Node) (*node.Node, []string) {
+	defaults.Cluster.Algorithm = ""
 	if _, err := r.World().Stat(ctx, o.kubeconfig); errors.Is(err, fs.ErrNotExist) {
-		return usual, nil
+		return defaults, nil
 	}
 	var warnings []string
-	e := r.NewEnv(flow.Env{Local: usual.Local, Emit: func(e flow.Event) { warnings = append(warnings, e.Text) }})
+	e := r.NewEnv(flow.Env{Local: defaults.Local, Emit: func(e flow.Event) { warnings = append(warnings, e.Text) }})
 	ctx, cancel := context.WithTimeout(ctx, memberLimit)
 	defer cancel()
 	n, err := discovery.Member(world.Retry(ctx, memberRetries), e, p.readIdentity(ctx, e.World, o.kubeconfig))
 	if err != nil {
-		return usual, []string{"the usual configuration of certificates is taken, since the cluster's is not to be had: " + err.Error()}
+		return defaults, []string{"could not read the configuration of certificates from the cluster, using the default: " + err.Error()}
 	}
 	return n, warnings
 }
