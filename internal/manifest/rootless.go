@@ -119,7 +119,7 @@ func OwnersHelp(component string, n *node.Node, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	hint := "run the certs and kubeconfig phases first"
+	hint := "run the certs phase and the kubeconfig phase first"
 	if n.Joins() {
 		hint = "run the control-plane-prepare/certs and control-plane-prepare/kubeconfig phases first"
 	}

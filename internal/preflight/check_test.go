@@ -251,7 +251,7 @@ func proxyCases() map[string]initCase {
 func TestKubeletNewerThanClusterIsWarnedAbout(t *testing.T) {
 	for version, want := range map[string]string{
 		"v1.37.9": "", "v1.38.0": "",
-		"v1.36.3": "[WARNING KubeletVersion]: kubelet v1.37.1 is newer than the cluster's control plane, v1.36.3, which Kubernetes does not support; install a kubelet of that minor or an older one",
+		"v1.36.3": "[WARNING KubeletVersion]: kubelet v1.37.1 is newer than the cluster's control plane, v1.36.3, which Kubernetes does not support; install a kubelet of that minor version or an older one",
 	} {
 		n := controlPlane()
 		n.Cluster.Version = version
