@@ -105,7 +105,7 @@ func (b beside) ours(t *testing.T, args ...string) string {
 // seconds that pass between the two programs are none of theirs.
 var passing = regexp.MustCompile(`(residualTime"?: *)\d+`)
 
-func TestExpirationsAreToldAsByThePeer(t *testing.T) {
+func TestCheckExpirationMatchesUpstream(t *testing.T) {
 	b := newBeside(t)
 	for _, lost := range []string{"", "pki/ca.key", "pki/etcd/ca.key", "pki/front-proxy-client.crt"} {
 		if lost != "" {
@@ -121,7 +121,7 @@ func TestExpirationsAreToldAsByThePeer(t *testing.T) {
 	}
 }
 
-func TestRenewedCertificatesAreThePeers(t *testing.T) {
+func TestRenewedCertificatesMatchUpstream(t *testing.T) {
 	b := newBeside(t)
 	args := []string{"certs", "renew", "all", "--config", b.config()}
 	b.ours(t, args...)
@@ -156,7 +156,7 @@ func renewedAs(t *testing.T, r pki.Renewable, file []byte) string {
 	return fmt.Sprintf("%s by %s\n%s\n%s\n%+v\n%s", c.Subject, c.Issuer, c.SignatureAlgorithm, c.NotAfter.Sub(c.NotBefore).Round(10*time.Minute), keptOf(c), strings.Join(extensions, "\n"))
 }
 
-func TestRequestsAreThePeers(t *testing.T) {
+func TestCSRsMatchUpstream(t *testing.T) {
 	b := newBeside(t)
 	args := func(who string) []string {
 		return []string{"certs", "generate-csr", "--config", b.config(), "--cert-dir", filepath.Join(b.dir, who, "pki"), "--kubeconfig-dir", filepath.Join(b.dir, who)}
@@ -212,7 +212,7 @@ func asked(t *testing.T, path string, data []byte) string {
 
 var withoutSecrets = regexp.MustCompile(`(client-certificate-data: |client-key-data: ).+`)
 
-func TestKubeconfigsOfUsersAreThePeers(t *testing.T) {
+func TestUserKubeconfigsMatchUpstream(t *testing.T) {
 	b := newBeside(t)
 	for _, args := range [][]string{{"--org", "a,b", "--org", "c"}, {"--validity-period", "1h"}, {"--token", "secret"}} {
 		args = append([]string{"kubeconfig", "user", "--client-name", "somebody", "--config", b.config()}, args...)

@@ -55,7 +55,7 @@ func keptOf(c *x509.Certificate) kept {
 		strings.Join(addresses, ","), c.ExtKeyUsage, kind}
 }
 
-func TestRenewalKeepsWhatCertificatesSay(t *testing.T) {
+func TestRenewalKeepsSubjectAndSANs(t *testing.T) {
 	s := newStation(t)
 	s.initialised(t)
 	before := map[string]*x509.Certificate{}
@@ -83,7 +83,7 @@ func TestRenewalKeepsWhatCertificatesSay(t *testing.T) {
 // Which kind of key a renewed certificate has is for the cluster to say; where that cannot be
 // asked it stays. A renewal that is killed between two files leaves a key without its certificate.
 // Whoever looks is told, and whoever renews something else; the renewal of that one mends it.
-func TestAKeyThatIsNotItsCertificatesIsPointedAt(t *testing.T) {
+func TestMismatchedKeyIsWarnedAbout(t *testing.T) {
 	s := newStation(t)
 	s.initialised(t)
 	path := node.DefaultPaths().Key("etcd/server")
@@ -101,7 +101,7 @@ func TestAKeyThatIsNotItsCertificatesIsPointedAt(t *testing.T) {
 	}
 }
 
-func TestTheKindOfKeyOfARenewal(t *testing.T) {
+func TestRenewalKeyAlgorithm(t *testing.T) {
 	for name, c := range map[string]struct {
 		prepare func(s *station)
 		args    []string
@@ -130,7 +130,7 @@ func TestTheKindOfKeyOfARenewal(t *testing.T) {
 	}
 }
 
-func TestACertificateThatCannotBeRenewedIsNamed(t *testing.T) {
+func TestUnrenewableCertificateIsNamed(t *testing.T) {
 	for name, c := range map[string]struct {
 		file, data string
 		args, want string
@@ -176,7 +176,7 @@ func anotherKey(t *testing.T) string {
 	return string(text)
 }
 
-func TestWhatIsDoubtfulInExistingCertificates(t *testing.T) {
+func TestExistingCertificateWarnings(t *testing.T) {
 	const base = "/etc/kubernetes/pki/apiserver"
 	again := []string{"init", "phase", "certs", "apiserver", "--config", "/init.yaml"}
 	s := newStation(t)
@@ -191,7 +191,7 @@ func TestWhatIsDoubtfulInExistingCertificates(t *testing.T) {
 	}
 }
 
-func TestAnExpiredCertificateIsToBeRenewed(t *testing.T) {
+func TestExpiredCertificateHasRenewHint(t *testing.T) {
 	s := newStation(t)
 	s.initialised(t)
 	s.world.Clock = memory.Ticking(s.world.Now().Add(2 * 365 * 24 * time.Hour))

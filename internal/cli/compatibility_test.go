@@ -10,7 +10,7 @@ import (
 
 // The table of docs/compatibility.md speaks of every command, and of none that is not there
 // without saying so.
-func TestCompatibilityIsToldOfEveryCommand(t *testing.T) {
+func TestCompatibilityPageListsEveryCommand(t *testing.T) {
 	text, err := os.ReadFile("../../docs/compatibility.md")
 	if err != nil {
 		t.Fatal(err)

@@ -68,7 +68,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-func TestIDsOfTokensAreCompletedAndNeverTheirSecrets(t *testing.T) {
+func TestTokenIDsAreCompleted(t *testing.T) {
 	s := newStation(t)
 	s.world.Elsewhere = true
 	for _, id := range []string{"aaaaaa", "bbbbbb"} {
@@ -86,7 +86,7 @@ func TestIDsOfTokensAreCompletedAndNeverTheirSecrets(t *testing.T) {
 }
 
 // Each script is one that its shell can read, where that shell is there.
-func TestShellsReadTheirScripts(t *testing.T) {
+func TestCompletionScriptsParse(t *testing.T) {
 	for _, shell := range shellNames() {
 		s := newStation(t)
 		if err := s.run(t.Context(), "completion", shell); err != nil || !strings.Contains(s.out.String(), "__complete") {

@@ -8,7 +8,7 @@ import (
 )
 
 // A dry run keeps private keys in its folder and shows none, however much it is told to tell.
-func TestADryRunShowsNoKey(t *testing.T) {
+func TestDryRunPrintsNoKeys(t *testing.T) {
 	const dir = "/root/copies"
 	for variable, args := range map[string][]string{
 		"KUBEADM_INIT_DRYRUN_DIR": {"init", "--dry-run", "--upload-certs", "--kubernetes-version", "v1.37.1", "-v", "9"},

@@ -23,7 +23,7 @@ func (s *station) supplied(t *testing.T) {
 
 // Each fault in what the keeper of a CA has supplied is named with its file, before anything is
 // done.
-func TestWhatIsSuppliedMustBeGood(t *testing.T) {
+func TestExternalCAFilesAreChecked(t *testing.T) {
 	const folder = "/etc/kubernetes/"
 	other := newStation(t)
 	other.supplied(t)
@@ -81,7 +81,7 @@ func (s *station) anonymous(t *testing.T, path string) []byte {
 }
 
 // A CA below another one brings its superior along in its file, and kubeconfigs may trust either.
-func TestAKubeconfigMayTrustTheRootAboveTheCA(t *testing.T) {
+func TestKubeconfigMayTrustRootCA(t *testing.T) {
 	root, s := newStation(t), newStation(t)
 	root.supplied(t)
 	s.supplied(t)

@@ -10,7 +10,7 @@ import (
 	"kubeadm/internal/world/memory"
 )
 
-func TestKubeconfigOfTheUserMayTurnOffVerificationWithAWarning(t *testing.T) {
+func TestInsecureKubeconfigIsWarnedAbout(t *testing.T) {
 	const file = "/home/me/.kube/config"
 	for name, insecure := range map[string]bool{"verified": false, "not verified": true} {
 		t.Run(name, func(t *testing.T) {
@@ -35,7 +35,7 @@ func TestKubeconfigOfTheUserMayTurnOffVerificationWithAWarning(t *testing.T) {
 	}
 }
 
-func TestMissingPublicHalfIsMadeFromThePrivateKey(t *testing.T) {
+func TestMissingPublicKeyIsDerived(t *testing.T) {
 	const dir = "/etc/kubernetes/pki/"
 	s := newStation(t)
 	s.world.Files["/init.yaml"] = memory.File{Data: quick, Mode: 0o644}

@@ -140,7 +140,7 @@ func TestBadFlagValuesAreRefused(t *testing.T) {
 	}
 }
 
-func TestEveryGateIsInTheHelp(t *testing.T) {
+func TestFeatureGatesAreInHelp(t *testing.T) {
 	for _, g := range release.KnownGates() {
 		if !strings.Contains(flag.Of(flag.FeatureGates).Help, g.Name) {
 			t.Errorf("the help of --feature-gates does not tell of %s", g.Name)
@@ -148,7 +148,7 @@ func TestEveryGateIsInTheHelp(t *testing.T) {
 	}
 }
 
-func TestAllOfAGroupHasTheFlagsOfItsChildrenUnlessItSaysOtherwise(t *testing.T) {
+func TestGroupCommandHasFlagsOfChildren(t *testing.T) {
 	group := flow.Phase{Name: "g", Phases: []flow.Phase{{Phases: []flow.Phase{
 		{Name: "a", Flags: []flag.Name{flag.Config, flag.CertDir}},
 		{Name: "b", Flags: []flag.Name{flag.Config, flag.Patches}},

@@ -45,7 +45,7 @@ func (w *flapping) List(ctx context.Context, q state.Query) ([]unstructured.Unst
 }
 
 // Every read of the API server that decides what is changed is retried, in every command.
-func TestCommandsOutliveAnAPIServerThatRestarts(t *testing.T) {
+func TestCommandsRetryDuringAPIServerRestart(t *testing.T) {
 	s := newStation(t)
 	s.Host.World = func() world.World { return &flapping{World: s.world} }
 	s.world.Files["/init.yaml"] = memory.File{Data: append(quick[:len(quick):len(quick)], "controlPlaneEndpoint: 192.0.2.10:6443\n"...), Mode: 0o644}

@@ -71,7 +71,7 @@ func (s *station) initialised(t *testing.T) {
 
 // What another command left is used as far as it goes, and the user reads where that is not far
 // enough.
-func TestAnotherNameIsMissedInWhatIsThere(t *testing.T) {
+func TestExistingFilesForAnotherNodeNameAreWarnedAbout(t *testing.T) {
 	s := newStation(t)
 	s.world.Files["/init.yaml"] = memory.File{Data: quick, Mode: 0o644}
 	for _, phase := range []string{"certs", "kubeconfig"} {
@@ -96,7 +96,7 @@ func TestAnotherNameIsMissedInWhatIsThere(t *testing.T) {
 	}
 }
 
-func TestPatchesAreLookedAtBeforeAnythingIsMade(t *testing.T) {
+func TestPatchesAreCheckedBeforeChanges(t *testing.T) {
 	s := newStation(t)
 	s.world.Files["/patches"] = memory.File{Mode: fs.ModeDir | 0o755}
 	s.world.Files["/patches/kubeproxy.yaml"] = memory.File{Data: []byte("a: 1"), Mode: 0o644}
@@ -151,7 +151,7 @@ func TestSinglePhaseNamesEachSkippedPatchFileOnce(t *testing.T) {
 
 var tokenInText = regexp.MustCompile(`--token (\S+)`)
 
-func TestAnInterruptedInitGoesOn(t *testing.T) {
+func TestInitResumesAfterInterrupt(t *testing.T) {
 	s := newStation(t)
 	s.world.Files["/init.yaml"] = memory.File{Data: quick, Mode: 0o644}
 	err := s.interruptAt("[kubelet-start] starting", "init", "--config", "/init.yaml")
@@ -174,7 +174,7 @@ func TestAnInterruptedInitGoesOn(t *testing.T) {
 	}
 }
 
-func TestAnUnfinishedInitGoesOnWithMendedArguments(t *testing.T) {
+func TestInitResumesWithFixedArguments(t *testing.T) {
 	s := newStation(t)
 	wrong := bytes.Replace(quick, []byte("kind: ClusterConfiguration\n"),
 		[]byte("kind: ClusterConfiguration\nscheduler: {extraArgs: [{name: leader-elect-resource-name, value: loud}]}\n"), 1)
@@ -204,7 +204,7 @@ func TestAnUnfinishedInitGoesOnWithMendedArguments(t *testing.T) {
 
 // What is behind a label changes from one day to the next. Whoever gives a command again did not
 // ask for another version.
-func TestALabelStandsForWhatItStoodForAtFirst(t *testing.T) {
+func TestVersionLabelIsKept(t *testing.T) {
 	s := newStation(t)
 	s.world.Names["dl.k8s.io"] = []string{"192.0.2.80"}
 	net := &network{World: s.world, answer: state.Response{Status: 200, Body: []byte("v1.37.1")}}
@@ -236,7 +236,7 @@ func TestALabelStandsForWhatItStoodForAtFirst(t *testing.T) {
 	}
 }
 
-func TestReRunOfAFinishedInitShowsNoTokenIfThatPhaseIsSkipped(t *testing.T) {
+func TestFinishedInitHonorsSkippedClosingText(t *testing.T) {
 	s := newStation(t)
 	s.initialised(t)
 	err := s.run(t.Context(), "init", "--config", "/init.yaml", "--skip-phases", "show-join-command,mark-control-plane")
@@ -319,7 +319,7 @@ func TestResumedInitTakesOtherTokensAndTTLs(t *testing.T) {
 }
 
 // Of two labels that stand for the same minor version, each keeps what it stood for.
-func TestAnotherLabelStandsForAnotherVersion(t *testing.T) {
+func TestEachVersionLabelIsKeptApart(t *testing.T) {
 	s := newStation(t)
 	s.world.Names["dl.k8s.io"] = []string{"192.0.2.80"}
 	net := &network{World: s.world, answer: state.Response{Status: 200, Body: []byte("v1.37.1")}}
@@ -340,7 +340,7 @@ func TestAnotherLabelStandsForAnotherVersion(t *testing.T) {
 	}
 }
 
-func TestOtherSettingsAreRefusedWithTheWayOut(t *testing.T) {
+func TestInitWithOtherSettingsIsRefused(t *testing.T) {
 	s := newStation(t)
 	s.world.Files["/init.yaml"] = memory.File{Data: quick, Mode: 0o644}
 	if err := s.interruptAt("[kubelet-start] starting", "init", "--config", "/init.yaml"); err == nil {
@@ -356,7 +356,7 @@ func TestOtherSettingsAreRefusedWithTheWayOut(t *testing.T) {
 	}
 }
 
-func TestARunThatChangedNothingLeavesNoTrace(t *testing.T) {
+func TestRunWithoutChangesLeavesNoJournal(t *testing.T) {
 	s := newStation(t)
 	s.world.Sockets = nil
 	if err := s.run(t.Context(), "init", "--kubernetes-version", "v1.37.1"); err == nil {
@@ -369,7 +369,7 @@ func TestARunThatChangedNothingLeavesNoTrace(t *testing.T) {
 	}
 }
 
-func TestARefusedRunLeavesTheJournalOfAFinishedOne(t *testing.T) {
+func TestRefusedRunKeepsJournal(t *testing.T) {
 	s := newStation(t)
 	s.initialised(t)
 	before, _ := s.journal.Load("journal")
@@ -381,7 +381,7 @@ func TestARefusedRunLeavesTheJournalOfAFinishedOne(t *testing.T) {
 	}
 }
 
-func TestASinglePhaseMakesUpNewValues(t *testing.T) {
+func TestSinglePhaseGeneratesNewToken(t *testing.T) {
 	s := newStation(t)
 	s.initialised(t)
 	var tokens []string
@@ -396,7 +396,7 @@ func TestASinglePhaseMakesUpNewValues(t *testing.T) {
 	}
 }
 
-func TestADryRunKeepsNothingInTheJournal(t *testing.T) {
+func TestDryRunKeepsJournalUnchanged(t *testing.T) {
 	s := newStation(t)
 	s.initialised(t)
 	before, _ := s.journal.Load("journal")

@@ -35,7 +35,7 @@ func asking() map[string][]string {
 
 // Completion is asked of the shells themselves. PowerShell is not among them, for no Debian has
 // it.
-func TestShellsOfferWhatMayComeNext(t *testing.T) {
+func TestShellCompletion(t *testing.T) {
 	for shell, how := range asking() {
 		t.Run(shell, func(t *testing.T) {
 			if _, err := exec.LookPath(shell); err != nil {

@@ -17,7 +17,7 @@ import (
 	"kubeadm/internal/world/memory"
 )
 
-func TestTheFirstKubeconfigThatExistsIsTaken(t *testing.T) {
+func TestFirstExistingKubeconfigIsUsed(t *testing.T) {
 	const admin = "/etc/kubernetes/admin.conf"
 	for name, c := range map[string]struct {
 		env   map[string]string
@@ -51,7 +51,7 @@ func TestTheFirstKubeconfigThatExistsIsTaken(t *testing.T) {
 	}
 }
 
-func TestATokenIsReadBackFromItsSecret(t *testing.T) {
+func TestTokenIsReadFromSecret(t *testing.T) {
 	at := time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
 	want := node.BootstrapToken{
 		ID: "abcdef", Secret: "0123456789abcdef", Description: "for tests", Expires: at.Add(time.Hour),
@@ -110,7 +110,7 @@ cccccc.0123456789abcdef   <invalid>   2026-09-01T11:00:00Z   <none>             
 	}
 }
 
-func TestCertificatesAreLentWhereTheyAre(t *testing.T) {
+func TestUploadCertsUsesConfiguredDirectory(t *testing.T) {
 	s := newStation(t)
 	s.initialised(t)
 	s.world.Elsewhere = true // the cluster lives on
