@@ -34,7 +34,7 @@ func TestFirstExistingKubeconfigIsUsed(t *testing.T) {
 		"the flag outranks them": {env: map[string]string{"KUBECONFIG": "/a"}, files: []string{"/a"}, args: []string{"--kubeconfig", "/c"}, want: "/c"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStation(t)
+			s := newTestMachine(t)
 			s.env = c.env
 			for _, f := range c.files {
 				s.world.Files[f] = memory.File{Mode: 0o600}
@@ -111,8 +111,8 @@ cccccc.0123456789abcdef   <invalid>   2026-09-01T11:00:00Z   <none>             
 }
 
 func TestUploadCertsUsesConfiguredDirectory(t *testing.T) {
-	s := newStation(t)
-	s.initialised(t)
+	s := newTestMachine(t)
+	s.initCluster(t)
 	s.world.Elsewhere = true // the cluster lives on
 	for file, remedy := range map[string]string{"ca.crt": "on a control plane", "sa.key": "on a control plane", "etcd/ca.crt": "on a control plane",
 		"ca.key": "leave out --upload-certs", "front-proxy-ca.key": "leave out --upload-certs"} {
@@ -128,11 +128,11 @@ func TestUploadCertsUsesConfiguredDirectory(t *testing.T) {
 		}
 		s.world.Files["/etc/kubernetes/pki/"+file] = kept
 	}
-	delete(s.world.Files, "/etc/kubernetes/pki/etcd/ca.key") // it may be kept elsewhere
+	delete(s.world.Files, "/etc/kubernetes/pki/etcd/ca.key") // that CA may be external
 	if err := s.run(t.Context(), "token", "create", "--print-join-command", "--upload-certs"); err != nil {
 		t.Error(err)
 	}
 	if !strings.Contains(s.err.String(), "no controlPlaneEndpoint") {
-		t.Errorf("nobody warns that the cluster has no endpoint: %s", &s.err)
+		t.Errorf("no warning that the cluster has no endpoint: %s", &s.err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"kubeadm/internal/world/journal"
 )
 
-// endless never tidies up.
+// endless is never compacted.
 type endless struct{ *journal.Memory }
 
 func (endless) Replace(string, []byte) error { return nil }

@@ -28,7 +28,7 @@ func (f *full) Append(name string, data []byte) error {
 	return errors.Join(f.Memory.Append(name, data[:len(data)/2]), errFull)
 }
 
-// A line that a full disk cut off must not spoil the one that follows it.
+// A line that a full disk truncated must not corrupt the next one.
 func TestLineAfterTruncatedLineIsRead(t *testing.T) {
 	for _, cut := range []int{1, 2} {
 		store, run := &full{cut: cut}, journal.Run{Command: "init"}
