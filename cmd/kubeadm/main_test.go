@@ -7,7 +7,7 @@ import (
 	"kubeadm/internal/world/real"
 )
 
-func TestRequestsTellOurVersion(t *testing.T) {
+func TestUserAgent(t *testing.T) {
 	if agent := newHost().World().(*real.World).UserAgent; agent != "kubeadm/"+release.DefaultTool {
 		t.Errorf("the user agent is %q", agent)
 	}

@@ -38,7 +38,7 @@ func program(t *testing.T, args ...string) *exec.Cmd {
 	return c
 }
 
-func TestClosedOutputEndsPrintingSilently(t *testing.T) {
+func TestClosedOutputExitsSilently(t *testing.T) {
 	for _, command := range []string{"config print init-defaults", "config images list --kubernetes-version v1.37.1", "version", "token generate", "completion bash"} {
 		read, write, err := os.Pipe()
 		if err != nil {
@@ -57,7 +57,7 @@ func TestClosedOutputEndsPrintingSilently(t *testing.T) {
 	}
 }
 
-func TestFailureIsToldThoughOutputIsClosed(t *testing.T) {
+func TestErrorIsPrintedWithClosedOutput(t *testing.T) {
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +93,7 @@ func TestOnlyStandardOutputCountsAsClosedOutput(t *testing.T) {
 	}
 }
 
-func TestTokenInTheWrongPlaceIsNotRepeated(t *testing.T) {
+func TestMisplacedTokenIsHidden(t *testing.T) {
 	const secret = "x4tq8zr2m6wn1p0v"
 	for _, command := range []string{"token generate k3h9wd.", "reset k3h9wd.", "join 192.0.2.1:6443--token k3h9wd.", "version --tokenk3h9wd."} {
 		said, err := program(t, strings.Fields(command+secret)...).CombinedOutput()

@@ -72,7 +72,7 @@ func (p *program) checkExpiration(c *cobra.Command, o *certsOptions, out *output
 	}
 	defer closeRun(r, &err)
 	n, warnings, err := p.readClusterOrConfig(c, o, r)
-	printWarnings(p.newText(false), warnings)
+	printWarnings(p.newText(), warnings)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (p *program) checkExpiration(c *cobra.Command, o *certsOptions, out *output
 		return err
 	}
 	for _, warning := range keyPairWarnings(ctx, real, n) {
-		p.newText(false).Emit(flow.Event{Kind: flow.Warned, Phase: "certs", Text: warning})
+		p.newText().Emit(flow.Event{Kind: flow.Warned, Phase: "certs", Text: warning})
 	}
 	if encode != nil {
 		return encode(p.Out, []any{found})

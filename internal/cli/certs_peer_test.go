@@ -17,17 +17,17 @@ import (
 	"kubeadm/internal/world/memory"
 )
 
-// beside is upstream's kubeadm at work in a folder, and ours on a machine in memory that has the
+// upstreamPair is upstream's kubeadm at work in a directory, and ours on a machine in memory that has the
 // same files.
-type beside struct {
-	*station
+type upstreamPair struct {
+	*testMachine
 	program, dir string
 }
 
-// newBeside skips the test unless KUBEADM_PEER names upstream's kubeadm.
-func newBeside(t *testing.T) beside {
+// newUpstreamPair skips the test unless KUBEADM_PEER names upstream's kubeadm.
+func newUpstreamPair(t *testing.T) upstreamPair {
 	t.Helper()
-	b := beside{station: newStation(t), program: os.Getenv("KUBEADM_PEER"), dir: t.TempDir()}
+	b := upstreamPair{testMachine: newTestMachine(t), program: os.Getenv("KUBEADM_PEER"), dir: t.TempDir()}
 	if b.program == "" {
 		t.Skip("KUBEADM_PEER names no upstream kubeadm to compare with")
 	}
@@ -59,10 +59,10 @@ controlPlaneEndpoint: api.example.com:8443
 apiServer: {certSANs: [z.example.com, 192.0.2.7]}
 `
 
-func (b beside) config() string { return filepath.Join(b.dir, "config.yaml") }
+func (b upstreamPair) config() string { return filepath.Join(b.dir, "config.yaml") }
 
-// share gives our machine the files of the peer's folder.
-func (b beside) share(t *testing.T) {
+// share gives our machine the files of the peer's directory.
+func (b upstreamPair) share(t *testing.T) {
 	t.Helper()
 	err := filepath.WalkDir(b.dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -77,7 +77,7 @@ func (b beside) share(t *testing.T) {
 	}
 }
 
-func (b beside) lose(t *testing.T, file string) {
+func (b upstreamPair) lose(t *testing.T, file string) {
 	t.Helper()
 	if err := os.Remove(filepath.Join(b.dir, file)); err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func (b beside) lose(t *testing.T, file string) {
 	delete(b.world.Files, filepath.Join(b.dir, file))
 }
 
-func (b beside) peer(t *testing.T, args ...string) string {
+func (b upstreamPair) peer(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(b.program, args...).Output()
 	if err != nil {
@@ -94,7 +94,7 @@ func (b beside) peer(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-func (b beside) ours(t *testing.T, args ...string) string {
+func (b upstreamPair) ours(t *testing.T, args ...string) string {
 	t.Helper()
 	if err := b.run(t.Context(), args...); err != nil {
 		t.Fatalf("our %v: %v", args, err)
@@ -105,8 +105,8 @@ func (b beside) ours(t *testing.T, args ...string) string {
 // seconds that pass between the two programs are none of theirs.
 var passing = regexp.MustCompile(`(residualTime"?: *)\d+`)
 
-func TestExpirationsAreToldAsByThePeer(t *testing.T) {
-	b := newBeside(t)
+func TestCheckExpirationMatchesUpstream(t *testing.T) {
+	b := newUpstreamPair(t)
 	for _, lost := range []string{"", "pki/ca.key", "pki/etcd/ca.key", "pki/front-proxy-client.crt"} {
 		if lost != "" {
 			b.lose(t, lost)
@@ -121,8 +121,8 @@ func TestExpirationsAreToldAsByThePeer(t *testing.T) {
 	}
 }
 
-func TestRenewedCertificatesAreThePeers(t *testing.T) {
-	b := newBeside(t)
+func TestRenewedCertificatesMatchUpstream(t *testing.T) {
+	b := newUpstreamPair(t)
 	args := []string{"certs", "renew", "all", "--config", b.config()}
 	b.ours(t, args...)
 	b.peer(t, args...)
@@ -156,8 +156,8 @@ func renewedAs(t *testing.T, r pki.Renewable, file []byte) string {
 	return fmt.Sprintf("%s by %s\n%s\n%s\n%+v\n%s", c.Subject, c.Issuer, c.SignatureAlgorithm, c.NotAfter.Sub(c.NotBefore).Round(10*time.Minute), keptOf(c), strings.Join(extensions, "\n"))
 }
 
-func TestRequestsAreThePeers(t *testing.T) {
-	b := newBeside(t)
+func TestCSRsMatchUpstream(t *testing.T) {
+	b := newUpstreamPair(t)
 	args := func(who string) []string {
 		return []string{"certs", "generate-csr", "--config", b.config(), "--cert-dir", filepath.Join(b.dir, who, "pki"), "--kubeconfig-dir", filepath.Join(b.dir, who)}
 	}
@@ -178,7 +178,7 @@ func TestRequestsAreThePeers(t *testing.T) {
 			t.Errorf("ours is lacking %s, or has the mode %v", path, ours.Mode)
 			return nil
 		}
-		if diff := cmp.Diff(asked(t, path, theirs), asked(t, path, ours.Data)); diff != "" {
+		if diff := cmp.Diff(csrDetails(t, path, theirs), csrDetails(t, path, ours.Data)); diff != "" {
 			t.Errorf("%s: the peer's (-) and ours (+):\n%s", path, diff)
 		}
 		return nil
@@ -188,8 +188,8 @@ func TestRequestsAreThePeers(t *testing.T) {
 	}
 }
 
-// asked is what a request asks for, or where a kubeconfig leads.
-func asked(t *testing.T, path string, data []byte) string {
+// csrDetails is what a request asks for, or where a kubeconfig leads.
+func csrDetails(t *testing.T, path string, data []byte) string {
 	t.Helper()
 	switch filepath.Ext(path) {
 	case ".csr":
@@ -212,8 +212,8 @@ func asked(t *testing.T, path string, data []byte) string {
 
 var withoutSecrets = regexp.MustCompile(`(client-certificate-data: |client-key-data: ).+`)
 
-func TestKubeconfigsOfUsersAreThePeers(t *testing.T) {
-	b := newBeside(t)
+func TestUserKubeconfigsMatchUpstream(t *testing.T) {
+	b := newUpstreamPair(t)
 	for _, args := range [][]string{{"--org", "a,b", "--org", "c"}, {"--validity-period", "1h"}, {"--token", "secret"}} {
 		args = append([]string{"kubeconfig", "user", "--client-name", "somebody", "--config", b.config()}, args...)
 		theirs, ours := b.peer(t, args...), b.ours(t, args...)

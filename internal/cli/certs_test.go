@@ -18,7 +18,7 @@ import (
 )
 
 // certificate reads one that can be renewed.
-func (s *station) certificate(t *testing.T, name string) *x509.Certificate {
+func (s *testMachine) certificate(t *testing.T, name string) *x509.Certificate {
 	t.Helper()
 	for _, r := range pki.Renewables() {
 		if r.Name != name {
@@ -38,26 +38,26 @@ func (s *station) certificate(t *testing.T, name string) *x509.Certificate {
 	return nil
 }
 
-// kept is what a renewal keeps.
-type kept struct {
+// keptDetails is what a renewal keeps.
+type keptDetails struct {
 	Name, Groups, Names, Addresses string
 	Usages                         []x509.ExtKeyUsage
 	Key                            pki.Algorithm
 }
 
-func keptOf(c *x509.Certificate) kept {
+func keptOf(c *x509.Certificate) keptDetails {
 	kind, _ := pki.AlgorithmOf(c.PublicKey)
 	var addresses []string
 	for _, ip := range c.IPAddresses {
 		addresses = append(addresses, ip.String())
 	}
-	return kept{c.Subject.CommonName, strings.Join(c.Subject.Organization, ","), strings.Join(c.DNSNames, ","),
+	return keptDetails{c.Subject.CommonName, strings.Join(c.Subject.Organization, ","), strings.Join(c.DNSNames, ","),
 		strings.Join(addresses, ","), c.ExtKeyUsage, kind}
 }
 
-func TestRenewalKeepsWhatCertificatesSay(t *testing.T) {
-	s := newStation(t)
-	s.initialised(t)
+func TestRenewalKeepsSubjectAndSANs(t *testing.T) {
+	s := newTestMachine(t)
+	s.initCluster(t)
 	before := map[string]*x509.Certificate{}
 	for _, r := range pki.Renewables() {
 		before[r.Name] = s.certificate(t, r.Name)
@@ -82,10 +82,10 @@ func TestRenewalKeepsWhatCertificatesSay(t *testing.T) {
 
 // Which kind of key a renewed certificate has is for the cluster to say; where that cannot be
 // asked it stays. A renewal that is killed between two files leaves a key without its certificate.
-// Whoever looks is told, and whoever renews something else; the renewal of that one mends it.
-func TestAKeyThatIsNotItsCertificatesIsPointedAt(t *testing.T) {
-	s := newStation(t)
-	s.initialised(t)
+// check-expiration and the renewal of another certificate warn; the renewal of that certificate fixes it.
+func TestMismatchedKeyIsWarnedAbout(t *testing.T) {
+	s := newTestMachine(t)
+	s.initCluster(t)
 	path := node.DefaultPaths().Key("etcd/server")
 	file := s.world.Files[path]
 	file.Data = []byte(anotherKey(t))
@@ -101,22 +101,22 @@ func TestAKeyThatIsNotItsCertificatesIsPointedAt(t *testing.T) {
 	}
 }
 
-func TestTheKindOfKeyOfARenewal(t *testing.T) {
+func TestRenewalKeyAlgorithm(t *testing.T) {
 	for name, c := range map[string]struct {
-		prepare func(s *station)
+		prepare func(s *testMachine)
 		args    []string
 		want    pki.Algorithm
 	}{
 		"the cluster says": {want: pki.ECDSAP256},
-		"a file says": {args: []string{"--config", "/p384.yaml"}, prepare: func(s *station) {
+		"a file says": {args: []string{"--config", "/p384.yaml"}, prepare: func(s *testMachine) {
 			s.world.Files["/p384.yaml"] = memory.File{Data: []byte(strings.ReplaceAll(string(quick), "P256", "P384")), Mode: 0o644}
 		}, want: pki.ECDSAP384},
-		"nobody can be asked": {want: pki.ECDSAP256, prepare: func(s *station) { clear(s.world.Objects) }},
+		"no API server":       {want: pki.ECDSAP256, prepare: func(s *testMachine) { clear(s.world.Objects) }},
 		"there is no cluster": {args: []string{"--kubeconfig", "/none"}, want: pki.ECDSAP256},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStation(t)
-			s.initialised(t)
+			s := newTestMachine(t)
+			s.initCluster(t)
 			if c.prepare != nil {
 				c.prepare(s)
 			}
@@ -130,7 +130,7 @@ func TestTheKindOfKeyOfARenewal(t *testing.T) {
 	}
 }
 
-func TestACertificateThatCannotBeRenewedIsNamed(t *testing.T) {
+func TestUnrenewableCertificateIsNamed(t *testing.T) {
 	for name, c := range map[string]struct {
 		file, data string
 		args, want string
@@ -143,8 +143,8 @@ func TestACertificateThatCannotBeRenewedIsNamed(t *testing.T) {
 		"another CA's key":   {"/etc/kubernetes/pki/ca.key", anotherKey(t), "apiserver", "/etc/kubernetes/pki/ca.key is not the key of /etc/kubernetes/pki/ca.crt"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStation(t)
-			s.initialised(t)
+			s := newTestMachine(t)
+			s.initCluster(t)
 			s.world.Files[c.file] = memory.File{Data: []byte(c.data), Mode: 0o600}
 			before := s.world.Snapshot()
 			err := s.run(t.Context(), "certs", "renew", c.args)
@@ -176,10 +176,10 @@ func anotherKey(t *testing.T) string {
 	return string(text)
 }
 
-func TestWhatIsDoubtfulInExistingCertificates(t *testing.T) {
+func TestExistingCertificateWarnings(t *testing.T) {
 	const base = "/etc/kubernetes/pki/apiserver"
 	again := []string{"init", "phase", "certs", "apiserver", "--config", "/init.yaml"}
-	s := newStation(t)
+	s := newTestMachine(t)
 	s.supplied(t)
 	s.world.Files[base+".key"] = memory.File{Data: []byte(anotherKey(t)), Mode: 0o600}
 	if err := s.run(t.Context(), again...); err != nil || !strings.Contains(s.err.String(), base+".crt: the private key beside it is that of another certificate") {
@@ -191,9 +191,9 @@ func TestWhatIsDoubtfulInExistingCertificates(t *testing.T) {
 	}
 }
 
-func TestAnExpiredCertificateIsToBeRenewed(t *testing.T) {
-	s := newStation(t)
-	s.initialised(t)
+func TestExpiredCertificateHasRenewHint(t *testing.T) {
+	s := newTestMachine(t)
+	s.initCluster(t)
 	s.world.Clock = memory.Ticking(s.world.Now().Add(2 * 365 * 24 * time.Hour))
 	err := s.run(t.Context(), "init", "phase", "certs", "apiserver", "--config", "/init.yaml")
 	if err == nil || !strings.Contains(err.Error(), "expired") || !slices.Contains(problem.Hints(err), "to renew it: kubeadm certs renew apiserver") {

@@ -105,7 +105,7 @@ func (p *program) bindStrict(c *cobra.Command) {
 
 // applyGlobalFlags applies the flags of all commands, and warns about deprecated ones.
 func (p *program) applyGlobalFlags(c *cobra.Command) error {
-	printWarnings(p.newText(false), deprecationWarnings(c))
+	printWarnings(p.newText(), deprecationWarnings(c))
 	if err := p.Log(p.verbosity, p.vmodule); err != nil {
 		return err
 	}

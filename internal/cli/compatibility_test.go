@@ -10,7 +10,7 @@ import (
 
 // The table of docs/compatibility.md speaks of every command, and of none that is not there
 // without saying so.
-func TestCompatibilityIsToldOfEveryCommand(t *testing.T) {
+func TestCompatibilityPageListsEveryCommand(t *testing.T) {
 	text, err := os.ReadFile("../../docs/compatibility.md")
 	if err != nil {
 		t.Fatal(err)
@@ -30,7 +30,7 @@ func TestCompatibilityIsToldOfEveryCommand(t *testing.T) {
 	root := New(testHost(t))
 	eachCommand(root, func(c *cobra.Command) {
 		leaf := !c.HasAvailableSubCommands() || c.Name() == "init" || c.Name() == "join" || c.Name() == "reset"
-		if path := c.CommandPath(); leaf && c.IsAvailableCommand() && !covered(told, path) {
+		if path := c.CommandPath(); leaf && c.IsAvailableCommand() && !isListed(told, path) {
 			t.Errorf("%s is not in the table", path)
 		}
 	})
@@ -42,9 +42,9 @@ func TestCompatibilityIsToldOfEveryCommand(t *testing.T) {
 	}
 }
 
-// covered tells whether the table speaks of a command, by its name or by that of a group around
+// isListed reports whether the table speaks of a command, by its name or by that of a group around
 // it.
-func covered(told map[string]bool, path string) bool {
+func isListed(told map[string]bool, path string) bool {
 	words := strings.Fields(path)
 	for n := range words {
 		if told[strings.Join(words[:n+1], " ")+" …"] {

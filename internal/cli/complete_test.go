@@ -13,8 +13,8 @@ import (
 	"kubeadm/internal/node"
 )
 
-// offered is what a shell would show of a command line that is being typed.
-func offered(t *testing.T, s *station, args ...string) []string {
+// completionsOf is what a shell would show of a command line that is being typed.
+func completionsOf(t *testing.T, s *testMachine, args ...string) []string {
 	t.Helper()
 	if err := s.run(t.Context(), append([]string{"__complete"}, args...)...); err != nil {
 		t.Fatalf("%q: %v", args, err)
@@ -62,14 +62,14 @@ func TestCompletion(t *testing.T) {
 		"upg":                      {noFiles},
 	} {
 		typed := strings.Split(line, " ")
-		if got := offered(t, newStation(t), typed...); !slices.Equal(got, want) {
+		if got := completionsOf(t, newTestMachine(t), typed...); !slices.Equal(got, want) {
 			t.Errorf("%q: got %q, want %q", line, got, want)
 		}
 	}
 }
 
-func TestIDsOfTokensAreCompletedAndNeverTheirSecrets(t *testing.T) {
-	s := newStation(t)
+func TestTokenIDsAreCompleted(t *testing.T) {
+	s := newTestMachine(t)
 	s.world.Elsewhere = true
 	for _, id := range []string{"aaaaaa", "bbbbbb"} {
 		token := node.BootstrapToken{ID: id, Secret: "0123456789abcdef", Description: "for " + id}
@@ -77,7 +77,7 @@ func TestIDsOfTokensAreCompletedAndNeverTheirSecrets(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := offered(t, s, "token", "delete", "aaaaaa", ""); !slices.Equal(got, []string{"bbbbbb", noFiles}) {
+	if got := completionsOf(t, s, "token", "delete", "aaaaaa", ""); !slices.Equal(got, []string{"bbbbbb", noFiles}) {
 		t.Errorf("got %q", got)
 	}
 	if all := s.out.String() + s.err.String(); strings.Contains(all, "0123456789abcdef") || !strings.Contains(all, "for bbbbbb") {
@@ -86,9 +86,9 @@ func TestIDsOfTokensAreCompletedAndNeverTheirSecrets(t *testing.T) {
 }
 
 // Each script is one that its shell can read, where that shell is there.
-func TestShellsReadTheirScripts(t *testing.T) {
+func TestCompletionScriptsParse(t *testing.T) {
 	for _, shell := range shellNames() {
-		s := newStation(t)
+		s := newTestMachine(t)
 		if err := s.run(t.Context(), "completion", shell); err != nil || !strings.Contains(s.out.String(), "__complete") {
 			t.Errorf("%s: %v", shell, err)
 			continue

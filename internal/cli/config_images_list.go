@@ -57,7 +57,7 @@ func (p *program) listImages(c *cobra.Command, o *initOptions, out *output) erro
 		return err
 	}
 	cluster, how, err := config.Cluster(file, o.InitFlags, config.Facts{Tool: tool, Fetch: run.FetchVersion(ctx, real)})
-	printWarnings(p.newText(false), how.Warnings)
+	printWarnings(p.newText(), how.Warnings)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (p *program) warnIgnoredFlags(given []string) error {
 	for _, name := range given {
 		switch f := flag.Name(name); f {
 		case flag.CRISocket, flag.FeatureGates, flag.ImageRepository, flag.KubernetesVersion:
-			printWarnings(p.newText(false), []string{fmt.Sprintf("--%s is ignored with --%s: set the field in the file instead", f, flag.Config)})
+			printWarnings(p.newText(), []string{fmt.Sprintf("--%s is ignored with --%s: set the field in the file instead", f, flag.Config)})
 		}
 	}
 	return nil

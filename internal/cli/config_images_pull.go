@@ -82,7 +82,7 @@ func (p *program) imagesToPull(c *cobra.Command, o *initOptions) (*node.Node, er
 		return nil, err
 	}
 	n, how, err := config.Images(file, o.InitFlags, facts)
-	printWarnings(p.newText(false), how.Warnings)
+	printWarnings(p.newText(), how.Warnings)
 	return n, err
 }
 

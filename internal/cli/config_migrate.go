@@ -71,7 +71,7 @@ func (p *program) migrateConfig(c *cobra.Command, name string, experimental bool
 	}
 	facts.AddressOptional = true
 	documents, how, err := config.Migrate(file, facts)
-	printWarnings(p.newText(false), how.Warnings)
+	printWarnings(p.newText(), how.Warnings)
 	if err != nil {
 		return nil, err
 	}

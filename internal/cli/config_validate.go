@@ -39,7 +39,7 @@ func (p *program) validate(c *cobra.Command, file config.File) error {
 	}
 	facts.AddressOptional = true
 	_, how, err := config.Migrate(file, facts)
-	printWarnings(p.newText(false), how.Warnings)
+	printWarnings(p.newText(), how.Warnings)
 	if err != nil {
 		return err
 	}

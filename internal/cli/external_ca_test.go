@@ -10,7 +10,7 @@ import (
 )
 
 // supplied gives the machine all that init makes, but not the key of the cluster's CA.
-func (s *station) supplied(t *testing.T) {
+func (s *testMachine) supplied(t *testing.T) {
 	t.Helper()
 	s.world.Files["/init.yaml"] = memory.File{Data: quick, Mode: 0o644}
 	for _, phase := range []string{"certs", "kubeconfig"} {
@@ -23,11 +23,11 @@ func (s *station) supplied(t *testing.T) {
 
 // Each fault in what the keeper of a CA has supplied is named with its file, before anything is
 // done.
-func TestWhatIsSuppliedMustBeGood(t *testing.T) {
-	const folder = "/etc/kubernetes/"
-	other := newStation(t)
+func TestExternalCAFilesAreChecked(t *testing.T) {
+	const directory = "/etc/kubernetes/"
+	other := newTestMachine(t)
 	other.supplied(t)
-	foreign := func(file string) string { return string(other.world.Files[folder+file].Data) }
+	foreign := func(file string) string { return string(other.world.Files[directory+file].Data) }
 	for name, c := range map[string]struct{ file, data, want string }{
 		"a certificate of another CA": {"pki/apiserver.crt", foreign("pki/apiserver.crt"), "pki/apiserver.crt: certificate \"kube-apiserver\" does not verify against CA \"kubernetes\""},
 		"another key":                 {"pki/apiserver-kubelet-client.key", foreign("pki/apiserver.key"), "pki/apiserver-kubelet-client.crt: the private key beside it is that of another certificate"},
@@ -38,19 +38,19 @@ func TestWhatIsSuppliedMustBeGood(t *testing.T) {
 		"a damaged authority's key":   {"pki/front-proxy-ca.key", "x", "pki/front-proxy-ca.key contains no usable private key"},
 		"a kubeconfig of another CA":  {"admin.conf", foreign("admin.conf"), "admin.conf: kubeconfig trusts CA \"kubernetes\""},
 		"no kubeconfig":               {"scheduler.conf", "{", "scheduler.conf: parsing a kubeconfig"},
-		"nobody's kubeconfig":         {"kubelet.conf", "", "kubelet.conf: user \"system:node:cp1\" of the kubeconfig has a client key without its certificate"},
+		"kubeconfig without a user":   {"kubelet.conf", "", "kubelet.conf: user \"system:node:cp1\" of the kubeconfig has a client key without its certificate"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStation(t)
+			s := newTestMachine(t)
 			s.supplied(t)
 			data := []byte(c.data)
 			if c.data == "" {
-				data = s.anonymous(t, folder+c.file)
+				data = s.anonymous(t, directory+c.file)
 			}
-			s.world.Files[folder+c.file] = memory.File{Data: data, Mode: 0o600}
+			s.world.Files[directory+c.file] = memory.File{Data: data, Mode: 0o600}
 			before := s.world.Snapshot()
 			err := s.run(t.Context(), "init", "--config", "/init.yaml")
-			if err == nil || !strings.Contains(err.Error(), folder+c.want) {
+			if err == nil || !strings.Contains(err.Error(), directory+c.want) {
 				t.Errorf("got %v, want %s", err, c.want)
 			}
 			if s.world.Snapshot() != before {
@@ -62,7 +62,7 @@ func TestWhatIsSuppliedMustBeGood(t *testing.T) {
 
 // anonymous is a kubeconfig of the machine without the credentials in it, as a request for them
 // leaves it.
-func (s *station) anonymous(t *testing.T, path string) []byte {
+func (s *testMachine) anonymous(t *testing.T, path string) []byte {
 	t.Helper()
 	config, err := pki.ParseKubeconfig(s.world.Files[path].Data)
 	if err != nil {
@@ -81,8 +81,8 @@ func (s *station) anonymous(t *testing.T, path string) []byte {
 }
 
 // A CA below another one brings its superior along in its file, and kubeconfigs may trust either.
-func TestAKubeconfigMayTrustTheRootAboveTheCA(t *testing.T) {
-	root, s := newStation(t), newStation(t)
+func TestKubeconfigMayTrustRootCA(t *testing.T) {
+	root, s := newTestMachine(t), newTestMachine(t)
 	root.supplied(t)
 	s.supplied(t)
 	const ca, admin = "/etc/kubernetes/pki/ca.crt", "/etc/kubernetes/admin.conf"

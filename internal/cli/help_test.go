@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func TestEveryCommandIsExplained(t *testing.T) {
+func TestEveryCommandHasHelp(t *testing.T) {
 	eachCommand(New(testHost(t)), func(c *cobra.Command) {
 		switch {
 		case c.Short == "" || strings.HasSuffix(c.Short, "."):
@@ -22,7 +22,7 @@ func TestEveryCommandIsExplained(t *testing.T) {
 }
 
 // Every command that an example shows is there, and so is every flag that it has there.
-func TestExamplesCanBeGiven(t *testing.T) {
+func TestExamplesAreValid(t *testing.T) {
 	root := New(testHost(t))
 	eachCommand(root, func(c *cobra.Command) {
 		for line := range strings.Lines(strings.ReplaceAll(c.Example, "\\\n", " ")) {

@@ -10,11 +10,11 @@ import (
 	"kubeadm/internal/world/memory"
 )
 
-func TestKubeconfigOfTheUserMayTurnOffVerificationWithAWarning(t *testing.T) {
+func TestInsecureKubeconfigIsWarnedAbout(t *testing.T) {
 	const file = "/home/me/.kube/config"
 	for name, insecure := range map[string]bool{"verified": false, "not verified": true} {
 		t.Run(name, func(t *testing.T) {
-			s := newStation(t)
+			s := newTestMachine(t)
 			s.env["KUBECONFIG"] = file
 			config := pki.Access{Server: "https://192.0.2.10:6443", Cluster: "c", User: "u"}.WithToken("secret")
 			config.Clusters["c"].InsecureSkipTLSVerify = insecure
@@ -35,9 +35,9 @@ func TestKubeconfigOfTheUserMayTurnOffVerificationWithAWarning(t *testing.T) {
 	}
 }
 
-func TestMissingPublicHalfIsMadeFromThePrivateKey(t *testing.T) {
+func TestMissingPublicKeyIsDerived(t *testing.T) {
 	const dir = "/etc/kubernetes/pki/"
-	s := newStation(t)
+	s := newTestMachine(t)
 	s.world.Files["/init.yaml"] = memory.File{Data: quick, Mode: 0o644}
 	if err := s.run(t.Context(), "init", "phase", "certs", "sa", "--config", "/init.yaml"); err != nil {
 		t.Fatal(err)
@@ -61,15 +61,15 @@ func TestMissingPublicHalfIsMadeFromThePrivateKey(t *testing.T) {
 
 func TestWarningOfAClientCertificateOfAnotherCA(t *testing.T) {
 	const file = "/root/other.conf"
-	s := newStation(t)
-	s.initialised(t)
+	s := newTestMachine(t)
+	s.initCluster(t)
 	admin := s.world.Files["/etc/kubernetes/admin.conf"].Data
 	own, err := pki.ParseKubeconfig(admin)
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := newStation(t)
-	other.initialised(t)
+	other := newTestMachine(t)
+	other.initCluster(t)
 	foreign, err := pki.ParseKubeconfig(other.world.Files["/etc/kubernetes/admin.conf"].Data)
 	if err != nil {
 		t.Fatal(err)

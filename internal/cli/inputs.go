@@ -23,7 +23,7 @@ import (
 // runHost is what a run needs of the host, with a renderer for its events.
 func (p *program) runHost() (run.Host, error) {
 	tool, err := p.tool()
-	return run.Host{World: p.World(), Journal: p.Journal, Random: p.Random, Getenv: p.Getenv, Tool: tool, Text: p.newText(false)}, err
+	return run.Host{World: p.World(), Journal: p.Journal, Random: p.Random, Getenv: p.Getenv, Tool: tool, Text: p.newText()}, err
 }
 
 // openRun begins a run, which the caller closes.
@@ -52,7 +52,7 @@ func (p *program) gatherFacts(ctx context.Context, runtimes bool) (config.Facts,
 func (p *program) readInputs(c *cobra.Command, gather factsFunc, name string, refuse func(flags []string) error) (config.File, config.Facts, error) {
 	ctx := c.Context()
 	if name == "" && slices.Contains(givenFlags(c), string(flag.Config)) {
-		printWarnings(p.newText(false), []string{"--config is empty and ignored: set it to a file, or remove it"})
+		printWarnings(p.newText(), []string{"--config is empty and ignored: set it to a file, or remove it"})
 	}
 	file, err := p.readConfig(ctx, p.World(), name)
 	if err == nil && file.Given() {
@@ -102,8 +102,8 @@ func readConfigOf(ctx context.Context, r state.Reader, by flag.Name, name string
 }
 
 // newText renders what a run reports.
-func (p *program) newText(dryRun bool) *report.Text {
-	return &report.Text{Out: p.Out, Err: p.Err, Verbosity: p.verbosity, Conditional: dryRun}
+func (p *program) newText() *report.Text {
+	return &report.Text{Out: p.Out, Err: p.Err, Verbosity: p.verbosity}
 }
 
 // printWarnings warns of what a configuration says.

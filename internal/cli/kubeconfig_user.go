@@ -70,7 +70,7 @@ func (p *program) printKubeconfig(ctx context.Context, o *userOptions) error {
 	if o.token == "" && o.validity > v1beta4.DefaultCertValidity {
 		warnings = append(warnings, fmt.Sprintf("--%s %s is longer than %s: a stolen key can be used all that time", flag.ValidityPeriod, o.validity, v1beta4.DefaultCertValidity))
 	}
-	printWarnings(p.newText(false), warnings)
+	printWarnings(p.newText(), warnings)
 	if err != nil {
 		return err
 	}

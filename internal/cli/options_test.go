@@ -16,8 +16,8 @@ import (
 	"kubeadm/internal/release"
 )
 
-// parse reads a command line for values.
-func parse(t *testing.T, v flagTargets, args string) error {
+// parseFlags reads a command line for values.
+func parseFlags(t *testing.T, v flagTargets, args string) error {
 	t.Helper()
 	set := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	set.SetOutput(io.Discard)
@@ -63,7 +63,7 @@ func TestFlagsOfInitReachTheConfiguration(t *testing.T) {
 		t.Run(args, func(t *testing.T) {
 			got, expected := newInitOptions(), newInitOptions()
 			want(expected)
-			if err := parse(t, got.values(), args); err != nil {
+			if err := parseFlags(t, got.values(), args); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(expected, got, cmp.AllowUnexported(initOptions{}, extraArgs{}), emptyIsNil()); diff != "" {
@@ -107,7 +107,7 @@ func TestFlagsOfJoinReachTheConfiguration(t *testing.T) {
 			got := &joinOptions{JoinFlags: config.NewJoinFlags()}
 			expected := &joinOptions{JoinFlags: config.NewJoinFlags()}
 			want(expected)
-			if err := parse(t, got.values(), args); err != nil {
+			if err := parseFlags(t, got.values(), args); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(expected, got, cmp.AllowUnexported(joinOptions{}), emptyIsNil()); diff != "" {
@@ -120,7 +120,7 @@ func TestFlagsOfJoinReachTheConfiguration(t *testing.T) {
 func TestFlagsOfResetReachTheConfiguration(t *testing.T) {
 	got := &resetOptions{ResetFlags: config.NewResetFlags()}
 	args := "-f --cert-dir /pki --cleanup-tmp-dir --config c --cri-socket s --dry-run --ignore-preflight-errors all --kubeconfig k --skip-phases preflight"
-	if err := parse(t, got.values(), args); err != nil {
+	if err := parseFlags(t, got.values(), args); err != nil {
 		t.Fatal(err)
 	}
 	want := &resetOptions{file: "c", kubeconfig: "k", ResetFlags: config.ResetFlags{
@@ -134,13 +134,13 @@ func TestFlagsOfResetReachTheConfiguration(t *testing.T) {
 
 func TestBadFlagValuesAreRefused(t *testing.T) {
 	for _, args := range []string{"--dry-run=perhaps", "--token-ttl soon", "--apiserver-bind-port high", "--scheduler-extra-args v"} {
-		if err := parse(t, newInitOptions().values(), args); err == nil {
+		if err := parseFlags(t, newInitOptions().values(), args); err == nil {
 			t.Errorf("%s is taken", args)
 		}
 	}
 }
 
-func TestEveryGateIsInTheHelp(t *testing.T) {
+func TestFeatureGatesAreInHelp(t *testing.T) {
 	for _, g := range release.KnownGates() {
 		if !strings.Contains(flag.Of(flag.FeatureGates).Help, g.Name) {
 			t.Errorf("the help of --feature-gates does not tell of %s", g.Name)
@@ -148,7 +148,7 @@ func TestEveryGateIsInTheHelp(t *testing.T) {
 	}
 }
 
-func TestAllOfAGroupHasTheFlagsOfItsChildrenUnlessItSaysOtherwise(t *testing.T) {
+func TestGroupCommandHasFlagsOfChildren(t *testing.T) {
 	group := flow.Phase{Name: "g", Phases: []flow.Phase{{Phases: []flow.Phase{
 		{Name: "a", Flags: []flag.Name{flag.Config, flag.CertDir}},
 		{Name: "b", Flags: []flag.Name{flag.Config, flag.Patches}},

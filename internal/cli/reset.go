@@ -28,7 +28,7 @@ func (p *program) resetCommand() *cobra.Command {
 		o := &resetOptions{ResetFlags: config.NewResetFlags(), kubeconfig: node.DefaultPaths().Kubeconfig("admin.conf")}
 		return o.values(), func(c *cobra.Command, args []string) error {
 			for _, arg := range args { // which upstream's kubeadm accepts as well
-				printWarnings(p.newText(false), []string{fmt.Sprintf("%s takes no argument: %q is ignored", c.CommandPath(), arg)})
+				printWarnings(p.newText(), []string{fmt.Sprintf("%s takes no argument: %q is ignored", c.CommandPath(), arg)})
 			}
 			return p.runReset(c, o, sel)
 		}

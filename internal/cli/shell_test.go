@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) != "kubeadm" {
 		os.Exit(m.Run())
 	}
-	s := inOrder()
+	s := newDefaultMachine()
 	s.Host.Out, s.Host.Err = os.Stdout, os.Stderr
 	if err := Run(context.Background(), s.Host, os.Args[1:]); err != nil {
 		report.Error(os.Stderr, err)
@@ -27,16 +27,16 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// asking are shells with the commands by which a line is typed into them. They print what the
+// completionRequests are shells with the commands by which a line is typed into them. They print what the
 // shell offers: a word on each line, behind a tab what it says of it.
-func asking() map[string][]string {
+func completionRequests() map[string][]string {
 	return map[string][]string{"fish": {"--no-config", "testdata/ask.fish"}, "zsh": {"-f", "testdata/ask.zsh"}}
 }
 
 // Completion is asked of the shells themselves. PowerShell is not among them, for no Debian has
 // it.
-func TestShellsOfferWhatMayComeNext(t *testing.T) {
-	for shell, how := range asking() {
+func TestShellCompletion(t *testing.T) {
+	for shell, how := range completionRequests() {
 		t.Run(shell, func(t *testing.T) {
 			if _, err := exec.LookPath(shell); err != nil {
 				t.Skipf("%s is not installed (apt-get install %s)", shell, shell)
@@ -60,7 +60,7 @@ func TestShellsOfferWhatMayComeNext(t *testing.T) {
 			} {
 				t.Run(line, func(t *testing.T) {
 					t.Parallel()
-					if got := offers(t, shell, append(how, script, line)...); !slices.Equal(got, want) {
+					if got := completionsInShell(t, shell, append(how, script, line)...); !slices.Equal(got, want) {
 						t.Errorf("it offers %q, want %q", got, want)
 					}
 				})
@@ -72,7 +72,7 @@ func TestShellsOfferWhatMayComeNext(t *testing.T) {
 // shellScript is a file with the completion script of a shell.
 func shellScript(t *testing.T, shell string) string {
 	t.Helper()
-	s := newStation(t)
+	s := newTestMachine(t)
 	if err := s.run(t.Context(), "completion", shell); err != nil {
 		t.Fatal(err)
 	}
@@ -83,9 +83,9 @@ func shellScript(t *testing.T, shell string) string {
 	return file
 }
 
-// offers runs a shell that finds this program by the name of kubeadm, and returns the words that
+// completionsInShell runs a shell that finds this program by the name of kubeadm, and returns the words that
 // it prints, in order.
-func offers(t *testing.T, shell string, args ...string) (words []string) {
+func completionsInShell(t *testing.T, shell string, args ...string) (words []string) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {

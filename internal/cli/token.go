@@ -95,7 +95,7 @@ func (p *program) readIdentity(ctx context.Context, r state.Reader, file string)
 	}
 	if cluster, err := config.CurrentCluster(); err == nil && cluster.InsecureSkipTLSVerify {
 		as.Unverified = true
-		p.newText(false).Emit(flow.Event{Phase: "kubeconfig", Kind: flow.Warned, Text: file +
+		p.newText().Emit(flow.Event{Phase: "kubeconfig", Kind: flow.Warned, Text: file +
 			" has insecure-skip-tls-verify: any server at that address can read and forge everything; set certificate-authority-data to the CA instead"})
 	}
 	return as
@@ -127,7 +127,7 @@ func (p *program) warnOfForeignClient(ctx context.Context, c *cobra.Command, r s
 	if err != nil || len(trusted) == 0 || slices.ContainsFunc(trusted, signs) {
 		return
 	}
-	p.newText(false).Emit(flow.Event{Phase: "kubeconfig", Kind: flow.Warned, Text: fmt.Sprintf(
+	p.newText().Emit(flow.Event{Phase: "kubeconfig", Kind: flow.Warned, Text: fmt.Sprintf(
 		"%s: its client certificate %q is not signed by the CA that the file trusts, so the API server may refuse it",
 		untrusted.Line(file), untrusted.Line(certs[0].Subject.CommonName))})
 }

@@ -17,7 +17,7 @@ import (
 	"kubeadm/internal/world/memory"
 )
 
-func TestTheFirstKubeconfigThatExistsIsTaken(t *testing.T) {
+func TestFirstExistingKubeconfigIsUsed(t *testing.T) {
 	const admin = "/etc/kubernetes/admin.conf"
 	for name, c := range map[string]struct {
 		env   map[string]string
@@ -34,7 +34,7 @@ func TestTheFirstKubeconfigThatExistsIsTaken(t *testing.T) {
 		"the flag outranks them": {env: map[string]string{"KUBECONFIG": "/a"}, files: []string{"/a"}, args: []string{"--kubeconfig", "/c"}, want: "/c"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStation(t)
+			s := newTestMachine(t)
 			s.env = c.env
 			for _, f := range c.files {
 				s.world.Files[f] = memory.File{Mode: 0o600}
@@ -51,7 +51,7 @@ func TestTheFirstKubeconfigThatExistsIsTaken(t *testing.T) {
 	}
 }
 
-func TestATokenIsReadBackFromItsSecret(t *testing.T) {
+func TestTokenIsReadFromSecret(t *testing.T) {
 	at := time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
 	want := node.BootstrapToken{
 		ID: "abcdef", Secret: "0123456789abcdef", Description: "for tests", Expires: at.Add(time.Hour),
@@ -110,9 +110,9 @@ cccccc.0123456789abcdef   <invalid>   2026-09-01T11:00:00Z   <none>             
 	}
 }
 
-func TestCertificatesAreLentWhereTheyAre(t *testing.T) {
-	s := newStation(t)
-	s.initialised(t)
+func TestUploadCertsUsesConfiguredDirectory(t *testing.T) {
+	s := newTestMachine(t)
+	s.initCluster(t)
 	s.world.Elsewhere = true // the cluster lives on
 	for file, remedy := range map[string]string{"ca.crt": "on a control plane", "sa.key": "on a control plane", "etcd/ca.crt": "on a control plane",
 		"ca.key": "leave out --upload-certs", "front-proxy-ca.key": "leave out --upload-certs"} {
@@ -128,11 +128,11 @@ func TestCertificatesAreLentWhereTheyAre(t *testing.T) {
 		}
 		s.world.Files["/etc/kubernetes/pki/"+file] = kept
 	}
-	delete(s.world.Files, "/etc/kubernetes/pki/etcd/ca.key") // it may be kept elsewhere
+	delete(s.world.Files, "/etc/kubernetes/pki/etcd/ca.key") // that CA may be external
 	if err := s.run(t.Context(), "token", "create", "--print-join-command", "--upload-certs"); err != nil {
 		t.Error(err)
 	}
 	if !strings.Contains(s.err.String(), "no controlPlaneEndpoint") {
-		t.Errorf("nobody warns that the cluster has no endpoint: %s", &s.err)
+		t.Errorf("no warning that the cluster has no endpoint: %s", &s.err)
 	}
 }

@@ -99,7 +99,7 @@ func TestSelectionIsCheckedBeforeAnythingRuns(t *testing.T) {
 	}
 }
 
-func TestAPointlessPhaseSaysWhy(t *testing.T) {
+func TestPhaseConditionIsReported(t *testing.T) {
 	p := phase("etcd")
 	p.When = func(*node.Node) (bool, string) { return false, "etcd is external" }
 	e, l := env(fake.New())
@@ -108,7 +108,7 @@ func TestAPointlessPhaseSaysWhy(t *testing.T) {
 	}
 }
 
-func TestAPhaseWithoutANameIsPartOfTheOneAround(t *testing.T) {
+func TestNamelessPhaseIsPartOfParent(t *testing.T) {
 	part := func(name string, when bool) flow.Phase {
 		p := phase("")
 		p.Run = func(_ context.Context, e *flow.Env) error { e.Say("%s", name); return nil }
@@ -132,7 +132,7 @@ func TestAPhaseWithoutANameIsPartOfTheOneAround(t *testing.T) {
 	}
 }
 
-func TestTheErrorNamesThePhaseAndEndsTheRun(t *testing.T) {
+func TestErrorNamesPhaseAndStopsRun(t *testing.T) {
 	broken := flow.Phase{Name: "b", Run: func(context.Context, *flow.Env) error { return errors.New("no luck") }}
 	e, l := env(fake.New())
 	err := flow.Run(t.Context(), e, []flow.Phase{{Name: "a", Phases: []flow.Phase{broken}}, phase("c")}, flow.Selection{})
@@ -141,7 +141,7 @@ func TestTheErrorNamesThePhaseAndEndsTheRun(t *testing.T) {
 	}
 }
 
-func TestOfSiblingsThatFailTheFirstInOrderIsTold(t *testing.T) {
+func TestFirstSiblingErrorIsReturned(t *testing.T) {
 	second := make(chan struct{})
 	fail := func(name string, before func()) flow.Phase {
 		return flow.Phase{Name: name, Run: func(context.Context, *flow.Env) error { before(); return errors.New("broken") }}
@@ -155,7 +155,7 @@ func TestOfSiblingsThatFailTheFirstInOrderIsTold(t *testing.T) {
 	}
 }
 
-func TestWhatIsTrueIsPassedOver(t *testing.T) {
+func TestDoneChangeIsSkipped(t *testing.T) {
 	e, l := env(fake.New())
 	dir := change.MakeDir{Path: "/etc/kubernetes", Mode: 0o755}
 	if err := e.Do(t.Context(), dir, dir); err != nil {
@@ -166,7 +166,7 @@ func TestWhatIsTrueIsPassedOver(t *testing.T) {
 	}
 }
 
-func TestASkipOfNothingNamesWhatToSkip(t *testing.T) {
+func TestSkipWithoutEffectIsWarnedAbout(t *testing.T) {
 	for _, c := range []struct {
 		skip []string
 		want string
@@ -187,7 +187,7 @@ func TestASkipOfNothingNamesWhatToSkip(t *testing.T) {
 	}
 }
 
-func TestAChangeTellsHowItGetsOn(t *testing.T) {
+func TestChangeReportsProgress(t *testing.T) {
 	w := fake.New()
 	w.Slow = []string{"a"}
 	e, l := env(w)
@@ -228,7 +228,7 @@ func (s *slow) under(more int) int {
 	return s.most
 }
 
-func TestChangesOfOneTargetDoNotMeet(t *testing.T) {
+func TestChangesOfOneTargetAreSerialized(t *testing.T) {
 	pull := func(ref string) change.Change { return change.PullImage{Ref: ref, Always: true} }
 	for most, cs := range map[int][]change.Change{1: {pull("a"), pull("a"), pull("a")}, 3: {pull("a"), pull("b"), pull("c")}} {
 		w := &slow{World: fake.New(), expected: most}
@@ -256,7 +256,7 @@ func (w interrupted) Do(ctx context.Context, c change.Change) error {
 	return w.World.Do(ctx, c)
 }
 
-func TestAnInterruptLetsTheChangeInHandEnd(t *testing.T) {
+func TestInterruptCompletesCurrentChange(t *testing.T) {
 	ctx, stop := context.WithCancelCause(t.Context())
 	w := fake.New()
 	e, _ := env(interrupted{w, func() { stop(errors.New("interrupted by the user")) }})
@@ -271,7 +271,7 @@ func TestAnInterruptLetsTheChangeInHandEnd(t *testing.T) {
 	}
 }
 
-func TestALongWaitTellsWhatIsMissing(t *testing.T) {
+func TestLongWaitReportsCause(t *testing.T) {
 	w := fake.New()
 	at := w.Now()
 	w.Clock = func() time.Time { at = at.Add(time.Second); return at }
@@ -294,7 +294,7 @@ func TestALongWaitTellsWhatIsMissing(t *testing.T) {
 	}
 }
 
-func TestWhatIsPostponedIsDoneWhenItIsDue(t *testing.T) {
+func TestDeferredWork(t *testing.T) {
 	early := flow.Phase{Name: "early", Run: func(ctx context.Context, e *flow.Env) error {
 		return e.Postpone(ctx, "late", func(context.Context) error {
 			e.Say("done")

@@ -121,7 +121,7 @@ func OwnersHelp(component string, n *node.Node, err error) error {
 	}
 	hint := "run the certs phase and the kubeconfig phase first"
 	if n.Joins() {
-		hint = "run the control-plane-prepare/certs and control-plane-prepare/kubeconfig phases first"
+		hint = "run the control-plane-prepare/certs phase and the control-plane-prepare/kubeconfig phase first"
 	}
 	return problem.New("setting the owner of the files of "+component, err, hint)
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestHintsAreThoseOfTheWholeChain(t *testing.T) {
+func TestHintsOfWrappedProblems(t *testing.T) {
 	below := New("reading", errors.New("broken"), "mend it")
 	above := New("", fmt.Errorf("phase x: %w", errors.Join(below, New("", errors.New("worse"), "replace it"))), "try again")
 	if got, want := Hints(above), []string{"try again", "mend it", "replace it"}; !slices.Equal(got, want) {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-func TestLibrariesNeverWriteOutRequests(t *testing.T) {
+func TestLibrariesNeverLogRequests(t *testing.T) {
 	defer func() {
 		if _, err := Log(io.Discard, 0, ""); err != nil {
 			t.Error(err)
@@ -27,7 +27,7 @@ func TestLibrariesNeverWriteOutRequests(t *testing.T) {
 	}
 }
 
-func TestSingleFilesNeverWriteOutRequestsEither(t *testing.T) {
+func TestVModuleNeverLogsRequests(t *testing.T) {
 	defer func() {
 		if _, err := Log(io.Discard, 0, ""); err != nil {
 			t.Error(err)
@@ -48,7 +48,7 @@ func TestSingleFilesNeverWriteOutRequestsEither(t *testing.T) {
 	}
 }
 
-func TestLibrariesLogNothingUnlessAsked(t *testing.T) {
+func TestLibrariesLogNothingByDefault(t *testing.T) {
 	defer func() {
 		if _, err := Log(io.Discard, 0, ""); err != nil {
 			t.Error(err)

@@ -69,7 +69,7 @@ func TestUsersOfURLsAreHidden(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoSecretStays(t *testing.T) {
+func TestPublicValuesAreNotHidden(t *testing.T) {
 	for _, text := range []string{
 		"sha256:" + key, "SHA256:" + key, "sha256%3A" + key, "sha256:" + key[:63], "registry.k8s.io/etcd:3.7.0-0@sha256:" + key,
 		"nodeRegistration.kubeletExtraArgs: localAPIEndpoint.advertiseAddress",

@@ -29,7 +29,7 @@ func said(text string, place ...flow.Slot) flow.Event {
 
 func joined(place ...flow.Slot) flow.Event { return flow.Event{Kind: flow.Joined, Place: place} }
 
-func TestBranchesAreToldInTheOrderOfTheTree(t *testing.T) {
+func TestBranchesAreShownInTreeOrder(t *testing.T) {
 	left, right := flow.Slot{Group: 1, Index: 0, Of: 2}, flow.Slot{Group: 1, Index: 1, Of: 2}
 	inner, outer := flow.Slot{Group: 2, Index: 0, Of: 2}, flow.Slot{Group: 2, Index: 1, Of: 2}
 	out, _ := told(&Text{},
@@ -40,7 +40,7 @@ func TestBranchesAreToldInTheOrderOfTheTree(t *testing.T) {
 	}
 }
 
-func TestTheFirstBranchIsToldAtOnce(t *testing.T) {
+func TestFirstBranchIsShownAtOnce(t *testing.T) {
 	var out bytes.Buffer
 	text := &Text{Out: &out}
 	text.Emit(said("at once", flow.Slot{Group: 1, Index: 0, Of: 2}))
@@ -50,7 +50,7 @@ func TestTheFirstBranchIsToldAtOnce(t *testing.T) {
 	}
 }
 
-func TestHowAChangeGetsOnIsToldAtOnce(t *testing.T) {
+func TestProgressIsShownAtOnce(t *testing.T) {
 	var out, err bytes.Buffer
 	text := &Text{Out: &out, Err: &err}
 	last := []flow.Slot{{Group: 1, Index: 1, Of: 2}}
@@ -64,7 +64,7 @@ func TestHowAChangeGetsOnIsToldAtOnce(t *testing.T) {
 // The administrator's rights are waited for while branches run, for the first that asks. Told
 // after them, they would follow the key that upload-certs says last, which programs take from its
 // last line.
-func TestWhatIsDoneForBranchesIsToldAtOnce(t *testing.T) {
+func TestSharedStepsAreShownAtOnce(t *testing.T) {
 	branch := flow.Slot{Group: 1, Index: 0, Of: 1}
 	out, _ := told(&Text{}, said("storing", branch), said("waiting for the administrator's rights"), said("key", branch), joined(branch), said("next"))
 	if want := "[p] storing\n[p] waiting for the administrator's rights\n[p] key\n[p] next\n"; out != want {
@@ -72,14 +72,14 @@ func TestWhatIsDoneForBranchesIsToldAtOnce(t *testing.T) {
 	}
 }
 
-func TestWhatWasHeldBackIsToldAtTheEnd(t *testing.T) {
+func TestCloseShowsHeldBackEvents(t *testing.T) {
 	out, _ := told(&Text{}, said("of a branch that another kept waiting", flow.Slot{Group: 1, Index: 1, Of: 2}))
 	if !strings.Contains(out, "kept waiting") {
 		t.Errorf("told %q", out)
 	}
 }
 
-func TestEachKindOfEventHasItsLine(t *testing.T) {
+func TestEventLines(t *testing.T) {
 	file := change.WriteFile{Path: "/f", Data: []byte("text\n")}
 	did := flow.Event{Kind: flow.Did, Phase: "certs/ca", Text: file.String(), Change: file}
 	wait := flow.Event{Kind: flow.Waiting, Phase: "w", Text: "the moon"}
@@ -109,7 +109,7 @@ func TestEachKindOfEventHasItsLine(t *testing.T) {
 	}
 }
 
-func TestAnErrorComesWithWhatToDo(t *testing.T) {
+func TestErrorHasHints(t *testing.T) {
 	var b bytes.Buffer
 	inner := problem.New("asking it", errors.New("no answer"), "ask again")
 	Error(&b, problem.New("", fmt.Errorf("phase x: %w", inner), "look at the log"))

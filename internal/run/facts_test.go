@@ -28,7 +28,7 @@ func (n *network) Fetch(context.Context, state.Request) (state.Response, error) 
 	return n.answer, nil
 }
 
-func TestLabelsAreLookedUp(t *testing.T) {
+func TestVersionLabelLookup(t *testing.T) {
 	const url = "https://dl.k8s.io/release/stable-1.txt"
 	known := func() *network {
 		w := fake.New()

@@ -6,7 +6,7 @@ import (
 	"kubeadm/internal/node"
 )
 
-func TestDigestTellsOutcomesApart(t *testing.T) {
+func TestFingerprintDependsOnOutcome(t *testing.T) {
 	base := node.Node{Local: node.Local{Name: "cp1", Role: node.ControlPlane, Paths: node.DefaultPaths()}}
 	of := func(change func(*node.Node)) string {
 		n := base

@@ -34,7 +34,7 @@ func (l *late) Object(_ context.Context, ref state.Ref) (*unstructured.Unstructu
 func (l *late) Await(ctx context.Context, c world.Condition) error { return world.Poll(ctx, l, c) }
 
 // Given one by one, phases come to an API server that is only just starting.
-func TestTheAdministratorWaitsForTheAPIServer(t *testing.T) {
+func TestClusterAdminBindingWaitsForAPIServer(t *testing.T) {
 	for silent, answers := range map[int]bool{0: true, 5: true, 1000: false} {
 		l := &late{World: fake.New(), silent: silent}
 		e := flow.New(flow.Env{World: l, Emit: func(flow.Event) {}})
@@ -57,7 +57,7 @@ func (l leaderless) Object(ctx context.Context, _ state.Ref) (*unstructured.Unst
 	return &unstructured.Unstructured{}, nil
 }
 
-func TestTheAdministratorWaitsForALeaderOfEtcd(t *testing.T) {
+func TestClusterAdminBindingRetriesWithoutEtcdLeader(t *testing.T) {
 	e := flow.New(flow.Env{World: leaderless{fake.New()}, Emit: func(flow.Event) {}})
 	e.Local.Timeouts.KubernetesAPI = time.Minute
 	if err := createBinding(t.Context(), e, state.Identity{Kubeconfig: "/admin.conf"}); err != nil {
@@ -65,7 +65,7 @@ func TestTheAdministratorWaitsForALeaderOfEtcd(t *testing.T) {
 	}
 }
 
-func TestAnswersAreNotWaitedFor(t *testing.T) {
+func TestErrorsFromAPIServerAreNotRetried(t *testing.T) {
 	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "clusterrolebindings"}, "kubeadm:cluster-admins", nil)
 	for _, err := range []error{nil, refused, errors.New("reading the kubeconfig: bad YAML")} {
 		if isUnreachable(err) {

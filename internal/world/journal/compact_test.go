@@ -13,7 +13,7 @@ import (
 	"kubeadm/internal/world/journal"
 )
 
-// endless never tidies up.
+// endless is never compacted.
 type endless struct{ *journal.Memory }
 
 func (endless) Replace(string, []byte) error { return nil }
@@ -42,7 +42,7 @@ func conclusions(t *testing.T, store journal.Store, run journal.Run) string {
 
 // Whatever runs there were, killed or not, a journal that was tidied up tells every later run the
 // same as one that was not.
-func TestATidyJournalTellsTheSame(t *testing.T) {
+func TestCompactedLogMeansTheSame(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for round := range 300 {
 		short, long := &journal.Memory{}, endless{&journal.Memory{}}
@@ -76,7 +76,7 @@ func TestATidyJournalTellsTheSame(t *testing.T) {
 	}
 }
 
-func TestAJournalDoesNotGrowWithEachRepetition(t *testing.T) {
+func TestLogDoesNotGrowWithReRuns(t *testing.T) {
 	store, machine := &journal.Memory{}, fake.New()
 	size := func() int {
 		data, err := store.Load("journal")
@@ -112,7 +112,7 @@ func TestAJournalDoesNotGrowWithEachRepetition(t *testing.T) {
 }
 
 // A journal that cannot be tidied up is still one that ended well.
-func TestAJournalThatCannotBeTidiedUpHasItsEnd(t *testing.T) {
+func TestEndSurvivesFailedCompaction(t *testing.T) {
 	store, run := &journal.Memory{}, journal.Run{Command: "init"}
 	for range 2 {
 		w := opened(t, fake.New(), stuck{store}, run)

@@ -28,8 +28,8 @@ func (f *full) Append(name string, data []byte) error {
 	return errors.Join(f.Memory.Append(name, data[:len(data)/2]), errFull)
 }
 
-// A line that a full disk cut off must not spoil the one that follows it.
-func TestALineAfterACutOneIsRead(t *testing.T) {
+// A line that a full disk truncated must not corrupt the next one.
+func TestLineAfterTruncatedLineIsRead(t *testing.T) {
 	for _, cut := range []int{1, 2} {
 		store, run := &full{cut: cut}, journal.Run{Command: "init"}
 		machine := fake.New()
@@ -49,7 +49,7 @@ func TestALineAfterACutOneIsRead(t *testing.T) {
 	}
 }
 
-func TestAFileIsOursWhileItHoldsWhatWeWrote(t *testing.T) {
+func TestMadeDependsOnFileContent(t *testing.T) {
 	machine, store, run := fake.New(), &journal.Memory{}, journal.Run{Command: "init"}
 	write := func(to world.World, text string) {
 		if err := to.Do(t.Context(), change.WriteFile{Path: "/etc/x", Data: []byte(text), Mode: 0o600}); err != nil {
@@ -88,7 +88,7 @@ func (w *resuming) Do(ctx context.Context, c change.Change) error {
 	return w.World.Do(ctx, c)
 }
 
-func TestOnlyAWriteThatTheJournalKnowsIsResumed(t *testing.T) {
+func TestOnlyRecordedWritesAreResumed(t *testing.T) {
 	machine, store := &resuming{World: fake.New()}, &journal.Memory{}
 	for _, command := range []string{"init phase certs", "init"} {
 		w := opened(t, machine, store, journal.Run{Command: command})
@@ -105,7 +105,7 @@ func TestOnlyAWriteThatTheJournalKnowsIsResumed(t *testing.T) {
 
 // A run that only has objects of the cluster left to make writes no target down, and still is the
 // end of what an earlier run began.
-func TestTheEndIsNotedThoughOnlyObjectsWereLeft(t *testing.T) {
+func TestEndIsRecordedAfterObjectChanges(t *testing.T) {
 	machine, store, run := fake.New(), &journal.Memory{}, journal.Run{Command: "init"}
 	first := opened(t, machine, store, run)
 	if err := first.Do(t.Context(), change.WriteFile{Path: "/etc/x", Mode: 0o600}); err != nil {
@@ -130,7 +130,7 @@ func TestTheEndIsNotedThoughOnlyObjectsWereLeft(t *testing.T) {
 
 // A run with other details than the finished one is finished too at its end, though it changed
 // only objects of the cluster.
-func TestTheLastOfTwoFinishedRunsCountsAsFinished(t *testing.T) {
+func TestLastOfTwoFinishedRunsCounts(t *testing.T) {
 	machine, store := fake.New(), &journal.Memory{}
 	one, two := journal.Run{Command: "init", Details: "1"}, journal.Run{Command: "init", Details: "2"}
 	first := opened(t, machine, store, one)
@@ -155,7 +155,7 @@ func TestTheLastOfTwoFinishedRunsCountsAsFinished(t *testing.T) {
 }
 
 // A run that changed nothing where nothing was begun leaves no trace.
-func TestNoEndWithoutABeginning(t *testing.T) {
+func TestNoEndWithoutChanges(t *testing.T) {
 	store := &journal.Memory{}
 	w := opened(t, fake.New(), store, journal.Run{Command: "init"})
 	if err := w.End(); err != nil {

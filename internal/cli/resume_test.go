@@ -36,8 +36,8 @@ func (w atLine) Write(p []byte) (int, error) {
 	return w.Writer.Write(p)
 }
 
-// interruptAt runs a command and presses Ctrl-C when it says those words.
-func (s *station) interruptAt(words string, args ...string) error {
+// interruptAt runs a command and interrupts it when it prints those words.
+func (s *testMachine) interruptAt(words string, args ...string) error {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	s.Out = atLine{&s.out, words, func() { cancel(errors.New("interrupted")) }}
@@ -61,7 +61,7 @@ kubernetesVersion: v1.37.1
 encryptionAlgorithm: ECDSA-P256
 `)
 
-func (s *station) initialised(t *testing.T) {
+func (s *testMachine) initCluster(t *testing.T) {
 	t.Helper()
 	s.world.Files["/init.yaml"] = memory.File{Data: quick, Mode: 0o644}
 	if err := s.run(t.Context(), "init", "--config", "/init.yaml"); err != nil {
@@ -71,8 +71,8 @@ func (s *station) initialised(t *testing.T) {
 
 // What another command left is used as far as it goes, and the user reads where that is not far
 // enough.
-func TestAnotherNameIsMissedInWhatIsThere(t *testing.T) {
-	s := newStation(t)
+func TestExistingFilesForAnotherNodeNameAreWarnedAbout(t *testing.T) {
+	s := newTestMachine(t)
 	s.world.Files["/init.yaml"] = memory.File{Data: quick, Mode: 0o644}
 	for _, phase := range []string{"certs", "kubeconfig"} {
 		if err := s.run(t.Context(), "init", "phase", phase, "all", "--config", "/init.yaml"); err != nil {
@@ -96,8 +96,8 @@ func TestAnotherNameIsMissedInWhatIsThere(t *testing.T) {
 	}
 }
 
-func TestPatchesAreLookedAtBeforeAnythingIsMade(t *testing.T) {
-	s := newStation(t)
+func TestPatchesAreCheckedBeforeChanges(t *testing.T) {
+	s := newTestMachine(t)
 	s.world.Files["/patches"] = memory.File{Mode: fs.ModeDir | 0o755}
 	s.world.Files["/patches/kubeproxy.yaml"] = memory.File{Data: []byte("a: 1"), Mode: 0o644}
 	s.world.Files["/patches/etcd.yaml"] = memory.File{Data: []byte("a: ["), Mode: 0o644}
@@ -121,7 +121,7 @@ func TestSinglePhaseNamesEachSkippedPatchFileOnce(t *testing.T) {
 		"control-plane all": "kube-apiserver.yaml", "etcd local": "etcd.yaml", "kubelet-start": "kubeletconfiguration.yaml",
 	} {
 		t.Run(phase, func(t *testing.T) {
-			s := newStation(t)
+			s := newTestMachine(t)
 			s.world.Files["/patches"] = memory.File{Mode: fs.ModeDir | 0o755}
 			for name, text := range map[string]string{"kubeapiserver.yaml": "a: 1", target: "# nothing\n---\n", "etcd.yml": "a: 1"} {
 				s.world.Files["/patches/"+name] = memory.File{Data: []byte(text), Mode: 0o644}
@@ -151,8 +151,8 @@ func TestSinglePhaseNamesEachSkippedPatchFileOnce(t *testing.T) {
 
 var tokenInText = regexp.MustCompile(`--token (\S+)`)
 
-func TestAnInterruptedInitGoesOn(t *testing.T) {
-	s := newStation(t)
+func TestInitResumesAfterInterrupt(t *testing.T) {
+	s := newTestMachine(t)
 	s.world.Files["/init.yaml"] = memory.File{Data: quick, Mode: 0o644}
 	err := s.interruptAt("[kubelet-start] starting", "init", "--config", "/init.yaml")
 	if err == nil || !strings.Contains(err.Error(), "interrupted") || !strings.Contains(err.Error(), "phase kubelet-start") {
@@ -174,8 +174,8 @@ func TestAnInterruptedInitGoesOn(t *testing.T) {
 	}
 }
 
-func TestAnUnfinishedInitGoesOnWithMendedArguments(t *testing.T) {
-	s := newStation(t)
+func TestInitResumesWithFixedArguments(t *testing.T) {
+	s := newTestMachine(t)
 	wrong := bytes.Replace(quick, []byte("kind: ClusterConfiguration\n"),
 		[]byte("kind: ClusterConfiguration\nscheduler: {extraArgs: [{name: leader-elect-resource-name, value: loud}]}\n"), 1)
 	if bytes.Equal(wrong, quick) {
@@ -194,7 +194,7 @@ func TestAnUnfinishedInitGoesOnWithMendedArguments(t *testing.T) {
 		t.Error("the manifest still has the wrong argument")
 	}
 	if after := s.world.Files["/etc/kubernetes/pki/ca.key"]; !bytes.Equal(ca.Data, after.Data) {
-		t.Error("the CA was made anew")
+		t.Error("the CA was made again")
 	}
 	s.world.Files["/init.yaml"] = memory.File{Data: wrong, Mode: 0o644}
 	if err := s.run(t.Context(), "init", "--config", "/init.yaml"); err == nil {
@@ -204,8 +204,8 @@ func TestAnUnfinishedInitGoesOnWithMendedArguments(t *testing.T) {
 
 // What is behind a label changes from one day to the next. Whoever gives a command again did not
 // ask for another version.
-func TestALabelStandsForWhatItStoodForAtFirst(t *testing.T) {
-	s := newStation(t)
+func TestVersionLabelIsKept(t *testing.T) {
+	s := newTestMachine(t)
 	s.world.Names["dl.k8s.io"] = []string{"192.0.2.80"}
 	net := &network{World: s.world, answer: state.Response{Status: 200, Body: []byte("v1.37.1")}}
 	s.Host.World = func() world.World { return net }
@@ -236,9 +236,9 @@ func TestALabelStandsForWhatItStoodForAtFirst(t *testing.T) {
 	}
 }
 
-func TestReRunOfAFinishedInitShowsNoTokenIfThatPhaseIsSkipped(t *testing.T) {
-	s := newStation(t)
-	s.initialised(t)
+func TestFinishedInitHonorsSkippedClosingText(t *testing.T) {
+	s := newTestMachine(t)
+	s.initCluster(t)
 	err := s.run(t.Context(), "init", "--config", "/init.yaml", "--skip-phases", "show-join-command,mark-control-plane")
 	if out := s.out.String(); err != nil || tokenInText.MatchString(out) || !strings.Contains(out, "nothing is changed") {
 		t.Errorf("%v\n%s", err, out)
@@ -249,7 +249,7 @@ func TestReRunOfAFinishedInitShowsNoTokenIfThatPhaseIsSkipped(t *testing.T) {
 func TestResumedInitTakesOtherTokensAndTTLs(t *testing.T) {
 	const one, other = "aaaaaa.0123456789abcdef", "bbbbbb.fedcba9876543210"
 	keys := []string{strings.Repeat("ab", 32), strings.Repeat("cd", 32)}
-	expires := func(s *station, token string) string {
+	expires := func(s *testMachine, token string) string {
 		id, _, _ := strings.Cut(token, ".")
 		ref := state.Ref{GVK: secretKind, Namespace: "kube-system", Name: "bootstrap-token-" + id}
 		u, err := s.world.World.Object(t.Context(), ref)
@@ -288,7 +288,7 @@ func TestResumedInitTakesOtherTokensAndTTLs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newStation(t)
+			s := newTestMachine(t)
 			begin := func(init string) []string {
 				text := "apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\n" + init + "---" + string(quick) + "controlPlaneEndpoint: cluster.example:6443\n"
 				s.world.Files["/init.yaml"] = memory.File{Data: []byte(text), Mode: 0o644}
@@ -319,8 +319,8 @@ func TestResumedInitTakesOtherTokensAndTTLs(t *testing.T) {
 }
 
 // Of two labels that stand for the same minor version, each keeps what it stood for.
-func TestAnotherLabelStandsForAnotherVersion(t *testing.T) {
-	s := newStation(t)
+func TestEachVersionLabelIsKeptApart(t *testing.T) {
+	s := newTestMachine(t)
 	s.world.Names["dl.k8s.io"] = []string{"192.0.2.80"}
 	net := &network{World: s.world, answer: state.Response{Status: 200, Body: []byte("v1.37.1")}}
 	s.Host.World = func() world.World { return net }
@@ -340,8 +340,8 @@ func TestAnotherLabelStandsForAnotherVersion(t *testing.T) {
 	}
 }
 
-func TestOtherSettingsAreRefusedWithTheWayOut(t *testing.T) {
-	s := newStation(t)
+func TestInitWithOtherSettingsIsRefused(t *testing.T) {
+	s := newTestMachine(t)
 	s.world.Files["/init.yaml"] = memory.File{Data: quick, Mode: 0o644}
 	if err := s.interruptAt("[kubelet-start] starting", "init", "--config", "/init.yaml"); err == nil {
 		t.Fatal("the interruption was not heeded")
@@ -356,8 +356,8 @@ func TestOtherSettingsAreRefusedWithTheWayOut(t *testing.T) {
 	}
 }
 
-func TestARunThatChangedNothingLeavesNoTrace(t *testing.T) {
-	s := newStation(t)
+func TestRunWithoutChangesLeavesNoJournal(t *testing.T) {
+	s := newTestMachine(t)
 	s.world.Sockets = nil
 	if err := s.run(t.Context(), "init", "--kubernetes-version", "v1.37.1"); err == nil {
 		t.Fatal("init without a container runtime succeeds")
@@ -369,9 +369,9 @@ func TestARunThatChangedNothingLeavesNoTrace(t *testing.T) {
 	}
 }
 
-func TestARefusedRunLeavesTheJournalOfAFinishedOne(t *testing.T) {
-	s := newStation(t)
-	s.initialised(t)
+func TestRefusedRunKeepsJournal(t *testing.T) {
+	s := newTestMachine(t)
+	s.initCluster(t)
 	before, _ := s.journal.Load("journal")
 	if err := s.run(t.Context(), "init", "--kubernetes-version", "v1.36.1"); err == nil {
 		t.Fatal("a second cluster was made on the machine")
@@ -381,9 +381,9 @@ func TestARefusedRunLeavesTheJournalOfAFinishedOne(t *testing.T) {
 	}
 }
 
-func TestASinglePhaseMakesUpNewValues(t *testing.T) {
-	s := newStation(t)
-	s.initialised(t)
+func TestSinglePhaseGeneratesNewToken(t *testing.T) {
+	s := newTestMachine(t)
+	s.initCluster(t)
 	var tokens []string
 	for range 2 {
 		if err := s.run(t.Context(), "init", "phase", "bootstrap-token", "--config", "/init.yaml"); err != nil {
@@ -396,9 +396,9 @@ func TestASinglePhaseMakesUpNewValues(t *testing.T) {
 	}
 }
 
-func TestADryRunKeepsNothingInTheJournal(t *testing.T) {
-	s := newStation(t)
-	s.initialised(t)
+func TestDryRunKeepsJournalUnchanged(t *testing.T) {
+	s := newTestMachine(t)
+	s.initCluster(t)
 	before, _ := s.journal.Load("journal")
 	if err := s.run(t.Context(), "init", "--config", "/init.yaml", "--dry-run"); err != nil {
 		t.Fatal(err)
