@@ -1,38 +1,34 @@
-// Command build makes everything that a sandboxed Kubernetes node runs and prints the directory that holds it.
-// What was built before is taken from the cache. Run it from the directory components/.
+// Command build builds everything that a sandboxed Kubernetes node runs and prints the directory
+// of the bundle. Parts that were built before come from the cache. Run it from the directory
+// components/.
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
-	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
 
 	"kubeadm/components/internal/cache"
-	"kubeadm/components/internal/download"
 	"kubeadm/components/internal/pins"
 	"kubeadm/components/internal/plan"
 )
 
 func main() {
 	release := flag.String("kubernetes", "", "pinned `release` to build, such as v1.37 (default: the newest)")
-	fetch := flag.Bool("download", false, "download published release programs instead of compiling them")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "build: unexpected argument %q\n", flag.Arg(0))
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	dir, err := buildBundle(ctx, *release, *fetch)
+	dir, err := buildBundle(ctx, *release)
 	if ctx.Err() != nil {
-		err = errors.New("interrupted; finished parts are kept, and re-running the command resumes")
+		err = errors.New("interrupted; finished parts are kept, and the same command resumes")
 	}
 	stop()
 	if err != nil {
@@ -42,7 +38,7 @@ func main() {
 	fmt.Println(dir)
 }
 
-func buildBundle(ctx context.Context, name string, fetch bool) (string, error) {
+func buildBundle(ctx context.Context, name string) (string, error) {
 	root, err := os.Getwd()
 	if err != nil {
 		return "", err
@@ -62,26 +58,13 @@ func buildBundle(ctx context.Context, name string, fetch bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var published *plan.Published
-	if fetch {
-		published = &plan.Published{
-			Client:     download.NewClient(http.DefaultTransport),
-			Kubernetes: baseURL("COMPONENTS_KUBERNETES_URL", plan.DefaultKubernetesURL),
-			GitHub:     baseURL("COMPONENTS_GITHUB_URL", plan.DefaultGitHubURL),
-		}
-	}
-	p, err := plan.New(ctx, root, release, &cache.Store{Dir: dir, Say: say}, published)
+	p, err := plan.New(ctx, root, release, &cache.Store{Dir: dir, Say: printProgress})
 	if err != nil {
 		return "", err
 	}
 	return p.Build(ctx)
 }
 
-// baseURL is the mirror that an environment variable names, or the project's own host.
-func baseURL(variable, own string) string {
-	return strings.TrimRight(cmp.Or(os.Getenv(variable), own), "/")
-}
-
-func say(format string, args ...any) {
+func printProgress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, format+"\n", args...)
 }

@@ -13,9 +13,9 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/certificate/bootstrap"
 )
 
-// credential asks for a certificate and waits for it, as a kubelet does that is to renew its certificate by itself, which
-// is how kubeadm configures it: the kubeconfig is written first and refers to where the certificate will be.
-func (k *kubelet) credential(ctx context.Context) (*rest.Config, error) {
+// requestCertificate requests a client certificate and waits for it, as a kubelet with certificate
+// rotation does: the kubeconfig is written first and names the file where the certificate will be.
+func (k *kubelet) requestCertificate(ctx context.Context) (*rest.Config, error) {
 	first, own, err := bootstrap.LoadClientConfig(klog.FromContext(ctx), k.kubeconfig, k.bootstrap, k.certificate)
 	if err != nil {
 		return nil, err
@@ -36,5 +36,5 @@ func (k *kubelet) credential(ctx context.Context) (*rest.Config, error) {
 		return nil, err
 	}
 	manager.Start()
-	return own, await(ctx, "the certificate", func() bool { return manager.Current() != nil })
+	return own, awaitCondition(ctx, "the certificate", func() bool { return manager.Current() != nil })
 }
