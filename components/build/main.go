@@ -4,29 +4,34 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"kubeadm/components/internal/cache"
+	"kubeadm/components/internal/download"
 	"kubeadm/components/internal/pins"
 	"kubeadm/components/internal/plan"
 )
 
 func main() {
 	release := flag.String("kubernetes", "", "pinned `release` to build, such as v1.37 (default: the newest)")
+	fetch := flag.Bool("download", false, "download published programs instead of compiling them")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "build: unexpected argument %q\n", flag.Arg(0))
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	dir, err := buildBundle(ctx, *release)
+	dir, err := buildBundle(ctx, *release, *fetch)
 	if ctx.Err() != nil {
 		err = errors.New("interrupted; finished parts are kept, and the same command resumes")
 	}
@@ -38,7 +43,7 @@ func main() {
 	fmt.Println(dir)
 }
 
-func buildBundle(ctx context.Context, name string) (string, error) {
+func buildBundle(ctx context.Context, name string, fetch bool) (string, error) {
 	root, err := os.Getwd()
 	if err != nil {
 		return "", err
@@ -58,11 +63,24 @@ func buildBundle(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	p, err := plan.New(ctx, root, release, &cache.Store{Dir: dir, Say: printProgress})
+	var published *plan.Published
+	if fetch {
+		published = &plan.Published{
+			Client:     download.NewClient(http.DefaultTransport),
+			Kubernetes: baseURL("COMPONENTS_KUBERNETES_URL", plan.DefaultKubernetesURL),
+			GitHub:     baseURL("COMPONENTS_GITHUB_URL", plan.DefaultGitHubURL),
+		}
+	}
+	p, err := plan.New(ctx, root, release, &cache.Store{Dir: dir, Say: printProgress}, published)
 	if err != nil {
 		return "", err
 	}
 	return p.Build(ctx)
+}
+
+// baseURL returns the mirror that an environment variable names, or the default.
+func baseURL(variable, defaultURL string) string {
+	return strings.TrimRight(cmp.Or(os.Getenv(variable), defaultURL), "/")
 }
 
 func printProgress(format string, args ...any) {

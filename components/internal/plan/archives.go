@@ -45,7 +45,11 @@ func programImages() []programImage {
 
 func (p *Plan) archiveParts() []cache.Part {
 	kubernetes := p.program("kubernetes")
-	parts := []cache.Part{p.archivePart("kubernetes", p.kubernetesImages, kubernetes, p.userland)}
+	from := []cache.Part{kubernetes, p.userland}
+	if p.published != nil {
+		from = append(from, p.program("etcd"))
+	}
+	parts := []cache.Part{p.archivePart("kubernetes", p.kubernetesImages, from...)}
 	for _, s := range programImages() {
 		images := func(ctx context.Context, stage string) ([]image.Image, error) { return p.singleImage(ctx, s, stage) }
 		parts = append(parts, p.archivePart(s.program, images, kubernetes, p.program(s.program)))
@@ -77,15 +81,18 @@ func (p *Plan) archivePart(name string, images func(ctx context.Context, stage s
 	}
 }
 
-// kubernetesImages are the images of the control plane, kube-proxy and etcd. They share a layer,
-// since they are the same program.
+// kubernetesImageNames are the images of the archive of Kubernetes, each named after its program.
+func kubernetesImageNames() []string {
+	return []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "etcd"}
+}
+
+// kubernetesImages are the images of the control plane, kube-proxy and etcd.
 func (p *Plan) kubernetesImages(ctx context.Context, stage string) ([]image.Image, error) {
 	refs, err := p.listImages(ctx)
 	if err != nil {
 		return nil, err
 	}
-	names := []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "etcd"}
-	base, err := programLayer(stage, p.file("kubernetes", "hyperkube"), "usr/local/bin/hyperkube", append(names, "etcdctl")...)
+	layers, err := p.kubernetesLayers(stage)
 	if err != nil {
 		return nil, err
 	}
@@ -94,8 +101,11 @@ func (p *Plan) kubernetesImages(ctx context.Context, stage string) ([]image.Imag
 		return nil, err
 	}
 	var images []image.Image
-	for _, name := range names {
-		img := image.Image{Ref: refs[name], Arch: arch, Layers: []v1.Layer{base}, Entrypoint: []string{"/usr/local/bin/" + name}}
+	for _, name := range kubernetesImageNames() {
+		img := image.Image{
+			Ref: refs[name], Arch: arch,
+			Layers: []v1.Layer{layers[name]}, Entrypoint: []string{"/usr/local/bin/" + name},
+		}
 		if img.Ref == "" {
 			return nil, fmt.Errorf("upstream's kubeadm lists no image for %s", name)
 		}
@@ -105,6 +115,38 @@ func (p *Plan) kubernetesImages(ctx context.Context, stage string) ([]image.Imag
 		images = append(images, img)
 	}
 	return images, nil
+}
+
+// kubernetesLayers are the program layers of the images of Kubernetes, by image. Compiled, all are
+// the same layer with the same program; downloaded, each image has a layer of its own.
+func (p *Plan) kubernetesLayers(stage string) (map[string]v1.Layer, error) {
+	layers := map[string]v1.Layer{}
+	if p.published == nil {
+		base, err := programLayer(stage, p.file("kubernetes", "hyperkube"), "usr/local/bin/hyperkube",
+			append(kubernetesImageNames(), "etcdctl")...)
+		for _, name := range kubernetesImageNames() {
+			layers[name] = base
+		}
+		return layers, err
+	}
+	for _, name := range kubernetesImageNames() {
+		dir, program := filepath.Join(stage, name), p.file("kubernetes", name)
+		if name == "etcd" {
+			program = p.file("etcd", "etcd")
+			bin := filepath.Join(dir, "usr/local/bin")
+			if err := os.MkdirAll(bin, 0o755); err != nil {
+				return nil, err
+			}
+			if err := os.Link(p.file("etcd", "etcdctl"), filepath.Join(bin, "etcdctl")); err != nil {
+				return nil, err
+			}
+		}
+		var err error
+		if layers[name], err = programLayer(dir, program, "usr/local/bin/"+name); err != nil {
+			return nil, err
+		}
+	}
+	return layers, nil
 }
 
 func (p *Plan) singleImage(ctx context.Context, s programImage, stage string) ([]image.Image, error) {

@@ -28,15 +28,23 @@ func (p *Plan) bundlePart() cache.Part {
 }
 
 func (p *Plan) linkBundle(ctx context.Context, dir string) error {
-	places := map[string]string{"kubernetes": "bin", "kubelet-bootstrap": "bin", "containerd": "bin", "runc": "bin", "cni": "cni"}
-	for part, to := range places {
-		if err := linkAll(p.store.Path(p.program(part)), "*", filepath.Join(dir, to)); err != nil {
+	for _, part := range p.programs {
+		to := "bin"
+		switch part.Name {
+		case "cni":
+			to = "cni"
+		case "coredns", "pause", "agnhost": // only in images
+			continue
+		}
+		if err := linkAll(p.store.Path(part), "*", filepath.Join(dir, to)); err != nil {
 			return err
 		}
 	}
-	for _, name := range []string{"etcd", "etcdctl", "kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubectl", "kubelet"} {
-		if err := os.Symlink("hyperkube", filepath.Join(dir, "bin", name)); err != nil {
-			return err
+	if p.published == nil {
+		for _, name := range append(kubernetesImageNames(), "etcdctl", "kubectl", "kubelet") {
+			if err := os.Symlink("hyperkube", filepath.Join(dir, "bin", name)); err != nil {
+				return err
+			}
 		}
 	}
 	b := Bundle{Kubernetes: p.release.Version, TestImage: TestImage, Components: map[string]string{"etcd": p.release.Etcd}}

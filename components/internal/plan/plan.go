@@ -1,5 +1,5 @@
-// Package plan defines the contents of a bundle: the programs and their pinned versions, the
-// images that contain them, and the layout.
+// Package plan defines the contents of a bundle: the programs, compiled or downloaded in their
+// pinned versions, the images that contain them, and the layout.
 package plan
 
 import (
@@ -23,15 +23,19 @@ type Plan struct {
 	compiler string // Go release and target
 	packer   string // digest of the code that writes archives and bundles
 
+	published *Published // nil: the programs are compiled
+
 	programs []cache.Part // Kubernetes first, since it takes longest
 	userland cache.Part   // the programs that kube-proxy calls
 	archives []cache.Part
 	bundle   cache.Part
 }
 
-// New reads the pins and sources under root, the directory components/, and computes all keys.
-func New(ctx context.Context, root string, release pins.Kubernetes, store *cache.Store) (*Plan, error) {
-	p := &Plan{root: root, store: store, release: release}
+// New reads the pins and sources under root, the directory components/, and computes all keys. The
+// programs are downloaded if published is set, and compiled otherwise.
+func New(ctx context.Context, root string, release pins.Kubernetes, store *cache.Store,
+	published *Published) (*Plan, error) {
+	p := &Plan{root: root, store: store, release: release, published: published}
 	var err error
 	if p.compiler, err = golang.Version(ctx); err != nil {
 		return nil, err

@@ -60,6 +60,9 @@ func ownGroup(name string) programGroup {
 }
 
 func (p *Plan) programParts(ctx context.Context) ([]cache.Part, error) {
+	if p.published != nil {
+		return p.publishedParts(ctx)
+	}
 	kubernetes, err := p.kubernetesPart()
 	if err != nil {
 		return nil, err
