@@ -1,5 +1,6 @@
-// Command build makes everything that a sandboxed Kubernetes node runs and prints the directory that holds it.
-// What was built before is taken from the cache. Run it from the directory components/.
+// Command build builds everything that a sandboxed Kubernetes node runs and prints the directory
+// of the bundle. Parts that were built before come from the cache. Run it from the directory
+// components/.
 package main
 
 import (
@@ -23,7 +24,7 @@ import (
 
 func main() {
 	release := flag.String("kubernetes", "", "pinned `release` to build, such as v1.37 (default: the newest)")
-	fetch := flag.Bool("download", false, "download published release programs instead of compiling them")
+	fetch := flag.Bool("download", false, "download published programs instead of compiling them")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "build: unexpected argument %q\n", flag.Arg(0))
@@ -32,7 +33,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	dir, err := buildBundle(ctx, *release, *fetch)
 	if ctx.Err() != nil {
-		err = errors.New("interrupted; finished parts are kept, and re-running the command resumes")
+		err = errors.New("interrupted; finished parts are kept, and the same command resumes")
 	}
 	stop()
 	if err != nil {
@@ -70,18 +71,18 @@ func buildBundle(ctx context.Context, name string, fetch bool) (string, error) {
 			GitHub:     baseURL("COMPONENTS_GITHUB_URL", plan.DefaultGitHubURL),
 		}
 	}
-	p, err := plan.New(ctx, root, release, &cache.Store{Dir: dir, Say: say}, published)
+	p, err := plan.New(ctx, root, release, &cache.Store{Dir: dir, Say: printProgress}, published)
 	if err != nil {
 		return "", err
 	}
 	return p.Build(ctx)
 }
 
-// baseURL is the mirror that an environment variable names, or the project's own host.
-func baseURL(variable, own string) string {
-	return strings.TrimRight(cmp.Or(os.Getenv(variable), own), "/")
+// baseURL returns the mirror that an environment variable names, or the default.
+func baseURL(variable, defaultURL string) string {
+	return strings.TrimRight(cmp.Or(os.Getenv(variable), defaultURL), "/")
 }
 
-func say(format string, args ...any) {
+func printProgress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, format+"\n", args...)
 }

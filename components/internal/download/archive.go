@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// extractMembers writes members of a gzipped tar archive into dir.
+// extractMembers writes members of a gzipped tar archive to dir, as SaveMembers describes.
 func extractMembers(archive string, members map[string]string, dir string) error {
 	file, err := os.Open(archive)
 	if err != nil {
@@ -29,7 +29,8 @@ func extractMembers(archive string, members map[string]string, dir string) error
 	for entries := tar.NewReader(unzipped); len(missing) > 0; {
 		entry, err := entries.Next()
 		if errors.Is(err, io.EOF) {
-			return fmt.Errorf("it does not contain %s", strings.Join(slices.Sorted(maps.Keys(missing)), ", "))
+			names := slices.Sorted(maps.Keys(missing))
+			return fmt.Errorf("it does not contain %s", strings.Join(names, ", "))
 		}
 		if err != nil {
 			return err

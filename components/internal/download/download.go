@@ -1,5 +1,5 @@
-// Package download fetches release files that projects publish, and verifies their checksums. Nothing
-// is fetched without TLS, and nothing without a matching checksum is kept.
+// Package download fetches published release files over HTTPS and verifies their checksums. A file
+// without a matching checksum is not kept.
 package download
 
 import (
@@ -20,21 +20,22 @@ import (
 // File is a published file.
 type File struct {
 	URL string
-	// Checksums is the URL of the SHA-256 checksum that is published beside it: either the bare
-	// checksum, or lines with a checksum and a file name as sha256sum(1) prints them.
+	// Checksums is the URL of the published SHA-256 checksum: either the bare checksum, or lines
+	// with a checksum and a file name as sha256sum(1) prints them.
 	Checksums string
 }
 
-// Client fetches files. Its zero value is not ready for use; see NewClient.
+// Client fetches files. Create it with NewClient.
 type Client struct {
 	http *http.Client
-	// Stall is how long a transfer may bring no data.
+	// Stall is the time without data after which a transfer fails.
 	Stall time.Duration
 }
 
-// NewClient returns a client that uses the given transport and follows redirects to https only.
+// NewClient returns a client that uses the transport and follows redirects to https URLs only.
 func NewClient(transport http.RoundTripper) *Client {
-	return &Client{Stall: time.Minute, http: &http.Client{Transport: transport, CheckRedirect: checkRedirect}}
+	client := &http.Client{Transport: transport, CheckRedirect: checkRedirect}
+	return &Client{Stall: time.Minute, http: client}
 }
 
 func checkRedirect(next *http.Request, via []*http.Request) error {
@@ -47,7 +48,7 @@ func checkRedirect(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// Save fetches the file to a path that does not exist. If it fails, there is no file.
+// Save writes the file to a path that does not exist yet. If it fails, it leaves no file.
 func (c *Client) Save(ctx context.Context, f File, to string) error {
 	want, err := c.checksum(ctx, f)
 	if err != nil {
@@ -68,7 +69,7 @@ func (c *Client) Save(ctx context.Context, f File, to string) error {
 	return nil
 }
 
-// checksum is the published checksum of the file, as 64 hex digits in lower case.
+// checksum fetches the published checksum of the file, as 64 hex digits in lower case.
 func (c *Client) checksum(ctx context.Context, f File) (string, error) {
 	var text strings.Builder
 	if err := c.get(ctx, f.Checksums, &limitedWriter{w: &text, left: 1 << 20}); err != nil {
@@ -90,7 +91,7 @@ func (c *Client) checksum(ctx context.Context, f File) (string, error) {
 	return "", fmt.Errorf("%s does not list %s", f.Checksums, path.Base(f.URL))
 }
 
-// get writes the body of a successful answer to w.
+// get writes the body of a successful response to w.
 func (c *Client) get(ctx context.Context, url string, w io.Writer) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -103,31 +104,31 @@ func (c *Client) get(ctx context.Context, url string, w io.Writer) error {
 	if req.URL.Scheme != "https" {
 		return fmt.Errorf("%s is not an https URL", req.URL.Redacted())
 	}
-	answer, err := c.http.Do(req)
+	response, err := c.http.Do(req)
 	if err != nil {
 		return errors.Join(err, context.Cause(ctx))
 	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("the server answers %s", answer.Status)
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("the server responded %s", response.Status)
 	}
-	_, err = io.Copy(w, &progress{answer.Body, func() { stalled.Reset(c.Stall) }})
+	_, err = io.Copy(w, &progressReader{response.Body, func() { stalled.Reset(c.Stall) }})
 	return errors.Join(err, context.Cause(ctx))
 }
 
-// progress calls a function after each read.
-type progress struct {
+// progressReader calls a function after each read.
+type progressReader struct {
 	io.Reader
 	read func()
 }
 
-func (p *progress) Read(data []byte) (int, error) {
+func (p *progressReader) Read(data []byte) (int, error) {
 	n, err := p.Reader.Read(data)
 	p.read()
 	return n, err
 }
 
-// limitedWriter fails when more than so many bytes are written.
+// limitedWriter fails when more bytes are written than are left.
 type limitedWriter struct {
 	w    io.Writer
 	left int
@@ -140,10 +141,12 @@ func (l *limitedWriter) Write(data []byte) (int, error) {
 	return l.w.Write(data)
 }
 
-// SaveMembers fetches a gzipped tar archive and writes some of its members into dir, as executable files.
-// The keys of members are paths in the archive, the values file names in dir. A member that is missing is
-// an error.
-func (c *Client) SaveMembers(ctx context.Context, f File, members map[string]string, dir string) error {
+// SaveMembers fetches a gzipped tar archive and writes some of its members to dir, as executable
+// files. The keys of members are paths in the archive, the values file names in dir. A missing
+// member is an error.
+func (c *Client) SaveMembers(
+	ctx context.Context, f File, members map[string]string, dir string,
+) error {
 	archive := filepath.Join(dir, ".download")
 	if err := c.Save(ctx, f, archive); err != nil {
 		return err

@@ -1,4 +1,4 @@
-// Package golang runs the Go command in a way that depends on nothing but its inputs.
+// Package golang runs the Go command reproducibly: the result depends on its inputs only.
 package golang
 
 import (
@@ -23,7 +23,7 @@ type Build struct {
 	CGO      bool
 }
 
-// Version is the Go release in use and what it compiles for, "go1.26.0 linux/amd64".
+// Version is the Go release and its target, "go1.26.0 linux/amd64".
 func Version(ctx context.Context) (string, error) {
 	out, err := runGo(ctx, "", nil, "env", "GOVERSION", "GOOS", "GOARCH")
 	if err != nil {
@@ -36,7 +36,7 @@ func Version(ctx context.Context) (string, error) {
 	return f[0] + " " + f[1] + "/" + f[2], nil
 }
 
-// Inputs is everything in the command line that shapes the outcome.
+// Inputs are the arguments that affect the result.
 func (b Build) Inputs() []string {
 	return append([]string{strconv.FormatBool(b.CGO)}, b.args("")...)
 }
@@ -63,13 +63,13 @@ func (b Build) args(out string) []string {
 	return append(args, b.Packages...)
 }
 
-// Module is what the module proxy tells of one version of a module.
+// Module is the module proxy's information on a module's version.
 type Module struct {
 	Time  time.Time // of publication
 	GoMod string    // path of a copy of its go.mod
 }
 
-// Lookup asks for one version of a module.
+// Lookup looks a module's version up.
 func Lookup(ctx context.Context, module, version string) (m Module, err error) {
 	out, err := runGo(ctx, os.TempDir(), nil, "list", "-m", "-json", module+"@"+version)
 	if err != nil {
@@ -87,8 +87,9 @@ func Tidy(ctx context.Context, dir, modfile string) error {
 	return err
 }
 
-// runGo returns what the Go command printed; its error has the last lines of standard error. The user's GOFLAGS
-// and workspace are not used, since they would change the result but not the key.
+// runGo runs the Go command and returns its output; the error holds its last error lines. The
+// user's GOFLAGS and workspace are ignored, since they would change the result without changing
+// the key.
 func runGo(ctx context.Context, dir string, env []string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir

@@ -14,7 +14,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -25,20 +24,26 @@ import (
 	"kubeadm/components/internal/pins"
 )
 
-// imageRefs is what the kubeadm of the test server prints.
-const imageRefs = "registry.test/kube-apiserver:v1.37.1\nregistry.test/kube-controller-manager:v1.37.1\nregistry.test/kube-scheduler:v1.37.1\n" +
-	"registry.test/kube-proxy:v1.37.1\nregistry.test/coredns/coredns:v1.14.6\nregistry.test/pause:3.10\nregistry.test/etcd:3.7.0-0\n"
+// imageRefs is the output of kubeadm config images list of the test server.
+const imageRefs = `registry.test/kube-apiserver:v1.37.1
+registry.test/kube-controller-manager:v1.37.1
+registry.test/kube-scheduler:v1.37.1
+registry.test/kube-proxy:v1.37.1
+registry.test/coredns/coredns:v1.14.6
+registry.test/pause:3.10
+registry.test/etcd:3.7.0-0
+`
 
-// publish serves the releases of a plan: each program is a script, checksums are in the form that the plan asks for.
-// It returns the paths that were requested.
+// publish serves the releases of a plan with a test server. Each program is a script. It returns
+// the paths that were requested.
 func publish(t *testing.T, p *Plan) *[]string {
 	t.Helper()
 	var mu sync.Mutex
-	var asked []string
+	var requested []string
 	files := map[string][]byte{}
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
-		asked = append(asked, r.URL.Path)
+		requested = append(requested, r.URL.Path)
 		mu.Unlock()
 		data, ok := files[r.URL.Path]
 		if !ok {
@@ -48,8 +53,11 @@ func publish(t *testing.T, p *Plan) *[]string {
 		_, _ = w.Write(data)
 	}))
 	t.Cleanup(s.Close)
-	p.published = &Published{Client: download.NewClient(s.Client().Transport), Kubernetes: s.URL + "/kubernetes", GitHub: s.URL + "/github"}
-	all, err := p.releases()
+	p.published = &Published{
+		Client:     download.NewClient(s.Client().Transport),
+		Kubernetes: s.URL + "/kubernetes", GitHub: s.URL + "/github",
+	}
+	all, err := p.publishedReleases()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,10 +70,11 @@ func publish(t *testing.T, p *Plan) *[]string {
 			sum := sha256.Sum256(data)
 			name := strings.TrimPrefix(f.URL, s.URL)
 			files[name] = data
-			files[strings.TrimPrefix(f.Checksums, s.URL)] = fmt.Appendf(nil, "%s  %s\n", hex.EncodeToString(sum[:]), path.Base(name))
+			line := fmt.Appendf(nil, "%s  %s\n", hex.EncodeToString(sum[:]), path.Base(name))
+			files[strings.TrimPrefix(f.Checksums, s.URL)] = line
 		}
 	}
-	return &asked
+	return &requested
 }
 
 func script(name string) []byte {
@@ -82,7 +91,8 @@ func archive(t *testing.T, members map[string]string) []byte {
 	w := tar.NewWriter(zipped)
 	for name, program := range members {
 		data := script(program)
-		if err := w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o755, Size: int64(len(data))}); err != nil {
+		header := tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o755, Size: int64(len(data))}
+		if err := w.WriteHeader(&header); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := w.Write(data); err != nil {
@@ -98,7 +108,8 @@ func archive(t *testing.T, members map[string]string) []byte {
 	return buf.Bytes()
 }
 
-// publishedPlan is a plan over the test server. What needs neither network nor compiler here is made by hand.
+// publishedPlan returns a plan that downloads from a test server. The userland, pause and agnhost
+// are scripts too.
 func publishedPlan(t *testing.T) (*Plan, *[]string) {
 	t.Helper()
 	releases, err := pins.Releases("../../kubernetes")
@@ -109,11 +120,13 @@ func publishedPlan(t *testing.T) (*Plan, *[]string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Plan{root: "../..", compiler: "go1", packer: "1", release: release, store: &cache.Store{Dir: t.TempDir(), Say: t.Logf}}
-	asked := publish(t, p)
-	p.userland = cache.Part{Name: "userland", Key: "1", Build: func(_ context.Context, dir string) error {
+	store := &cache.Store{Dir: t.TempDir(), Say: t.Logf}
+	p := &Plan{root: "../..", compiler: "go1", packer: "1", release: release, store: store}
+	requested := publish(t, p)
+	writeUserland := func(_ context.Context, dir string) error {
 		return os.WriteFile(filepath.Join(dir, "iptables"), nil, 0o755)
-	}}
+	}
+	p.userland = cache.Part{Name: "userland", Key: "1", Build: writeUserland}
 	if p.programs, err = p.programParts(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -126,19 +139,19 @@ func publishedPlan(t *testing.T) (*Plan, *[]string) {
 	}
 	p.archives = p.archiveParts()
 	p.bundle = p.bundlePart()
-	return p, asked
+	return p, requested
 }
 
-// A downloaded bundle has the layout of a compiled one.
-func TestDownloadedBundle(t *testing.T) {
+func TestDownloadedBundleHasTheSameLayout(t *testing.T) {
 	p, _ := publishedPlan(t)
 	dir, err := p.Build(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for sub, want := range map[string][]string{
-		"bin": {"containerd", "containerd-shim-runc-v2", "ctr", "etcd", "etcdctl", "kube-apiserver", "kube-controller-manager",
-			"kube-proxy", "kube-scheduler", "kubeadm-upstream", "kubectl", "kubelet", "runc"},
+		"bin": {"containerd", "containerd-shim-runc-v2", "ctr", "etcd", "etcdctl", "kube-apiserver",
+			"kube-controller-manager", "kube-proxy", "kube-scheduler", "kubeadm-upstream", "kubectl",
+			"kubelet", "runc"},
 		"cni":    cniPlugins(),
 		"images": {"agnhost.tar", "coredns.tar", "kubernetes.tar", "pause.tar"},
 	} {
@@ -174,20 +187,21 @@ func TestDownloadedBundle(t *testing.T) {
 			t.Errorf("no archive has the image %s", want)
 		}
 	}
-	if b.Kubernetes != p.release.Version || b.Components["etcd"] != p.release.Etcd || b.Components["runc"] == "" {
+	if b.Kubernetes != p.release.Version || b.Components["etcd"] != p.release.Etcd ||
+		b.Components["runc"] == "" {
 		t.Errorf("got %+v", b)
 	}
 }
 
-// A compiled bundle has the same plugins.
-func TestDownloadedPluginsAreTheCompiledOnes(t *testing.T) {
+func TestCompiledAndDownloadedPluginsAreTheSame(t *testing.T) {
 	text, err := os.ReadFile("../../tools/cni/go.mod")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var compiled []string
 	for line := range strings.Lines(string(text)) {
-		if name := strings.TrimSpace(line); strings.HasPrefix(name, "github.com/containernetworking/plugins/plugins/") {
+		name := strings.TrimSpace(line)
+		if strings.HasPrefix(name, "github.com/containernetworking/plugins/plugins/") {
 			compiled = append(compiled, path.Base(name))
 		}
 	}
@@ -197,45 +211,46 @@ func TestDownloadedPluginsAreTheCompiledOnes(t *testing.T) {
 	}
 }
 
-// The paths are those under which the projects publish.
 func TestPublishedPaths(t *testing.T) {
-	p, asked := publishedPlan(t)
+	p, requested := publishedPlan(t)
 	if _, err := p.Build(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	v, arch := p.release.Version, runtime.GOARCH
+	v := p.release.Version
+	etcd := "/github/etcd-io/etcd/releases/download/" + p.release.Etcd
 	for _, want := range []string{
 		"/kubernetes/release/" + v + "/bin/linux/" + arch + "/kubelet",
 		"/kubernetes/release/" + v + "/bin/linux/" + arch + "/kubelet.sha256",
 		"/kubernetes/release/" + v + "/bin/linux/" + arch + "/kubeadm",
-		"/github/etcd-io/etcd/releases/download/" + p.release.Etcd + "/SHA256SUMS",
-		"/github/etcd-io/etcd/releases/download/" + p.release.Etcd + "/etcd-" + p.release.Etcd + "-linux-" + arch + ".tar.gz",
+		etcd + "/SHA256SUMS",
+		etcd + "/etcd-" + p.release.Etcd + "-linux-" + arch + ".tar.gz",
 	} {
-		if !slices.Contains(*asked, want) {
+		if !slices.Contains(*requested, want) {
 			t.Errorf("%s was not requested", want)
 		}
 	}
 }
 
-func TestUnverifiedProgramEndsTheBuild(t *testing.T) {
+func TestMissingChecksumFailsTheBuild(t *testing.T) {
 	p, _ := publishedPlan(t)
 	for i, part := range p.programs {
 		if part.Name == "runc" {
-			all, err := p.releases()
+			all, err := p.publishedReleases()
 			if err != nil {
 				t.Fatal(err)
 			}
-			at := slices.IndexFunc(all, func(r release) bool { return r.name == "runc" })
+			at := slices.IndexFunc(all, func(r publishedRelease) bool { return r.name == "runc" })
 			all[at].files[0].Checksums += ".missing"
-			p.programs[i] = p.releasedPart(all[at])
+			p.programs[i] = p.downloadPart(all[at])
 		}
 	}
-	if _, err := p.Build(t.Context()); err == nil || !strings.Contains(err.Error(), "reading the checksum of") {
+	_, err := p.Build(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "reading the checksum of") {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestAnotherMirrorIsDownloadedAgain(t *testing.T) {
+func TestMirrorChangeDownloadsAgain(t *testing.T) {
 	p, _ := publishedPlan(t)
 	before := partKeys(p.programs...)
 	p.published.Kubernetes += "-mirror"
