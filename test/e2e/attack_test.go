@@ -319,8 +319,8 @@ func TestDownloadRefusesCertificatesOfAnotherCluster(t *testing.T) {
 		stale []string
 		want  string
 	}{
-		{"all files", []string{"ca.crt", "ca.key", "front-proxy-ca.crt", "front-proxy-ca.key", "etcd-ca.crt", "etcd-ca.key", "sa.key", "sa.pub"}, "is not the CA of the cluster that was found"},
-		{"the CA", []string{"ca.crt", "ca.key"}, "is not the CA of the cluster that was found"},
+		{"all files", []string{"ca.crt", "ca.key", "front-proxy-ca.crt", "front-proxy-ca.key", "etcd-ca.crt", "etcd-ca.key", "sa.key", "sa.pub"}, "is not the CA of the discovered cluster"},
+		{"the CA", []string{"ca.crt", "ca.key"}, "is not the CA of the discovered cluster"},
 		{"the public key of service accounts", []string{"sa.pub"}, "sa.pub is not the public key of sa.key"},
 		{"a key", []string{"etcd-ca.key"}, "etcd-ca.key is not the key of the certificate in etcd-ca.crt"},
 	} {

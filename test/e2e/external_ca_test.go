@@ -23,7 +23,7 @@ func TestExternalCA(t *testing.T) {
 	t.Parallel()
 	s, k := newExternalCACluster(t)
 	init := []string{kubeadm, "init", "--config", initConfigFile, "-v=1"}
-	checkFails(t, s.cp, []string{"cannot be lent", certsDir + "ca.key is not on this machine"}, append(init, "--upload-certs")...)
+	checkFails(t, s.cp, []string{"cannot upload the control plane certificates", certsDir + "ca.key is not on this machine"}, append(init, "--upload-certs")...)
 	t.Run("init resumes", func(t *testing.T) {
 		if result, killed := runInterrupted(t, s.cp, unix.SIGKILL, atPhase("wait-control-plane"), init...); !killed {
 			t.Fatalf("init was not killed:\n%s%s", result.Stdout, result.Stderr)
