@@ -73,15 +73,7 @@ func (f File) read(run *Run, targets ...*documentTarget) error {
 		t := targets[i]
 		t.found = true
 		mismatches := t.decode(d)
-		for _, i := range mismatches.Ignored {
-			if f.Strict {
-				wrong.add("%s: %s", d, i.Fault())
-			} else {
-				text := d.String() + ": " + i.Warning()
-				run.warn(text)
-				run.Ignored = append(run.Ignored, text)
-			}
-		}
+		f.reportUnknownFields(d, mismatches, &wrong, run)
 		for _, text := range mismatches.Wrong {
 			wrong.add("%s: %s", d, text)
 		}
