@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,7 +17,7 @@ import (
 // requestCertificate requests a client certificate and waits for it, as a kubelet with certificate
 // rotation does: the kubeconfig is written first and names the file where the certificate will be.
 func (k *kubelet) requestCertificate(ctx context.Context) (*rest.Config, error) {
-	first, own, err := bootstrap.LoadClientConfig(klog.FromContext(ctx), k.kubeconfig, k.bootstrap, k.certificate)
+	first, own, err := k.loadClientConfig(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -37,4 +38,19 @@ func (k *kubelet) requestCertificate(ctx context.Context) (*rest.Config, error) 
 	}
 	manager.Start()
 	return own, awaitCondition(ctx, "the certificate", func() bool { return manager.Current() != nil })
+}
+
+// loadClientConfig calls bootstrap.LoadClientConfig, which takes no logger before v1.35.
+// It returns the configurations that request the certificate and use it.
+func (k *kubelet) loadClientConfig(ctx context.Context) (first, own *rest.Config, err error) {
+	switch load := any(bootstrap.LoadClientConfig).(type) {
+	case func(kubeconfig, bootstrap, directory string) (*rest.Config, *rest.Config, error):
+		return load(k.kubeconfig, k.bootstrap, k.certificate)
+	case func(
+		logger klog.Logger, kubeconfig, bootstrap, directory string,
+	) (*rest.Config, *rest.Config, error):
+		return load(klog.FromContext(ctx), k.kubeconfig, k.bootstrap, k.certificate)
+	default:
+		return nil, nil, fmt.Errorf("calling bootstrap.LoadClientConfig: unsupported signature %T", load)
+	}
 }
