@@ -40,7 +40,7 @@ func (k *kubelet) requestCertificate(ctx context.Context) (*rest.Config, error) 
 	return own, awaitCondition(ctx, "the certificate", func() bool { return manager.Current() != nil })
 }
 
-// loadClientConfig calls bootstrap.LoadClientConfig, which takes no logger before Kubernetes v1.35.
+// loadClientConfig calls bootstrap.LoadClientConfig, which takes no logger before v1.35.
 // It returns the configurations that request the certificate and use it.
 func (k *kubelet) loadClientConfig(ctx context.Context) (first, own *rest.Config, err error) {
 	switch load := any(bootstrap.LoadClientConfig).(type) {
