@@ -89,9 +89,9 @@ func (p *program) furnish(root *cobra.Command) {
 	help := helpCommand()
 	root.SetHelpCommand(help)
 	adopt(root, "Make a cluster and take it apart:", p.initCommand(), p.joinCommand(), p.resetCommand())
-	adopt(root, "Look after a cluster:", p.certsCommand(), p.configCommand(), p.kubeconfigCommand(), p.tokenCommand())
+	adopt(root, "Look after a cluster:", p.certsCommand(), p.configCommand(), p.kubeconfigCommand(), p.tokenCommand(), p.upgradeCommand())
 	adopt(root, "Get to know this program:", p.completionCommand(), help, p.versionCommand())
-	root.AddCommand(alphaCommand(), upgradeCommand())
+	root.AddCommand(alphaCommand())
 	p.bindStrict(root)
 }
 

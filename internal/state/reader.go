@@ -243,6 +243,9 @@ type Objects interface {
 	Object(ctx context.Context, ref Ref) (*unstructured.Unstructured, error)
 	// List reads the objects of a kind and namespace that match a label and a field selector.
 	List(ctx context.Context, q Query) ([]unstructured.Unstructured, error)
+	// TryCreate asks the API server whether it would create the object: authorization, admission and
+	// validation run, and nothing is stored (a server-side dry run).
+	TryCreate(ctx context.Context, object Object, as Identity) error
 	// Livez tells whether the API server says it is alive.
 	Livez(ctx context.Context, as Identity) error
 }

@@ -34,12 +34,13 @@ type World struct {
 	Kubelet      string              // version; empty if there is no kubelet
 	Taken        map[string]string   // listening ports, "host:port" or ":port", and who holds them
 	CRI          state.Runtime
-	Sockets      []string // container runtimes that answer
-	Unpullable   []string // images that no registry has
-	Unreachable  []string // registries that cannot be reached
-	Attempts     []string // images asked for at such registries
-	Slow         []string // images whose registry lets the first attempt fail
-	Findings     []error  // of Verify
+	Sockets      []string         // container runtimes that answer
+	Refused      map[string]error // kinds of objects that the API server does not create, and why
+	Unpullable   []string         // images that no registry has
+	Unreachable  []string         // registries that cannot be reached
+	Attempts     []string         // images asked for at such registries
+	Slow         []string         // images whose registry lets the first attempt fail
+	Findings     []error          // of Verify
 	Discovery    map[string]string
 	Elsewhere    bool // the cluster's API server runs on another machine and admits everybody
 	APIServerLag int  // how many looks it takes until a started API server answers

@@ -185,6 +185,12 @@ func (w *Reads) List(ctx context.Context, q state.Query) ([]unstructured.Unstruc
 	return read(w, func() ([]unstructured.Unstructured, error) { return w.World.List(ctx, q) })
 }
 
+// TryCreate is a read.
+func (w *Reads) TryCreate(ctx context.Context, o state.Object, as state.Identity) error {
+	_, err := read(w, func() (any, error) { return nil, w.World.TryCreate(ctx, o, as) })
+	return err
+}
+
 // Livez is a read.
 func (w *Reads) Livez(ctx context.Context, as state.Identity) error {
 	_, err := read(w, func() (any, error) { return nil, w.World.Livez(ctx, as) })

@@ -1,0 +1,139 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"kubeadm/internal/config/v1beta4"
+	"kubeadm/internal/node"
+	"kubeadm/internal/release"
+	"kubeadm/internal/untrusted"
+)
+
+// UpgradePlanFlags are what "upgrade plan" can be told on the command line.
+type UpgradePlanFlags struct {
+	Common
+	Version           string // the argument: replaces the version in the file
+	AllowExperimental bool   // --allow-experimental-upgrades
+	AllowRC           bool   // --allow-release-candidate-upgrades
+	EtcdUpgrade       bool   // --etcd-upgrade
+	PrintConfig       bool   // --print-config
+}
+
+// NewUpgradePlanFlags are the flags of "upgrade plan" before the user says anything.
+func NewUpgradePlanFlags() UpgradePlanFlags { return UpgradePlanFlags{EtcdUpgrade: true} }
+
+// RefuseMixed is as for InitFlags.
+func (UpgradePlanFlags) RefuseMixed(given []string) error {
+	return refuseMixed(given, upgradePlanFields())
+}
+
+func upgradePlanFields() []flagField {
+	return []flagField{
+		{"allow-experimental-upgrades", v1beta4.KindUpgrade, "plan.allowExperimentalUpgrades"},
+		{"allow-release-candidate-upgrades", v1beta4.KindUpgrade, "plan.allowRCUpgrades"},
+		{"etcd-upgrade", v1beta4.KindUpgrade, "plan.etcdUpgrade"},
+		{"ignore-preflight-errors", v1beta4.KindUpgrade, "plan.ignorePreflightErrors"},
+		{"print-config", v1beta4.KindUpgrade, "plan.printConfig"},
+	}
+}
+
+// document is what a file would say in place of the flags.
+func (f UpgradePlanFlags) document() *v1beta4.UpgradeConfiguration {
+	c := &v1beta4.UpgradeConfiguration{}
+	c.Plan.AllowExperimentalUpgrades = &f.AllowExperimental
+	c.Plan.AllowRCUpgrades = &f.AllowRC
+	c.Plan.PrintConfig = &f.PrintConfig
+	c.Plan.EtcdUpgrade = &f.EtcdUpgrade
+	c.Default()
+	return c
+}
+
+// UpgradePlan is what "upgrade plan" considers.
+type UpgradePlan struct {
+	Version           string // version or label to plan for; empty for the newest releases
+	AllowExperimental bool   // alpha and beta versions count, and release candidates
+	AllowRC           bool   // release candidates count
+	EtcdUpgrade       bool   // the local etcd members are upgraded too
+	PrintConfig       bool   // show the stored ClusterConfiguration
+	Ignore            node.Ignore
+	Timeouts          node.Timeouts
+}
+
+// ReadUpgradePlan returns what the file or the flags want of "upgrade plan".
+func ReadUpgradePlan(file File, flags UpgradePlanFlags) (UpgradePlan, Run, error) {
+	c, run := flags.document(), Run{}
+	if file.Given() {
+		var err error
+		if c, run, err = readUpgrade(file); err != nil {
+			return UpgradePlan{}, run, err
+		}
+	}
+	c.Plan.IgnorePreflightErrors = ignored(c.Plan.IgnorePreflightErrors, flags.IgnorePreflightErrors)
+	wrong := faults{spoken: speaker(file, flags.Common, upgradePlanFields())}
+	wrong.fields(v1beta4.KindUpgrade, checkUpgrade(c))
+	text, where := c.Plan.KubernetesVersion, v1beta4.KindUpgrade+" plan.kubernetesVersion"
+	if flags.Version != "" {
+		text, where = flags.Version, "argument VERSION"
+	}
+	if err := checkVersionOrLabel(text); err != nil {
+		wrong.add("%s: %v", where, err)
+	}
+	isTrue := func(b *bool) bool { return b != nil && *b }
+	return UpgradePlan{
+		Version:           strings.TrimSpace(text),
+		AllowExperimental: isTrue(c.Plan.AllowExperimentalUpgrades),
+		AllowRC:           isTrue(c.Plan.AllowRCUpgrades),
+		EtcdUpgrade:       isTrue(c.Plan.EtcdUpgrade),
+		PrintConfig:       isTrue(c.Plan.PrintConfig),
+		Ignore:            ignore(c.Plan.IgnorePreflightErrors),
+		Timeouts:          timeouts(c.Timeouts),
+	}, run, wrong.err(file.source())
+}
+
+// checkVersionOrLabel refuses a text that is neither empty, nor a version, nor a version label.
+func checkVersionOrLabel(text string) error {
+	if text == "" || release.IsLabel(text) {
+		return nil
+	}
+	target, err := release.ParseTarget(text)
+	if err != nil {
+		return fmt.Errorf("%s is not a Kubernetes version: it must be one such as %s, "+
+			"or a label such as stable-1.37", untrusted.Quote(text), release.DefaultTool)
+	}
+	if target.Version().Major() != 1 {
+		return fmt.Errorf("there is no Kubernetes %s: the major version must be 1", target)
+	}
+	return nil
+}
+
+// StoredCluster reads the ClusterConfiguration that a cluster keeps in ConfigMap kubeadm-config, of
+// whatever version. Fields that this program does not know and feature gates that are gone are only
+// warned of: what an older kubeadm has stored must not keep a cluster from being upgraded.
+func StoredCluster(stored string) (node.Cluster, []string, error) {
+	const source = "ConfigMap kube-system/kubeadm-config"
+	var warnings []string
+	c := &v1beta4.ClusterConfiguration{}
+	if err := load(keptAs{source, stored, v1beta4.KindCluster}, c, &warnings); err != nil {
+		return node.Cluster{}, warnings, err
+	}
+	if c.KubernetesVersion == "" {
+		return node.Cluster{}, warnings, errors.New(source + " has no kubernetesVersion")
+	}
+	c.Default()
+	fillCluster(c, v1beta4.DefaultBindPort)
+	for _, err := range release.UnknownGates(c.FeatureGates) {
+		warnings = append(warnings, source+": "+err.Error())
+	}
+	target, err := release.ParseTarget(c.KubernetesVersion)
+	if err != nil {
+		return node.Cluster{}, warnings, fmt.Errorf("%s: kubernetesVersion: %w", source, err)
+	}
+	cluster, err := clusterOf(c, target)
+	if err != nil {
+		return node.Cluster{}, warnings, fmt.Errorf("%s: %w", source, err)
+	}
+	return cluster, slices.Compact(warnings), nil
+}
