@@ -1,25 +1,29 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"kubeadm/internal/problem"
+	"kubeadm/internal/release"
+	"kubeadm/internal/untrusted"
 )
 
 func (p *program) upgradeCommand() *cobra.Command {
 	c := group("upgrade", "Upgrade a cluster to another Kubernetes version",
 		p.upgradePlanCommand(),
-		unfinishedUpgradeCommand("apply"), unfinishedUpgradeCommand("diff"), unfinishedUpgradeCommand("node"))
-	c.Long = `Upgrade a cluster to another Kubernetes version. So far there is "plan", which shows the versions
-that a cluster can be upgraded to and changes nothing.`
+		unfinishedUpgradeCommand("apply"), unfinishedUpgradeCommand("diff"),
+		unfinishedUpgradeCommand("node"))
+	c.Long = `Upgrade a cluster to another Kubernetes version. So far there is only "plan", which shows the
+versions that a cluster can be upgraded to and changes nothing.`
 	return c
 }
 
-// unfinishedUpgradeCommand is a command that does not exist yet. Whatever it is given it says so: an error
-// about an unknown command would leave users guessing whether something was done. Help does not list it.
+// unfinishedUpgradeCommand is a command that does not exist yet. Whatever it is given it says so:
+// an error about an unknown command would leave users guessing whether something was done. Help
+// does not list it.
 func unfinishedUpgradeCommand(name string) *cobra.Command {
 	return &cobra.Command{
 		Use:                name,
@@ -28,20 +32,19 @@ func unfinishedUpgradeCommand(name string) *cobra.Command {
 		DisableFlagParsing: true,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return problem.New("",
-				fmt.Errorf("this kubeadm does not have %q yet; nothing was read or changed", c.CommandPath()),
+				fmt.Errorf("this kubeadm does not have %q yet; nothing was read or changed",
+					c.CommandPath()),
 				"kubeadm upgrade plan shows the versions that the cluster can be upgraded to")
 		},
 	}
 }
 
-// errOneVersion is what is wrong with more than one argument.
-var errOneVersion = errors.New("takes one version at most")
-
 // optionalVersion refuses more than one argument.
 func optionalVersion(c *cobra.Command, args []string) error {
-	if len(args) > 1 {
-		return problem.New("", fmt.Errorf("%s %w, but was given %d arguments", c.CommandPath(), errOneVersion,
-			len(args)), "name one version, such as "+c.CommandPath()+" "+args[0])
+	if len(args) <= 1 {
+		return nil
 	}
-	return nil
+	return problem.New("", fmt.Errorf("%s takes one version at most, but was given %d arguments: %s",
+		c.CommandPath(), len(args), untrusted.Line(strings.Join(args, " "))),
+		"name one version, such as "+release.DefaultTool)
 }

@@ -147,7 +147,8 @@ func (p *program) planUpgrade(c *cobra.Command, o *upgradePlanOptions) error {
 	}
 	if wanted.PrintConfig {
 		say.line("ClusterConfiguration that the cluster stores:")
-		document := "\t" + strings.ReplaceAll(strings.TrimSpace(cluster.Config.Document), "\n", "\n\t")
+		document := "\t" + strings.ReplaceAll(strings.TrimSpace(cluster.Config.Document), "\n",
+			"\n\t")
 		say.emit(flow.Printed, document+"\n")
 	}
 	releases := upgrade.Releases{Tool: tool, Fetch: fetch(ctx, real)}
@@ -176,9 +177,10 @@ func (p *program) upgradeIdentity(
 	ctx context.Context, r state.Reader, kubeconfig string,
 ) (state.Identity, error) {
 	if _, err := r.Stat(ctx, kubeconfig); errors.Is(err, fs.ErrNotExist) {
-		return state.Identity{}, problem.New("", fmt.Errorf("kubeconfig %s does not exist", kubeconfig),
-			"run the command on a control-plane node, or name the kubeconfig of an administrator "+
-				"with --kubeconfig")
+		return state.Identity{},
+			problem.New("", fmt.Errorf("kubeconfig %s does not exist", kubeconfig),
+				"run the command on a control-plane node, or name the kubeconfig of an administrator "+
+					"with --kubeconfig")
 	}
 	return p.identity(ctx, r, kubeconfig), nil
 }
@@ -204,7 +206,8 @@ func (s *upgradeProgress) check(
 ) error {
 	result := preflight.Run(ctx, r, checks, ignore)
 	for _, f := range result.Warnings() {
-		s.text.Emit(flow.Event{Phase: "preflight", Kind: flow.Warned, Check: f.Check, Text: f.Message()})
+		s.text.Emit(flow.Event{Phase: "preflight", Kind: flow.Warned, Check: f.Check,
+			Text: f.Message()})
 	}
 	return result.Err()
 }
@@ -237,7 +240,8 @@ func (s *upgradeProgress) plan(
 	if err != nil {
 		return plan, err
 	}
-	plan = upgradePlan{TypeMeta: outputMeta("UpgradePlan"), ConfigVersions: cluster.ComponentConfigs}
+	plan = upgradePlan{TypeMeta: outputMeta("UpgradePlan"),
+		ConfigVersions: cluster.ComponentConfigs}
 	for _, candidate := range candidates {
 		components, err := cluster.Components(candidate, releases.Tool, wanted.EtcdUpgrade)
 		if err != nil {
@@ -289,7 +293,8 @@ func writeAvailableUpgrade(
 			"From v%s to %s it takes these steps:\n\n", cluster.Version, a.candidate)
 		writeSteps(out, cluster.Steps(a.candidate, releases.Tool, releases.NewestPatch))
 	} else {
-		command := strings.TrimSpace("kubeadm upgrade apply " + a.candidate.String() + " " + a.candidate.Flag())
+		command := strings.TrimSpace("kubeadm upgrade apply " + a.candidate.String() + " " +
+			a.candidate.Flag())
 		fmt.Fprintf(out, "\nTo upgrade, run on a control-plane node:\n\n\t%s\n\n", command)
 		if newKubeadm != "" {
 			fmt.Fprintf(out, "Before that, install kubeadm %s: this one is older.\n\n", newKubeadm)

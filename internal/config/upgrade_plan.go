@@ -71,7 +71,8 @@ func ReadUpgradePlan(file File, flags UpgradePlanFlags) (UpgradePlan, Run, error
 			return UpgradePlan{}, run, err
 		}
 	}
-	c.Plan.IgnorePreflightErrors = ignored(c.Plan.IgnorePreflightErrors, flags.IgnorePreflightErrors)
+	c.Plan.IgnorePreflightErrors = ignored(c.Plan.IgnorePreflightErrors,
+		flags.IgnorePreflightErrors)
 	wrong := faults{spoken: speaker(file, flags.Common, upgradePlanFields())}
 	wrong.fields(v1beta4.KindUpgrade, checkUpgrade(c))
 	text, where := c.Plan.KubernetesVersion, v1beta4.KindUpgrade+" plan.kubernetesVersion"

@@ -51,9 +51,10 @@ type Releases struct {
 	Fetch release.Fetch
 }
 
-// FindCandidates returns the versions that a cluster of the current version could be upgraded to: the
-// newest patch release of its minor first, then the newest stable release, then what Choice admits
-// besides. Notes say what could not be asked. With a Choice.Version that one is the only candidate.
+// FindCandidates returns the versions that a cluster of the current version could be upgraded to:
+// the newest patch release of its minor first, then the newest stable release, then what Choice
+// admits besides. Notes say what could not be asked. With a Choice.Version that one is the only
+// candidate.
 func (r Releases) FindCandidates(
 	current *version.Version, choice Choice,
 ) (candidates []Candidate, notes []string, err error) {
@@ -90,8 +91,9 @@ func (r Releases) FindCandidates(
 			if stable.answered {
 				notes = append(notes, patch.notes[0])
 			}
-			notes = append(notes, fmt.Sprintf("whether v%s has a newer patch release is not known; "+
-				"if you know of one, name it: kubeadm upgrade plan v%s.X", series, series))
+			notes = append(notes,
+				fmt.Sprintf("whether v%s has a newer patch release is not known; "+
+					"if you know of one, name it: kubeadm upgrade plan v%s.X", series, series))
 		}
 	}
 	offer(stable.version, descriptionStable)
@@ -130,8 +132,9 @@ func (r Releases) requested(
 	return []Candidate{{descriptionStable, v}}, notes, nil
 }
 
-// preReleases are the newest version of all and the newest of the minor before it, as far as they are
-// pre-releases that count. An alpha.0 only marks the beginning of a minor: it holds nothing new.
+// preReleases are the newest version of all and the newest of the minor before it, as far as they
+// are pre-releases that count. An alpha.0 only marks the beginning of a minor: it holds nothing
+// new.
 func (r Releases) preReleases(choice Choice) (candidates []Candidate, err error) {
 	found, err := r.lookUp("latest")
 	if err != nil {

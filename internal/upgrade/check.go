@@ -21,8 +21,8 @@ import (
 	"kubeadm/internal/state"
 )
 
-// Checks are what must be so before an upgrade: CoreDNS can be upgraded to the version that comes with
-// the tag, and the cluster works. Their names are public.
+// Checks are what must be so before an upgrade: CoreDNS can be upgraded to the version that comes
+// with the tag, and the cluster works. Their names are public.
 func (c *Cluster) Checks(as state.Identity, paths node.Paths, coreDNSTag string) []preflight.Check {
 	return []preflight.Check{
 		c.unsupportedPlugins(coreDNSTag),
@@ -39,8 +39,8 @@ func (c *Cluster) CoreDNSTag(target release.Target) string {
 	return images.CoreDNSTag()
 }
 
-// coreDNSVersions returns the versions between which the Corefile would be migrated; ok is false if it
-// stays as it is.
+// coreDNSVersions returns the versions between which the Corefile would be migrated; ok is false if
+// it stays as it is.
 func (c *Cluster) coreDNSVersions(tag string) (from, to string, ok bool) {
 	from, to = strings.TrimPrefix(c.CoreDNS, "v"), strings.TrimPrefix(tag, "v")
 	return from, to, !c.Config.DNS.Disabled && c.Corefile != nil && from != to
@@ -63,13 +63,15 @@ func (c *Cluster) unsupportedPlugins(tag string) preflight.Check {
 		}
 		var plugins []string
 		for _, n := range notices {
-			if text := strings.TrimSpace(n.Plugin + " " + n.Option); !slices.Contains(plugins, text) {
+			if text := strings.TrimSpace(n.Plugin + " " + n.Option); !slices.Contains(plugins,
+				text) {
 				plugins = append(plugins, text)
 			}
 		}
 		if len(plugins) > 0 {
-			rep.Fail(notMigrated, "the Corefile has plugins or options for which there is no migration "+
-				"from CoreDNS %s to %s: %s", from, to, strings.Join(plugins, ", "))
+			rep.Fail(notMigrated,
+				"the Corefile has plugins or options for which there is no migration "+
+					"from CoreDNS %s to %s: %s", from, to, strings.Join(plugins, ", "))
 		}
 	}
 	return preflight.Check{Name: "CoreDNSUnsupportedPlugins", Run: run}
@@ -101,15 +103,16 @@ func (c *Cluster) unknownMigration(from, to string, err error) string {
 	return fmt.Sprintf("the Corefile cannot be migrated from CoreDNS %s to %s: %v", from, to, err)
 }
 
-// createJob asks whether the cluster can run a Job without leaving one behind: whether the API server
-// would create it, and whether the controller manager and the scheduler, which would do the rest, are
-// at work. It needs no schedulable node.
+// createJob asks whether the cluster can run a Job without leaving one behind: whether the API
+// server would create it, and whether the controller manager and the scheduler, which would do the
+// rest, are at work. It needs no schedulable node.
 func (c *Cluster) createJob(as state.Identity) preflight.Check {
 	run := func(ctx context.Context, r state.Reader, rep *preflight.Report) {
 		err := r.TryCreate(ctx, c.healthCheckJob(r.Now()), as)
 		switch {
 		case err == nil:
-		case apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "does not support dry run"):
+		case apierrors.IsBadRequest(err) &&
+			strings.Contains(err.Error(), "does not support dry run"):
 			rep.Warn("", "whether a Job could be created is unknown, as an admission webhook takes no "+
 				"server-side dry run: %v", err)
 		default:
@@ -134,9 +137,11 @@ type lease struct {
 // clocks of two machines may differ.
 const staleLease = time.Minute
 
-// checkLease asks whether the component has a leader. Without leader election there is nothing to ask.
+// checkLease asks whether the component has a leader. Without leader election there is nothing to
+// ask.
 func checkLease(ctx context.Context, l lease, rep *preflight.Report) {
-	for _, name := range []string{"leader-elect", "leader-elect-resource-name", "leader-elect-resource-namespace"} {
+	for _, name := range []string{"leader-elect", "leader-elect-resource-name",
+		"leader-elect-resource-namespace"} {
 		if _, ok := node.LastArg(l.config.Args, name); ok {
 			return // there may be none, or under another name
 		}
@@ -163,7 +168,8 @@ func checkLease(ctx context.Context, l lease, rep *preflight.Report) {
 	if found.Spec.HolderIdentity != nil {
 		holder, _, _ = strings.Cut(*found.Spec.HolderIdentity, "_")
 	}
-	remedy := fmt.Sprintf("see its log: kubectl logs --namespace kube-system --selector component=%s",
+	remedy := fmt.Sprintf(
+		"see its log: kubectl logs --namespace kube-system --selector component=%s",
 		l.component)
 	now := l.state.Now()
 	switch renewed := found.Spec.RenewTime; {
@@ -195,10 +201,13 @@ func (c *Cluster) healthCheckJob(now time.Time) *batchv1.Job {
 			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 				RestartPolicy: corev1.RestartPolicyNever,
 				SecurityContext: &corev1.PodSecurityContext{
-					RunAsUser: new(int64(999)), RunAsGroup: new(int64(999)), RunAsNonRoot: new(true),
+					RunAsUser: new(int64(999)), RunAsGroup: new(int64(999)),
+					RunAsNonRoot: new(true),
 				},
-				Tolerations: []corev1.Toleration{{Key: ControlPlaneLabel, Effect: corev1.TaintEffectNoSchedule}},
-				Containers:  []corev1.Container{{Name: name, Image: images.Pause(), Args: []string{"-v"}}},
+				Tolerations: []corev1.Toleration{{Key: ControlPlaneLabel,
+					Effect: corev1.TaintEffectNoSchedule}},
+				Containers: []corev1.Container{{Name: name, Image: images.Pause(),
+					Args: []string{"-v"}}},
 			}},
 		},
 	}
@@ -207,7 +216,8 @@ func (c *Cluster) healthCheckJob(now time.Time) *batchv1.Job {
 // controlPlaneNodesReady asks whether a control-plane node says that it is not ready.
 func controlPlaneNodesReady(as state.Identity) preflight.Check {
 	run := func(ctx context.Context, r state.Reader, rep *preflight.Report) {
-		found, err := r.List(ctx, state.Query{GVK: state.NodeKind, LabelSelector: ControlPlaneLabel + "=", As: as})
+		found, err := r.List(ctx,
+			state.Query{GVK: state.NodeKind, LabelSelector: ControlPlaneLabel + "=", As: as})
 		if err != nil {
 			rep.Fail("", "reading the control-plane nodes: %v", err)
 			return
@@ -215,7 +225,8 @@ func controlPlaneNodesReady(as state.Identity) preflight.Check {
 		var notReady []string
 		for _, u := range found {
 			var n corev1.Node
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &n); err != nil {
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object,
+				&n); err != nil {
 				rep.Fail("", "reading Node %s: %v", u.GetName(), err)
 				return
 			}
@@ -237,7 +248,8 @@ func controlPlaneNodesReady(as state.Identity) preflight.Check {
 func staticPodManifest(paths node.Paths) preflight.Check {
 	run := func(ctx context.Context, r state.Reader, rep *preflight.Report) {
 		var missing []string
-		for _, name := range []string{release.APIServer, release.ControllerManager, release.Scheduler} {
+		for _, name := range []string{release.APIServer, release.ControllerManager,
+			release.Scheduler} {
 			there, err := state.Exists(ctx, r, paths.Manifest(name))
 			if err != nil {
 				rep.Fail("", "%v", err)
@@ -247,7 +259,8 @@ func staticPodManifest(paths node.Paths) preflight.Check {
 		}
 		if len(missing) > 0 {
 			rep.Fail("run the command on a control-plane node",
-				"manifests of the control plane do not exist on this machine: %s", strings.Join(missing, ", "))
+				"manifests of the control plane do not exist on this machine: %s",
+				strings.Join(missing, ", "))
 		}
 	}
 	return preflight.Check{Name: "StaticPodManifest", Run: run}

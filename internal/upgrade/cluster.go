@@ -1,6 +1,6 @@
-// Package upgrade decides how a cluster gets from one Kubernetes version to another: what runs in it
-// now, which versions it can be upgraded to, which steps that takes, what the version skew policy
-// forbids, and what must be checked first. It only reads.
+// Package upgrade decides how a cluster gets from one Kubernetes version to another: what runs in
+// it now, which versions it can be upgraded to, which steps that takes, what the version skew
+// policy forbids, and what must be checked first. It only reads.
 package upgrade
 
 import (
@@ -69,8 +69,9 @@ func ReadCluster(
 	for _, i := range c.ControlPlane[release.APIServer] {
 		v, err := version.ParseSemantic(i.Version)
 		if err != nil {
-			return nil, warnings, fmt.Errorf("kube-apiserver of node %s has an image with the tag %s, "+
-				"which is not a version", i.Node, untrusted.Quote(i.Version))
+			return nil, warnings,
+				fmt.Errorf("kube-apiserver of node %s has an image with the tag %s, "+
+					"which is not a version", i.Node, untrusted.Quote(i.Version))
 		}
 		if c.Version == nil || c.Version.LessThan(v) {
 			c.Version = v
@@ -78,14 +79,15 @@ func ReadCluster(
 		c.ControlPlaneNodes = append(c.ControlPlaneNodes, i.Node)
 	}
 	if c.Version == nil {
-		return nil, warnings, problem.New("", errors.New("there is no kube-apiserver Pod with the labels "+
-			"component=kube-apiserver,tier=control-plane in namespace kube-system"),
-			"kubeadm upgrades control planes that run as static Pods, as kubeadm creates them")
+		return nil, warnings,
+			problem.New("", errors.New("there is no kube-apiserver Pod with the labels "+
+				"component=kube-apiserver,tier=control-plane in namespace kube-system"),
+				"kubeadm upgrades control planes that run as static Pods, as kubeadm creates them")
 	}
 	slices.Sort(c.ControlPlaneNodes)
 	if text := mixedVersions(c.ControlPlane[release.APIServer]); text != "" {
 		warnings = append(warnings, "the API servers have different versions, "+text+
-			": an upgrade is under way or was not finished; the newest counts as the cluster's version")
+			": an upgrade was not finished; run \"kubeadm upgrade node\" on the nodes of the older ones")
 	}
 	if c.Kubelets, err = read.kubelets(ctx); err != nil {
 		return nil, warnings, err
@@ -169,11 +171,13 @@ func (r reader) controlPlane(ctx context.Context) (map[string][]Instance, error)
 	components := map[string][]Instance{}
 	for _, u := range found {
 		var pod corev1.Pod
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &pod); err != nil {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object,
+			&pod); err != nil {
 			return nil, fmt.Errorf("reading Pod %s: %w", u.GetName(), err)
 		}
 		component := pod.Labels["component"]
-		if !slices.Contains([]string{release.APIServer, release.ControllerManager, release.Scheduler,
+		if !slices.Contains([]string{release.APIServer, release.ControllerManager,
+			release.Scheduler,
 			release.Etcd}, component) {
 			continue
 		}
@@ -201,12 +205,14 @@ func imageTag(containers []corev1.Container) (string, error) {
 		return "", fmt.Errorf("its image %s has no tag, so that its version is unknown",
 			untrusted.Quote(image))
 	}
-	return strings.Replace(tag, "_", "+", 1), nil // tags cannot hold the plus sign of build metadata
+	// tags cannot hold the plus sign of build metadata
+	return strings.Replace(tag, "_", "+", 1), nil
 }
 
 // sortByVersion sorts by the text of the version; instances of one version keep their order.
 func sortByVersion(instances []Instance) {
-	slices.SortStableFunc(instances, func(a, b Instance) int { return strings.Compare(a.Version, b.Version) })
+	slices.SortStableFunc(instances,
+		func(a, b Instance) int { return strings.Compare(a.Version, b.Version) })
 }
 
 func (r reader) kubelets(ctx context.Context) ([]Instance, error) {
@@ -231,8 +237,9 @@ func (r reader) coreDNS(ctx context.Context) (tag string, corefile *string, err 
 		GVK: deploymentKind, Namespace: metav1.NamespaceSystem, LabelSelector: "k8s-app=kube-dns",
 	})
 	if err == nil && len(found) > 1 {
-		err = problem.New("", fmt.Errorf("%d Deployments of kube-system have the label k8s-app=kube-dns",
-			len(found)), "keep the one of CoreDNS, and delete or relabel the others")
+		err = problem.New("",
+			fmt.Errorf("%d Deployments of kube-system have the label k8s-app=kube-dns",
+				len(found)), "keep the one of CoreDNS, and delete or relabel the others")
 	}
 	if err == nil && len(found) == 1 {
 		var d appsv1.Deployment

@@ -37,8 +37,9 @@ func (r reader) componentConfigs(ctx context.Context) ([]ComponentConfig, error)
 		return nil, err
 	}
 	if kubelet.CurrentVersion == "" {
-		return nil, problem.New("", fmt.Errorf("ConfigMap kube-system/%s holds no KubeletConfiguration",
-			manifest.KubeletConfigMap),
+		return nil, problem.New("",
+			fmt.Errorf("ConfigMap kube-system/%s holds no KubeletConfiguration",
+				manifest.KubeletConfigMap),
 			"re-create it: kubeadm init phase upload-config kubelet --config FILE")
 	}
 	return []ComponentConfig{proxy, kubelet}, nil

@@ -4,7 +4,8 @@ import (
 	"kubeadm/internal/release"
 )
 
-// Component is one row of a plan: a component on a node, or in the whole cluster if NodeName is empty.
+// Component is one row of a plan: a component on a node, or in the whole cluster if NodeName is
+// empty.
 type Component struct {
 	Name           string `json:"name"`
 	CurrentVersion string `json:"currentVersion"`
@@ -19,14 +20,16 @@ const (
 	kubeadm = "kubeadm"
 )
 
-// IsUpgradedByHand reports whether the administrator replaces the component, and not "upgrade apply".
+// IsUpgradedByHand reports whether the administrator replaces the component, and not "upgrade
+// apply".
 func (c Component) IsUpgradedByHand() bool { return c.Name == kubelet || c.Name == kubeadm }
 
 // IsKubelet reports whether the row is that of a kubelet.
 func (c Component) IsKubelet() bool { return c.Name == kubelet }
 
-// Components lists what an upgrade to the candidate changes: kubelets, unless all have that version,
-// the control plane, add-ons that are not disabled, kubeadm, and, if withEtcd, the local etcd members.
+// Components lists what an upgrade to the candidate changes: kubelets, unless all have that
+// version, the control plane, add-ons that are not disabled, kubeadm, and, if withEtcd, the local
+// etcd members.
 func (c *Cluster) Components(to Candidate, tool release.Tool, withEtcd bool) ([]Component, error) {
 	target, err := release.ParseTarget(to.String())
 	if err != nil {
@@ -43,7 +46,8 @@ func (c *Cluster) Components(to Candidate, tool release.Tool, withEtcd bool) ([]
 			rows = append(rows, Component{name, i.Version, newVersion, i.Node})
 		}
 	}
-	if mixedVersions(c.Kubelets) != "" || len(c.Kubelets) > 0 && c.Kubelets[0].Version != to.String() {
+	if mixedVersions(c.Kubelets) != "" || len(c.Kubelets) > 0 &&
+		c.Kubelets[0].Version != to.String() {
 		add(kubelet, to.String(), c.Kubelets...)
 	}
 	for _, name := range []string{release.APIServer, release.ControllerManager, release.Scheduler} {
@@ -63,7 +67,8 @@ func (c *Cluster) Components(to Candidate, tool release.Tool, withEtcd bool) ([]
 	return rows, nil
 }
 
-// kubeadmFor is the version of kubeadm to upgrade with: this one, unless it is older than the candidate.
+// kubeadmFor is the version of kubeadm to upgrade with: this one, unless it is older than the
+// candidate.
 func kubeadmFor(to Candidate, tool release.Tool) string {
 	if tool.Version().LessThan(to.Version) {
 		return to.String()

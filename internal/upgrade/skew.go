@@ -24,11 +24,12 @@ type Violation struct {
 	Mandatory bool // --force does not help
 }
 
-// Violations are the rules of the policy that the upgrade would break. Rules that are mandatory for a
-// release can be overridden for a pre-release.
+// Violations are the rules of the policy that the upgrade would break. Rules that are mandatory for
+// a release can be overridden for a pre-release.
 //
-// Unlike upstream's kubeadm, which deploys the minor of its own release only, this program takes all
-// minors that it knows (see release.Tool.CheckTarget): a target older than the program is no violation.
+// Unlike upstream's kubeadm, which deploys the minor of its own release only, this program takes
+// all minors that it knows (see release.Tool.CheckTarget): a target older than the program is no
+// violation.
 func (s Skew) Violations() (all []Violation) {
 	target := s.Target.Version()
 	isRelease := target.PreRelease() == ""
@@ -45,7 +46,8 @@ func (s Skew) Violations() (all []Violation) {
 	}
 	if target.Minor()+1 < s.Cluster.Minor() {
 		add(isRelease, "%s is %d minor versions older than the cluster, v%s: a control plane can be "+
-			"downgraded by one minor version at most", s.Target, s.Cluster.Minor()-target.Minor(), s.Cluster)
+			"downgraded by one minor version at most", s.Target, s.Cluster.Minor()-target.Minor(),
+			s.Cluster)
 	}
 	if ahead {
 		add(isRelease, "%s is of a newer minor version than this kubeadm, %s: upgrade kubeadm first",

@@ -23,8 +23,8 @@ func (c *Cluster) IsJump(to *version.Version) bool {
 	return to.Major() != c.Version.Major() || to.Minor() > c.Version.Minor()+1
 }
 
-// Steps lists what takes the cluster to the version, one minor after the other. newestPatch names the
-// newest release of a minor.
+// Steps lists what takes the cluster to the version, one minor after the other. newestPatch names
+// the newest release of a minor.
 func (c *Cluster) Steps(
 	to Candidate, tool release.Tool, newestPatch func(minor uint) string,
 ) (steps []Step) {

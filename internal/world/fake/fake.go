@@ -34,13 +34,14 @@ type World struct {
 	Kubelet      string              // version; empty if there is no kubelet
 	Taken        map[string]string   // listening ports, "host:port" or ":port", and who holds them
 	CRI          state.Runtime
-	Sockets      []string         // container runtimes that answer
-	Refused      map[string]error // kinds of objects that the API server does not create, and why
-	Unpullable   []string         // images that no registry has
-	Unreachable  []string         // registries that cannot be reached
-	Attempts     []string         // images asked for at such registries
-	Slow         []string         // images whose registry lets the first attempt fail
-	Findings     []error          // of Verify
+	Sockets      []string          // container runtimes that answer
+	Refused      map[string]error  // kinds of objects that the API server does not create, and why
+	Published    map[string]string // versions behind labels such as "stable-1.37", if dl.k8s.io resolves
+	Unpullable   []string          // images that no registry has
+	Unreachable  []string          // registries that cannot be reached
+	Attempts     []string          // images asked for at such registries
+	Slow         []string          // images whose registry lets the first attempt fail
+	Findings     []error           // of Verify
 	Discovery    map[string]string
 	Elsewhere    bool // the cluster's API server runs on another machine and admits everybody
 	APIServerLag int  // how many looks it takes until a started API server answers
@@ -215,9 +216,16 @@ func (w *World) CanListen(_ context.Context, address string) error {
 // Proxy says that there is none.
 func (w *World) Proxy(context.Context, string) (string, error) { return "", nil }
 
-// Fetch answers on the health endpoints of what runs.
+// Fetch answers on the health endpoints of what runs, and where versions are published.
 func (w *World) Fetch(ctx context.Context, req state.Request) (state.Response, error) {
 	ok := state.Response{Status: 200, Body: []byte("ok")}
+	if label, found := strings.CutPrefix(req.URL, "https://dl.k8s.io/release/"); found {
+		text, published := w.Published[strings.TrimSuffix(label, ".txt")]
+		if !published {
+			return state.Response{Status: 404}, nil
+		}
+		return state.Response{Status: 200, Body: []byte(text + "\n")}, nil
+	}
 	for port, component := range map[string]string{":10257/": "kube-controller-manager", ":10259/": "kube-scheduler", ":2381/": "etcd", ":10248/": ""} {
 		if strings.Contains(req.URL, port) && w.runs(ctx, component) {
 			return ok, nil

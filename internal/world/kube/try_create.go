@@ -9,8 +9,8 @@ import (
 	"kubeadm/internal/state"
 )
 
-// TryCreate asks the API server, by a server-side dry run, whether it would create the object. It is as
-// patient as Object.
+// TryCreate asks the API server, by a server-side dry run, whether it would create the object. It
+// is as patient as Object.
 func (k *Cluster) TryCreate(ctx context.Context, object state.Object, as state.Identity) error {
 	u, err := change.ToUnstructured(object)
 	if err != nil {
