@@ -98,11 +98,14 @@ func (r Releases) FindCandidates(
 	}
 	offer(stable.version, descriptionStable)
 	if choice.AllowExperimental || choice.AllowRC {
-		more, err := r.preReleases(choice)
+		preReleases, asked, err := r.findPreReleases(choice)
 		if err != nil {
 			return nil, notes, err
 		}
-		for _, c := range more {
+		if stable.answered {
+			notes = append(notes, asked...)
+		}
+		for _, c := range preReleases {
 			offer(c.Version, c.Description)
 		}
 	}
@@ -132,32 +135,33 @@ func (r Releases) requested(
 	return []Candidate{{descriptionStable, v}}, notes, nil
 }
 
-// preReleases are the newest version of all and the newest of the minor before it, as far as they
-// are pre-releases that count. An alpha.0 only marks the beginning of a minor: it holds nothing
-// new.
-func (r Releases) preReleases(choice Choice) (candidates []Candidate, err error) {
-	found, err := r.lookUp("latest")
+// findPreReleases returns the newest version of all and the newest of the minor before it, as far as
+// they are pre-releases that count. An alpha.0 only marks the beginning of a minor: it holds nothing new.
+func (r Releases) findPreReleases(
+	choice Choice,
+) (candidates []Candidate, notes []string, err error) {
+	newest, err := r.lookUp("latest")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	latest, before := found.version, found.version
-	if latest.Minor() > 0 {
-		found, err = r.lookUp(fmt.Sprintf("latest-%d.%d", latest.Major(), latest.Minor()-1))
-		if err != nil {
-			return nil, err
+	before := newest
+	if minor := newest.version.Minor(); minor > 0 {
+		label := fmt.Sprintf("latest-%d.%d", newest.version.Major(), minor-1)
+		if before, err = r.lookUp(label); err != nil {
+			return nil, nil, err
 		}
-		before = found.version
 	}
-	if choice.AllowRC && isReleaseCandidate(before) {
-		candidates = append(candidates, Candidate{descriptionRC, before})
+	if choice.AllowRC && isReleaseCandidate(before.version) {
+		candidates = append(candidates, Candidate{descriptionRC, before.version})
 	}
+	latest := newest.version
 	if latest.PreRelease() == "alpha.0" {
-		latest = before
+		latest = before.version
 	}
 	if choice.AllowExperimental && latest.PreRelease() != "" {
 		candidates = append(candidates, Candidate{descriptionExperimental, latest})
 	}
-	return candidates, nil
+	return candidates, newest.notes, nil
 }
 
 // answer is the version behind a label.

@@ -45,7 +45,9 @@ import (
 type subject struct {
 	Run   string            `json:"run"`
 	Files map[string]string `json:"files"`
-	Cases []mistake         `json:"cases"`
+	// Existing is the version of a cluster of which the machine is a control plane; usually there is none.
+	Existing string    `json:"existing"`
+	Cases    []mistake `json:"cases"`
 }
 
 // mistake is one broken input, and the error that it must get.
@@ -55,6 +57,8 @@ type mistake struct {
 	Run   string            `json:"run"`
 	Args  []string          `json:"args"`  // further arguments, which may hold blanks
 	Files map[string]string `json:"files"` // a path that ends in "/" is a folder; see made for texts with "@"
+	// Objects are YAML documents of what is special in the existing cluster; see fake.World.AddObjects.
+	Objects string `json:"objects"`
 
 	// What is below the head of documents in config.yaml, in this order.
 	Init    *string `json:"init"`
@@ -120,6 +124,14 @@ func load(t *testing.T, name string) (s subject) {
 func (m mistake) check(t *testing.T, s subject) {
 	files, args := m.input(t, s)
 	w := furnished(files)
+	if s.Existing != "" {
+		addCluster(t, w, s.Existing, m.Objects)
+		for name, text := range m.Files {
+			if text == "@none" {
+				delete(w.Files, name)
+			}
+		}
+	}
 	remembered := &store{}
 	before := w.Snapshot()
 	out, err := run(w, remembered, args)
@@ -215,6 +227,20 @@ func furnished(files map[string]string) *fake.World {
 		w.Files[name] = memory.File{Data: []byte(text), Mode: 0o600}
 	}
 	return w
+}
+
+// addCluster makes the machine a control plane of a cluster.
+func addCluster(t *testing.T, w *fake.World, version, objects string) {
+	t.Helper()
+	err := w.AddCluster(fake.ExistingCluster{
+		Version: version, Kubelet: version, EtcdTag: "3.6.8-0", CoreDNSTag: "v1.14.2", ControlPlanes: []string{"cp1"},
+	})
+	if err == nil && objects != "" {
+		err = w.AddObjects(objects)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // run is one run of the program: all that it said, and its error. A panic is one too.

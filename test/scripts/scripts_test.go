@@ -68,6 +68,7 @@ func commands() map[string]command {
 		"machine": alter,   // what is special about the machine
 		"file":    file,    // the machine has a file; ! if not
 		"lose":    lose,    // the machine loses files
+		"objects": objects, // the cluster gets the objects of a file
 		"keep":    keep,    // the machine gets a file with what was said last on standard output
 		"fetch":   fetch,   // the script gets a file of the machine, and says its mode
 	}
@@ -136,6 +137,17 @@ func alter(ts *testscript.TestScript, _ bool, args []string) {
 		delete(w.Taken, value)
 	case "socket":
 		w.Sockets = append(w.Sockets, value)
+	case "cluster":
+		ts.Check(w.AddCluster(fake.ExistingCluster{
+			Version: value, Kubelet: value, EtcdTag: args[2], CoreDNSTag: args[3],
+			ControlPlanes: []string{"cp1", "cp2"}, Workers: []string{"worker"},
+		}))
+	case "published":
+		w.Names["dl.k8s.io"] = []string{"192.0.2.80"}
+		if w.Published == nil {
+			w.Published = map[string]string{}
+		}
+		w.Published[value] = args[2]
 	case "unpullable":
 		w.Unpullable = append(w.Unpullable, value)
 	case "unreachable":
@@ -189,6 +201,10 @@ func lose(ts *testscript.TestScript, _ bool, args []string) {
 	for _, name := range args {
 		delete(of(ts).world.Files, name)
 	}
+}
+
+func objects(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(of(ts).world.AddObjects(ts.ReadFile(args[0])))
 }
 
 func keep(ts *testscript.TestScript, _ bool, args []string) {

@@ -22,5 +22,6 @@ func TestTryCreateStoresNothing(t *testing.T) {
 	if len(s.asked) != 1 || s.asked[0] != "POST /api/v1/namespaces/kube-system/configmaps" || query != "All" {
 		t.Errorf("asked %q with dryRun=%q", s.asked, query)
 	}
-	wantError(t, k.TryCreate(t.Context(), c.Object, c.As), "asking whether ConfigMap kube-system/c could be created", "")
+	wantError(t, k.TryCreate(t.Context(), c.Object, c.As),
+		"asking whether ConfigMap kube-system/c could be created", "an administrator's kubeconfig")
 }
