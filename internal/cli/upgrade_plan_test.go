@@ -2,13 +2,16 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
+	"kubeadm/internal/world/fault"
 )
 
 // newClusterStation is a machine of a cluster of v1.36.3 with older kubelets on its workers.
@@ -119,11 +122,42 @@ func TestUpgradePlanFromFile(t *testing.T) {
 	}
 }
 
-func TestUpgradePlanWithReadsFailing(t *testing.T) {
+func TestUpgradePlanWithoutAPIServer(t *testing.T) {
 	s := newClusterStation(t)
 	s.world.Elsewhere = false // nor does an API server run here
 	err := s.run(t.Context(), "upgrade", "plan")
-	if err == nil || !strings.Contains(err.Error(), "reading the cluster's configuration") {
+	if err == nil || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// Whatever read fails, there is an error or a plan, and nothing is changed.
+func TestUpgradePlanWithEachReadFailing(t *testing.T) {
+	s := newClusterStation(t)
+	before := s.world.Snapshot()
+	host, failed, read := s.Host, 0, 0
+	for at := 0; ; at++ {
+		reads := &fault.Reads{World: s.world, At: at, Err: errors.New("it does not answer")}
+		host.World = func() world.World { return reads }
+		s.out.Reset()
+		err := Run(t.Context(), host, []string{"upgrade", "plan", "v1.37.1", "--output", "json"})
+		switch read = reads.Count(); {
+		case err != nil:
+			failed++
+			if !strings.Contains(err.Error(), "it does not answer") || s.out.Len() > 0 {
+				t.Errorf("read %d: %v\n%s", at, err, s.out.String())
+			}
+		case !strings.Contains(s.out.String(), "UpgradePlan"):
+			t.Errorf("read %d: neither an error nor a plan", at)
+		}
+		if read <= at {
+			break
+		}
+	}
+	if failed < 8 {
+		t.Errorf("%d of %d failing reads are errors", failed, read)
+	}
+	if s.world.Snapshot() != before {
+		t.Error("the plan changed something")
 	}
 }

@@ -69,7 +69,7 @@ func TestChecks(t *testing.T) {
 			stored("controllerManager: {extraArgs: [{name: leader-elect, value: \"false\"}]}")}},
 		"no Lease": {objects: []string{"{apiVersion: coordination.k8s.io/v1, kind: Lease, " +
 			"metadata: {name: kube-scheduler, namespace: kube-system}, deleted: true}"}, want: []string{
-			"[WARNING CreateJob]: kube-scheduler has no Lease kube-system/kube-scheduler"}},
+			"[WARNING CreateJob]: whether kube-scheduler is running is unknown"}},
 		"control plane not ready": {objects: []string{`{apiVersion: v1, kind: Node, metadata: {name: cp2, labels:
   {node-role.kubernetes.io/control-plane: ""}}, status: {conditions: [{type: Ready, status: Unknown}]}}`}, want: []string{
 			"[ERROR ControlPlaneNodesReady]: control-plane nodes are not ready: cp2;"}},

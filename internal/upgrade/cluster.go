@@ -66,28 +66,12 @@ func ReadCluster(
 	if c.ControlPlane, err = read.controlPlane(ctx); err != nil {
 		return nil, warnings, err
 	}
-	for _, i := range c.ControlPlane[release.APIServer] {
-		v, err := version.ParseSemantic(i.Version)
-		if err != nil {
-			return nil, warnings,
-				fmt.Errorf("kube-apiserver of node %s has an image with the tag %s, "+
-					"which is not a version", i.Node, untrusted.Quote(i.Version))
-		}
-		if c.Version == nil || c.Version.LessThan(v) {
-			c.Version = v
-		}
-		c.ControlPlaneNodes = append(c.ControlPlaneNodes, i.Node)
+	warning, err := c.findVersion()
+	if err != nil {
+		return nil, warnings, err
 	}
-	if c.Version == nil {
-		return nil, warnings,
-			problem.New("", errors.New("there is no kube-apiserver Pod with the labels "+
-				"component=kube-apiserver,tier=control-plane in namespace kube-system"),
-				"kubeadm upgrades control planes that run as static Pods, as kubeadm creates them")
-	}
-	slices.Sort(c.ControlPlaneNodes)
-	if text := mixedVersions(c.ControlPlane[release.APIServer]); text != "" {
-		warnings = append(warnings, "the API servers have different versions, "+text+
-			": an upgrade was not finished; run \"kubeadm upgrade node\" on the nodes of the older ones")
+	if warning != "" {
+		warnings = append(warnings, warning)
 	}
 	if c.Kubelets, err = read.kubelets(ctx); err != nil {
 		return nil, warnings, err
@@ -99,16 +83,39 @@ func ReadCluster(
 	return c, warnings, err
 }
 
-// mixedVersions lists instances as "v1.36.3 (cp1), v1.37.1 (cp2)" if they have several versions.
-func mixedVersions(instances []Instance) string {
-	var list []string
-	mixed := false
-	for _, i := range instances {
-		mixed = mixed || i.Version != instances[0].Version
-		list = append(list, fmt.Sprintf("%s (%s)", i.Version, i.Node))
+// findVersion takes the version of the newest API server for that of the cluster.
+func (c *Cluster) findVersion() (warning string, err error) {
+	instances := c.ControlPlane[release.APIServer]
+	if len(instances) == 0 {
+		return "", problem.New("", errors.New("there is no kube-apiserver Pod with the labels "+
+			"component=kube-apiserver,tier=control-plane in namespace kube-system"),
+			"kubeadm upgrades control planes that run as static Pods, as kubeadm creates them")
 	}
-	if !mixed {
-		return ""
+	for _, i := range instances {
+		v, err := version.ParseSemantic(i.Version)
+		if err != nil {
+			return "", fmt.Errorf("kube-apiserver of node %s has an image with the tag %s, "+
+				"which is not a version", i.Node, untrusted.Quote(i.Version))
+		}
+		if c.Version == nil || c.Version.LessThan(v) {
+			c.Version = v
+		}
+		c.ControlPlaneNodes = append(c.ControlPlaneNodes, i.Node)
+	}
+	slices.Sort(c.ControlPlaneNodes)
+	if instances[0].Version == instances[len(instances)-1].Version { // they are sorted
+		return "", nil
+	}
+	return "the API servers have different versions, " + listVersions(instances) +
+			": an upgrade was not finished; run \"kubeadm upgrade node\" on the nodes of the older ones",
+		nil
+}
+
+// listVersions is "v1.36.3 (cp1), v1.37.1 (cp2)".
+func listVersions(instances []Instance) string {
+	var list []string
+	for _, i := range instances {
+		list = append(list, fmt.Sprintf("%s (%s)", i.Version, i.Node))
 	}
 	return strings.Join(list, ", ")
 }
@@ -176,9 +183,7 @@ func (r reader) controlPlane(ctx context.Context) (map[string][]Instance, error)
 			return nil, fmt.Errorf("reading Pod %s: %w", u.GetName(), err)
 		}
 		component := pod.Labels["component"]
-		if !slices.Contains([]string{release.APIServer, release.ControllerManager,
-			release.Scheduler,
-			release.Etcd}, component) {
+		if component != release.Etcd && !slices.Contains(controlPlaneComponents(), component) {
 			continue
 		}
 		tag, err := imageTag(pod.Spec.Containers)

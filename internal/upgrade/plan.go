@@ -1,6 +1,8 @@
 package upgrade
 
 import (
+	"slices"
+
 	"kubeadm/internal/release"
 )
 
@@ -46,11 +48,11 @@ func (c *Cluster) Components(to Candidate, tool release.Tool, withEtcd bool) ([]
 			rows = append(rows, Component{name, i.Version, newVersion, i.Node})
 		}
 	}
-	if mixedVersions(c.Kubelets) != "" || len(c.Kubelets) > 0 &&
-		c.Kubelets[0].Version != to.String() {
+	isOther := func(i Instance) bool { return i.Version != to.String() }
+	if slices.ContainsFunc(c.Kubelets, isOther) {
 		add(kubelet, to.String(), c.Kubelets...)
 	}
-	for _, name := range []string{release.APIServer, release.ControllerManager, release.Scheduler} {
+	for _, name := range controlPlaneComponents() {
 		add(name, to.String(), c.ControlPlane[name]...)
 	}
 	if !c.Config.Proxy.Disabled {
@@ -65,6 +67,11 @@ func (c *Cluster) Components(to Candidate, tool release.Tool, withEtcd bool) ([]
 		add(release.Etcd, images.EtcdTag(), c.ControlPlane[release.Etcd]...)
 	}
 	return rows, nil
+}
+
+// controlPlaneComponents are those that have the version of the cluster.
+func controlPlaneComponents() []string {
+	return []string{release.APIServer, release.ControllerManager, release.Scheduler}
 }
 
 // kubeadmFor is the version of kubeadm to upgrade with: this one, unless it is older than the

@@ -2,7 +2,6 @@ package upgrade
 
 import (
 	"fmt"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/util/version"
 
@@ -60,18 +59,18 @@ func (s Skew) Violations() (all []Violation) {
 	if !isRelease && !isAllowed {
 		add(false, "%s is a pre-release: allow it with %s", s.Target, candidate.Flag())
 	}
-	var tooOld []string
+	var tooOld []Instance
 	for _, k := range s.Kubelets {
 		v, err := version.ParseSemantic(k.Version)
 		if err != nil {
 			add(false, "the kubelet of node %s has the unusable version %q", k.Node, k.Version)
 		} else if target.Minor() > v.Minor()+kubeletSkew {
-			tooOld = append(tooOld, fmt.Sprintf("%s (%s)", k.Node, k.Version))
+			tooOld = append(tooOld, k)
 		}
 	}
 	if len(tooOld) > 0 {
-		add(false, "kubelets may be at most %d minor versions older than the API servers: upgrade those of "+
-			"nodes %s first", kubeletSkew, strings.Join(tooOld, ", "))
+		add(false, "kubelets may be at most %d minor versions older than the API servers: upgrade "+
+			"these first: %s", kubeletSkew, listVersions(tooOld))
 	}
 	return all
 }

@@ -33,7 +33,7 @@ func TestVersionSkewPolicy(t *testing.T) {
 		"pre-release far ahead":   {target: "v1.37.0-rc.1", cluster: "v1.35.3", choice: Choice{AllowRC: true}, want: map[string]bool{"2 minor versions ahead": skippable}},
 		"pre-release newer minor": {target: "v1.38.0-alpha.1", cluster: "v1.37.1", choice: Choice{AllowExperimental: true}, want: map[string]bool{"newer minor version": skippable}},
 		"oldest kubelet":          {target: "v1.37.1", cluster: "v1.36.3", kubelet: "v1.34.0"},
-		"kubelet too old":         {target: "v1.37.1", cluster: "v1.36.3", kubelet: "v1.33.9", want: map[string]bool{"worker (v1.33.9)": skippable}},
+		"kubelet too old":         {target: "v1.37.1", cluster: "v1.36.3", kubelet: "v1.33.9", want: map[string]bool{"v1.33.9 (worker)": skippable}},
 		"kubelet of no version":   {target: "v1.37.1", cluster: "v1.36.3", kubelet: "edge", want: map[string]bool{`unusable version "edge"`: skippable}},
 	} {
 		t.Run(name, func(t *testing.T) {
