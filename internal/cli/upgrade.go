@@ -16,8 +16,8 @@ func (p *program) upgradeCommand() *cobra.Command {
 		p.upgradePlanCommand(),
 		unfinishedUpgradeCommand("apply"), unfinishedUpgradeCommand("diff"),
 		unfinishedUpgradeCommand("node"))
-	c.Long = `Upgrade a cluster to another Kubernetes version. So far there is only "plan", which shows the
-versions that a cluster can be upgraded to and changes nothing.`
+	c.Long = `Upgrade a cluster to another Kubernetes version. So far there is only "plan", which
+shows the versions that a cluster can be upgraded to and changes nothing.`
 	return c
 }
 
@@ -44,7 +44,8 @@ func optionalVersion(c *cobra.Command, args []string) error {
 	if len(args) <= 1 {
 		return nil
 	}
-	return problem.New("", fmt.Errorf("%s takes one version at most, but was given %d arguments: %s",
-		c.CommandPath(), len(args), untrusted.Line(strings.Join(args, " "))),
+	return problem.New("",
+		fmt.Errorf("%s takes one version at most, but was given %d arguments: %s",
+			c.CommandPath(), len(args), untrusted.Line(strings.Join(args, " "))),
 		"name one version, such as "+release.DefaultTool)
 }

@@ -54,11 +54,11 @@ func (p *program) upgradePlanCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan [VERSION]",
 		Short: "Show the versions that a cluster can be upgraded to",
-		Long: `Show the versions that the cluster can be upgraded to, and what each upgrade changes. Check whether
-the cluster is in a state to be upgraded. Nothing is changed.
+		Long: `Show the versions that the cluster can be upgraded to, and what each upgrade changes.
+Check whether the cluster is in a state to be upgraded. Nothing is changed.
 
-The newest releases are asked from https://dl.k8s.io. With a VERSION, a version or a label such as
-stable-1.37, only that one is planned for, and a version needs no internet.`,
+The newest releases are read from https://dl.k8s.io. If a VERSION is given, a version or a label
+such as stable-1.37, only that one is considered; a version needs no internet.`,
 		Example: `  kubeadm upgrade plan
 
   # one version, without internet
@@ -179,8 +179,8 @@ func (p *program) upgradeIdentity(
 	if _, err := r.Stat(ctx, kubeconfig); errors.Is(err, fs.ErrNotExist) {
 		return state.Identity{},
 			problem.New("", fmt.Errorf("kubeconfig %s does not exist", kubeconfig),
-				"run the command on a control-plane node, or name the kubeconfig of an administrator "+
-					"with --kubeconfig")
+				"run the command on a control-plane node, or name an administrator's kubeconfig with "+
+					"--kubeconfig")
 	}
 	return p.identity(ctx, r, kubeconfig), nil
 }
@@ -330,8 +330,8 @@ func writeSteps(out io.Writer, steps []upgrade.Step) {
 
 // writeConfigVersions shows which component configurations must be migrated by hand.
 func writeConfigVersions(out io.Writer, configs []upgrade.ComponentConfig) error {
-	fmt.Fprint(out, "Versions of the component configurations that the cluster stores. One that is marked "+
-		"\"yes\"\nmust be converted by hand to the preferred version before an upgrade:\n\n")
+	fmt.Fprint(out, "Versions of the component configurations that the cluster stores. One "+
+		"that is marked \"yes\"\nmust be converted by hand to the preferred version before an upgrade:\n\n")
 	w := tabwriter.NewWriter(out, 10, 4, 3, ' ', 0)
 	fmt.Fprintln(w, "API GROUP\tCURRENT VERSION\tPREFERRED VERSION\tMANUAL UPGRADE REQUIRED")
 	for _, c := range configs {

@@ -85,13 +85,15 @@ func TestUpgradePlanAsText(t *testing.T) {
 	}
 	for _, a := range plan.AvailableUpgrades {
 		for _, c := range a.Components {
-			row := strings.Fields(strings.Join([]string{c.Name, c.NodeName, c.CurrentVersion, c.NewVersion}, " "))
+			row := strings.Fields(
+				strings.Join([]string{c.Name, c.NodeName, c.CurrentVersion, c.NewVersion}, " "))
 			if !rows[strings.Join(row, " ")] && c.Name != "kubeadm" {
 				t.Errorf("the text has no row %q:\n%s", row, s.out.String())
 			}
 		}
 	}
-	for _, command := range []string{"kubeadm upgrade apply v1.36.4", "kubeadm upgrade apply v1.37.1"} {
+	for _, command := range []string{"kubeadm upgrade apply v1.36.4",
+		"kubeadm upgrade apply v1.37.1"} {
 		if !strings.Contains(s.out.String(), "\n\n\t"+command+"\n\n") {
 			t.Errorf("the text does not show %q:\n%s", command, s.out.String())
 		}
@@ -110,7 +112,8 @@ func TestUpgradePlanFromFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := s.out.String()
-	if strings.Contains(said, "\netcd ") || !strings.Contains(said, "\tkubernetesVersion: v1.36.3\n") ||
+	if strings.Contains(said, "\netcd ") ||
+		!strings.Contains(said, "\tkubernetesVersion: v1.36.3\n") ||
 		!strings.Contains(said, "\tkubeadm upgrade apply v1.36.9\n") {
 		t.Errorf("the file was not followed:\n%s", said)
 	}

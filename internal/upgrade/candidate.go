@@ -135,8 +135,9 @@ func (r Releases) requested(
 	return []Candidate{{descriptionStable, v}}, notes, nil
 }
 
-// findPreReleases returns the newest version of all and the newest of the minor before it, as far as
-// they are pre-releases that count. An alpha.0 only marks the beginning of a minor: it holds nothing new.
+// findPreReleases returns the newest version of all and the newest of the minor before it, as far
+// as they are pre-releases that count. An alpha.0 only marks the beginning of a minor: it holds
+// nothing new.
 func (r Releases) findPreReleases(
 	choice Choice,
 ) (candidates []Candidate, notes []string, err error) {

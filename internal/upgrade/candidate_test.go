@@ -32,8 +32,9 @@ func testReleases(t *testing.T, tool string, published map[string]string) Releas
 }
 
 func TestFindCandidates(t *testing.T) {
-	online := map[string]string{"stable": "v1.37.1", "stable-1.36": "v1.36.4", "stable-1.37": "v1.37.1",
-		"latest": "v1.37.1", "latest-1.36": "v1.36.4"}
+	online := map[string]string{"stable": "v1.37.1", "stable-1.36": "v1.36.4",
+		"stable-1.37": "v1.37.1",
+		"latest":      "v1.37.1", "latest-1.36": "v1.36.4"}
 	pre := map[string]string{"stable": "v1.36.4", "stable-1.36": "v1.36.4",
 		"latest": "v1.37.0-beta.0", "latest-1.36": "v1.36.5-rc.1"}
 	both := Choice{AllowExperimental: true, AllowRC: true}
@@ -45,38 +46,55 @@ func TestFindCandidates(t *testing.T) {
 		want      []string
 		note      string
 	}{
-		"patch and minor":       {current: "v1.36.3", published: online, want: []string{"v1.36.4 version in the v1.36 series", "v1.37.1 stable version"}},
-		"minor":                 {current: "v1.36.4", published: online, want: []string{"v1.37.1 stable version"}},
-		"patch of the newest":   {current: "v1.37.0", published: online, want: []string{"v1.37.1 version in the v1.37 series"}},
-		"newest":                {current: "v1.37.1", published: online},
-		"newer than all":        {current: "v1.38.0", published: online},
-		"released pre-releases": {current: "v1.36.4", published: online, choice: both, want: []string{"v1.37.1 stable version"}},
-		"beta":                  {current: "v1.36.4", published: pre, choice: both, want: []string{"v1.36.5-rc.1 release candidate version", "v1.37.0-beta.0 experimental version"}},
-		"release candidate":     {current: "v1.36.4", published: pre, choice: Choice{AllowRC: true}, want: []string{"v1.36.5-rc.1 release candidate version"}},
+		"patch and minor": {current: "v1.36.3", published: online,
+			want: []string{"v1.36.4 version in the v1.36 series", "v1.37.1 stable version"}},
+		"minor": {current: "v1.36.4", published: online,
+			want: []string{"v1.37.1 stable version"}},
+		"patch of the newest": {current: "v1.37.0", published: online,
+			want: []string{"v1.37.1 version in the v1.37 series"}},
+		"newest":         {current: "v1.37.1", published: online},
+		"newer than all": {current: "v1.38.0", published: online},
+		"released pre-releases": {current: "v1.36.4", published: online, choice: both,
+			want: []string{"v1.37.1 stable version"}},
+		"beta": {current: "v1.36.4", published: pre, choice: both,
+			want: []string{"v1.36.5-rc.1 release candidate version",
+				"v1.37.0-beta.0 experimental version"}},
+		"release candidate": {current: "v1.36.4", published: pre, choice: Choice{AllowRC: true},
+			want: []string{"v1.36.5-rc.1 release candidate version"}},
 		"pre-releases unwanted": {current: "v1.36.4", published: pre},
 		"newer than kubeadm": {current: "v1.36.4", tool: "v1.36.3",
 			published: map[string]string{"stable": "v1.37.1", "stable-1.36": "v1.36.5"},
-			want:      []string{"v1.36.5 version in the v1.36 series"}, note: "newer than this program (v1.36.3): using stable-1.36"},
+			want:      []string{"v1.36.5 version in the v1.36 series"},
+			note:      "newer than this program (v1.36.3): using stable-1.36"},
 		"no network": {current: "v1.36.3", want: []string{"v1.37.1 stable version"},
 			note: "whether v1.36 has a newer patch release is not known"},
-		"no network, same minor": {current: "v1.37.0", want: []string{"v1.37.1 version in the v1.37 series"},
+		"no network, same minor": {current: "v1.37.0",
+			want: []string{"v1.37.1 version in the v1.37 series"},
 			note: `could not learn which version "stable" is: no such host`},
 		"no such series": {current: "v1.36.3", published: map[string]string{"stable": "v1.37.1"},
-			want: []string{"v1.37.1 stable version"}, note: "stable-1.36.txt answered with status 404"},
-		"named patch":             {current: "v1.36.3", choice: Choice{Version: "1.36.9"}, want: []string{"v1.36.9 version in the v1.36 series"}},
-		"named minor":             {current: "v1.36.3", choice: Choice{Version: "v1.37.0"}, want: []string{"v1.37.0 stable version"}},
-		"named release candidate": {current: "v1.36.3", choice: Choice{Version: "v1.37.0-rc.0"}, want: []string{"v1.37.0-rc.0 release candidate version"}},
-		"named alpha":             {current: "v1.36.3", choice: Choice{Version: "v1.37.0-alpha.1"}, want: []string{"v1.37.0-alpha.1 experimental version"}},
-		"named label":             {current: "v1.36.3", published: online, choice: Choice{Version: "stable-1.36"}, want: []string{"v1.36.4 version in the v1.36 series"}},
-		"the same":                {current: "v1.36.3", choice: Choice{Version: "v1.36.3"}},
-		"older":                   {current: "v1.36.3", choice: Choice{Version: "v1.36.0"}},
+			want: []string{"v1.37.1 stable version"},
+			note: "stable-1.36.txt answered with status 404"},
+		"named patch": {current: "v1.36.3", choice: Choice{Version: "1.36.9"},
+			want: []string{"v1.36.9 version in the v1.36 series"}},
+		"named minor": {current: "v1.36.3", choice: Choice{Version: "v1.37.0"},
+			want: []string{"v1.37.0 stable version"}},
+		"named release candidate": {current: "v1.36.3", choice: Choice{Version: "v1.37.0-rc.0"},
+			want: []string{"v1.37.0-rc.0 release candidate version"}},
+		"named alpha": {current: "v1.36.3", choice: Choice{Version: "v1.37.0-alpha.1"},
+			want: []string{"v1.37.0-alpha.1 experimental version"}},
+		"named label": {current: "v1.36.3", published: online,
+			choice: Choice{Version: "stable-1.36"},
+			want:   []string{"v1.36.4 version in the v1.36 series"}},
+		"the same": {current: "v1.36.3", choice: Choice{Version: "v1.36.3"}},
+		"older":    {current: "v1.36.3", choice: Choice{Version: "v1.36.0"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.tool == "" {
 				c.tool = "v1.37.1"
 			}
 			releases := testReleases(t, c.tool, c.published)
-			found, notes, err := releases.FindCandidates(version.MustParseSemantic(c.current), c.choice)
+			found, notes, err := releases.FindCandidates(version.MustParseSemantic(c.current),
+				c.choice)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -87,7 +105,8 @@ func TestFindCandidates(t *testing.T) {
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Error(diff)
 			}
-			if said := strings.Join(notes, "\n"); !strings.Contains(said, c.note) || c.note == "" && said != "" {
+			if said := strings.Join(notes, "\n"); !strings.Contains(said, c.note) || c.note == "" &&
+				said != "" {
 				t.Errorf("the notes are %q, want %q", said, c.note)
 			}
 		})
@@ -106,7 +125,8 @@ func TestNewestPatch(t *testing.T) {
 
 func TestFlagForPreReleases(t *testing.T) {
 	for text, want := range map[string]string{
-		"v1.37.1": "", "v1.38.0-rc.1": "--allow-release-candidate-upgrades", "v1.38.0-beta.0": "--allow-experimental-upgrades",
+		"v1.37.1": "", "v1.38.0-rc.1": "--allow-release-candidate-upgrades",
+		"v1.38.0-beta.0": "--allow-experimental-upgrades",
 	} {
 		if got := (Candidate{Version: version.MustParseSemantic(text)}).Flag(); got != want {
 			t.Errorf("%s needs %q", text, got)

@@ -73,8 +73,8 @@ func (c *Cluster) unsupportedPlugins(tag string) preflight.Check {
 func (c *Cluster) corefileMigration(tag string) preflight.Check {
 	run := func(_ context.Context, _ state.Reader, rep *preflight.Report) {
 		if c.CoreDNS == "" && !c.Config.DNS.Disabled {
-			rep.Warn("to keep it away, set dns.disabled: true in ConfigMap kube-system/kubeadm-config",
-				"CoreDNS is not deployed; the upgrade will deploy it")
+			rep.Warn("if that is not wanted, set dns.disabled: true in ConfigMap kubeadm-config",
+				"CoreDNS is not deployed, and the upgrade will deploy it")
 		}
 		from, to, ok := c.coreDNSVersions(tag)
 		if !ok || from == "" {

@@ -23,7 +23,8 @@ func corefile(text string) string {
 
 func coreDNSDeployment(image string) string {
 	return "{apiVersion: apps/v1, kind: Deployment, metadata: {name: coredns, namespace: kube-system, " +
-		"labels: {k8s-app: kube-dns}}, spec: {template: {spec: {containers: [{image: \"" + image + "\"}]}}}}"
+		"labels: {k8s-app: kube-dns}}, spec: {template: {spec: {containers: [{image: \"" + image +
+		"\"}]}}}}"
 }
 
 func controllerManagerLease(spec string) string {
@@ -46,30 +47,35 @@ func TestChecks(t *testing.T) {
 				"from CoreDNS 1.14.2 to 1.14.6: mystery;"}},
 		"unknown plugin, DNS disabled": {objects: []string{
 			corefile(".:53 {\n    mystery\n}"), stored("dns: {disabled: true}")}},
-		"CoreDNS that the migration does not know": {objects: []string{coreDNSDeployment("coredns:v9.9.9")}, want: []string{
+		"CoreDNS that the migration does not know": {objects: []string{coreDNSDeployment(
+			"coredns:v9.9.9")}, want: []string{
 			"[ERROR CoreDNSUnsupportedPlugins]: the Corefile cannot be migrated from CoreDNS 9.9.9 to 1.14.6",
 			"[ERROR CoreDNSMigration]: the Corefile cannot be migrated from CoreDNS 9.9.9 to 1.14.6"}},
 		"CoreDNS is not deployed": {objects: []string{noDeployment}, want: []string{
 			"[ERROR CoreDNSUnsupportedPlugins]: the version of CoreDNS that the Corefile was written for is unknown",
-			"[WARNING CoreDNSMigration]: CoreDNS is not deployed; the upgrade will deploy it"}},
-		"no Corefile either": {objects: []string{noDeployment, deleted("ConfigMap", "coredns")}, want: []string{
-			"[WARNING CoreDNSMigration]: CoreDNS is not deployed; the upgrade will deploy it"}},
+			"[WARNING CoreDNSMigration]: CoreDNS is not deployed, and the upgrade will deploy it"}},
+		"no Corefile either": {objects: []string{noDeployment, deleted("ConfigMap", "coredns")},
+			want: []string{
+				"[WARNING CoreDNSMigration]: CoreDNS is not deployed, and the upgrade will deploy it"}},
 		"Job refused": {alter: func(w *fake.World) {
 			w.Refused = map[string]error{"Job": errors.New("webhook says no")}
 		}, want: []string{"[ERROR CreateJob]: no Job can be created in namespace kube-system: webhook says no;"}},
 		"webhook without dry runs": {alter: func(w *fake.World) {
-			w.Refused = map[string]error{"Job": apierrors.NewBadRequest("admission webhook \"a\" does not support dry run")}
+			w.Refused = map[string]error{"Job": apierrors.NewBadRequest(
+				"admission webhook \"a\" does not support dry run")}
 		}, want: []string{"[WARNING CreateJob]: whether a Job could be created is unknown"}},
-		"controller manager without a leader": {objects: []string{controllerManagerLease("")}, want: []string{
-			"[ERROR CreateJob]: kube-controller-manager has no leader"}},
+		"controller manager without a leader": {objects: []string{controllerManagerLease("")},
+			want: []string{
+				"[ERROR CreateJob]: kube-controller-manager has no leader"}},
 		"leader gone": {objects: []string{controllerManagerLease(
 			`holderIdentity: cp2_abc, renewTime: "2020-01-01T00:00:00.000000Z"`)}, want: []string{
 			"[ERROR CreateJob]: kube-controller-manager has had no leader since 2020-01-01T00:00:00Z"}},
 		"no leader election": {objects: []string{controllerManagerLease(""),
 			stored("controllerManager: {extraArgs: [{name: leader-elect, value: \"false\"}]}")}},
 		"no Lease": {objects: []string{"{apiVersion: coordination.k8s.io/v1, kind: Lease, " +
-			"metadata: {name: kube-scheduler, namespace: kube-system}, deleted: true}"}, want: []string{
-			"[WARNING CreateJob]: whether kube-scheduler is running is unknown"}},
+			"metadata: {name: kube-scheduler, namespace: kube-system}, deleted: true}"},
+			want: []string{
+				"[WARNING CreateJob]: whether kube-scheduler is running is unknown"}},
 		"control plane not ready": {objects: []string{`{apiVersion: v1, kind: Node, metadata: {name: cp2, labels:
   {node-role.kubernetes.io/control-plane: ""}}, status: {conditions: [{type: Ready, status: Unknown}]}}`}, want: []string{
 			"[ERROR ControlPlaneNodesReady]: control-plane nodes are not ready: cp2;"}},
@@ -113,7 +119,8 @@ func TestNamesOfChecks(t *testing.T) {
 	for _, c := range testCluster(t).Checks(state.Identity{}, node.DefaultPaths(), "v1.14.6") {
 		names = append(names, c.Name)
 	}
-	want := []string{"CoreDNSUnsupportedPlugins", "CoreDNSMigration", "CreateJob", "ControlPlaneNodesReady",
+	want := []string{"CoreDNSUnsupportedPlugins", "CoreDNSMigration", "CreateJob",
+		"ControlPlaneNodesReady",
 		"StaticPodManifest"}
 	if !slices.Equal(names, want) {
 		t.Errorf("the checks are %q", names)
@@ -137,7 +144,8 @@ func (r *jobReader) TryCreate(_ context.Context, o state.Object, _ state.Identit
 func TestHealthCheckJob(t *testing.T) {
 	r := &jobReader{Reader: testWorld(t)}
 	cluster := testCluster(t)
-	preflight.Run(t.Context(), r, cluster.Checks(state.Identity{}, node.DefaultPaths(), "v1.14.6"), nil)
+	preflight.Run(t.Context(), r, cluster.Checks(state.Identity{}, node.DefaultPaths(), "v1.14.6"),
+		nil)
 	if r.asked == nil || !strings.HasPrefix(r.asked.GetName(), "upgrade-health-check-") ||
 		r.asked.GetNamespace() != "kube-system" {
 		t.Errorf("asked about %v", r.asked)

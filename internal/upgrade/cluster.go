@@ -73,6 +73,12 @@ func ReadCluster(
 	if warning != "" {
 		warnings = append(warnings, warning)
 	}
+	if running := "v" + c.Version.String(); running != c.Config.Version {
+		warnings = append(warnings, fmt.Sprintf(
+			"ConfigMap kube-system/kubeadm-config says Kubernetes %s, but the newest API server is "+
+				"%s: an upgrade was not finished, or a manifest was changed by hand",
+			c.Config.Version, running))
+	}
 	if c.Kubelets, err = read.kubelets(ctx); err != nil {
 		return nil, warnings, err
 	}
@@ -106,9 +112,8 @@ func (c *Cluster) findVersion() (warning string, err error) {
 	if instances[0].Version == instances[len(instances)-1].Version { // they are sorted
 		return "", nil
 	}
-	return "the API servers have different versions, " + listVersions(instances) +
-			": an upgrade was not finished; run \"kubeadm upgrade node\" on the nodes of the older ones",
-		nil
+	return "the API servers have different versions, " + listVersions(instances) + ": an upgrade " +
+		"was not finished; run \"kubeadm upgrade node\" on the nodes of the older ones", nil
 }
 
 // listVersions is "v1.36.3 (cp1), v1.37.1 (cp2)".

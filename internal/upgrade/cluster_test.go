@@ -41,7 +41,8 @@ func testCluster(t *testing.T, objects ...string) *Cluster {
 }
 
 func apiServer(node, image string) string {
-	return "{apiVersion: v1, kind: Pod, metadata: {name: kube-apiserver-" + node + ", namespace: kube-system, " +
+	return "{apiVersion: v1, kind: Pod, metadata: {name: kube-apiserver-" + node +
+		", namespace: kube-system, " +
 		"labels: {component: kube-apiserver, tier: control-plane}}, " +
 		"spec: {nodeName: " + node + ", containers: [{image: \"" + image + "\"}]}}"
 }
@@ -52,7 +53,8 @@ func kubeletNode(name, version string) string {
 }
 
 func deleted(kind, name string) string {
-	return "{apiVersion: v1, kind: " + kind + ", metadata: {name: " + name + ", namespace: kube-system}, deleted: true}"
+	return "{apiVersion: v1, kind: " + kind + ", metadata: {name: " + name +
+		", namespace: kube-system}, deleted: true}"
 }
 
 // stored is a ConfigMap kubeadm-config whose ClusterConfiguration says more.
@@ -91,7 +93,8 @@ func TestReadCluster(t *testing.T) {
 	}
 	said := strings.Join(warnings, "\n")
 	for _, part := range []string{"feature gate NodeLocalCRISocket was removed in 1.37",
-		"v1.36.3 (cp1), v1.37.0-rc.1+abc (cp2)"} {
+		"v1.36.3 (cp1), v1.37.0-rc.1+abc (cp2)",
+		"says Kubernetes v1.36.3, but the newest API server is v1.37.0-rc.1+abc"} {
 		if !strings.Contains(said, part) {
 			t.Errorf("no warning says %q:\n%s", part, said)
 		}
@@ -108,7 +111,8 @@ func TestComponentConfigs(t *testing.T) {
 			ComponentConfig{"kubeproxy.config.k8s.io", "v1alpha1", "v1alpha1", false}},
 		"no kube-proxy": {deleted("ConfigMap", "kube-proxy"),
 			ComponentConfig{"kubeproxy.config.k8s.io", "", "v1alpha1", false}},
-		"another version": {proxy + `data: {config.conf: "apiVersion: kubeproxy.config.k8s.io/v1alpha2"}}`,
+		"another version": {proxy +
+			`data: {config.conf: "apiVersion: kubeproxy.config.k8s.io/v1alpha2"}}`,
 			ComponentConfig{"kubeproxy.config.k8s.io", "v1alpha2", "v1alpha1", true}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -123,17 +127,24 @@ func TestClustersThatCannotBeRead(t *testing.T) {
 	const deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: other, namespace: kube-system, " +
 		"labels: {k8s-app: kube-dns}}\n"
 	for name, c := range map[string]struct{ object, want string }{
-		"no kubeadm-config": {deleted("ConfigMap", "kubeadm-config"), "kubeadm init phase upload-config kubeadm"},
+		"no kubeadm-config": {deleted("ConfigMap", "kubeadm-config"),
+			"kubeadm init phase upload-config kubeadm"},
 		"no configuration in it": {"{apiVersion: v1, kind: ConfigMap, metadata: {name: kubeadm-config, " +
 			"namespace: kube-system}}", "holds no ClusterConfiguration"},
-		"no kubelet-config":    {deleted("ConfigMap", "kubelet-config"), "kubeadm init phase upload-config kubelet"},
-		"image without a tag":  {apiServer("cp1", "localhost:5000/kube-apiserver"), "has no tag"},
-		"tag is no version":    {apiServer("cp1", "kube-apiserver:latest"), `"latest", which is not a version`},
-		"two CoreDNS":          {deployment, "2 Deployments of kube-system have the label k8s-app=kube-dns"},
-		"no key in ConfigMap":  {"{apiVersion: v1, kind: ConfigMap, metadata: {name: coredns, namespace: kube-system}}", "no key Corefile"},
-		"version is a label":   {strings.Replace(stored(""), "v1.36.3", "stable", 1), `"stable" is not a Kubernetes version`},
-		"no kubernetesVersion": {strings.Replace(stored(""), "v1.36.3", `""`, 1), "has no kubernetesVersion"},
-		"no API server": {deleted("Pod", "kube-apiserver-cp1") + "\n---\n" + deleted("Pod", "kube-apiserver-cp2"),
+		"no kubelet-config": {deleted("ConfigMap", "kubelet-config"),
+			"kubeadm init phase upload-config kubelet"},
+		"image without a tag": {apiServer("cp1", "localhost:5000/kube-apiserver"), "has no tag"},
+		"tag is no version": {apiServer("cp1", "kube-apiserver:latest"),
+			`"latest", which is not a version`},
+		"two CoreDNS": {deployment,
+			"2 Deployments of kube-system have the label k8s-app=kube-dns"},
+		"no key in ConfigMap": {"{apiVersion: v1, kind: ConfigMap, metadata: {name: coredns, namespace: kube-system}}", "no key Corefile"},
+		"version is a label": {strings.Replace(stored(""), "v1.36.3", "stable", 1),
+			`"stable" is not a Kubernetes version`},
+		"no kubernetesVersion": {strings.Replace(stored(""), "v1.36.3", `""`, 1),
+			"has no kubernetesVersion"},
+		"no API server": {deleted("Pod", "kube-apiserver-cp1") + "\n---\n" +
+			deleted("Pod", "kube-apiserver-cp2"),
 			"there is no kube-apiserver Pod"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -29,19 +29,22 @@ func (c *Cluster) createJob(as state.Identity) preflight.Check {
 		case err == nil:
 		case apierrors.IsBadRequest(err) &&
 			strings.Contains(err.Error(), "does not support dry run"):
-			rep.Warn("", "whether a Job could be created is unknown, as an admission webhook does "+
-				"not support a server-side dry run: %v", err)
+			rep.Warn("", "whether a Job could be created is unknown, as an admission webhook "+
+				"does not support a server-side dry run: %v", err)
 		default:
 			rep.Fail("see why the API server or an admission webhook refuses it",
 				"no Job can be created in namespace kube-system: %v", err)
 		}
-		leaderCheck{release.ControllerManager, c.Config.ControllerManager.Args, as}.run(ctx, r, rep)
-		leaderCheck{release.Scheduler, c.Config.Scheduler.Args, as}.run(ctx, r, rep)
+		manager := leaderCheck{release.ControllerManager, c.Config.ControllerManager.Args, as}
+		manager.run(ctx, r, rep)
+		scheduler := leaderCheck{release.Scheduler, c.Config.Scheduler.Args, as}
+		scheduler.run(ctx, r, rep)
 	}
 	return preflight.Check{Name: "CreateJob", Run: run}
 }
 
-// leaderCheck asks whether a component has a leader, by the Lease with which its instances elect one.
+// leaderCheck asks whether a component has a leader, by the Lease with which its instances elect
+// one.
 type leaderCheck struct {
 	component string
 	args      []node.Arg // extra arguments of the component
@@ -70,7 +73,8 @@ func (l leaderCheck) run(ctx context.Context, r state.Reader, rep *preflight.Rep
 		rep.Warn("", "whether %s is running is unknown: %v", l.component, err)
 		return
 	}
-	remedy := "see its log: kubectl logs --namespace kube-system --selector component=" + l.component
+	remedy := "see its log: kubectl logs --namespace kube-system --selector component=" +
+		l.component
 	if found.Spec.HolderIdentity == nil || *found.Spec.HolderIdentity == "" ||
 		found.Spec.RenewTime == nil {
 		rep.Fail(remedy, "%s has no leader, so that no Pods would be created", l.component)
@@ -79,8 +83,8 @@ func (l leaderCheck) run(ctx context.Context, r state.Reader, rep *preflight.Rep
 	now, renewed := r.Now(), found.Spec.RenewTime.Time
 	if now.Sub(renewed) > staleLease {
 		holder, _, _ := strings.Cut(*found.Spec.HolderIdentity, "_")
-		rep.Fail(remedy, "%s has had no leader since %s (now it is %s): the instance on %s does not "+
-			"renew Lease kube-system/%s", l.component, renewed.UTC().Format(time.RFC3339),
+		rep.Fail(remedy, "%s has had no leader since %s (now it is %s): the instance on %s does "+
+			"not renew Lease kube-system/%s", l.component, renewed.UTC().Format(time.RFC3339),
 			now.UTC().Format(time.RFC3339), holder, l.component)
 	}
 }

@@ -11,7 +11,8 @@ import (
 
 func candidate(text string) Candidate { return Candidate{Version: version.MustParseSemantic(text)} }
 
-// The order, the names and the versions are those that upstream's kubeadm v1.37.1 prints for such a cluster.
+// The order, the names and the versions are those that upstream's kubeadm v1.37.1 prints for such a
+// cluster.
 func TestComponents(t *testing.T) {
 	const others = `
 kube-controller-manager cp1 v1.36.3 v1.37.1
@@ -34,7 +35,8 @@ CoreDNS  v1.14.2 v1.14.6
 kubeadm  v1.37.1 v1.37.1
 etcd cp1 3.6.8-0 3.7.0-0
 etcd cp2 3.6.8-0 3.7.0-0`},
-		"kubelets sorted by version, no etcd": {[]string{kubeletNode("cp2", "v1.37.1"), kubeletNode("worker", "v1.35.0")},
+		"kubelets sorted by version, no etcd": {[]string{kubeletNode("cp2", "v1.37.1"),
+			kubeletNode("worker", "v1.35.0")},
 			"v1.37.1", false, `kubelet worker v1.35.0 v1.37.1
 kubelet cp1 v1.36.3 v1.37.1
 kubelet cp2 v1.37.1 v1.37.1
@@ -43,13 +45,15 @@ kube-apiserver cp2 v1.36.3 v1.37.1` + others + `kube-proxy  1.36.3 v1.37.1
 CoreDNS  v1.14.2 v1.14.6
 kubeadm  v1.37.1 v1.37.1`},
 		"kubelets done, add-ons disabled, newer kubeadm, own etcd tag": {[]string{
-			kubeletNode("cp1", "v1.37.2"), kubeletNode("cp2", "v1.37.2"), kubeletNode("worker", "v1.37.2"),
+			kubeletNode("cp1", "v1.37.2"), kubeletNode("cp2", "v1.37.2"),
+			kubeletNode("worker", "v1.37.2"),
 			stored("proxy: {disabled: true}\n    dns: {disabled: true}\n    etcd: {local: {imageTag: 3.6.9-0}}")},
 			"v1.37.2", true, strings.ReplaceAll(`kube-apiserver cp1 v1.36.3 v1.37.1
 kube-apiserver cp2 v1.36.3 v1.37.1`+others, "v1.37.1", "v1.37.2") + `kubeadm  v1.37.1 v1.37.2
 etcd cp1 3.6.8-0 3.6.9-0
 etcd cp2 3.6.8-0 3.6.9-0`},
-		"older minor with its own images": {[]string{stored("dns: {imageTag: v1.2.3}")}, "v1.35.4", true,
+		"older minor with its own images": {[]string{stored("dns: {imageTag: v1.2.3}")}, "v1.35.4",
+			true,
 			strings.ReplaceAll(`kubelet cp1 v1.36.3 v1.37.1
 kubelet cp2 v1.36.3 v1.37.1
 kubelet worker v1.36.3 v1.37.1
@@ -62,13 +66,15 @@ etcd cp2 3.6.8-0 3.6.6-0`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tool := testReleases(t, "v1.37.1", nil).Tool
-			rows, err := testCluster(t, c.objects...).Components(candidate(c.target), tool, c.withEtcd)
+			rows, err := testCluster(t, c.objects...).Components(candidate(c.target), tool,
+				c.withEtcd)
 			if err != nil {
 				t.Fatal(err)
 			}
 			var got []string
 			for _, r := range rows {
-				got = append(got, fmt.Sprintf("%s %s %s %s", r.Name, r.NodeName, r.CurrentVersion, r.NewVersion))
+				got = append(got, fmt.Sprintf("%s %s %s %s", r.Name, r.NodeName, r.CurrentVersion,
+					r.NewVersion))
 			}
 			if diff := cmp.Diff(c.want, strings.Join(got, "\n")); diff != "" {
 				t.Error(diff)
@@ -86,21 +92,23 @@ func TestSteps(t *testing.T) {
 		wantJump bool
 	}{
 		"one minor": {nil, "v1.36.3", "v1.37.1",
-			[]string{"kubeadm upgrade apply v1.37.1", "kubeadm upgrade node", "On each node"}, false},
+			[]string{"kubeadm upgrade apply v1.37.1", "kubeadm upgrade node", "On each node"},
+			false},
 		"three minors": {nil, "v1.34.4", "v1.37.1", []string{
 			"kubeadm upgrade apply v1.35.4", "kubeadm upgrade node",
 			"kubeadm upgrade apply v1.36.X", "kubeadm upgrade node",
 			"kubeadm upgrade apply v1.37.1", "kubeadm upgrade node", "On each node"}, true},
 		"old kubelet": {[]string{kubeletNode("worker", "v1.33.1")}, "v1.35.4", "v1.37.1", []string{
 			"kubeadm upgrade apply v1.36.X", "kubeadm upgrade node",
-			"Upgrade the kubelets of nodes worker to v1.36.X",
+			"Upgrade the kubelets of these nodes to v1.36.X",
 			"kubeadm upgrade apply v1.37.1", "kubeadm upgrade node", "On each node"}, true},
 		"other kubeadm": {nil, "v1.32.1", "v1.34.0", []string{
 			"Install kubeadm v1.33.X", "kubeadm upgrade apply v1.33.X", "kubeadm upgrade node",
 			"kubeadm upgrade apply v1.34.0", "kubeadm upgrade node", "On each node"}, true},
 		"newer kubeadm, pre-release": {nil, "v1.36.3", "v1.38.0-rc.1", []string{
 			"kubeadm upgrade apply v1.37.X", "kubeadm upgrade node", "Install kubeadm v1.38.0-rc.1",
-			"kubeadm upgrade apply v1.38.0-rc.1 --allow-release-candidate-upgrades", "kubeadm upgrade node",
+			"kubeadm upgrade apply v1.38.0-rc.1 --allow-release-candidate-upgrades",
+			"kubeadm upgrade node",
 			"On each node"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -116,7 +124,8 @@ func TestSteps(t *testing.T) {
 				t.Fatalf("got the steps %q", steps)
 			}
 			for i, s := range steps {
-				if s.Command != c.want[i] && (s.Command != "" || !strings.HasPrefix(s.Text, c.want[i])) {
+				if s.Command != c.want[i] &&
+					(s.Command != "" || !strings.HasPrefix(s.Text, c.want[i])) {
 					t.Errorf("step %d is %q, want %q", i+1, s, c.want[i])
 				}
 			}

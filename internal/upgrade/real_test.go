@@ -35,8 +35,9 @@ func (r realReader) TryCreate(ctx context.Context, o state.Object, as state.Iden
 	return r.kube.TryCreate(ctx, o, as)
 }
 
-// The cluster of the fake is read and checked as one that a real API server serves, and no Job is left behind.
-// It is skipped unless KUBEADM_BUNDLE names a directory with the components of a release.
+// The cluster of the fake is read and checked as one that a real API server serves, and no Job is
+// left behind. It is skipped unless KUBEADM_BUNDLE names a directory with the components of a
+// release.
 func TestRealAPIServer(t *testing.T) {
 	a := plane.StartAPIServer(t)
 	k := kube.New(os.ReadFile)
@@ -64,7 +65,8 @@ func TestRealAPIServer(t *testing.T) {
 	if err != nil || len(warnings) > 0 {
 		t.Fatal(err, warnings)
 	}
-	if cluster.Version.String() != "1.36.3" || len(cluster.Kubelets) != 3 || cluster.CoreDNS != "v1.14.2" {
+	if cluster.Version.String() != "1.36.3" || len(cluster.Kubelets) != 3 ||
+		cluster.CoreDNS != "v1.14.2" {
 		t.Errorf("read %+v", cluster)
 	}
 	checks := cluster.Checks(a.Admin, node.DefaultPaths(), "v1.14.6")
@@ -88,7 +90,8 @@ func TestRealAPIServer(t *testing.T) {
 func complete(t *testing.T, o *unstructured.Unstructured) {
 	t.Helper()
 	labels := map[string]any{"k8s-app": "kube-dns"}
-	for _, path := range [][]string{{"spec", "selector", "matchLabels"}, {"spec", "template", "metadata", "labels"}} {
+	for _, path := range [][]string{{"spec", "selector", "matchLabels"},
+		{"spec", "template", "metadata", "labels"}} {
 		if err := unstructured.SetNestedMap(o.Object, labels, path...); err != nil {
 			t.Fatal(err)
 		}

@@ -40,17 +40,18 @@ func (s Skew) Violations() (all []Violation) {
 		add(true, "%v", err)
 	}
 	if target.Minor() > s.Cluster.Minor()+1 {
-		add(isRelease, "%s is %d minor versions ahead of the cluster, v%s: a control plane is upgraded by "+
-			"one minor version at a time", s.Target, target.Minor()-s.Cluster.Minor(), s.Cluster)
+		add(isRelease, "%s is %d minor versions ahead of the cluster, v%s: a control plane is "+
+			"upgraded by one minor version at a time",
+			s.Target, target.Minor()-s.Cluster.Minor(), s.Cluster)
 	}
 	if target.Minor()+1 < s.Cluster.Minor() {
-		add(isRelease, "%s is %d minor versions older than the cluster, v%s: a control plane can be "+
-			"downgraded by one minor version at most", s.Target, s.Cluster.Minor()-target.Minor(),
-			s.Cluster)
+		add(isRelease, "%s is %d minor versions older than the cluster, v%s: a control plane can "+
+			"be downgraded by one minor version at most",
+			s.Target, s.Cluster.Minor()-target.Minor(), s.Cluster)
 	}
 	if ahead {
-		add(isRelease, "%s is of a newer minor version than this kubeadm, %s: upgrade kubeadm first",
-			s.Target, s.Tool)
+		add(isRelease, "%s is of a newer minor version than this kubeadm, %s: upgrade kubeadm "+
+			"first", s.Target, s.Tool)
 	} else if s.Tool.Version().LessThan(target) {
 		add(false, "%s is newer than this kubeadm, %s: upgrade kubeadm first", s.Target, s.Tool)
 	}
@@ -69,8 +70,8 @@ func (s Skew) Violations() (all []Violation) {
 		}
 	}
 	if len(tooOld) > 0 {
-		add(false, "kubelets may be at most %d minor versions older than the API servers: upgrade "+
-			"these first: %s", kubeletSkew, listVersions(tooOld))
+		add(false, "kubelets may be at most %d minor versions older than the API servers: "+
+			"upgrade these first: %s", kubeletSkew, listVersions(tooOld))
 	}
 	return all
 }

@@ -52,22 +52,23 @@ func (c *Cluster) Steps(
 			}
 		}
 		if len(tooOld) > 0 {
-			add("", "Upgrade the kubelets of nodes %s to %s: a kubelet may be at most %d minor versions "+
-				"older than the API servers", strings.Join(tooOld, ", "), reached, kubeletSkew)
+			add("", "Upgrade the kubelets of these nodes to %s, for a kubelet may be at most %d "+
+				"minor versions older than the API servers: %s",
+				reached, kubeletSkew, strings.Join(tooOld, ", "))
 		}
 		if !canDeploy(tool, minor) {
-			add("", "Install kubeadm %s on every control-plane node: this kubeadm, %s, does not deploy v1.%d",
-				next, tool, minor)
+			add("", "Install kubeadm %s on every control-plane node: this kubeadm, %s, does not "+
+				"deploy v1.%d", next, tool, minor)
 		}
 		add(strings.TrimSpace("kubeadm upgrade apply "+next+" "+flag), "On node %s", first)
 		if len(others) > 0 {
-			add("kubeadm upgrade node", "On each other control-plane node, one after the other: %s",
+			add("kubeadm upgrade node", "On the other control-plane nodes, one after the other: %s",
 				strings.Join(others, ", "))
 		}
 		reached = next
 	}
-	add("", "On each node, one after the other: drain it, run \"kubeadm upgrade node\" if it is a worker, "+
-		"install kubelet %s, restart the kubelet and uncordon the node", reached)
+	add("", "On each node, one after the other: drain it, run \"kubeadm upgrade node\" if it is a "+
+		"worker, install kubelet %s, restart the kubelet and uncordon the node", reached)
 	return steps
 }
 

@@ -14,8 +14,9 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// TestUpgradePlan plans the upgrade of a cluster of the minor before with this kubeadm and upstream's. All checks of ours
-// pass, it leaves no Job behind, and the objects are the same but for the description of the upgrade.
+// TestUpgradePlan plans the upgrade of a cluster of the minor before with this kubeadm and
+// upstream's. All checks of ours pass, it leaves no Job behind, and the objects are the same but
+// for the description of the upgrade.
 func TestUpgradePlan(t *testing.T) {
 	t.Parallel()
 	s := &site{Cluster: olderCluster(t)}
@@ -46,7 +47,8 @@ func TestUpgradePlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(result.Stderr, "WARNING") || !strings.Contains(result.Stdout, "\tkubeadm upgrade apply v1.37.1\n") {
+	if strings.Contains(result.Stderr, "WARNING") ||
+		!strings.Contains(result.Stdout, "\tkubeadm upgrade apply v1.37.1\n") {
 		t.Errorf("want a plan without warnings of checks, got\n%s%s", result.Stderr, result.Stdout)
 	}
 	if jobs := kubectl(t, s.cp, "get", "jobs", "--all-namespaces", "--output=name"); jobs != "" {
@@ -55,7 +57,8 @@ func TestUpgradePlan(t *testing.T) {
 
 	plan = append(plan, "--output=json")
 	got := planOf(t, run(t, s.cp, append([]string{ours}, plan...)...))
-	want := planOf(t, run(t, s.cp, append([]string{peer}, append(plan, "--ignore-preflight-errors=all")...)...))
+	want := planOf(t, run(t, s.cp,
+		append([]string{peer}, append(plan, "--ignore-preflight-errors=all")...)...))
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -68,9 +71,11 @@ func TestUpgradePlan(t *testing.T) {
 
 	// A scheduler that is gone is found without a Job.
 	run(t, s.cp, "mv", "/etc/kubernetes/manifests/kube-scheduler.yaml", "/root/kube-scheduler.yaml")
-	refused(t, s.cp, []string{"StaticPodManifest", "kube-scheduler.yaml"}, append([]string{ours}, plan...)...)
+	refused(t, s.cp, []string{"StaticPodManifest", "kube-scheduler.yaml"},
+		append([]string{ours}, plan...)...)
 	await(t, "the plan to miss the leader", patience, func() error {
-		command := append([]string{ours}, append(plan, "--ignore-preflight-errors=StaticPodManifest")...)
+		command := append([]string{ours},
+			append(plan, "--ignore-preflight-errors=StaticPodManifest")...)
 		result, err := s.cp.Run(t.Context(), command...)
 		if err == nil {
 			return errors.New("it succeeds")

@@ -33,8 +33,10 @@ func (w *World) AddCluster(c ExistingCluster) error {
 		documents = append(documents, fmt.Sprintf(format, args...))
 	}
 	for _, name := range components {
-		w.Files["/etc/kubernetes/manifests/"+name+".yaml"] = memory.File{Data: []byte("{}"), Mode: 0o600}
-		add(`{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: %s, namespace: kube-system},
+		w.Files["/etc/kubernetes/manifests/"+name+".yaml"] = memory.File{Data: []byte("{}"),
+			Mode: 0o600}
+		add(`{apiVersion: coordination.k8s.io/v1, kind: Lease,
+  metadata: {name: %s, namespace: kube-system},
   spec: {holderIdentity: %s_1, renewTime: %q}}`, name, c.ControlPlanes[0],
 			w.Now().UTC().Format("2006-01-02T15:04:05.000000Z"))
 	}
@@ -62,8 +64,8 @@ func (w *World) AddCluster(c ExistingCluster) error {
 		node(name, "")
 	}
 	configMap := func(name, key, text string) {
-		add("{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: kube-system}, data: {%q: %q}}",
-			name, key, text)
+		add(`{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: kube-system},
+  data: {%q: %q}}`, name, key, text)
 	}
 	configMap("kubeadm-config", "ClusterConfiguration", "apiVersion: kubeadm.k8s.io/v1beta4\n"+
 		"kind: ClusterConfiguration\nkubernetesVersion: "+c.Version+"\n")
@@ -75,7 +77,8 @@ func (w *World) AddCluster(c ExistingCluster) error {
 		configMap("coredns", "Corefile", ".:53 {\n    errors\n    forward . /etc/resolv.conf\n}\n")
 		add(`{apiVersion: apps/v1, kind: Deployment,
   metadata: {name: coredns, namespace: kube-system, labels: {k8s-app: kube-dns}},
-  spec: {template: {spec: {containers: [{name: coredns, image: "registry.k8s.io/coredns/coredns:%s"}]}}}}`,
+  spec: {template: {spec: {containers: [
+    {name: coredns, image: "registry.k8s.io/coredns/coredns:%s"}]}}}}`,
 			c.CoreDNSTag)
 	}
 	return w.AddObjects(strings.Join(documents, "\n---\n"))

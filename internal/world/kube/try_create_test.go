@@ -19,7 +19,8 @@ func TestTryCreateStoresNothing(t *testing.T) {
 	if err := k.TryCreate(t.Context(), c.Object, c.As); err != nil {
 		t.Error(err)
 	}
-	if len(s.asked) != 1 || s.asked[0] != "POST /api/v1/namespaces/kube-system/configmaps" || query != "All" {
+	if len(s.asked) != 1 || s.asked[0] != "POST /api/v1/namespaces/kube-system/configmaps" ||
+		query != "All" {
 		t.Errorf("asked %q with dryRun=%q", s.asked, query)
 	}
 	wantError(t, k.TryCreate(t.Context(), c.Object, c.As),
