@@ -246,6 +246,8 @@ type Objects interface {
 	// TryCreate asks the API server whether it would create the object: authorization, admission and
 	// validation run, and nothing is stored (a server-side dry run).
 	TryCreate(ctx context.Context, object Object, as Identity) error
+	// ServerVersion is the version of the API server that answers, such as "v1.37.1".
+	ServerVersion(ctx context.Context, as Identity) (string, error)
 	// Livez tells whether the API server says it is alive.
 	Livez(ctx context.Context, as Identity) error
 }

@@ -3,6 +3,7 @@ package upgrade
 import (
 	"context"
 	"os"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -73,6 +74,9 @@ func TestRealAPIServer(t *testing.T) {
 	if found := preflight.Run(t.Context(), r, checks, nil).Findings; len(found) > 0 {
 		// The fake's clock is not that of the Leases, but they were written by it.
 		t.Errorf("the checks found %v", found)
+	}
+	if text, err := k.ServerVersion(t.Context(), a.Admin); err != nil || !strings.HasPrefix(text, "v1.") {
+		t.Errorf("the API server has version %q: %v", text, err)
 	}
 	job := cluster.healthCheckJob(w.Now())
 	jobs, err := k.List(t.Context(), state.Query{
