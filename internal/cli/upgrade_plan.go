@@ -52,13 +52,13 @@ func (p *program) upgradePlanCommand() *cobra.Command {
 		kubeconfig:       node.DefaultPaths().Kubeconfig("admin.conf"),
 	}
 	c := &cobra.Command{
-		Use:   "plan [VERSION]",
+		Use:   "plan [version]",
 		Short: "Show the versions that a cluster can be upgraded to",
 		Long: `Show the versions that the cluster can be upgraded to, and what each upgrade changes.
 Check whether the cluster is in a state to be upgraded. Nothing is changed.
 
-The newest releases are read from https://dl.k8s.io. If a VERSION is given, a version or a label
-such as stable-1.37, only that one is considered; a version needs no internet.`,
+The newest releases are read from https://dl.k8s.io. If a version or a label such as stable-1.37 is given,
+only that one is considered. A version needs no internet.`,
 		Example: `  kubeadm upgrade plan
 
   # one version, without internet

@@ -77,7 +77,7 @@ func ReadUpgradePlan(file File, flags UpgradePlanFlags) (UpgradePlan, Run, error
 	wrong.fields(v1beta4.KindUpgrade, checkUpgrade(c))
 	text, where := c.Plan.KubernetesVersion, v1beta4.KindUpgrade+" plan.kubernetesVersion"
 	if flags.Version != "" {
-		text, where = flags.Version, "argument VERSION"
+		text, where = flags.Version, "argument version"
 	}
 	if err := checkVersionOrLabel(text); err != nil {
 		wrong.add("%s: %v", where, err)
