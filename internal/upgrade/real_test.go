@@ -6,11 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/node"
 	"kubeadm/internal/preflight"
 	"kubeadm/internal/state"
@@ -42,40 +40,23 @@ func (r realReader) TryCreate(ctx context.Context, o state.Object, as state.Iden
 func TestRealAPIServer(t *testing.T) {
 	a := plane.StartAPIServer(t)
 	k := kube.New(os.ReadFile)
-	apply := func(o state.Object) {
-		t.Helper()
-		if err := k.Do(t.Context(), change.ApplyObject{Object: o, As: a.Admin}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	apply(&corev1.ServiceAccount{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"},
-		ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: metav1.NamespaceSystem},
-	})
 	w := testWorld(t)
-	for _, o := range w.Objects {
-		o = o.DeepCopy()
-		o.SetUID("")
-		if o.GetKind() == "Deployment" {
-			complete(t, o)
-		}
-		apply(o)
-	}
+	a.Apply(t, w.AllObjects()...)
 	r := realReader{w, k}
 	cluster, warnings, err := ReadCluster(t.Context(), r, a.Admin)
 	if err != nil || len(warnings) > 0 {
 		t.Fatal(err, warnings)
 	}
 	if cluster.Version.String() != "1.36.3" || len(cluster.Kubelets) != 3 ||
-		cluster.CoreDNS != "v1.14.2" {
+		cluster.Kubelets[0].Version != "v1.36.3" || cluster.CoreDNS != "v1.14.2" {
 		t.Errorf("read %+v", cluster)
 	}
 	checks := cluster.Checks(a.Admin, node.DefaultPaths(), "v1.14.6")
 	if found := preflight.Run(t.Context(), r, checks, nil).Findings; len(found) > 0 {
-		// The fake's clock is not that of the Leases, but they were written by it.
 		t.Errorf("the checks found %v", found)
 	}
-	if text, err := k.ServerVersion(t.Context(), a.Admin); err != nil || !strings.HasPrefix(text, "v1.") {
+	if text, err := k.ServerVersion(t.Context(), a.Admin); err != nil ||
+		!strings.HasPrefix(text, "v1.") {
 		t.Errorf("the API server has version %q: %v", text, err)
 	}
 	job := cluster.healthCheckJob(w.Now())
@@ -87,17 +68,5 @@ func TestRealAPIServer(t *testing.T) {
 	}
 	if err := k.TryCreate(t.Context(), job, a.Identity(t, "nobody")); err == nil {
 		t.Error("a user without rights could create a Job")
-	}
-}
-
-// complete gives the Deployment what a real API server demands.
-func complete(t *testing.T, o *unstructured.Unstructured) {
-	t.Helper()
-	labels := map[string]any{"k8s-app": "kube-dns"}
-	for _, path := range [][]string{{"spec", "selector", "matchLabels"},
-		{"spec", "template", "metadata", "labels"}} {
-		if err := unstructured.SetNestedMap(o.Object, labels, path...); err != nil {
-			t.Fatal(err)
-		}
 	}
 }

@@ -77,9 +77,9 @@ func (w *World) AddCluster(c ExistingCluster) error {
 		configMap("coredns", "Corefile", ".:53 {\n    errors\n    forward . /etc/resolv.conf\n}\n")
 		add(`{apiVersion: apps/v1, kind: Deployment,
   metadata: {name: coredns, namespace: kube-system, labels: {k8s-app: kube-dns}},
-  spec: {template: {spec: {containers: [
-    {name: coredns, image: "registry.k8s.io/coredns/coredns:%s"}]}}}}`,
-			c.CoreDNSTag)
+  spec: {selector: {matchLabels: {k8s-app: kube-dns}}, template: {
+    metadata: {labels: {k8s-app: kube-dns}}, spec: {containers: [
+      {name: coredns, image: "registry.k8s.io/coredns/coredns:%s"}]}}}}`, c.CoreDNSTag)
 	}
 	return w.AddObjects(strings.Join(documents, "\n---\n"))
 }
@@ -101,4 +101,14 @@ func (w *World) AddObjects(documents string) error {
 		w.Objects[key] = o
 	}
 	return nil
+}
+
+// AllObjects are copies of the objects of the cluster as they would be sent to a real one.
+func (w *World) AllObjects() (all []state.Object) {
+	for _, o := range w.Objects {
+		o = o.DeepCopy()
+		o.SetUID("")
+		all = append(all, o)
+	}
+	return all
 }
