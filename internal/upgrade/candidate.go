@@ -169,7 +169,7 @@ func (r Releases) findPreReleases(
 type answer struct {
 	version  *version.Version
 	notes    []string // at least one if there was no answer
-	answered bool     // if not, version is what Tool settles for
+	answered bool     // if not, version is the one that Tool falls back to
 }
 
 func (r Releases) lookUp(label string) (answer, error) {

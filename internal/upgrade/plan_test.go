@@ -107,7 +107,7 @@ func TestSteps(t *testing.T) {
 			"kubeadm upgrade apply v1.34.0", "kubeadm upgrade node", "On each node"}, true},
 		"newer kubeadm, pre-release": {nil, "v1.36.3", "v1.38.0-rc.1", []string{
 			"kubeadm upgrade apply v1.37.X", "kubeadm upgrade node", "Install kubeadm v1.38.0-rc.1",
-			"kubeadm upgrade apply v1.38.0-rc.1 --allow-release-candidate-upgrades",
+			"kubeadm upgrade apply v1.38.0-rc.1 " + "--allow-release-candidate-upgrades",
 			"kubeadm upgrade node",
 			"On each node"}, true},
 	} {

@@ -66,7 +66,7 @@ func TestRealAPIServer(t *testing.T) {
 	if err != nil || len(jobs) > 0 {
 		t.Errorf("%d Jobs are left: %v", len(jobs), err)
 	}
-	if err := k.TryCreate(t.Context(), job, a.Identity(t, "nobody")); err == nil {
+	if err := k.TryCreate(t.Context(), job, a.Identity(t, "guest")); err == nil {
 		t.Error("a user without rights could create a Job")
 	}
 }
