@@ -27,26 +27,27 @@ import (
 // World is a machine as tests want it to be. Fields may be changed before a run.
 type World struct {
 	*memory.World
-	Info             state.HostInfo
-	Interfaces       []state.Address
-	Names            map[string][]string // host names that resolve
-	Paths            map[string]string   // programs in PATH
-	Kubelet          string              // version; empty if there is no kubelet
-	Taken            map[string]string   // listening ports, "host:port" or ":port", and who holds them
-	CRI              state.Runtime
-	Sockets          []string          // container runtimes that answer
-	Refused          map[string]error  // kinds of objects that the API server does not create, and why
+	Info         state.HostInfo
+	Interfaces   []state.Address
+	Names        map[string][]string // host names that resolve
+	Paths        map[string]string   // programs in PATH
+	Kubelet      string              // version; empty if there is no kubelet
+	Taken        map[string]string   // listening ports, "host:port" or ":port", and who holds them
+	CRI          state.Runtime
+	Sockets      []string // container runtimes that answer
+	Unpullable   []string // images that no registry has
+	Unreachable  []string // registries that cannot be reached
+	Attempts     []string // images asked for at such registries
+	Slow         []string // images whose registry lets the first attempt fail
+	Findings     []error  // of Verify
+	Discovery    map[string]string
+	Elsewhere    bool // the cluster's API server runs on another machine and admits everybody
+	APIServerLag int  // how many looks it takes until a started API server answers
+	NodeName     string
+
+	APIServerVersion string            // what the API server says of itself
 	Published        map[string]string // versions behind labels such as "stable-1.37", if dl.k8s.io resolves
-	Unpullable       []string          // images that no registry has
-	Unreachable      []string          // registries that cannot be reached
-	Attempts         []string          // images asked for at such registries
-	Slow             []string          // images whose registry lets the first attempt fail
-	Findings         []error           // of Verify
-	Discovery        map[string]string
-	Elsewhere        bool   // the cluster's API server runs on another machine and admits everybody
-	APIServerVersion string // what the API server says of itself
-	APIServerLag     int    // how many looks it takes until a started API server answers
-	NodeName         string
+	Refused          map[string]error  // kinds of objects that the API server does not create, and why
 
 	looks *atomic.Int64
 }
