@@ -33,22 +33,6 @@ func (w *World) List(ctx context.Context, q state.Query) ([]unstructured.Unstruc
 	return w.World.List(ctx, q)
 }
 
-// TryCreate says yes, if the API server answers and admits who asks, unless Refused says no.
-func (w *World) TryCreate(ctx context.Context, o state.Object, as state.Identity) error {
-	if err := w.admits(ctx, as); err != nil {
-		return err
-	}
-	return w.Refused[o.GetObjectKind().GroupVersionKind().Kind]
-}
-
-// ServerVersion is APIServerVersion, if the API server answers and admits who asks.
-func (w *World) ServerVersion(ctx context.Context, as state.Identity) (string, error) {
-	if err := w.admits(ctx, as); err != nil {
-		return "", err
-	}
-	return w.APIServerVersion, nil
-}
-
 // Livez says yes once an API server was started and has been asked often enough.
 func (w *World) Livez(ctx context.Context, as state.Identity) error {
 	looked := int(w.looks.Add(1))

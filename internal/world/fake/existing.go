@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"strings"
@@ -111,4 +112,20 @@ func (w *World) AllObjects() (all []state.Object) {
 		all = append(all, o)
 	}
 	return all
+}
+
+// TryCreate says yes, if the API server answers and admits who asks, unless Refused says no.
+func (w *World) TryCreate(ctx context.Context, o state.Object, as state.Identity) error {
+	if err := w.admits(ctx, as); err != nil {
+		return err
+	}
+	return w.Refused[o.GetObjectKind().GroupVersionKind().Kind]
+}
+
+// ServerVersion is APIServerVersion, if the API server answers and admits who asks.
+func (w *World) ServerVersion(ctx context.Context, as state.Identity) (string, error) {
+	if err := w.admits(ctx, as); err != nil {
+		return "", err
+	}
+	return w.APIServerVersion, nil
 }

@@ -46,14 +46,6 @@ func (w *World) List(ctx context.Context, q state.Query) ([]unstructured.Unstruc
 	return append(real, mine...), err
 }
 
-// TryCreate says yes for a cluster that this run would bring to life.
-func (w *World) TryCreate(ctx context.Context, o state.Object, as state.Identity) error {
-	if w.unborn(ctx, as) {
-		return nil
-	}
-	return w.World.TryCreate(ctx, o, as)
-}
-
 // Livez says yes for a cluster that this run would bring to life.
 func (w *World) Livez(ctx context.Context, as state.Identity) error {
 	if w.unborn(ctx, as) {
