@@ -83,7 +83,7 @@ func layers() [][]string {
 		{"internal/certstore", "internal/etcdcluster", "internal/phaseindex"},
 		{"internal/manifestinput"},
 		{"internal/preflight", "internal/config", "internal/flow"},
-		{"internal/discovery", "internal/health", "internal/report", "internal/staticpod"},
+		{"internal/discovery", "internal/health", "internal/report", "internal/staticpod", "internal/upgrade"},
 		{"internal/phase"},
 		{"internal/workflow"},
 		{"internal/run"},

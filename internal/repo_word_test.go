@@ -27,7 +27,7 @@ func wordRules() []rule {
 			name: "no phase handles dry runs", reason: "a preview is a world like others: a phase must behave the same in it",
 			check: func(s source, report func(token.Pos, string, ...any)) {
 				s.program(func(f file) {
-					if !isBelow(f.dir, "internal/cli", "internal/run", "internal/config", "internal/flag", "internal/world/preview", "cmd/kubeadm") {
+					if !isBelow(f.dir, "internal/cli", "internal/run", "internal/config", "internal/flag", "internal/world/preview", "internal/world/kube", "cmd/kubeadm") {
 						checkDryRunNames(f, report)
 					}
 				})

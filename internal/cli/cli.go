@@ -86,9 +86,10 @@ func (p *program) addCommands(root *cobra.Command) {
 	help := helpCommand()
 	root.SetHelpCommand(help)
 	addUnderHeading(root, "Create and remove a cluster:", p.initCommand(), p.joinCommand(), p.resetCommand())
-	addUnderHeading(root, "Manage a cluster:", p.certsCommand(), p.configCommand(), p.kubeconfigCommand(), p.tokenCommand())
+	addUnderHeading(root, "Manage a cluster:", p.certsCommand(), p.configCommand(), p.kubeconfigCommand(), p.tokenCommand(),
+		p.upgradeCommand())
 	addUnderHeading(root, "Other commands:", p.completionCommand(), help, p.versionCommand())
-	root.AddCommand(alphaCommand(), upgradeCommand())
+	root.AddCommand(alphaCommand())
 	p.bindStrict(root)
 }
 

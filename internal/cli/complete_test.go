@@ -59,7 +59,9 @@ func TestCompletion(t *testing.T) {
 		"help token cr":            {"create", noFiles},
 		"init --pod-network-cidr ": {noFiles},
 		"join 192.0.2.1:6443 ":     {noFiles},
-		"upg":                      {noFiles},
+		"upg":                      {"upgrade", noFiles},
+		"upgrade ":                 {"plan", noFiles},
+		"upgrade plan v":           {"v1.37.1", noFiles},
 	} {
 		typed := strings.Split(line, " ")
 		if got := completionsOf(t, newTestMachine(t), typed...); !slices.Equal(got, want) {

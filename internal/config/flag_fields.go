@@ -44,6 +44,11 @@ func (ResetFlags) RefuseMixed(given []string) error { return refuseMixed(given, 
 // RefuseMixed is as for InitFlags.
 func (TokenFlags) RefuseMixed(given []string) error { return refuseMixed(given, flag.TokenCreate) }
 
+// RefuseMixed is as for InitFlags.
+func (UpgradePlanFlags) RefuseMixed(given []string) error {
+	return refuseMixed(given, flag.UpgradePlan)
+}
+
 func refuseMixed(given []string, c flag.Command) error {
 	var names []string
 	for _, name := range slices.Sorted(slices.Values(given)) {

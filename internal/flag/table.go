@@ -22,6 +22,7 @@ const (
 	Join        Command = "join"
 	Reset       Command = "reset"
 	TokenCreate Command = "token create"
+	UpgradePlan Command = "upgrade plan"
 )
 
 // Field is the configuration field that a flag of a command stands for.
@@ -35,6 +36,7 @@ func clusterField(path string) Field { return Field{Init, "ClusterConfiguration"
 func joinField(path string) Field    { return Field{Join, "JoinConfiguration", path} }
 func resetField(path string) Field   { return Field{Reset, "ResetConfiguration", path} }
 func tokenField(path string) Field   { return Field{TokenCreate, "InitConfiguration", path} }
+func planField(path string) Field    { return Field{UpgradePlan, "UpgradeConfiguration", path} }
 
 // Types of values.
 const (

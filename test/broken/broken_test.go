@@ -45,7 +45,9 @@ import (
 type caseFile struct {
 	Run   string            `json:"run"`
 	Files map[string]string `json:"files"`
-	Cases []brokenCase      `json:"cases"`
+	// Existing is the version of a cluster of which the machine is a control plane; empty for none.
+	Existing string       `json:"existing"`
+	Cases    []brokenCase `json:"cases"`
 }
 
 // brokenCase is one broken input, and the error that it must cause.
@@ -55,6 +57,8 @@ type brokenCase struct {
 	Run   string            `json:"run"`
 	Args  []string          `json:"args"`  // further arguments, which may contain spaces
 	Files map[string]string `json:"files"` // a path that ends in "/" is a directory; see addFile for texts with "@"
+	// Objects are YAML documents that are added to the existing cluster; see fake.World.AddObjects.
+	Objects string `json:"objects"`
 
 	// The fields of the documents in config.yaml, in this order.
 	Init    *string `json:"init"`
@@ -120,6 +124,14 @@ func loadCaseFile(t *testing.T, name string) (s caseFile) {
 func (m brokenCase) check(t *testing.T, s caseFile) {
 	files, args := m.input(t, s)
 	w := newMachine(files)
+	if s.Existing != "" {
+		addCluster(t, w, s.Existing, m.Objects)
+		for name, text := range m.Files {
+			if text == "@none" {
+				delete(w.Files, name)
+			}
+		}
+	}
 	store := &memoryJournal{}
 	before := w.Snapshot()
 	out, err := runKubeadm(w, store, args)
@@ -215,6 +227,20 @@ func newMachine(files map[string]string) *fake.World {
 		w.Files[name] = memory.File{Data: []byte(text), Mode: 0o600}
 	}
 	return w
+}
+
+// addCluster makes the machine a control plane of a cluster.
+func addCluster(t *testing.T, w *fake.World, version, objects string) {
+	t.Helper()
+	err := w.AddCluster(fake.ExistingCluster{
+		Version: version, Kubelet: version, EtcdTag: "3.6.8-0", CoreDNSTag: "v1.14.2", ControlPlanes: []string{"cp1"},
+	})
+	if err == nil && objects != "" {
+		err = w.AddObjects(objects)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // runKubeadm runs the program and returns its output and its error. A panic is an error, too.

@@ -68,6 +68,7 @@ func commands() map[string]command {
 		"machine": changeMachine, // changes the machine
 		"file":    checkFile,     // checks that the machine has a file; ! if not
 		"lose":    removeFiles,   // removes files from the machine
+		"objects": addObjects,    // adds the objects of a file to the cluster
 		"keep":    saveStdout,    // writes the last standard output to a file on the machine
 		"fetch":   fetchFile,     // copies a file of the machine to the script, and prints its mode
 	}
@@ -137,6 +138,17 @@ func changeMachine(ts *testscript.TestScript, _ bool, args []string) {
 		delete(w.Taken, value)
 	case "socket":
 		w.Sockets = append(w.Sockets, value)
+	case "cluster":
+		ts.Check(w.AddCluster(fake.ExistingCluster{
+			Version: value, Kubelet: value, EtcdTag: args[2], CoreDNSTag: args[3],
+			ControlPlanes: []string{"cp1", "cp2"}, Workers: []string{"worker"},
+		}))
+	case "published":
+		w.Names["dl.k8s.io"] = []string{"192.0.2.80"}
+		if w.Published == nil {
+			w.Published = map[string]string{}
+		}
+		w.Published[value] = args[2]
 	case "unpullable":
 		w.Unpullable = append(w.Unpullable, value)
 	case "unreachable":
@@ -190,6 +202,10 @@ func removeFiles(ts *testscript.TestScript, _ bool, args []string) {
 	for _, name := range args {
 		delete(machineOf(ts).world.Files, name)
 	}
+}
+
+func addObjects(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(machineOf(ts).world.AddObjects(ts.ReadFile(args[0])))
 }
 
 func saveStdout(ts *testscript.TestScript, _ bool, args []string) {

@@ -43,6 +43,10 @@ type World struct {
 	APIServerLag int  // how many calls of Livez fail after the start of the API server
 	NodeName     string
 
+	APIServerVersion string            // answer of the API server at /version
+	Published        map[string]string // versions behind labels such as "stable-1.37", if dl.k8s.io resolves
+	Refused          map[string]error  // kinds of objects that the API server does not create, and why
+
 	livezCalls *atomic.Int64
 }
 
@@ -209,9 +213,16 @@ func (w *World) CanListen(_ context.Context, address string) error {
 // Proxy returns no proxy.
 func (w *World) Proxy(context.Context, string) (string, error) { return "", nil }
 
-// Fetch answers at the health endpoints of running components.
+// Fetch answers at the health endpoints of running components, and at dl.k8s.io.
 func (w *World) Fetch(ctx context.Context, req state.Request) (state.Response, error) {
 	ok := state.Response{Status: 200, Body: []byte("ok")}
+	if label, found := strings.CutPrefix(req.URL, "https://dl.k8s.io/release/"); found {
+		text, published := w.Published[strings.TrimSuffix(label, ".txt")]
+		if !published {
+			return state.Response{Status: 404}, nil
+		}
+		return state.Response{Status: 200, Body: []byte(text + "\n")}, nil
+	}
 	for port, component := range map[string]string{":10257/": "kube-controller-manager", ":10259/": "kube-scheduler", ":2381/": "etcd", ":10248/": ""} {
 		if strings.Contains(req.URL, port) && w.runs(ctx, component) {
 			return ok, nil

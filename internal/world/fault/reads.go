@@ -185,6 +185,17 @@ func (w *Reads) List(ctx context.Context, q state.Query) ([]unstructured.Unstruc
 	return readUnlessFailing(w, func() ([]unstructured.Unstructured, error) { return w.World.List(ctx, q) })
 }
 
+// TryCreate is a read.
+func (w *Reads) TryCreate(ctx context.Context, o state.Object, as state.Identity) error {
+	_, err := readUnlessFailing(w, func() (any, error) { return nil, w.World.TryCreate(ctx, o, as) })
+	return err
+}
+
+// ServerVersion is a read.
+func (w *Reads) ServerVersion(ctx context.Context, as state.Identity) (string, error) {
+	return readUnlessFailing(w, func() (string, error) { return w.World.ServerVersion(ctx, as) })
+}
+
 // Livez is a read.
 func (w *Reads) Livez(ctx context.Context, as state.Identity) error {
 	_, err := readUnlessFailing(w, func() (any, error) { return nil, w.World.Livez(ctx, as) })

@@ -3,10 +3,17 @@ package plane
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"kubeadm/internal/change"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world/kube"
@@ -69,4 +76,37 @@ func (a *APIServer) Identity(t *testing.T, user string, groups ...string) state.
 	}
 	writeFile(a.dir, user+".conf", data)
 	return state.Identity{Kubeconfig: filepath.Join(a.dir, user+".conf")}
+}
+
+// Apply puts the objects into the cluster, with the service account that Pods of kube-system need.
+func (a *APIServer) Apply(t *testing.T, objects ...state.Object) {
+	t.Helper()
+	account := &corev1.ServiceAccount{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"},
+		ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: metav1.NamespaceSystem},
+	}
+	k := kube.New(os.ReadFile)
+	for _, o := range append([]state.Object{account}, objects...) {
+		if err := k.Do(t.Context(), change.ApplyObject{Object: o, As: a.Admin}); err != nil {
+			t.Fatal(err)
+		}
+		if u, ok := o.(*unstructured.Unstructured); ok && u.GetKind() == "Node" {
+			a.setStatus(t, u)
+		}
+	}
+}
+
+// setStatus writes the status of a Node, which an API server does not take with the object.
+func (a *APIServer) setStatus(t *testing.T, node *unstructured.Unstructured) {
+	t.Helper()
+	patch, err := json.Marshal(map[string]any{"status": node.Object["status"]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubectl := exec.Command(filepath.Join(BundleDir(t), "bin", "kubectl"),
+		"--kubeconfig="+a.Admin.Kubeconfig, "patch", "node", node.GetName(), "--subresource=status",
+		"--type=merge", "--patch="+string(patch))
+	if said, err := kubectl.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
 }
