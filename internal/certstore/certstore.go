@@ -16,7 +16,7 @@ import (
 	"kubeadm/internal/state"
 )
 
-// ReadCA reads a CA of this machine, whose key may be missing. The CA must exist and be valid now.
+// ReadCA reads a ParseCA of this machine, whose key may be missing. The ParseCA must exist and be valid now.
 func ReadCA(ctx context.Context, r state.Reader, n *node.Node, p pki.Profile) (pki.CA, error) {
 	found, err := ReadPair(ctx, r, n.Paths, p.Base)
 	if err != nil {
@@ -24,7 +24,7 @@ func ReadCA(ctx context.Context, r state.Reader, n *node.Node, p pki.Profile) (p
 	}
 	if found.Certificate == nil {
 		hint := "run the certs/" + p.Name + " phase first"
-		if n.Joins() {
+		if n.IsJoining() {
 			hint = "run the control-plane-prepare/download-certs phase first, or copy the shared certificates from a control plane"
 		}
 		return pki.CA{}, problem.New("", fmt.Errorf("the certificate authority %s does not exist", n.Paths.Cert(p.Base)), hint)
@@ -32,10 +32,10 @@ func ReadCA(ctx context.Context, r state.Reader, n *node.Node, p pki.Profile) (p
 	return CheckCA(n.Paths, p, found, r.Now())
 }
 
-// CheckCA parses a CA. Its certificate must be a CA certificate that is valid at that time, and
+// CheckCA parses a ParseCA. Its certificate must be a ParseCA certificate that is valid at that time, and
 // its key, if there is one, must belong to it. Preflight and every phase that signs or verifies
-// with a CA use this.
-func CheckCA(paths node.Paths, p pki.Profile, found pki.Stored, at time.Time) (pki.CA, error) {
+// with a ParseCA use this.
+func CheckCA(paths node.Paths, p pki.Profile, found pki.StoredPair, at time.Time) (pki.CA, error) {
 	ca, err := parseCA(paths, p, found)
 	if err != nil {
 		return ca, err
@@ -52,11 +52,11 @@ func CheckCA(paths node.Paths, p pki.Profile, found pki.Stored, at time.Time) (p
 	return ca, problem.New("the certificate authority "+paths.Cert(p.Base), err, hints...)
 }
 
-// parseCA parses a CA and checks that its key, if there is one, belongs to it. It does not look at
+// parseCA parses a ParseCA and checks that its key, if there is one, belongs to it. It does not look at
 // the validity period.
-func parseCA(paths node.Paths, p pki.Profile, found pki.Stored) (pki.CA, error) {
+func parseCA(paths node.Paths, p pki.Profile, found pki.StoredPair) (pki.CA, error) {
 	cert, key := paths.Cert(p.Base), paths.Key(p.Base)
-	ca, err := found.CA()
+	ca, err := found.ParseCA()
 	switch {
 	case err != nil:
 	case !ca.Certificate.IsCA:
@@ -71,7 +71,7 @@ func parseCA(paths node.Paths, p pki.Profile, found pki.Stored) (pki.CA, error) 
 	case found.Key != nil && ca.Key == nil:
 		_, err := pki.ParseKey(found.Key)
 		return ca, problem.New("", fmt.Errorf("%s contains no usable private key: %w", key, err), "put back the key that belongs to "+cert)
-	case found.Key != nil && !ca.Owns():
+	case found.Key != nil && !ca.HasMatchingKey():
 		return ca, problem.New("", fmt.Errorf("%s is not the key of %s", key, cert), "put back the key that belongs to "+cert)
 	}
 	return ca, nil
@@ -100,7 +100,7 @@ func CheckServiceAccountKeys(ctx context.Context, r state.Reader, n *node.Node) 
 		return nil
 	case private == nil:
 		if external, err := HasExternalClusterCA(ctx, r, n.Paths); err != nil || external {
-			return err // with an external CA no key pair is generated
+			return err // with an external ParseCA no key pair is generated
 		}
 		return problem.New("", fmt.Errorf("%s exists without %s", pubFile, keyFile),
 			"put back the private key that belongs to it; to have a new pair generated, move "+pubFile+" away",
@@ -135,7 +135,7 @@ func HasExternalClusterCA(ctx context.Context, r state.Reader, p node.Paths) (bo
 }
 
 // ReadPair reads the two files of a certificate by its base name, such as "etcd/server".
-func ReadPair(ctx context.Context, r state.Reader, p node.Paths, base string) (s pki.Stored, err error) {
+func ReadPair(ctx context.Context, r state.Reader, p node.Paths, base string) (s pki.StoredPair, err error) {
 	s.Certificate, err = state.ReadOptional(ctx, r, p.Cert(base))
 	if err == nil {
 		s.Key, err = state.ReadOptional(ctx, r, p.Key(base))
@@ -143,14 +143,14 @@ func ReadPair(ctx context.Context, r state.Reader, p node.Paths, base string) (s
 	return s, err
 }
 
-// CheckDiscoveredCA returns an error if the CA is not one of those in the kubeconfig that
+// CheckDiscoveredCA returns an error if the ParseCA is not one of those in the kubeconfig that
 // discovery returned.
 func CheckDiscoveredCA(n *node.Node, ca *x509.Certificate) error {
-	config, err := pki.ParseKubeconfig(n.Bootstrap)
+	config, err := pki.ParseKubeconfig(n.BootstrapKubeconfig)
 	if err != nil {
 		return err
 	}
-	found, err := config.Trusted()
+	found, err := config.EmbeddedCAs()
 	if err == nil && !slices.ContainsFunc(found, ca.Equal) {
 		err = errors.New("it is not a CA of the discovered cluster")
 	}

@@ -46,7 +46,7 @@ func CheckRenewableKey(ctx context.Context, r state.Reader, p node.Paths, c pki.
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s contains no usable private key: %w", p.Key(c.Base), err)
-	case !pki.Owns(key, cert):
+	case !pki.IsKeyOf(key, cert):
 		return fmt.Errorf("%s is not the key of %s", p.Key(c.Base), p.Cert(c.Base))
 	}
 	return nil

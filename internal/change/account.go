@@ -59,11 +59,11 @@ func (c SetAccounts) Done(ctx context.Context, r state.Reader) (bool, error) {
 	return err == nil && bytes.Equal(old.Passwd, after.Passwd) && bytes.Equal(old.Group, after.Group), err
 }
 
-// Inverse removes those that do not exist yet. A removal is ErrOneWay, as the old IDs may be taken
+// Inverse removes those that do not exist yet. A removal is ErrIrreversible, as the old IDs may be taken
 // later.
 func (c SetAccounts) Inverse(ctx context.Context, r state.Reader) (Change, error) {
 	if c.Absent {
-		return nil, ErrOneWay
+		return nil, ErrIrreversible
 	}
 	existing, err := ReadAccounts(ctx, r, c.Dir)
 	removal := SetAccounts{Dir: c.Dir, Absent: true}

@@ -10,8 +10,8 @@ import (
 	"kubeadm/internal/state"
 )
 
-// ErrOneWay is returned by Inverse for a change that cannot be undone.
-var ErrOneWay = errors.New("this cannot be undone")
+// ErrIrreversible is returned by Inverse for a change that cannot be undone.
+var ErrIrreversible = errors.New("this cannot be undone")
 
 // Change is one change, described by the desired state.
 type Change interface {
@@ -22,19 +22,19 @@ type Change interface {
 	String() string
 	// Done reports whether the desired state is reached already.
 	Done(ctx context.Context, r state.Reader) (bool, error)
-	// Inverse returns the change that restores the current state, or ErrOneWay if there is none.
+	// Inverse returns the change that restores the current state, or ErrIrreversible if there is none.
 	Inverse(ctx context.Context, r state.Reader) (Change, error)
 }
 
-// Shown is implemented by changes whose content a dry run shows.
-type Shown interface {
+// Previewable is implemented by changes whose content a dry run shows.
+type Previewable interface {
 	// Content returns the text that would be written; empty if it is secret or not readable.
 	Content() string
 }
 
-// Breakable is implemented by changes that may take long and can be canceled at any time
+// Cancelable is implemented by changes that may take long and can be canceled at any time
 // without harm. All others are completed when the user interrupts the program.
-type Breakable interface {
+type Cancelable interface {
 	Change
-	Breakable()
+	Cancelable()
 }

@@ -19,24 +19,24 @@ func FileTarget(path string) string { return "file:" + path }
 // are created with mode 0755. The write is atomic: readers see the old file or the new one, unless
 // the file can only be written in place.
 type WriteFile struct {
-	Path    string
-	Data    []byte
-	Mode    fs.FileMode
-	Secret  bool // Data must not be shown or stored unencrypted
-	Output  bool // the user named this file for output: its directory must exist
-	Resumed bool // an earlier write may have been killed: its temporary files are removed
+	Path            string
+	Data            []byte
+	Mode            fs.FileMode
+	Secret          bool // Data must not be shown or stored unencrypted
+	Output          bool // the user named this file for output: its directory must exist
+	RemoveTemporary bool // an earlier write may have been killed: its temporary files are removed
 }
 
 // temporaryInfix is in the name of a temporary file between the name of the final file and a
 // random text as rand.Text returns it.
 const temporaryInfix = ".kubeadm-"
 
-// PendingName returns the name of the temporary file that is renamed to base when it is complete.
+// TemporaryName returns the name of the temporary file that is renamed to base when it is complete.
 // It begins with a dot, so that the kubelet does not read it as a manifest.
-func PendingName(base, random string) string { return "." + base + temporaryInfix + random }
+func TemporaryName(base, random string) string { return "." + base + temporaryInfix + random }
 
-// IsPending reports whether name is the name of a temporary file for base.
-func IsPending(base, name string) bool {
+// IsTemporaryName reports whether name is the name of a temporary file for base.
+func IsTemporaryName(base, name string) bool {
 	const length, alphabet = 26, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567" // base32, as in rand.Text
 	random, ok := strings.CutPrefix(name, "."+base+temporaryInfix)
 	return ok && len(random) == length && strings.Trim(random, alphabet) == ""
@@ -73,17 +73,17 @@ func (c WriteFile) Done(ctx context.Context, r state.Reader) (bool, error) {
 }
 
 // Inverse writes the old bytes, or removes the file if it did not exist. For a FIFO and for a
-// dangling symbolic link it is ErrOneWay.
+// dangling symbolic link it is ErrIrreversible.
 func (c WriteFile) Inverse(ctx context.Context, r state.Reader) (Change, error) {
 	info, err := r.Stat(ctx, c.Path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := r.Lstat(ctx, c.Path); err == nil {
-			return nil, ErrOneWay
+			return nil, ErrIrreversible
 		}
 		return Remove{Path: c.Path}, nil
 	}
 	if err == nil && !info.Mode.IsRegular() && !info.Mode.IsDir() {
-		return nil, ErrOneWay
+		return nil, ErrIrreversible
 	}
 	old, err := r.ReadFile(ctx, c.Path)
 	if err != nil {
@@ -120,8 +120,8 @@ func (c MakeDir) Inverse(context.Context, state.Reader) (Change, error) {
 	return Remove{Path: c.Path, OnlyEmpty: true}, nil
 }
 
-// ErrOfSystem is the error of a change that would remove the contents of a system directory.
-var ErrOfSystem = errors.New("a directory of the operating system")
+// ErrSystemDirectory is the error of a change that would remove the contents of a system directory.
+var ErrSystemDirectory = errors.New("a directory of the operating system")
 
 // Remove removes a file or a directory, or the contents of a directory. It never removes a
 // symbolic link's target, never enters a mount, and never empties a directory of the operating
@@ -163,16 +163,16 @@ func (c Remove) Done(ctx context.Context, r state.Reader) (bool, error) {
 }
 
 // Inverse writes a single file again, or creates an empty directory. For all else it is
-// ErrOneWay.
+// ErrIrreversible.
 func (c Remove) Inverse(ctx context.Context, r state.Reader) (Change, error) {
 	info, err := r.Lstat(ctx, c.Path)
 	switch {
 	case err != nil:
-		return nil, errors.Join(err, ErrOneWay)
+		return nil, errors.Join(err, ErrIrreversible)
 	case info.Mode.IsDir() && c.OnlyEmpty:
 		return MakeDir{Path: c.Path, Mode: info.Mode.Perm()}, nil
 	case !info.Mode.IsRegular():
-		return nil, ErrOneWay
+		return nil, ErrIrreversible
 	}
 	old, err := r.ReadFile(ctx, c.Path)
 	return WriteFile{Path: c.Path, Data: old, Mode: info.Mode.Perm(), Secret: true}, err

@@ -11,28 +11,28 @@ import (
 
 // Unmount unmounts everything below a directory. A mount on the directory itself stays.
 type Unmount struct {
-	Below string
+	Dir   string
 	Flags []string // of umount2(2): MNT_FORCE, MNT_DETACH, MNT_EXPIRE, UMOUNT_NOFOLLOW
 }
 
 // Target names the mounts below the directory.
-func (c Unmount) Target() string { return "mounts:" + c.Below }
+func (c Unmount) Target() string { return "mounts:" + c.Dir }
 
-func (c Unmount) String() string { return fmt.Sprintf("unmount everything below %q", c.Below) }
+func (c Unmount) String() string { return fmt.Sprintf("unmount everything below %q", c.Dir) }
 
 // Done reports whether nothing is mounted there.
 func (c Unmount) Done(ctx context.Context, r state.Reader) (bool, error) {
-	all, err := r.Mounts(ctx, c.Below)
+	all, err := r.Mounts(ctx, c.Dir)
 	for _, m := range all {
-		if strings.HasPrefix(m, c.Below+"/") {
+		if strings.HasPrefix(m, c.Dir+"/") {
 			return false, err
 		}
 	}
 	return err == nil, err
 }
 
-// Inverse is ErrOneWay: the mounts belong to Pods that are gone.
-func (c Unmount) Inverse(context.Context, state.Reader) (Change, error) { return nil, ErrOneWay }
+// Inverse is ErrIrreversible: the mounts belong to Pods that are gone.
+func (c Unmount) Inverse(context.Context, state.Reader) (Change, error) { return nil, ErrIrreversible }
 
 // PullImage pulls an image into the container runtime.
 type PullImage struct {
@@ -45,8 +45,8 @@ func (c PullImage) Target() string { return "image:" + c.Ref }
 
 func (c PullImage) String() string { return fmt.Sprintf("pull image %q", c.Ref) }
 
-// Breakable marks the change: the runtime cleans up after a canceled pull.
-func (c PullImage) Breakable() {}
+// Cancelable marks the change: the runtime cleans up after a canceled pull.
+func (c PullImage) Cancelable() {}
 
 // Done reports whether the image is present and Always is not set.
 func (c PullImage) Done(ctx context.Context, r state.Reader) (bool, error) {
@@ -56,8 +56,10 @@ func (c PullImage) Done(ctx context.Context, r state.Reader) (bool, error) {
 	return r.Image(ctx, c.Socket, c.Ref)
 }
 
-// Inverse is ErrOneWay: other containers may use the image.
-func (c PullImage) Inverse(context.Context, state.Reader) (Change, error) { return nil, ErrOneWay }
+// Inverse is ErrIrreversible: other containers may use the image.
+func (c PullImage) Inverse(context.Context, state.Reader) (Change, error) {
+	return nil, ErrIrreversible
+}
 
 // PullError is the error of a failed image pull.
 type PullError struct {
@@ -94,18 +96,18 @@ func (c RemoveContainers) String() string {
 	return "remove all Kubernetes containers"
 }
 
-// Wants reports whether the change removes the sandbox.
-func (c RemoveContainers) Wants(s state.Sandbox) bool {
+// Matches reports whether the change removes the sandbox.
+func (c RemoveContainers) Matches(s state.Sandbox) bool {
 	return c.Component == "" || s.Component == c.Component
 }
 
 // Done reports whether no such sandbox is left.
 func (c RemoveContainers) Done(ctx context.Context, r state.Reader) (bool, error) {
 	existing, err := r.Sandboxes(ctx, c.Socket)
-	return err == nil && !slices.ContainsFunc(existing, c.Wants), err
+	return err == nil && !slices.ContainsFunc(existing, c.Matches), err
 }
 
-// Inverse is ErrOneWay.
+// Inverse is ErrIrreversible.
 func (c RemoveContainers) Inverse(context.Context, state.Reader) (Change, error) {
-	return nil, ErrOneWay
+	return nil, ErrIrreversible
 }

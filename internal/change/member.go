@@ -9,16 +9,16 @@ import (
 	"kubeadm/internal/state"
 )
 
-// ErrNotItsTurn means that etcd accepts no learner now: it has one already, or some voting members
+// ErrMemberAddRefused means that etcd accepts no learner now: it has one already, or some voting members
 // are unhealthy.
-var ErrNotItsTurn = errors.New("etcd accepts no new member now")
+var ErrMemberAddRefused = errors.New("etcd accepts no new member now")
 
-// ErrQuorum means that etcd refuses to remove a member, as too few of the remaining ones are
+// ErrWouldLoseQuorum means that etcd refuses to remove a member, as too few of the remaining ones are
 // started and healthy.
-var ErrQuorum = errors.New("too few of the remaining etcd members are healthy for a quorum")
+var ErrWouldLoseQuorum = errors.New("too few of the remaining etcd members are healthy for a quorum")
 
-// ErrBehind means that a learner cannot be promoted yet.
-var ErrBehind = errors.New("the learner is not in sync with the leader yet")
+// ErrLearnerNotReady means that a learner cannot be promoted yet.
+var ErrLearnerNotReady = errors.New("the learner is not in sync with the leader yet")
 
 // MemberState is the state of an etcd member.
 type MemberState string
@@ -58,15 +58,15 @@ func (c SetMember) Done(ctx context.Context, r state.Reader) (bool, error) {
 	return err == nil && (current == c.State || c.State == Learner && current == Voter), nil
 }
 
-// Breakable marks the change: each of its attempts reads the member list first.
-func (c SetMember) Breakable() {}
+// Cancelable marks the change: each of its attempts reads the member list first.
+func (c SetMember) Cancelable() {}
 
-// Inverse removes a member that does not exist yet. All else is ErrOneWay: etcd does not demote a
+// Inverse removes a member that does not exist yet. All else is ErrIrreversible: etcd does not demote a
 // voter, and a removed member loses its data.
 func (c SetMember) Inverse(ctx context.Context, r state.Reader) (Change, error) {
 	current, err := c.currentState(ctx, r)
 	if err != nil || current != Absent {
-		return nil, cmp.Or(err, ErrOneWay)
+		return nil, cmp.Or(err, ErrIrreversible)
 	}
 	return SetMember{PeerURL: c.PeerURL, State: Absent, Via: c.Via}, nil
 }

@@ -9,11 +9,11 @@ import (
 	"kubeadm/internal/state"
 )
 
-// Onto merges Object into a copy of the existing object. Fields that Object leaves unset keep
+// MergeInto merges Object into a copy of the existing object. Fields that Object leaves unset keep
 // their values, such as defaulted and immutable fields, and other programs' labels and
 // annotations. Lists, data and selectors are replaced as a whole. With Exact nothing but the
 // fields that only the API server writes is kept.
-func (c ApplyObject) Onto(existing *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (c ApplyObject) MergeInto(existing *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if c.Keep {
 		return existing.DeepCopy(), nil
 	}

@@ -64,7 +64,7 @@ func newApply(data map[string]string) ApplyObject {
 func TestMergeKeepsUnsetFieldsAndReplacesData(t *testing.T) {
 	existing := newStoredObject(map[string]any{"old": "1", "same": "2"})
 	before := existing.DeepCopy()
-	got, err := newApply(map[string]string{"same": "2"}).Onto(existing)
+	got, err := newApply(map[string]string{"same": "2"}).MergeInto(existing)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestMergeKeepsUnsetFieldsAndReplacesData(t *testing.T) {
 func TestMergeWithoutDifferenceChangesNothing(t *testing.T) {
 	existing := newStoredObject(map[string]any{"same": "2"})
 	existing.SetLabels(map[string]string{"theirs": "x", "ours": "y"})
-	got, err := newApply(map[string]string{"same": "2"}).Onto(existing)
+	got, err := newApply(map[string]string{"same": "2"}).MergeInto(existing)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestMergeWithoutDifferenceChangesNothing(t *testing.T) {
 func TestExactMergeKeepsServerFieldsOnly(t *testing.T) {
 	c := newApply(map[string]string{"same": "2"})
 	c.Exact = true
-	got, err := c.Onto(newStoredObject(map[string]any{"old": "1"}))
+	got, err := c.MergeInto(newStoredObject(map[string]any{"old": "1"}))
 	if err != nil {
 		t.Fatal(err)
 	}

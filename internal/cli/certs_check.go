@@ -92,7 +92,7 @@ func (p *program) checkExpiration(c *cobra.Command, o *certsOptions, out *output
 // expirationsOf reads all certificates that a control plane of this kind has.
 func expirationsOf(ctx context.Context, r state.Reader, n *node.Node) (expirations, error) {
 	all := expirations{TypeMeta: outputMeta("CertificateExpirationInfo")}
-	local, _ := node.LocalEtcd(n)
+	local, _ := node.HasLocalEtcd(n)
 	for _, c := range pki.Renewables() {
 		if c.LocalEtcdOnly() && !local {
 			continue
@@ -115,9 +115,9 @@ func expirationsOf(ctx context.Context, r state.Reader, n *node.Node) (expiratio
 }
 
 // keyPairWarnings warns about each certificate that does not match its key. Certificates of an
-// external CA are left out: this machine cannot renew them.
+// external ParseCA are left out: this machine cannot renew them.
 func keyPairWarnings(ctx context.Context, r state.Reader, n *node.Node) (warnings []string) {
-	local, _ := node.LocalEtcd(n)
+	local, _ := node.HasLocalEtcd(n)
 	for _, c := range pki.Renewables() {
 		issuer, _ := pki.ProfileOf(c.Issuer)
 		if external, err := certstore.IsExternalCA(ctx, r, n.Paths, issuer); external || err != nil || c.LocalEtcdOnly() && !local {
@@ -132,7 +132,7 @@ func keyPairWarnings(ctx context.Context, r state.Reader, n *node.Node) (warning
 
 func expirationsOfCAs(ctx context.Context, r state.Reader, n *node.Node) ([]expiration, error) {
 	var all []expiration
-	local, _ := node.LocalEtcd(n)
+	local, _ := node.HasLocalEtcd(n)
 	for _, p := range pki.Profiles() {
 		if !p.IsCA() || p.LocalEtcdOnly() && !local {
 			continue
@@ -143,7 +143,7 @@ func expirationsOfCAs(ctx context.Context, r state.Reader, n *node.Node) ([]expi
 		}
 		e := newExpiration(p.Name, nil, r.Now())
 		if found.Certificate != nil {
-			ca, err := pki.Stored{Certificate: found.Certificate}.CA() // its expiration does not depend on its key
+			ca, err := pki.StoredPair{Certificate: found.Certificate}.ParseCA() // its expiration does not depend on its key
 			if err != nil {
 				return nil, problem.New("reading "+n.Paths.Cert(p.Base), err, "restore the file from a backup")
 			}

@@ -73,7 +73,7 @@ func (p *program) readClusterConfig(ctx context.Context, o *certsOptions, r *run
 	e := r.NewEnv(flow.Env{Local: defaults.Local, Emit: func(e flow.Event) { warnings = append(warnings, e.Text) }})
 	ctx, cancel := context.WithTimeout(ctx, memberLimit)
 	defer cancel()
-	n, err := discovery.Member(world.Retry(ctx, memberRetries), e, p.readIdentity(ctx, e.World, o.kubeconfig))
+	n, err := discovery.ExistingNode(world.WithRetry(ctx, memberRetries), e, p.readIdentity(ctx, e.World, o.kubeconfig))
 	if err != nil {
 		return defaults, []string{"could not read the configuration of certificates from the cluster, using the default: " + err.Error()}
 	}

@@ -39,7 +39,7 @@ func newUpstreamPair(t *testing.T) upstreamPair {
 		t.Fatal(err)
 	}
 	b.peer(t, "init", "phase", "certs", "all", "--config", b.config())
-	b.world.Clock = memory.Ticking(time.Now())
+	b.world.Clock = memory.NewTickingClock(time.Now())
 	b.share(t)
 	return b
 }
@@ -142,7 +142,7 @@ func TestRenewedCertificatesMatchUpstream(t *testing.T) {
 }
 
 // renewedAs is all that a certificate says but for what is new each time. How long a certificate
-// is good for is told roughly: it begins with its CA, and either program took its time.
+// is good for is told roughly: it begins with its ParseCA, and either program took its time.
 func renewedAs(t *testing.T, r pki.Renewable, file []byte) string {
 	t.Helper()
 	c, err := r.Certificate(file)

@@ -25,7 +25,7 @@ func (p *program) certsRenew() *cobra.Command {
 	c := newGroup("renew", "Renew certificates", p.renewCommand(allCertificates, "Renew all certificates of this control plane"))
 	c.Long = "Renew certificates of a control plane. CAs are not renewed, and kubelets rotate their own certificates."
 	for _, r := range pki.Renewables() {
-		c.AddCommand(p.renewCommand(r.Name, "Renew the certificate for "+r.For))
+		c.AddCommand(p.renewCommand(r.Name, "Renew the certificate for "+r.Purpose))
 	}
 	return c
 }
@@ -100,5 +100,5 @@ func (p *program) keysToRenew(ctx context.Context, r *run.Run, n *node.Node) fun
 			ahead++
 		}
 	}
-	return pki.NewStock(p.Random("keys"), cmp.Or(n.Cluster.Algorithm, pki.DefaultAlgorithm), ahead).Key
+	return pki.NewKeyPool(p.Random("keys"), cmp.Or(n.Cluster.Algorithm, pki.DefaultAlgorithm), ahead).Key
 }

@@ -63,7 +63,7 @@ func (p *program) resolveOffline(ctx context.Context, name string, flags config.
 }
 
 func (p *program) generateCSRs(ctx context.Context, file, certDir string, flags config.InitFlags) (err error) {
-	r, err := p.openRun(ctx, run.Command{Name: "certs", Phases: workflow.Request})
+	r, err := p.openRun(ctx, run.Command{Name: "certs", Phases: workflow.GenerateCSR})
 	if err != nil {
 		return err
 	}
@@ -87,6 +87,6 @@ func (p *program) generateCSRs(ctx context.Context, file, certDir string, flags 
 		}
 	}
 	return r.Execute(ctx, r.NewEnv(flow.Env{
-		Local: n.Local, Node: flow.Resolved(n), Keys: pki.NewStock(p.Random("keys"), n.Cluster.Algorithm, ahead).Key,
+		Local: n.Local, Node: flow.Resolved(n), Keys: pki.NewKeyPool(p.Random("keys"), n.Cluster.Algorithm, ahead).Key,
 	}))
 }

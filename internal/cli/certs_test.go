@@ -62,7 +62,7 @@ func TestRenewalKeepsSubjectAndSANs(t *testing.T) {
 	for _, r := range pki.Renewables() {
 		before[r.Name] = s.certificate(t, r.Name)
 	}
-	s.world.Clock = memory.Ticking(s.world.Now().Add(100 * 24 * time.Hour))
+	s.world.Clock = memory.NewTickingClock(s.world.Now().Add(100 * 24 * time.Hour))
 	if err := s.run(t.Context(), "certs", "renew", "all"); err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func TestExistingCertificateWarnings(t *testing.T) {
 func TestExpiredCertificateHasRenewHint(t *testing.T) {
 	s := newTestMachine(t)
 	s.initCluster(t)
-	s.world.Clock = memory.Ticking(s.world.Now().Add(2 * 365 * 24 * time.Hour))
+	s.world.Clock = memory.NewTickingClock(s.world.Now().Add(2 * 365 * 24 * time.Hour))
 	err := s.run(t.Context(), "init", "phase", "certs", "apiserver", "--config", "/init.yaml")
 	if err == nil || !strings.Contains(err.Error(), "expired") || !slices.Contains(problem.Hints(err), "to renew it: kubeadm certs renew apiserver") {
 		t.Errorf("got %v, %v", err, problem.Hints(err))

@@ -87,7 +87,7 @@ func someOf(words []string) cobra.CompletionFunc {
 
 func featureGateValues() []string {
 	var all []string
-	for _, g := range release.KnownGates() {
+	for _, g := range release.FeatureGates() {
 		all = append(all, g.Name+"=true", g.Name+"=false")
 	}
 	return all
@@ -98,7 +98,7 @@ func featureGateValues() []string {
 func (p *program) completeVersions() []string {
 	all := []string{"stable-1"}
 	if tool, err := p.tool(); err == nil {
-		all = append(all, "stable-"+tool.Line(), tool.String())
+		all = append(all, "stable-"+tool.MinorVersion(), tool.String())
 	}
 	return all
 }

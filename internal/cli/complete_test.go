@@ -72,10 +72,10 @@ func TestCompletion(t *testing.T) {
 
 func TestTokenIDsAreCompleted(t *testing.T) {
 	s := newTestMachine(t)
-	s.world.Elsewhere = true
+	s.world.RemoteAPIServer = true
 	for _, id := range []string{"aaaaaa", "bbbbbb"} {
 		token := node.BootstrapToken{ID: id, Secret: "0123456789abcdef", Description: "for " + id}
-		if err := s.world.World.Do(t.Context(), change.ApplyObject{Object: manifest.Token(token, s.world.Now())}); err != nil {
+		if err := s.world.World.Do(t.Context(), change.ApplyObject{Object: manifest.NewTokenSecret(token, s.world.Now())}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -53,7 +53,7 @@ func (p *program) pullImages(c *cobra.Command, o *initOptions) (err error) {
 	}
 	defer closeRun(r, &err)
 	e := r.NewEnv(flow.Env{Local: n.Local, Emit: func(e flow.Event) { h.Text.Emit(asPulledLine(e)) }}).Named("config/images")
-	hearing := world.Listen(ctx, func(news string) { e.Emit(flow.Event{Kind: flow.Underway, Phase: "config/images", Text: news}) })
+	hearing := world.WithProgress(ctx, func(news string) { e.Emit(flow.Event{Kind: flow.Progress, Phase: "config/images", Text: news}) })
 	if _, err := real.Runtime(hearing, n.CRISocket); err != nil { // each image would fail with the same error
 		return problem.New("", err, "set --cri-socket to another container runtime")
 	}

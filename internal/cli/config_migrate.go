@@ -64,7 +64,7 @@ func (p *program) migrateConfig(c *cobra.Command, name string, experimental bool
 	if err != nil {
 		return nil, err
 	}
-	file.Experimental, file.Deprecated = experimental, true
+	file.AllowExperimental, file.AllowDeprecated = experimental, true
 	facts, err := p.gatherFacts(c.Context(), true)
 	if err != nil {
 		return nil, err

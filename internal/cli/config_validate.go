@@ -24,7 +24,7 @@ error with its field.`,
 			if err != nil {
 				return err
 			}
-			file.Deprecated, file.Experimental, file.Running = deprecated, experimental, true
+			file.AllowDeprecated, file.AllowExperimental, file.ReportComponentProblems = deprecated, experimental, true
 			return p.validate(c, file)
 		},
 	}

@@ -16,7 +16,7 @@ func TestInsecureKubeconfigIsWarnedAbout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newTestMachine(t)
 			s.env["KUBECONFIG"] = file
-			config := pki.Access{Server: "https://192.0.2.10:6443", Cluster: "c", User: "u"}.WithToken("secret")
+			config := pki.KubeconfigSpec{Server: "https://192.0.2.10:6443", Cluster: "c", User: "u"}.WithToken("secret")
 			config.Clusters["c"].InsecureSkipTLSVerify = insecure
 			data, err := config.Encode()
 			if err != nil {
@@ -25,7 +25,7 @@ func TestInsecureKubeconfigIsWarnedAbout(t *testing.T) {
 			s.world.Files[file] = memory.File{Data: data, Mode: 0o600}
 			p, o, cmd := &program{Host: s.Host}, &tokenOptions{}, &cobra.Command{}
 			o.bindTo(cmd)
-			if as := p.tokenIdentity(t.Context(), cmd, o, s.world); as.Unverified != insecure || as.Kubeconfig != file {
+			if as := p.tokenIdentity(t.Context(), cmd, o, s.world); as.AllowInsecure != insecure || as.Kubeconfig != file {
 				t.Errorf("got %+v", as)
 			}
 			if warned := strings.Contains(s.err.String(), file+" has insecure-skip-tls-verify"); warned != insecure {

@@ -143,11 +143,11 @@ func (p *program) runInit(c *cobra.Command, o *initOptions, sel flow.Selection) 
 	env := flow.Env{Local: n.Local, Node: flow.Resolved(n), Admin: workflow.Admin(n.Local, o.kubeconfig), Withhold: o.withhold}
 	if r.Finished() {
 		env.Admin = workflow.Admin(n.Local, "")
-		err = r.ExecutePhases(ctx, r.NewEnv(env), workflow.InitAgain(r.FinishedRun()), closingTextOf(how))
+		err = r.ExecutePhases(ctx, r.NewEnv(env), workflow.FinishedInit(r.FinishedRun()), closingTextOf(how))
 	} else {
 		env.Keys = r.Keys(ctx, n)
 		if r.IsWhole() {
-			r.Emit(flow.Said, "using Kubernetes version "+n.Cluster.Version)
+			r.Emit(flow.Info, "using Kubernetes version "+n.Cluster.Version)
 		}
 		err = r.Execute(ctx, r.NewEnv(env))
 	}

@@ -98,7 +98,7 @@ func (p *program) runJoin(c *cobra.Command, o *joinOptions, sel flow.Selection) 
 	if err != nil {
 		return err
 	}
-	o.Inside = c.Flag(string(flag.DiscoveryFile)) == nil
+	o.HasJoined = c.Flag(string(flag.DiscoveryFile)) == nil
 	local, how, err := config.Join(file, o.JoinFlags, facts)
 	r.Warn(how.Warnings...)
 	if err != nil {
@@ -135,7 +135,7 @@ func (p *program) runJoin(c *cobra.Command, o *joinOptions, sel flow.Selection) 
 	if err != nil {
 		return err
 	}
-	localEtcd, _ := node.LocalEtcd(n)
+	localEtcd, _ := node.HasLocalEtcd(n)
 	r.Emit(flow.Printed, joinedAs(n.Local, localEtcd && r.Runs(phaseindex.EtcdJoin)))
 	r.RepeatWarnings()
 	return nil
@@ -146,7 +146,7 @@ func (p *program) runJoin(c *cobra.Command, o *joinOptions, sel flow.Selection) 
 func joinAgain(ctx context.Context, r *run.Run, local node.Local) error {
 	done := r.FinishedRun()
 	e := r.NewEnv(flow.Env{Local: local, Node: flow.Resolved(&node.Node{Local: local})})
-	if err := r.ExecutePhases(ctx, e, workflow.JoinAgain(done), flow.Selection{}); err != nil {
+	if err := r.ExecutePhases(ctx, e, workflow.FinishedJoin(done), flow.Selection{}); err != nil {
 		return err
 	}
 	r.Emit(flow.Printed, joinedAs(local, done.Recorded(change.FileTarget(local.Paths.Manifest(manifest.Etcd)))))

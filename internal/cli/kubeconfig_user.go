@@ -89,7 +89,7 @@ func (p *program) printKubeconfig(ctx context.Context, o *userOptions) error {
 	return err
 }
 
-// userAuthority is the CA that signs the client certificate.
+// userAuthority is the ParseCA that signs the client certificate.
 func (p *program) userAuthority(ctx context.Context, n *node.Node) (pki.CA, error) {
 	real := p.World()
 	profile, _ := pki.ProfileOf(pki.ClusterCA)
@@ -109,7 +109,7 @@ func (p *program) userAuthority(ctx context.Context, n *node.Node) (pki.CA, erro
 }
 
 func (p *program) userConfig(n *node.Node, ca pki.CA, o *userOptions) (*pki.Kubeconfig, error) {
-	access := pki.Access{Server: n.Server(), Cluster: n.Cluster.Name, User: o.name, CA: pki.EncodeCertificates(ca.Certificate)}
+	access := pki.KubeconfigSpec{Server: n.ServerURL(), Cluster: n.Cluster.Name, User: o.name, CA: pki.EncodeCertificates(ca.Certificate)}
 	if o.token != "" {
 		return access.WithToken(o.token), nil
 	}

@@ -141,7 +141,7 @@ func TestBadFlagValuesAreRefused(t *testing.T) {
 }
 
 func TestFeatureGatesAreInHelp(t *testing.T) {
-	for _, g := range release.KnownGates() {
+	for _, g := range release.FeatureGates() {
 		if !strings.Contains(flag.Of(flag.FeatureGates).Help, g.Name) {
 			t.Errorf("the help of --feature-gates does not tell of %s", g.Name)
 		}

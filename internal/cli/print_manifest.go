@@ -26,12 +26,12 @@ func (p *program) printManifest(ctx context.Context, r state.Reader, n *node.Nod
 	case "addon/coredns":
 		var made manifest.CoreDNS
 		if made, err = manifest.NewCoreDNS(n, manifest.DNSReplicas, patches); err == nil {
-			objects = made.Printed()
+			objects = made.ManifestObjects()
 		}
 	case "addon/kube-proxy":
 		var made manifest.KubeProxy
 		if made, err = manifest.NewKubeProxy(n, host, patches); err == nil {
-			objects = made.Printed()
+			objects = made.ManifestObjects()
 		}
 	default:
 		err = fmt.Errorf("phase %s has no manifest to print", address)

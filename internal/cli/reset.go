@@ -99,7 +99,7 @@ func (p *program) runReset(c *cobra.Command, o *resetOptions, sel flow.Selection
 	})
 	// The question belongs to the preflight phase.
 	if r.Runs(phaseindex.Preflight) && !r.IsDryRun() && !resolved.Force {
-		reset.Foresee(ctx, e.Named("reset"))
+		reset.ReportQuorumAfterRemoval(ctx, e.Named("reset"))
 		if err := p.confirm(ctx, r); err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func (p *program) runReset(c *cobra.Command, o *resetOptions, sel flow.Selection
 	if err := r.Execute(ctx, e); err != nil || r.IsDryRun() || !r.IsWhole() {
 		return err
 	}
-	r.Emit(flow.Printed, reset.Closing)
+	r.Emit(flow.Printed, reset.ClosingText)
 	return nil
 }
 

@@ -297,7 +297,7 @@ func TestResumedInitTakesOtherTokensAndTTLs(t *testing.T) {
 			if err := s.interruptAt("[addon] deploying CoreDNS", begin(c.first)...); err == nil {
 				t.Fatal("the interruption was not heeded")
 			}
-			s.world.Clock = memory.Ticking(s.world.Now().Add(5 * time.Hour))
+			s.world.Clock = memory.NewTickingClock(s.world.Now().Add(5 * time.Hour))
 			if err := s.run(t.Context(), begin(c.second)...); err != nil {
 				t.Fatal(err)
 			}

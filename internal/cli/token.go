@@ -94,7 +94,7 @@ func (p *program) readIdentity(ctx context.Context, r state.Reader, file string)
 		return as
 	}
 	if cluster, err := config.CurrentCluster(); err == nil && cluster.InsecureSkipTLSVerify {
-		as.Unverified = true
+		as.AllowInsecure = true
 		p.newText().Emit(flow.Event{Phase: "kubeconfig", Kind: flow.Warned, Text: file +
 			" has insecure-skip-tls-verify: any server at that address can read and forge everything; set certificate-authority-data to the CA instead"})
 	}
@@ -102,8 +102,8 @@ func (p *program) readIdentity(ctx context.Context, r state.Reader, file string)
 }
 
 // warnOfForeignClient warns if the user names a kubeconfig whose client certificate is not signed
-// by a CA that the file itself trusts, as one of another cluster is. It may still be right:
-// clients may have a CA of their own.
+// by a ParseCA that the file itself trusts, as one of another cluster is. It may still be right:
+// clients may have a ParseCA of their own.
 func (p *program) warnOfForeignClient(ctx context.Context, c *cobra.Command, r state.Reader, file string) {
 	if !c.Flags().Changed(string(flag.Kubeconfig)) {
 		return
@@ -119,10 +119,10 @@ func (p *program) warnOfForeignClient(ctx context.Context, c *cobra.Command, r s
 	}
 	config.ResolvePaths(path.Dir(file))
 	certs, err := config.ClientPair(read)
-	if err != nil || certs == nil || pki.CheckPeriod(certs[0], r.Now()) != nil || config.Embed(read) != nil {
+	if err != nil || certs == nil || pki.CheckPeriod(certs[0], r.Now()) != nil || config.EmbedFiles(read) != nil {
 		return
 	}
-	trusted, err := config.Trusted()
+	trusted, err := config.EmbeddedCAs()
 	signs := func(ca *x509.Certificate) bool { return pki.VerifyChain(certs, ca, r.Now()) == nil }
 	if err != nil || len(trusted) == 0 || slices.ContainsFunc(trusted, signs) {
 		return
@@ -155,8 +155,8 @@ func apiLimits() node.Local {
 // withRetries is the context in which the API server is asked: transient failures are retried
 // until the limit, with a warning on standard error.
 func withRetries(ctx context.Context, e *flow.Env, limit time.Duration) context.Context {
-	ctx = world.Listen(ctx, func(text string) { e.Warn("%s", text) })
-	return world.Retry(ctx, limit)
+	ctx = world.WithProgress(ctx, func(text string) { e.Warn("%s", text) })
+	return world.WithRetry(ctx, limit)
 }
 
 // tokenRef names the Secret of a token.

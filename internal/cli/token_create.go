@@ -177,7 +177,7 @@ func newTokenChanges(ctx context.Context, w world.World, as state.Identity, toke
 		if !apierrors.IsNotFound(err) {
 			return nil, err
 		}
-		changes = append(changes, change.ApplyObject{Object: manifest.Token(t, w.Now()), As: as})
+		changes = append(changes, change.ApplyObject{Object: manifest.NewTokenSecret(t, w.Now()), As: as})
 	}
 	return changes, nil
 }
@@ -213,7 +213,7 @@ func joinCommand(ctx context.Context, r state.Reader, as state.Identity, local n
 // uploadCerts uploads the certificates that control planes share, encrypted with the certificate
 // key, as the phase of init does.
 func uploadCerts(ctx context.Context, e *flow.Env, as state.Identity) error {
-	n, err := discovery.Member(ctx, e, as)
+	n, err := discovery.ExistingNode(ctx, e, as)
 	if err != nil {
 		return err
 	}

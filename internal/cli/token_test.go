@@ -80,7 +80,7 @@ func TestTokenIsReadFromSecret(t *testing.T) {
 
 func secretOf(t *testing.T, token node.BootstrapToken, other map[string]string) map[string]any {
 	t.Helper()
-	s := manifest.Token(token, time.Time{})
+	s := manifest.NewTokenSecret(token, time.Time{})
 	for key, value := range other {
 		s.Data[key] = []byte(value)
 	}
@@ -113,7 +113,7 @@ cccccc.0123456789abcdef   <invalid>   2026-09-01T11:00:00Z   <none>             
 func TestUploadCertsUsesConfiguredDirectory(t *testing.T) {
 	s := newTestMachine(t)
 	s.initCluster(t)
-	s.world.Elsewhere = true // the cluster lives on
+	s.world.RemoteAPIServer = true // the cluster lives on
 	for file, remedy := range map[string]string{"ca.crt": "on a control plane", "sa.key": "on a control plane", "etcd/ca.crt": "on a control plane",
 		"ca.key": "leave out --upload-certs", "front-proxy-ca.key": "leave out --upload-certs"} {
 		kept := s.world.Files["/etc/kubernetes/pki/"+file]
@@ -128,7 +128,7 @@ func TestUploadCertsUsesConfiguredDirectory(t *testing.T) {
 		}
 		s.world.Files["/etc/kubernetes/pki/"+file] = kept
 	}
-	delete(s.world.Files, "/etc/kubernetes/pki/etcd/ca.key") // that CA may be external
+	delete(s.world.Files, "/etc/kubernetes/pki/etcd/ca.key") // that ParseCA may be external
 	if err := s.run(t.Context(), "token", "create", "--print-join-command", "--upload-certs"); err != nil {
 		t.Error(err)
 	}

@@ -122,7 +122,7 @@ func (p *program) planUpgrade(c *cobra.Command, o *upgradePlanOptions) (err erro
 		return err
 	}
 	defer closeRun(r, &err)
-	local := node.Local{Paths: node.DefaultPaths(), Timeouts: settings.Timeouts, Ignore: settings.Ignore}
+	local := node.Local{Paths: node.DefaultPaths(), Timeouts: settings.Timeouts, IgnoredChecks: settings.Ignore}
 	e := r.NewEnv(flow.Env{Local: local}).Named("upgrade")
 	ctx = withRetries(ctx, e, settings.Timeouts.KubernetesAPI)
 	p.warnOfForeignClient(ctx, c, real, o.kubeconfig)
@@ -160,7 +160,7 @@ func (p *program) planUpgrade(c *cobra.Command, o *upgradePlanOptions) (err erro
 func (p *program) readHealthyCluster(
 	ctx context.Context, e *flow.Env, kubeconfig string,
 ) (*upgrade.Cluster, error) {
-	for _, text := range preflight.UnknownNames(e.Local.Ignore) {
+	for _, text := range preflight.UnknownNames(e.Local.IgnoredChecks) {
 		e.Warn("%s", text)
 	}
 	if err := checkBeforeUpgrade(ctx, e, preflight.Root()); err != nil {
@@ -191,9 +191,9 @@ func (p *program) readHealthyCluster(
 
 // checkBeforeUpgrade runs preflight checks, shows their warnings and returns their errors.
 func checkBeforeUpgrade(ctx context.Context, e *flow.Env, checks []preflight.Check) error {
-	result := preflight.Run(ctx, e.World, checks, e.Local.Ignore)
+	result := preflight.Run(ctx, e.World, checks, e.Local.IgnoredChecks)
 	for _, f := range result.Warnings() {
-		e.Named("preflight").Doubt(f.Check, f.Message())
+		e.Named("preflight").WarnCheck(f.Check, f.Message())
 	}
 	return result.Err()
 }

@@ -127,7 +127,7 @@ func TestUpgradePlanFromFile(t *testing.T) {
 
 func TestUpgradePlanWithoutAPIServer(t *testing.T) {
 	s := newClusterMachine(t)
-	s.world.Elsewhere = false // nor does an API server run here
+	s.world.RemoteAPIServer = false // nor does an API server run here
 	err := s.run(t.Context(), "upgrade", "plan")
 	if err == nil || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("the error is %v", err)

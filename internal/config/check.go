@@ -68,7 +68,7 @@ func checkSANs(at *field.Path, names []string) (errs field.ErrorList) {
 }
 
 // checkArgNames checks that all arguments have a name. Whether a component accepts them is checked
-// before it is started (manifest.Obstacles).
+// before it is started (manifest.FindComponentProblems).
 func checkArgNames(at *field.Path, args []v1beta4.Arg) (errs field.ErrorList) {
 	for i, a := range args {
 		if a.Name == "" {

@@ -30,7 +30,7 @@ func checkCluster(c *v1beta4.ClusterConfiguration) field.ErrorList {
 		errs = append(errs, checkImage(field.NewPath("etcd", "local"), c.Etcd.Local.ImageMeta)...)
 	}
 	errs = append(errs, checkAbsolutePath(field.NewPath("certificatesDir"), c.CertificatesDir)...)
-	for _, err := range release.UnknownGates(c.FeatureGates) {
+	for _, err := range release.CheckFeatureGates(c.FeatureGates) {
 		errs = append(errs, invalidSecret(field.NewPath("featureGates"), err)...)
 	}
 	if _, err := pki.ParseAlgorithm(c.EncryptionAlgorithm); err != nil {

@@ -52,7 +52,7 @@ func checkJoin(c *v1beta4.JoinConfiguration) field.ErrorList {
 func checkReset(c *v1beta4.ResetConfiguration) field.ErrorList {
 	dir := field.NewPath("certificatesDir")
 	errs := checkAbsolutePath(dir, c.CertificatesDir)
-	if node.OfSystem(c.CertificatesDir) {
+	if node.IsSystemDir(c.CertificatesDir) {
 		errs = invalid(dir, c.CertificatesDir, "must be a directory that contains only certificates: everything in it is removed")
 	}
 	errs = slices.Concat(errs,

@@ -17,10 +17,10 @@ type File struct {
 	Name string
 	Data []byte
 
-	Experimental bool // accept experimental API versions
-	Deprecated   bool // do not warn of deprecated API versions
-	Strict       bool // unknown and duplicate fields are errors instead of warnings
-	Running      bool // Migrate also warns of settings that keep components from running
+	AllowExperimental       bool // accept experimental API versions
+	AllowDeprecated         bool // do not warn of deprecated API versions
+	Strict                  bool // unknown and duplicate fields are errors instead of warnings
+	ReportComponentProblems bool // Migrate also warns of settings that keep components from running
 
 	readsAllKinds bool // every document is read by one of several readers: do not warn of unused ones
 }
@@ -59,7 +59,7 @@ func (f File) read(run *Run, targets ...*documentTarget) error {
 	var wrong faults
 	wrong.list = findRepeatedKinds(documents)
 	for _, d := range documents {
-		if err := checkVersion(d, f.Experimental); err != nil {
+		if err := checkVersion(d, f.AllowExperimental); err != nil {
 			wrong.add("%v", err)
 			continue
 		}
@@ -80,7 +80,7 @@ func (f File) read(run *Run, targets ...*documentTarget) error {
 		for _, text := range mismatches.Warnings {
 			run.warn(d.String() + ": " + text)
 		}
-		if d.Group() == v1beta4.Group && d.Version() == v1beta3.Version && !f.Deprecated {
+		if d.Group() == v1beta4.Group && d.Version() == v1beta3.Version && !f.AllowDeprecated {
 			run.warn(fmt.Sprintf("%s has apiVersion %s, which upstream's kubeadm no longer supports: convert the file with "+
 				"\"kubeadm config migrate --old-config FILE --new-config FILE\"", d, d.APIVersion))
 		}

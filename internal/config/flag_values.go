@@ -58,7 +58,7 @@ func NewInitFlags() InitFlags {
 
 // documents are the configuration documents with the values of the flags.
 func (f InitFlags) documents() (init v1beta4.InitConfiguration, cluster v1beta4.ClusterConfiguration, err error) {
-	gates, err := release.ParseGates(f.FeatureGates)
+	gates, err := release.ParseFeatureGates(f.FeatureGates)
 	if err != nil {
 		return init, cluster, fmt.Errorf("%s: --feature-gates: %w", File{}.source(), err)
 	}

@@ -14,9 +14,9 @@ import (
 type JoinFlags struct {
 	Common
 	Endpoint string // the argument, "host:port"; it is required for discovery by token
-	// Inside is set for commands of a machine that has joined its cluster: they have no discovery
+	// HasJoined is set for commands of a machine that has joined its cluster: they have no discovery
 	// flags.
-	Inside bool
+	HasJoined bool
 
 	AdvertiseAddress         string   // --apiserver-advertise-address
 	BindPort                 int32    // --apiserver-bind-port
@@ -44,7 +44,7 @@ func (f JoinFlags) document(adminKubeconfig string) (c v1beta4.JoinConfiguration
 		Discovery:        f.discovery(),
 		Patches:          &v1beta4.Patches{Directory: f.Patches},
 	}
-	if f.Inside && adminKubeconfig == "" {
+	if f.HasJoined && adminKubeconfig == "" {
 		return c, nil, problem.New("", fmt.Errorf("this phase needs %s, which does not exist", node.DefaultPaths().Kubeconfig("admin.conf")),
 			"to create it on a new control plane, run: kubeadm join phase control-plane-prepare kubeconfig",
 			"or set --config to a file with the discovery settings, if the phase has this flag")
@@ -57,7 +57,7 @@ func (f JoinFlags) document(adminKubeconfig string) (c v1beta4.JoinConfiguration
 	} else {
 		warnings = f.unusedFlagWarnings()
 	}
-	if adminKubeconfig == "" || !f.ControlPlane && !f.Inside {
+	if adminKubeconfig == "" || !f.ControlPlane && !f.HasJoined {
 		return c, warnings, nil
 	}
 	if c.Discovery.BootstrapToken != nil || c.Discovery.File != nil {

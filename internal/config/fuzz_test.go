@@ -101,7 +101,7 @@ func FuzzConvert(f *testing.F) {
 	f.Add([]byte("apiVersion: kubeadm.k8s.io/v1\nkind: ClusterConfiguration\nscheduler: {extraArgs: [{name: a, value: b, mergeMethod: append}]}\n"))
 	f.Add([]byte("apiVersion: kubeadm.k8s.io/v1beta4\nkind: UpgradeConfiguration\nplan: {printConfig: true}\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		documents, _, err := Migrate(File{Name: "f", Data: data, Deprecated: true, Experimental: true}, testFacts(t))
+		documents, _, err := Migrate(File{Name: "f", Data: data, AllowDeprecated: true, AllowExperimental: true}, testFacts(t))
 		checkErrorPlace(t, "migrate", err)
 		if err != nil {
 			return

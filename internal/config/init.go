@@ -51,7 +51,7 @@ func (in *initDocuments) node(target release.Target, flags InitFlags, facts Fact
 	if err != nil {
 		return nil, err
 	}
-	cluster.Label, cluster.Kubelet, cluster.KubeProxy = in.label, in.kubelet, in.proxy
+	cluster.VersionLabel, cluster.Kubelet, cluster.KubeProxy = in.label, in.kubelet, in.proxy
 	local := newLocal(&in.init.NodeRegistration, in.init.Timeouts, facts, flags.Common)
 	local.Role = node.ControlPlane
 	local.Address = in.init.LocalAPIEndpoint.AdvertiseAddress

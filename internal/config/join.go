@@ -8,7 +8,7 @@ import (
 	"kubeadm/internal/node"
 )
 
-// Join resolves the part of a joining machine's desired state that is known before discovery.
+// Discovery resolves the part of a joining machine's desired state that is known before discovery.
 func Join(file File, flags JoinFlags, facts Facts) (node.Local, Run, error) {
 	c, run, err := readJoin(file, flags, facts)
 	if err != nil {
@@ -58,20 +58,20 @@ func newJoinLocal(c *v1beta4.JoinConfiguration, flags JoinFlags, facts Facts) no
 	local.Role = node.Worker
 	local.Patches = patchesDir(c.Patches)
 	local.CACertPath = c.CACertPath
-	local.Join.TLSToken = c.Discovery.TLSBootstrapToken
+	local.Discovery.TLSBootstrapToken = c.Discovery.TLSBootstrapToken
 	if t := c.Discovery.BootstrapToken; t != nil {
-		local.Join.Endpoint = t.APIServerEndpoint
-		local.Join.Token = t.Token
-		local.Join.CACertHashes = t.CACertHashes
-		local.Join.UnsafeNoPins = t.UnsafeSkipCAVerification
+		local.Discovery.Endpoint = t.APIServerEndpoint
+		local.Discovery.Token = t.Token
+		local.Discovery.CACertHashes = t.CACertHashes
+		local.Discovery.UnsafeSkipCAVerification = t.UnsafeSkipCAVerification
 	}
 	if c.Discovery.File != nil {
-		local.Join.File = c.Discovery.File.KubeConfigPath
+		local.Discovery.File = c.Discovery.File.KubeConfigPath
 	}
-	if len(local.Join.CACertHashes) == 0 {
-		local.Join.CACertHashes = flags.CACertHashes // they also apply to discovery by kubeconfig
+	if len(local.Discovery.CACertHashes) == 0 {
+		local.Discovery.CACertHashes = flags.CACertHashes // they also apply to discovery by kubeconfig
 	}
-	local.Join.ReplaceMembers = flags.ReplaceMembers
+	local.Discovery.ReplaceMembers = flags.ReplaceMembers
 	if cp := c.ControlPlane; cp != nil {
 		local.Role = node.ControlPlane
 		local.Address = cp.LocalAPIEndpoint.AdvertiseAddress

@@ -26,8 +26,8 @@ func TestJoinAsAWorker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := node.Join{Endpoint: "10.77.0.11:6443", Token: goodToken, TLSToken: goodToken, CACertHashes: []string{aPin()}}
-	if diff := cmp.Diff(want, local.Join); diff != "" {
+	want := node.Discovery{Endpoint: "10.77.0.11:6443", Token: goodToken, TLSBootstrapToken: goodToken, CACertHashes: []string{aPin()}}
+	if diff := cmp.Diff(want, local.Discovery); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if local.Role != node.Worker || local.Address != "" || local.BindPort != 0 || local.Taints != nil || local.CACertPath != "/etc/kubernetes/pki/ca.crt" {
@@ -69,17 +69,17 @@ func TestAdminKubeconfigReplacesDiscovery(t *testing.T) {
 	facts.AdminKubeconfig = "/etc/kubernetes/admin.conf"
 	flags := workerFlags()
 	flags.ControlPlane = true
-	known := node.Join{File: facts.AdminKubeconfig, TLSToken: goodToken, CACertHashes: []string{aPin()}}
+	known := node.Discovery{File: facts.AdminKubeconfig, TLSBootstrapToken: goodToken, CACertHashes: []string{aPin()}}
 	for name, c := range map[string]struct {
 		flags    func(*JoinFlags)
-		want     node.Join
+		want     node.Discovery
 		warnings int
 	}{
 		"control plane":                     {func(*JoinFlags) {}, known, 1},
-		"control plane without discovery":   {func(f *JoinFlags) { *f = JoinFlags{ControlPlane: true, BindPort: 6443} }, node.Join{File: facts.AdminKubeconfig}, 0},
-		"phase of a machine that is inside": {func(f *JoinFlags) { *f = JoinFlags{Inside: true} }, node.Join{File: facts.AdminKubeconfig}, 0},
+		"control plane without discovery":   {func(f *JoinFlags) { *f = JoinFlags{ControlPlane: true, BindPort: 6443} }, node.Discovery{File: facts.AdminKubeconfig}, 0},
+		"phase of a machine that is inside": {func(f *JoinFlags) { *f = JoinFlags{HasJoined: true} }, node.Discovery{File: facts.AdminKubeconfig}, 0},
 		"worker": {func(f *JoinFlags) { f.ControlPlane = false },
-			node.Join{Endpoint: "10.77.0.11:6443", Token: goodToken, TLSToken: goodToken, CACertHashes: []string{aPin()}}, 0},
+			node.Discovery{Endpoint: "10.77.0.11:6443", Token: goodToken, TLSBootstrapToken: goodToken, CACertHashes: []string{aPin()}}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			flags := flags
@@ -88,12 +88,12 @@ func TestAdminKubeconfigReplacesDiscovery(t *testing.T) {
 			if err != nil || len(run.Warnings) != c.warnings {
 				t.Fatalf("%v, warnings %q", err, run.Warnings)
 			}
-			if diff := cmp.Diff(c.want, local.Join); diff != "" {
+			if diff := cmp.Diff(c.want, local.Discovery); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
-	_, _, err := Join(File{}, JoinFlags{Inside: true}, testFacts(t))
+	_, _, err := Join(File{}, JoinFlags{HasJoined: true}, testFacts(t))
 	if err == nil || !strings.Contains(err.Error(), "/etc/kubernetes/admin.conf, which does not exist") {
 		t.Errorf("%v", err)
 	}
@@ -112,8 +112,8 @@ func TestDiscoveryFiles(t *testing.T) {
 		flags.DiscoveryFile = name
 		local, _, err := Join(File{}, flags, testFacts(t))
 		switch {
-		case want == "" && (err != nil || local.Join.File != strings.TrimPrefix(name, "file://")):
-			t.Errorf("%s: %q, %v", name, local.Join.File, err)
+		case want == "" && (err != nil || local.Discovery.File != strings.TrimPrefix(name, "file://")):
+			t.Errorf("%s: %q, %v", name, local.Discovery.File, err)
 		case want != "" && (err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "password")):
 			t.Errorf("%s: got %v, want %s", name, err, want)
 		}
@@ -153,9 +153,9 @@ func TestJoinFlags(t *testing.T) {
 	}
 }
 
-func stored(t *testing.T) Stored {
+func stored(t *testing.T) StoredConfig {
 	t.Helper()
-	return Stored{
+	return StoredConfig{
 		Cluster:   string(peerFile(t, "rich.cluster.golden")),
 		Kubelet:   StoredComponent{Text: string(peerFile(t, "rich.kubelet.golden")), Generated: true},
 		KubeProxy: StoredComponent{Text: string(peerFile(t, "rich.kube-proxy.golden"))},
@@ -167,7 +167,7 @@ func TestJoined(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, warnings, err := Joined(local, stored(t), testFacts(t).Tool)
+	n, warnings, err := CompleteJoin(local, stored(t), testFacts(t).Tool)
 	if err != nil || len(warnings) != 0 {
 		t.Fatalf("%v, warnings %q", err, warnings)
 	}
@@ -190,7 +190,7 @@ func TestJoinedWarnsOfUnknownFields(t *testing.T) {
 	s.Cluster += "ofTheFuture: 1\n"
 	s.Kubelet.Text += "ofTheFuture: 2\nmaxPods: 3\nmaxPods: 4\n"
 	s.KubeProxy = StoredComponent{}
-	n, warnings, err := Joined(node.Local{}, s, testFacts(t).Tool)
+	n, warnings, err := CompleteJoin(node.Local{}, s, testFacts(t).Tool)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +213,7 @@ func TestJoinedWithOlderStoredConfiguration(t *testing.T) {
 	s := stored(t)
 	s.Cluster = "apiVersion: kubeadm.k8s.io/v1beta3\nkind: ClusterConfiguration\nkubernetesVersion: v1.36.3\n" +
 		"apiServer: {timeoutForControlPlane: 4m0s, extraArgs: {v: '4', profiling: 'false'}}\n"
-	n, warnings, err := Joined(node.Local{}, s, testFacts(t).Tool)
+	n, warnings, err := CompleteJoin(node.Local{}, s, testFacts(t).Tool)
 	if err != nil {
 		t.Fatalf("%v, warnings %q", err, warnings)
 	}
@@ -225,21 +225,21 @@ func TestJoinedWithOlderStoredConfiguration(t *testing.T) {
 
 func TestJoinedErrors(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(*Stored)
+		change func(*StoredConfig)
 		want   string
 	}{
-		"nothing":      {func(s *Stored) { s.Cluster = "" }, "ConfigMap kube-system/kubeadm-config has no ClusterConfiguration"},
-		"old":          {func(s *Stored) { s.Cluster = strings.ReplaceAll(s.Cluster, "v1beta4", "v1beta2") }, "which is no longer supported"},
-		"too old":      {func(s *Stored) { s.Cluster = strings.ReplaceAll(s.Cluster, "v1.37.1", "v1.30.0") }, "kubernetesVersion: kubeadm v1.37.1 does not support Kubernetes v1.30.0"},
-		"wrong type":   {func(s *Stored) { s.Cluster += "clusterName: [1]\n" }, "ConfigMap kube-system/kubeadm-config: clusterName: must be a string, not a list"},
-		"no algorithm": {func(s *Stored) { s.Cluster = strings.ReplaceAll(s.Cluster, "ECDSA-P256", "DSA") }, `encryptionAlgorithm: unknown key algorithm "DSA"`},
-		"no kubelet":   {func(s *Stored) { s.Kubelet.Text = "" }, "ConfigMap kube-system/kubelet-config has no KubeletConfiguration"},
-		"broken proxy": {func(s *Stored) { s.KubeProxy.Text = "a: [" }, "ConfigMap kube-system/kube-proxy: document 1: line 1"},
+		"nothing":      {func(s *StoredConfig) { s.Cluster = "" }, "ConfigMap kube-system/kubeadm-config has no ClusterConfiguration"},
+		"old":          {func(s *StoredConfig) { s.Cluster = strings.ReplaceAll(s.Cluster, "v1beta4", "v1beta2") }, "which is no longer supported"},
+		"too old":      {func(s *StoredConfig) { s.Cluster = strings.ReplaceAll(s.Cluster, "v1.37.1", "v1.30.0") }, "kubernetesVersion: kubeadm v1.37.1 does not support Kubernetes v1.30.0"},
+		"wrong type":   {func(s *StoredConfig) { s.Cluster += "clusterName: [1]\n" }, "ConfigMap kube-system/kubeadm-config: clusterName: must be a string, not a list"},
+		"no algorithm": {func(s *StoredConfig) { s.Cluster = strings.ReplaceAll(s.Cluster, "ECDSA-P256", "DSA") }, `encryptionAlgorithm: unknown key algorithm "DSA"`},
+		"no kubelet":   {func(s *StoredConfig) { s.Kubelet.Text = "" }, "ConfigMap kube-system/kubelet-config has no KubeletConfiguration"},
+		"broken proxy": {func(s *StoredConfig) { s.KubeProxy.Text = "a: [" }, "ConfigMap kube-system/kube-proxy: document 1: line 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := stored(t)
 			c.change(&s)
-			_, _, err := Joined(node.Local{}, s, testFacts(t).Tool)
+			_, _, err := CompleteJoin(node.Local{}, s, testFacts(t).Tool)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got  %v\nwant %s", err, c.want)
 			}

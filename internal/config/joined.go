@@ -13,8 +13,8 @@ import (
 	"kubeadm/internal/release"
 )
 
-// Stored is the configuration that a cluster stores in ConfigMaps in kube-system.
-type Stored struct {
+// StoredConfig is the configuration that a cluster stores in ConfigMaps in kube-system.
+type StoredConfig struct {
 	Cluster   string // the ClusterConfiguration in kubeadm-config
 	Kubelet   StoredComponent
 	KubeProxy StoredComponent // Text is empty if the cluster has none
@@ -26,9 +26,9 @@ type StoredComponent struct {
 	Generated bool // its hash shows that it is unchanged since kubeadm generated it
 }
 
-// Joined completes the desired state of a machine with the configuration that its cluster stores.
+// CompleteJoin completes the desired state of a machine with the configuration that its cluster stores.
 // Unknown fields are only warnings: a newer version may have stored them.
-func Joined(local node.Local, stored Stored, tool release.Tool) (*node.Node, []string, error) {
+func CompleteJoin(local node.Local, stored StoredConfig, tool release.Tool) (*node.Node, []string, error) {
 	var warnings []string
 	n := &node.Node{Local: local}
 	c, err := loadCluster(n, stored.Cluster, tool, &warnings)
@@ -55,9 +55,9 @@ func Joined(local node.Local, stored Stored, tool release.Tool) (*node.Node, []s
 	return n, warnings, nil
 }
 
-// Member is like Joined for a machine that is a node already: it uses only the stored
+// CompleteMember is like CompleteJoin for a machine that is a node already: it uses only the stored
 // ClusterConfiguration, and leaves the component configurations empty.
-func Member(local node.Local, stored string, tool release.Tool) (*node.Node, []string, error) {
+func CompleteMember(local node.Local, stored string, tool release.Tool) (*node.Node, []string, error) {
 	var warnings []string
 	n := &node.Node{Local: local}
 	_, err := loadCluster(n, stored, tool, &warnings)

@@ -16,16 +16,16 @@ import (
 // documents.
 func newLocal(r *v1beta4.NodeRegistrationOptions, t *v1beta4.Timeouts, facts Facts, common Common) node.Local {
 	local := node.Local{
-		Name:         r.Name,
-		Hostname:     normalizeName(facts.Hostname),
-		CRISocket:    r.CRISocket,
-		Taints:       r.Taints,
-		KubeletArgs:  convertArgs(r.KubeletExtraArgs),
-		PullPolicy:   r.ImagePullPolicy,
-		PullSerially: r.ImagePullSerial == nil || *r.ImagePullSerial,
-		Ignore:       normalizeIgnored(r.IgnorePreflightErrors),
-		Paths:        node.DefaultPaths(),
-		Timeouts:     newTimeouts(t),
+		Name:          r.Name,
+		Hostname:      normalizeName(facts.Hostname),
+		CRISocket:     r.CRISocket,
+		Taints:        r.Taints,
+		KubeletArgs:   convertArgs(r.KubeletExtraArgs),
+		PullPolicy:    r.ImagePullPolicy,
+		PullSerially:  r.ImagePullSerial == nil || *r.ImagePullSerial,
+		IgnoredChecks: normalizeIgnored(r.IgnorePreflightErrors),
+		Paths:         node.DefaultPaths(),
+		Timeouts:      newTimeouts(t),
 	}
 	if common.KubeconfigDir != "" {
 		local.Paths.Kubeconfigs = common.KubeconfigDir
@@ -52,8 +52,8 @@ func durationOf(d *metav1.Duration) time.Duration {
 	return d.Duration
 }
 
-func normalizeIgnored(checks []string) node.Ignore {
-	var all node.Ignore
+func normalizeIgnored(checks []string) node.IgnoredChecks {
+	var all node.IgnoredChecks
 	for _, name := range checks {
 		all = append(all, strings.ToLower(name))
 	}

@@ -71,7 +71,7 @@ func (f File) kinds() (kinds []string, err error) {
 	}
 	var wrong faults
 	for _, d := range documents {
-		switch err := checkVersion(d, f.Experimental); {
+		switch err := checkVersion(d, f.AllowExperimental); {
 		case err != nil:
 			wrong.add("%v", err)
 		case !isSupportedKind(d):
@@ -96,7 +96,7 @@ func migrateInit(file File, facts Facts) ([]any, Run, error) {
 		return nil, run, err
 	}
 	in.fillComponents(&run)
-	if file.Running {
+	if file.ReportComponentProblems {
 		n, err := in.node(target, NewInitFlags(), facts)
 		if err != nil {
 			return nil, run, err
@@ -118,8 +118,8 @@ func migrateJoin(file File, facts Facts) ([]any, Run, error) {
 		return nil, run, err
 	}
 	err = completeJoin(c, inputs{file: file, facts: facts}, &run)
-	if file.Running {
-		run.warn(problemTexts(manifest.KubeletObstacles(convertArgs(c.NodeRegistration.KubeletExtraArgs), facts.Tool.Version()))...)
+	if file.ReportComponentProblems {
+		run.warn(problemTexts(manifest.FindKubeletProblems(convertArgs(c.NodeRegistration.KubeletExtraArgs), facts.Tool.Version()))...)
 	}
 	return []any{c}, run, err
 }

@@ -29,7 +29,7 @@ func migrated(t *testing.T, file File, facts Facts) (string, Run) {
 func TestMigrateMatchesUpstream(t *testing.T) {
 	for _, name := range []string{"v1beta3", "v1beta3-join"} {
 		t.Run(name, func(t *testing.T) {
-			got, run := migrated(t, File{Name: name, Data: peerFile(t, name+".yaml"), Deprecated: true}, testFacts(t))
+			got, run := migrated(t, File{Name: name, Data: peerFile(t, name+".yaml"), AllowDeprecated: true}, testFacts(t))
 			same(t, name+".golden", got)
 			if len(run.Warnings) > 0 {
 				t.Errorf("warnings: %q", run.Warnings)
@@ -57,15 +57,15 @@ func TestCommandsAcceptOldVersions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if local.Timeouts.Discovery.String() != "9m0s" || local.Join.File != "/etc/discovery.conf" {
-		t.Errorf("the limit for discovery is %s, the file %q", local.Timeouts.Discovery, local.Join.File)
+	if local.Timeouts.Discovery.String() != "9m0s" || local.Discovery.File != "/etc/discovery.conf" {
+		t.Errorf("the limit for discovery is %s, the file %q", local.Timeouts.Discovery, local.Discovery.File)
 	}
 }
 
 func TestExperimentalVersion(t *testing.T) {
 	const text = "apiVersion: kubeadm.k8s.io/v1\nkind: ClusterConfiguration\nkubernetesVersion: v1.37.0\n" +
 		"controllerManager: {extraArgs: [{name: controllers, value: ',-x', mergeMethod: append}, {name: v, value: '3', mergeMethod: ''}]}\n"
-	file := File{Name: "kubeadm.yaml", Data: []byte(text), Experimental: true}
+	file := File{Name: "kubeadm.yaml", Data: []byte(text), AllowExperimental: true}
 	documents, run, err := Migrate(file, testFacts(t))
 	if err != nil {
 		t.Fatal(err)

@@ -31,7 +31,7 @@ func ExampleInit(tool release.Tool, components []string) ([]any, error) {
 		LocalAPIEndpoint: v1beta4.APIEndpoint{AdvertiseAddress: exampleAddress},
 		NodeRegistration: v1beta4.NodeRegistrationOptions{Name: exampleName, CRISocket: defaultSocket},
 	}
-	cluster := &v1beta4.ClusterConfiguration{KubernetesVersion: tool.Line() + ".0"}
+	cluster := &v1beta4.ClusterConfiguration{KubernetesVersion: tool.MinorVersion() + ".0"}
 	init.Default()
 	cluster.Default()
 	kubelet, proxy := &kubeletconfig.KubeletConfiguration{}, &proxyconfig.KubeProxyConfiguration{}

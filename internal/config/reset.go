@@ -27,7 +27,7 @@ func readReset(file File, flags ResetFlags) (*v1beta4.ResetConfiguration, Run, e
 	c := flags.document()
 	if file.Given() {
 		c = v1beta4.ResetConfiguration{}
-		file.Experimental = true // The kind is the same in all versions.
+		file.AllowExperimental = true // The kind is the same in all versions.
 		if err := file.read(&run, &documentTarget{kind: v1beta4.KindReset, into: &c, needed: true}); err != nil {
 			return nil, run, err
 		}
@@ -48,12 +48,12 @@ func completeReset(c *v1beta4.ResetConfiguration, from inputs, run *Run) error {
 func newReset(c *v1beta4.ResetConfiguration, facts Facts) node.Reset {
 	r := node.Reset{
 		Local: node.Local{
-			Name:      normalizeName(facts.Hostname),
-			Hostname:  normalizeName(facts.Hostname),
-			CRISocket: c.CRISocket,
-			Ignore:    normalizeIgnored(c.IgnorePreflightErrors),
-			Paths:     node.DefaultPaths(),
-			Timeouts:  newTimeouts(c.Timeouts),
+			Name:          normalizeName(facts.Hostname),
+			Hostname:      normalizeName(facts.Hostname),
+			CRISocket:     c.CRISocket,
+			IgnoredChecks: normalizeIgnored(c.IgnorePreflightErrors),
+			Paths:         node.DefaultPaths(),
+			Timeouts:      newTimeouts(c.Timeouts),
 		},
 		Force:         c.Force,
 		CleanupTmpDir: c.CleanupTmpDir,

@@ -66,7 +66,7 @@ func TestFlagsWithFile(t *testing.T) {
 	if n.Cluster.PodSubnet != "" {
 		t.Error("a flag that may not stand beside a file was heeded")
 	}
-	if diff := cmp.Diff(node.Ignore{"mem", "swap"}, n.Ignore); diff != "" {
+	if diff := cmp.Diff(node.IgnoredChecks{"mem", "swap"}, n.IgnoredChecks); diff != "" {
 		t.Errorf("Ignore (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(Run{SkipPhases: []string{"addon"}}, run); diff != "" {
@@ -289,7 +289,7 @@ func TestReset(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !r.Force || r.Paths.Certificates != "/etc/kubernetes/pki" || !r.Ignore.Has("root") {
+	if !r.Force || r.Paths.Certificates != "/etc/kubernetes/pki" || !r.IgnoredChecks.Has("root") {
 		t.Errorf("%+v", r)
 	}
 	if diff := cmp.Diff([]string{"MNT_DETACH"}, r.UnmountFlags); diff != "" {

@@ -44,7 +44,7 @@ type UpgradePlan struct {
 	AllowRC           bool   // release candidates count
 	EtcdUpgrade       bool   // the local etcd members are upgraded too
 	PrintConfig       bool   // show the stored ClusterConfiguration
-	Ignore            node.Ignore
+	Ignore            node.IgnoredChecks
 	Timeouts          node.Timeouts
 }
 
@@ -111,7 +111,7 @@ func StoredCluster(stored string) (node.Cluster, []string, error) {
 	}
 	c.Default()
 	fillCluster(c, v1beta4.DefaultBindPort)
-	for _, err := range release.UnknownGates(c.FeatureGates) {
+	for _, err := range release.CheckFeatureGates(c.FeatureGates) {
 		warnings = append(warnings, source+": "+err.Error())
 	}
 	target, err := release.ParseTarget(c.KubernetesVersion)

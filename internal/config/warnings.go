@@ -29,7 +29,7 @@ func warnAboutNode(in *initDocuments, address string) (warnings []string) {
 		dirs = append(dirs, struct{ field, dir string }{"etcd.local.dataDir", c.Etcd.Local.DataDir})
 	}
 	for _, d := range dirs {
-		if node.OfSystem(d.dir) {
+		if node.IsSystemDir(d.dir) {
 			warn("%s %q is a directory of the operating system, which \"kubeadm reset\" does not empty: "+
 				"use another directory", d.field, d.dir)
 		}
@@ -82,18 +82,18 @@ func parseCheckedSubnets(subnets string) (list []netip.Prefix) {
 // findComponentProblems lists the settings that would keep the components of this node from
 // running.
 func findComponentProblems(n *node.Node) []string {
-	list, err := manifest.Obstacles(n, manifest.Host{})
+	list, err := manifest.FindComponentProblems(n, manifest.Host{})
 	if err != nil {
 		return []string{err.Error()}
 	}
 	target, err := release.ParseTarget(n.Cluster.Version)
 	if err == nil {
-		list = append(list, manifest.KubeletObstacles(n.KubeletArgs, target.Version())...)
+		list = append(list, manifest.FindKubeletProblems(n.KubeletArgs, target.Version())...)
 	}
 	return problemTexts(list)
 }
 
-func problemTexts(list []manifest.Obstacle) (all []string) {
+func problemTexts(list []manifest.ComponentProblem) (all []string) {
 	for _, o := range list {
 		all = append(all, o.String())
 	}

@@ -30,7 +30,7 @@ func TestNodeWarnings(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s\nis refused: %v", text, err)
 		}
-		file.Running = true
+		file.ReportComponentProblems = true
 		_, validated, err := Migrate(file, testFacts(t))
 		if err != nil {
 			t.Errorf("%s\nis refused: %v", text, err)

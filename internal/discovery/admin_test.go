@@ -21,7 +21,7 @@ func TestAdminConfFindsCluster(t *testing.T) {
 	if a.node == nil {
 		t.Fatal(a.err)
 	}
-	if user := introduced(t, a); user.Token != token || user.ClientKeyData != nil || strings.Contains(string(a.node.Bootstrap), "client-key") {
+	if user := introduced(t, a); user.Token != token || user.ClientKeyData != nil || strings.Contains(string(a.node.BootstrapKubeconfig), "client-key") {
 		t.Errorf("with a token the kubelet is given %+v", user)
 	}
 	c.users = nil

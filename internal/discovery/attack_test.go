@@ -178,7 +178,7 @@ func TestTokenWithoutAuthenticationUsage(t *testing.T) {
 func TestDiscoveryWithoutPinFails(t *testing.T) {
 	c := newCluster(t)
 	e := flow.New(flow.Env{World: newMachine(), Emit: func(flow.Event) {},
-		Local: node.Local{Join: node.Join{Endpoint: c.address(), Token: token, TLSToken: token}, Timeouts: node.Timeouts{Discovery: limit}}})
+		Local: node.Local{Discovery: node.Discovery{Endpoint: c.address(), Token: token, TLSBootstrapToken: token}, Timeouts: node.Timeouts{Discovery: limit}}})
 	if _, err := discovery.Node(t.Context(), e); err == nil || !strings.Contains(err.Error(), "no hash of the cluster's CA certificate") {
 		t.Errorf("got %v, want an error about the missing hash", err)
 	}

@@ -24,12 +24,12 @@ import (
 
 // findClusterByToken reads cluster-info from the endpoint until it is verified by the token's
 // signature and the CA certificate hashes.
-func findClusterByToken(ctx context.Context, e *flow.Env, j node.Join) (*api.Cluster, error) {
+func findClusterByToken(ctx context.Context, e *flow.Env, j node.Discovery) (*api.Cluster, error) {
 	id, secret, ok := strings.Cut(j.Token, ".")
 	switch {
 	case !ok:
 		return nil, errors.New("the discovery token has no dot between its two halves")
-	case len(j.CACertHashes) == 0 && !j.UnsafeNoPins:
+	case len(j.CACertHashes) == 0 && !j.UnsafeSkipCAVerification:
 		return nil, problem.New("", errors.New("no hash of the cluster's CA certificate is given"),
 			fmt.Sprintf("set --%s, or --%s in a network where nothing can intercept connections",
 				flag.DiscoveryTokenHash, flag.DiscoveryTokenUnsafe))
@@ -102,7 +102,7 @@ func (c *clusterInfo) read(ctx context.Context, r state.Reader) error {
 	if isWrongServer(err) {
 		return problem.New("", err, "check what listens at "+c.server+": it is no API server")
 	}
-	if errors.Is(err, world.ErrWithoutEtcd) && !c.saidNoEtcd {
+	if errors.Is(err, world.ErrEtcdUnavailable) && !c.saidNoEtcd {
 		c.saidNoEtcd = true
 		c.say("%s: %v", c.server, err)
 	}
@@ -172,7 +172,7 @@ func (c *clusterInfo) unsignedError(now time.Time, otherSignatures bool) error {
 		}
 	}
 	if otherSignatures && now.Sub(c.unsignedSince) > signatureTimeout {
-		return world.GiveUp(err)
+		return world.Permanent(err)
 	}
 	return err
 }

@@ -53,7 +53,7 @@ func newJoinCommandHint(l node.Local) string {
 // read returns this machine's configuration as a node of the cluster.
 func (c configReader) read(ctx context.Context, e *flow.Env) (*node.Node, error) {
 	e.Say("reading the cluster's configuration from ConfigMap %q of namespace %q", manifest.KubeadmConfigMap, "kube-system")
-	var stored config.Stored
+	var stored config.StoredConfig
 	var found corev1.ConfigMap
 	if err := c.awaitConfigMap(ctx, e, manifest.KubeadmConfigMap, &found); err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (c configReader) read(ctx context.Context, e *flow.Env) (*node.Node, error)
 		return nil, err
 	}
 	stored.KubeProxy = newStoredComponent(proxy, manifest.KubeProxyConfigKey)
-	n, warnings, err := config.Joined(e.Local, stored, e.Tool)
+	n, warnings, err := config.CompleteJoin(e.Local, stored, e.Tool)
 	for _, w := range warnings {
 		e.Warn("%s", untrusted.Line(w))
 	}
@@ -76,7 +76,7 @@ func (c configReader) read(ctx context.Context, e *flow.Env) (*node.Node, error)
 }
 
 func newStoredComponent(c corev1.ConfigMap, key string) config.StoredComponent {
-	return config.StoredComponent{Text: c.Data[key], Generated: manifest.Generated(&c)}
+	return config.StoredComponent{Text: c.Data[key], Generated: manifest.IsGenerated(&c)}
 }
 
 // API servers may need a moment until they know a new token, and rights that were just granted.
@@ -108,7 +108,7 @@ func (c configReader) awaitConfigMap(ctx context.Context, e *flow.Env, name stri
 			}
 			p := problem.New("", err, c.remedy)
 			p.Alone = true // the hints of the errors in it are about other commands
-			return world.GiveUp(p)
+			return world.Permanent(p)
 		},
 	})
 }

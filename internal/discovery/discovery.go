@@ -41,18 +41,18 @@ func Node(ctx context.Context, e *flow.Env) (*node.Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the discovered CA: %w", err)
 	}
-	n.Bootstrap, err = verified.bootstrap.Encode()
+	n.BootstrapKubeconfig, err = verified.bootstrap.Encode()
 	return n, err
 }
 
-// Member returns the configuration of a machine that is a node of the cluster already, without the
+// CompleteMember returns the configuration of a machine that is a node of the cluster already, without the
 // kubelet's and kube-proxy's.
-func Member(ctx context.Context, e *flow.Env, as state.Identity) (*node.Node, error) {
+func ExistingNode(ctx context.Context, e *flow.Env, as state.Identity) (*node.Node, error) {
 	var stored corev1.ConfigMap
 	if err := readConfigMap(ctx, e.World, configMapRef(manifest.KubeadmConfigMap, as), &stored); err != nil {
 		return nil, fmt.Errorf("reading the cluster's configuration: %w", err)
 	}
-	n, warnings, err := config.Member(e.Local, stored.Data[manifest.KubeadmConfigKey], e.Tool)
+	n, warnings, err := config.CompleteMember(e.Local, stored.Data[manifest.KubeadmConfigKey], e.Tool)
 	for _, w := range warnings {
 		e.Warn("%s", untrusted.Line(w))
 	}
@@ -66,7 +66,7 @@ type verifiedCluster struct {
 }
 
 func findCluster(ctx context.Context, e *flow.Env) (verifiedCluster, error) {
-	j := e.Local.Join
+	j := e.Local.Discovery
 	if j.File != "" {
 		return findClusterByFile(ctx, e, j)
 	}
@@ -74,7 +74,7 @@ func findCluster(ctx context.Context, e *flow.Env) (verifiedCluster, error) {
 	if err != nil {
 		return verifiedCluster{}, err
 	}
-	bootstrap, err := pki.Bootstrap(cluster, j.TLSToken)
+	bootstrap, err := pki.NewBootstrapKubeconfig(cluster, j.TLSBootstrapToken)
 	if err != nil {
 		return verifiedCluster{}, err
 	}

@@ -39,12 +39,12 @@ type discoveryFile struct {
 
 // findClusterByFile finds the cluster by the kubeconfig of --discovery-file. A token for the TLS
 // bootstrap replaces the credentials in it.
-func findClusterByFile(ctx context.Context, e *flow.Env, j node.Join) (verifiedCluster, error) {
+func findClusterByFile(ctx context.Context, e *flow.Env, j node.Discovery) (verifiedCluster, error) {
 	d, err := readDiscoveryFile(ctx, e, j.File)
 	if err != nil {
 		return verifiedCluster{}, err
 	}
-	if j.TLSToken == "" && !d.hasCredentials {
+	if j.TLSBootstrapToken == "" && !d.hasCredentials {
 		err := fmt.Errorf("%s names a cluster, but holds no credentials with which this machine could join it", d.source)
 		if d.credentialsErr != nil {
 			err = fmt.Errorf("%w: %w", err, d.credentialsErr)
@@ -53,7 +53,7 @@ func findClusterByFile(ctx context.Context, e *flow.Env, j node.Join) (verifiedC
 			"set --tls-bootstrap-token; to create a token on a control plane: kubeadm token create",
 			"or add a user with credentials to the current context of "+d.source)
 	}
-	if j.TLSToken == "" || d.isAdminConf(e.Local) {
+	if j.TLSBootstrapToken == "" || d.isAdminConf(e.Local) {
 		d.warnIfClientCertificateIsForeign(e)
 	}
 	if len(j.CACertHashes) > 0 {
@@ -84,7 +84,7 @@ func readDiscoveryFile(ctx context.Context, e *flow.Env, name string) (*discover
 		err = d.checkNoLocalReferences()
 	}
 	if err == nil {
-		err = d.config.Embed(func(name string) ([]byte, error) {
+		err = d.config.EmbedFiles(func(name string) ([]byte, error) {
 			if !path.IsAbs(name) {
 				name = path.Join(path.Dir(d.source), name) // as kubectl does
 			}
@@ -189,7 +189,7 @@ func (d *discoveryFile) reduceAndValidate() error {
 		if _, d.credentialsErr = d.config.CurrentUser(); d.credentialsErr == nil {
 			d.credentialsErr = d.config.CheckComplete()
 		}
-		d.config = pki.Anonymous(discovered)
+		d.config = pki.NewAnonymousKubeconfig(discovered)
 	}
 	if err := d.config.RenameCluster(pki.BootstrapCluster); err != nil {
 		return err
@@ -363,7 +363,7 @@ func (d *discoveryFile) awaitClusterInfo(ctx context.Context, e *flow.Env, asUse
 // readClusterInfo reads cluster-info anonymously, and only if that is refused with the credentials
 // in the file.
 func (d *discoveryFile) readClusterInfo(ctx context.Context, r state.Reader, asUser bool, into *corev1.ConfigMap) error {
-	anonymous, err := pki.Anonymous(d.cluster).Encode()
+	anonymous, err := pki.NewAnonymousKubeconfig(d.cluster).Encode()
 	if err != nil {
 		return err
 	}
@@ -405,11 +405,11 @@ func (d *discoveryFile) chooseCredentials(l node.Local) (verifiedCluster, error)
 	if d.isAdminConf(l) {
 		reader.remedy = "move " + d.source + " away and join by token; if it is left over from another cluster, clean up with `kubeadm reset`"
 	}
-	if l.Join.TLSToken == "" {
+	if l.Discovery.TLSBootstrapToken == "" {
 		_, err := pki.ParseCertificates(d.cluster.CertificateAuthorityData)
 		return verifiedCluster{d.config, reader}, err
 	}
-	bootstrap, err := pki.Bootstrap(d.cluster, l.Join.TLSToken)
+	bootstrap, err := pki.NewBootstrapKubeconfig(d.cluster, l.Discovery.TLSBootstrapToken)
 	if err != nil {
 		return verifiedCluster{}, err
 	}

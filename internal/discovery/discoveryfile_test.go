@@ -19,8 +19,8 @@ import (
 const discoveryFile = "/srv/discovery.conf"
 
 // access is a kubeconfig of the cluster.
-func (c cluster) access() pki.Access {
-	return pki.Access{Server: c.URL, Cluster: "c", User: "u", CA: pem(c.ca)}
+func (c cluster) access() pki.KubeconfigSpec {
+	return pki.KubeconfigSpec{Server: c.URL, Cluster: "c", User: "u", CA: pem(c.ca)}
 }
 
 // admin returns the client certificate and key of an administrator.
@@ -45,7 +45,7 @@ func fileFlags() config.JoinFlags {
 	return f
 }
 
-func anonymous(a pki.Access) *pki.Kubeconfig {
+func anonymous(a pki.KubeconfigSpec) *pki.Kubeconfig {
 	k := a.WithToken("")
 	return &pki.Kubeconfig{Clusters: map[string]*api.Cluster{"": k.Clusters[a.Cluster]}}
 }
@@ -138,8 +138,8 @@ func TestTLSBootstrapTokenReplacesCredentials(t *testing.T) {
 			if user := introduced(t, a); user.Token != token || user.ClientKeyData != nil {
 				t.Errorf("the kubelet is given %+v", user)
 			}
-			if strings.Contains(string(a.node.Bootstrap), "192.0.2.9") {
-				t.Errorf("the kubelet is told of another cluster:\n%s", a.node.Bootstrap)
+			if strings.Contains(string(a.node.BootstrapKubeconfig), "192.0.2.9") {
+				t.Errorf("the kubelet is told of another cluster:\n%s", a.node.BootstrapKubeconfig)
 			}
 		})
 	}
@@ -200,7 +200,7 @@ func TestDiscoveryFileAndClusterInfo(t *testing.T) {
 			if !strings.Contains(a.said, s.want) || s.want == "" && (strings.Contains(a.said, "the cluster's server is") || strings.Contains(a.said, "publishes no cluster-info")) {
 				t.Errorf("it does not say %q but\n%s", s.want, a.said)
 			}
-			boot, err := pki.ParseKubeconfig(a.node.Bootstrap)
+			boot, err := pki.ParseKubeconfig(a.node.BootstrapKubeconfig)
 			if err != nil {
 				t.Fatal(err)
 			}

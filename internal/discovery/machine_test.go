@@ -46,7 +46,7 @@ type machine struct {
 func newMachine() *machine {
 	m := &machine{World: fake.New(), begun: time.Now(), limit: limit, cut: map[string]int{}}
 	m.Info.Hostname, m.NodeName = "worker1", "worker1"
-	m.Elsewhere = true
+	m.RemoteAPIServer = true
 	m.api = kube.New(func(path string) ([]byte, error) { return m.ReadFile(context.Background(), path) })
 	return m
 }
@@ -177,7 +177,7 @@ func (m *machine) joined(t *testing.T, flags config.JoinFlags) attempt {
 // introduced returns the user in the kubelet's bootstrap kubeconfig.
 func introduced(t *testing.T, a attempt) *api.AuthInfo {
 	t.Helper()
-	config, err := pki.ParseKubeconfig(a.node.Bootstrap)
+	config, err := pki.ParseKubeconfig(a.node.BootstrapKubeconfig)
 	if err != nil {
 		t.Fatal(err)
 	}

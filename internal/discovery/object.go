@@ -36,5 +36,5 @@ func ReadObject(ctx context.Context, e *flow.Env, ref state.Ref) (*unstructured.
 // isUnanswered reports whether no API server of the cluster answered the request.
 func isUnanswered(err error) bool {
 	var answer apierrors.APIStatus
-	return err != nil && !world.Hopeless(err) && (isWrongServer(err) || !errors.As(err, &answer))
+	return err != nil && !world.IsPermanent(err) && (isWrongServer(err) || !errors.As(err, &answer))
 }

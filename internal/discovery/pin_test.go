@@ -19,15 +19,15 @@ func TestDiscoveryFileWithPin(t *testing.T) {
 	both := append(pem(mallory), pem(c.ca)...)
 	closed := func(w http.ResponseWriter, _ *http.Request) { fail(w, 403, metav1.StatusReasonForbidden) }
 	for name, s := range map[string]struct {
-		file    func(pki.Access) *pki.Kubeconfig
+		file    func(pki.KubeconfigSpec) *pki.Kubeconfig
 		flags   func(*config.JoinFlags)
 		answers map[string]http.HandlerFunc
 	}{
-		"a token in the file":      {file: func(a pki.Access) *pki.Kubeconfig { return a.WithToken(token) }},
-		"a certificate":            {file: func(a pki.Access) *pki.Kubeconfig { return a.WithCertificate(cert, key) }},
+		"a token in the file":      {file: func(a pki.KubeconfigSpec) *pki.Kubeconfig { return a.WithToken(token) }},
+		"a certificate":            {file: func(a pki.KubeconfigSpec) *pki.Kubeconfig { return a.WithCertificate(cert, key) }},
 		"a token beside the file":  {file: anonymous, flags: func(f *config.JoinFlags) { f.TLSBootstrapToken = token }},
-		"cluster-info not public":  {file: func(a pki.Access) *pki.Kubeconfig { return a.WithToken(token) }, answers: map[string]http.HandlerFunc{infoPath: closed}},
-		"an administrator's, same": {file: func(a pki.Access) *pki.Kubeconfig { return a.WithCertificate(cert, key) }, answers: map[string]http.HandlerFunc{infoPath: closed}},
+		"cluster-info not public":  {file: func(a pki.KubeconfigSpec) *pki.Kubeconfig { return a.WithToken(token) }, answers: map[string]http.HandlerFunc{infoPath: closed}},
+		"an administrator's, same": {file: func(a pki.KubeconfigSpec) *pki.Kubeconfig { return a.WithCertificate(cert, key) }, answers: map[string]http.HandlerFunc{infoPath: closed}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -13,11 +13,11 @@ import (
 	"kubeadm/internal/world"
 )
 
-// Look asks once, without credentials, whether a cluster answers where Node would look for one;
+// Probe asks once, without credentials, whether a cluster answers where Node would look for one;
 // unreachable says why not. config is the discovery file, if there is one, and cluster a part of
 // it. Node reports all other errors.
-func Look(ctx context.Context, e *flow.Env) (cluster *api.Cluster, config *pki.Kubeconfig, unreachable error) {
-	j := e.Local.Join
+func Probe(ctx context.Context, e *flow.Env) (cluster *api.Cluster, config *pki.Kubeconfig, unreachable error) {
+	j := e.Local.Discovery
 	if j.File == "" {
 		cluster = &api.Cluster{Server: "https://" + j.Endpoint}
 		_, err := e.World.ClusterInfo(ctx, cluster.Server, nil)
@@ -33,7 +33,7 @@ func Look(ctx context.Context, e *flow.Env) (cluster *api.Cluster, config *pki.K
 // connectionError returns err, nil if a server has answered.
 func connectionError(err error) error {
 	var answer apierrors.APIStatus
-	if isWrongServer(err) || world.Hopeless(err) || errors.As(err, &answer) && apierrors.ReasonForError(err) != "" {
+	if isWrongServer(err) || world.IsPermanent(err) || errors.As(err, &answer) && apierrors.ReasonForError(err) != "" {
 		return nil
 	}
 	return err

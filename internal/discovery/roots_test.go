@@ -94,7 +94,7 @@ func testNoCA(t *testing.T, trusted pki.CA) {
 	m := newMachine()
 	m.has(t, discoveryFile, access.WithToken(token))
 	a := m.joined(t, fileFlags())
-	boot, err := pki.ParseKubeconfig(a.node.Bootstrap)
+	boot, err := pki.ParseKubeconfig(a.node.BootstrapKubeconfig)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -203,7 +203,7 @@ func (c cluster) flags(at *server) config.JoinFlags {
 // leadingTo returns the kubeconfig in a cluster-info.
 func leadingTo(t *testing.T, url string, ca []byte) string {
 	t.Helper()
-	info, err := manifest.ClusterInfo(pki.Access{Server: url, Cluster: "kubernetes", User: "unused", CA: ca}.WithToken(""))
+	info, err := manifest.ClusterInfo(pki.KubeconfigSpec{Server: url, Cluster: "kubernetes", User: "unused", CA: ca}.WithToken(""))
 	if err != nil {
 		t.Fatal(err)
 	}

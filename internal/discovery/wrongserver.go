@@ -43,7 +43,7 @@ func isWrongServer(err error) bool {
 // again, and gives up if there is no other answer for wrongServerDuration.
 func awaitServer(ctx context.Context, e *flow.Env, c world.Condition) error {
 	check, count, since := c.Check, 0, time.Time{}
-	c.Outside = true
+	c.External = true
 	c.Check = func(ctx context.Context, r state.Reader) error {
 		err := check(ctx, r)
 		if !isWrongServer(err) {
@@ -54,7 +54,7 @@ func awaitServer(ctx context.Context, e *flow.Env, c world.Condition) error {
 			since = r.Now()
 		}
 		if count >= wrongServerAttempts && r.Now().Sub(since) >= wrongServerDuration {
-			return world.GiveUp(err)
+			return world.Permanent(err)
 		}
 		return err
 	}
@@ -88,7 +88,7 @@ func explainCertificateError(err error) error {
 // withReachabilityHint adds a command that checks the connection to a server that did not answer
 // in time.
 func withReachabilityHint(server string, err error) error {
-	if world.Hopeless(err) || errors.Is(err, world.ErrWithoutEtcd) {
+	if world.IsPermanent(err) || errors.Is(err, world.ErrEtcdUnavailable) {
 		return err
 	}
 	return problem.New("", err, "see whether the API server can be reached from here: curl -k "+server+"/livez")

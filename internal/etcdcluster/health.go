@@ -52,9 +52,9 @@ func LocalClient(p node.Paths, endpoints ...string) state.Etcd {
 
 // Health is the health of an etcd cluster at one moment.
 type Health struct {
-	Members []state.Member
-	Said    map[uint64]state.MemberStatus // status of the healthy members, by ID
-	Silent  map[uint64]error              // why the other members are not healthy, by ID
+	Members   []state.Member
+	Healthy   map[uint64]state.MemberStatus // status of the healthy members, by ID
+	Unhealthy map[uint64]error              // why the other members are not healthy, by ID
 }
 
 // ReportedProblems is the error of a member that answers and reports problems, such as an alarm.
@@ -80,7 +80,7 @@ func CheckHealth(ctx context.Context, r state.Reader, via state.Etcd) (Health, e
 }
 
 func checkHealth(ctx context.Context, r state.Reader, via state.Etcd, limit time.Duration) (Health, error) {
-	health := Health{Said: map[uint64]state.MemberStatus{}, Silent: map[uint64]error{}}
+	health := Health{Healthy: map[uint64]state.MemberStatus{}, Unhealthy: map[uint64]error{}}
 	var err error
 	if health.Members, err = r.Members(ctx, via); err != nil {
 		return health, err
@@ -98,10 +98,10 @@ func checkHealth(ctx context.Context, r state.Reader, via state.Etcd, limit time
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
-				health.Silent[m.ID] = err
+				health.Unhealthy[m.ID] = err
 				return
 			}
-			health.Said[m.ID] = status
+			health.Healthy[m.ID] = status
 		})
 	}
 	wg.Wait()
@@ -112,7 +112,7 @@ func checkHealth(ctx context.Context, r state.Reader, via state.Etcd, limit time
 func (h Health) Endpoints() []string {
 	var healthy, others []string
 	for _, m := range h.Members {
-		switch _, ok := h.Said[m.ID]; {
+		switch _, ok := h.Healthy[m.ID]; {
 		case m.Learner:
 		case ok:
 			healthy = append(healthy, m.ClientURLs...)
@@ -123,20 +123,20 @@ func (h Health) Endpoints() []string {
 	return append(healthy, others...)
 }
 
-// At returns the member with that peer URL, or nil.
-func (h Health) At(peerURL string) *state.Member {
+// FindByPeerURL returns the member with that peer URL, or nil.
+func (h Health) FindByPeerURL(peerURL string) *state.Member {
 	return h.findMember(func(m state.Member) bool { return slices.Contains(m.PeerURLs, peerURL) })
 }
 
-// Called returns the member with that name or hexadecimal ID, or nil.
-func (h Health) Called(name string) *state.Member {
+// FindByNameOrID returns the member with that name or hexadecimal ID, or nil.
+func (h Health) FindByNameOrID(name string) *state.Member {
 	return h.findMember(func(m state.Member) bool {
 		return m.Name == name && name != "" || MemberName(m) == name || formatMemberID(m) == name
 	})
 }
 
-// Learner returns the learner, or nil. etcd allows one at a time.
-func (h Health) Learner() *state.Member {
+// FindLearner returns the learner, or nil. etcd allows one at a time.
+func (h Health) FindLearner() *state.Member {
 	return h.findMember(func(m state.Member) bool { return m.Learner })
 }
 
@@ -148,24 +148,24 @@ func (h Health) findMember(matches func(state.Member) bool) *state.Member {
 	return &h.Members[i]
 }
 
-// Without returns the health without the member that has that peer URL.
-func (h Health) Without(peerURL string) Health {
+// WithoutPeer returns the health without the member that has that peer URL.
+func (h Health) WithoutPeer(peerURL string) Health {
 	h.Members = slices.DeleteFunc(slices.Clone(h.Members), func(m state.Member) bool {
 		return slices.Contains(m.PeerURLs, peerURL)
 	})
 	return h
 }
 
-// Down returns the voting members that are not healthy.
-func (h Health) Down() []state.Member {
+// UnhealthyVoters returns the voting members that are not healthy.
+func (h Health) UnhealthyVoters() []state.Member {
 	return slices.DeleteFunc(slices.Clone(h.Members), func(m state.Member) bool {
-		return m.Learner || h.Silent[m.ID] == nil
+		return m.Learner || h.Unhealthy[m.ID] == nil
 	})
 }
 
-// Quorum returns an error if fewer voting members are healthy than a quorum needs. Members whose
+// CheckQuorum returns an error if fewer voting members are healthy than a quorum needs. Members whose
 // IDs are in removed do not count.
-func (h Health) Quorum(removed ...uint64) error {
+func (h Health) CheckQuorum(removed ...uint64) error {
 	var voters, healthy int
 	var causes []error
 	for _, m := range h.Members {
@@ -173,7 +173,7 @@ func (h Health) Quorum(removed ...uint64) error {
 			continue
 		}
 		voters++
-		if err := h.Silent[m.ID]; err != nil {
+		if err := h.Unhealthy[m.ID]; err != nil {
 			causes = append(causes, err)
 			continue
 		}
@@ -189,17 +189,17 @@ func (h Health) Quorum(removed ...uint64) error {
 	return nil
 }
 
-// QuorumAnswers reports whether enough voting members for a quorum answer, healthy or not. While
+// HasAnsweringQuorum reports whether enough voting members for a quorum answer, healthy or not. While
 // etcd elects a leader, its members answer that there is no leader; after the loss of the quorum,
 // too many do not answer at all.
-func (h Health) QuorumAnswers() bool {
+func (h Health) HasAnsweringQuorum() bool {
 	var voters, answering int
 	for _, m := range h.Members {
 		if m.Learner {
 			continue
 		}
 		voters++
-		err := h.Silent[m.ID]
+		err := h.Unhealthy[m.ID]
 		if _, answers := errors.AsType[ReportedProblems](err); answers || err == nil {
 			answering++
 		}
@@ -207,15 +207,15 @@ func (h Health) QuorumAnswers() bool {
 	return answering > voters/2
 }
 
-// CaughtUp returns an error while the applied index of a member is below nine tenths of the
+// CheckAppliedIndex returns an error while the applied index of a member is below nine tenths of the
 // highest one. etcd promotes a learner by the same measure (isLearnerReady in
 // server/etcdserver/server.go).
-func (h Health) CaughtUp(id uint64) error {
+func (h Health) CheckAppliedIndex(id uint64) error {
 	var highest uint64
-	for _, s := range h.Said {
-		highest = max(highest, s.Index)
+	for _, s := range h.Healthy {
+		highest = max(highest, s.AppliedIndex)
 	}
-	if applied := h.Said[id].Index; applied < highest-highest/10 {
+	if applied := h.Healthy[id].AppliedIndex; applied < highest-highest/10 {
 		return fmt.Errorf("its applied index is %d, that of the cluster is %d", applied, highest)
 	}
 	return nil

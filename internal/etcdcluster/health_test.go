@@ -11,15 +11,15 @@ import (
 
 // newHealth has three voting members, some of which are down, and a learner that has not started.
 func newHealth(down ...uint64) Health {
-	r := Health{Said: map[uint64]state.MemberStatus{}, Silent: map[uint64]error{}}
+	r := Health{Healthy: map[uint64]state.MemberStatus{}, Unhealthy: map[uint64]error{}}
 	for id, name := range []string{"a", "b", "c"} {
 		m := state.Member{ID: uint64(id + 1), Name: name, PeerURLs: []string{"https://" + name + ":2380"}, ClientURLs: []string{"https://" + name + ":2379"}}
 		r.Members = append(r.Members, m)
 		if slices.Contains(down, m.ID) {
-			r.Silent[m.ID] = errors.New("connection refused")
+			r.Unhealthy[m.ID] = errors.New("connection refused")
 			continue
 		}
-		r.Said[m.ID] = state.MemberStatus{Index: 1}
+		r.Healthy[m.ID] = state.MemberStatus{AppliedIndex: 1}
 	}
 	r.Members = append(r.Members, state.Member{ID: 255, Learner: true, PeerURLs: []string{"https://d:2380"}})
 	return r
@@ -38,7 +38,7 @@ func TestQuorumAfterRemoval(t *testing.T) {
 		{[]uint64{1, 2}, []uint64{1, 2}, true},
 		{nil, []uint64{1, 2, 3}, false},
 	} {
-		if err := newHealth(c.down...).Quorum(c.removed...); (err == nil) != c.quorum || err != nil && strings.Contains(err.Error(), "%!") {
+		if err := newHealth(c.down...).CheckQuorum(c.removed...); (err == nil) != c.quorum || err != nil && strings.Contains(err.Error(), "%!") {
 			t.Errorf("down %v, removed %v: %v", c.down, c.removed, err)
 		}
 	}
@@ -46,19 +46,19 @@ func TestQuorumAfterRemoval(t *testing.T) {
 
 func TestFindMember(t *testing.T) {
 	r := newHealth(2)
-	if m := r.Called("b"); m == nil || m.ID != 2 {
+	if m := r.FindByNameOrID("b"); m == nil || m.ID != 2 {
 		t.Errorf("by name: %+v", m)
 	}
-	if m := r.Called("ff"); m == nil || !m.Learner || MemberName(*m) != "ff" {
+	if m := r.FindByNameOrID("ff"); m == nil || !m.Learner || MemberName(*m) != "ff" {
 		t.Errorf("by ID: %+v", m)
 	}
-	if m := r.Called(""); m != nil {
+	if m := r.FindByNameOrID(""); m != nil {
 		t.Errorf("by an empty name: %+v", m)
 	}
-	if m := r.At("https://c:2380"); m == nil || m.ID != 3 {
+	if m := r.FindByPeerURL("https://c:2380"); m == nil || m.ID != 3 {
 		t.Errorf("by address: %+v", m)
 	}
-	if down := r.Down(); len(down) != 1 || down[0].ID != 2 {
+	if down := r.UnhealthyVoters(); len(down) != 1 || down[0].ID != 2 {
 		t.Errorf("down: %+v", down)
 	}
 	if got, want := r.Endpoints(), []string{"https://a:2379", "https://c:2379", "https://b:2379"}; !slices.Equal(got, want) {

@@ -13,10 +13,10 @@ type deferredWork struct {
 	work map[string][]func(ctx context.Context) error // by the address of the later phase
 }
 
-// Postpone defers work to a later phase, which calls Due at the right moment. At the latest it is
+// Defer defers work to a later phase, which calls RunDeferred at the right moment. At the latest it is
 // done when that phase ends or is skipped because of its condition. If that phase does not run,
 // the work is done at once.
-func (e *Env) Postpone(ctx context.Context, phase string, work func(ctx context.Context) error) error {
+func (e *Env) Defer(ctx context.Context, phase string, work func(ctx context.Context) error) error {
 	p := e.deferred
 	p.mu.Lock()
 	later := slices.Contains(p.runs, phase)
@@ -30,8 +30,8 @@ func (e *Env) Postpone(ctx context.Context, phase string, work func(ctx context.
 	return work(ctx)
 }
 
-// Due does the work that earlier phases have deferred to this one.
-func (e *Env) Due(ctx context.Context) error {
+// RunDeferred does the work that earlier phases have deferred to this one.
+func (e *Env) RunDeferred(ctx context.Context) error {
 	p := e.deferred
 	p.mu.Lock()
 	all := p.work[e.phase]

@@ -175,18 +175,18 @@ func (e *Env) do(ctx context.Context, c change.Change) error {
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("stopped before this was done: %s: %w", c, err)
 	}
-	hear := func(text string) { e.event(Underway, fmt.Sprintf("%s: %s", c, text), c) }
-	done, err := e.isDone(world.Listen(ctx, hear), c)
+	hear := func(text string) { e.event(Progress, fmt.Sprintf("%s: %s", c, text), c) }
+	done, err := e.isDone(world.WithProgress(ctx, hear), c)
 	if err != nil {
 		return fmt.Errorf("before trying to %s: %w", c, err)
 	}
 	if done {
-		e.event(AlreadySo, c.String(), c)
+		e.event(Unchanged, c.String(), c)
 		return nil
 	}
 	ctx, cancel := e.withTimeLimit(ctx, c)
 	defer cancel()
-	if err := e.World.Do(world.Listen(ctx, hear), c); err != nil {
+	if err := e.World.Do(world.WithProgress(ctx, hear), c); err != nil {
 		return fmt.Errorf("could not %s: %w", c, err)
 	}
 	e.targets.note(c.Target())
@@ -207,14 +207,14 @@ func (e *Env) isDone(ctx context.Context, c change.Change) (bool, error) {
 // Object reads an object that decides what is changed. A failure that may pass is retried within
 // Timeouts.KubernetesAPI.
 func (e *Env) Object(ctx context.Context, ref state.Ref) (*unstructured.Unstructured, error) {
-	ctx, cancel := e.withRetries(world.Listen(ctx, func(text string) { e.Say("%s", text) }))
+	ctx, cancel := e.withRetries(world.WithProgress(ctx, func(text string) { e.Say("%s", text) }))
 	defer cancel()
 	return e.World.Object(ctx, ref)
 }
 
 // List reads objects as Object reads one.
 func (e *Env) List(ctx context.Context, q state.Query) ([]unstructured.Unstructured, error) {
-	ctx, cancel := e.withRetries(world.Listen(ctx, func(text string) { e.Say("%s", text) }))
+	ctx, cancel := e.withRetries(world.WithProgress(ctx, func(text string) { e.Say("%s", text) }))
 	defer cancel()
 	return e.World.List(ctx, q)
 }
@@ -226,14 +226,14 @@ func (e *Env) withRetries(ctx context.Context) (context.Context, context.CancelF
 		return ctx, func() {}
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
-	return world.Retry(ctx, limit), cancel
+	return world.WithRetry(ctx, limit), cancel
 }
 
 // withTimeLimit is the context in which a change is carried out. A change is completed even when
 // the user interrupts, unless it is breakable. Requests to the API server and etcd are bound by
 // the user's timeouts.
 func (e *Env) withTimeLimit(ctx context.Context, c change.Change) (context.Context, context.CancelFunc) {
-	if _, ok := c.(change.Breakable); !ok {
+	if _, ok := c.(change.Cancelable); !ok {
 		ctx = context.WithoutCancel(ctx)
 	}
 	kind, _, _ := strings.Cut(c.Target(), ":")
@@ -291,7 +291,7 @@ func (e *Env) withReminders(c world.Condition, last time.Time) world.Condition {
 }
 
 // Say reports progress.
-func (e *Env) Say(format string, args ...any) { e.event(Said, fmt.Sprintf(format, args...), nil) }
+func (e *Env) Say(format string, args ...any) { e.event(Info, fmt.Sprintf(format, args...), nil) }
 
 // Result shows a result of the phase, such as a token. Unlike progress it is not redacted, so it
 // must not contain text of servers or files.
@@ -308,8 +308,8 @@ func (e *Env) WarnOnce(format string, args ...any) {
 	}
 }
 
-// Doubt reports a warning of a preflight check.
-func (e *Env) Doubt(check, text string) {
+// WarnCheck reports a warning of a preflight check.
+func (e *Env) WarnCheck(check, text string) {
 	e.Emit(Event{Time: e.World.Now(), Phase: e.phase, Kind: Warned, Check: check, Text: text, Place: e.place})
 }
 

@@ -13,7 +13,7 @@ type Event struct {
 	Kind   Kind
 	Text   string        // for people; secret only in Result and Printed
 	Check  string        // of Warned: the preflight check, if one says it
-	Change change.Change // of Did and AlreadySo
+	Change change.Change // of Did and Unchanged
 	// Place says in which of several concurrent branches this happened, outermost first: a
 	// renderer that keeps the order of the tree holds back the events of later branches.
 	Place []Slot
@@ -28,12 +28,12 @@ type Kind string
 // The kinds of events.
 const (
 	Started   Kind = "started"   // a phase began
-	Said      Kind = "said"      // a phase reports progress
+	Info      Kind = "said"      // a phase reports progress
 	Result    Kind = "result"    // a result of a phase, which may be secret, to be shown after the phase's name
 	Printed   Kind = "printed"   // a result the user asked for, to be shown as it is
-	Underway  Kind = "underway"  // progress of a change, shown at once
+	Progress  Kind = "underway"  // progress of a change, shown at once
 	Did       Kind = "did"       // a change was carried out
-	AlreadySo Kind = "alreadyso" // a change was not needed
+	Unchanged Kind = "alreadyso" // a change was not needed
 	Waiting   Kind = "waiting"   // a wait began
 	Waited    Kind = "waited"    // a wait succeeded
 	Warned    Kind = "warned"    // something the user should check

@@ -189,7 +189,7 @@ func TestSkipWithoutEffectIsWarnedAbout(t *testing.T) {
 
 func TestChangeReportsProgress(t *testing.T) {
 	w := fake.New()
-	w.Slow = []string{"a"}
+	w.SlowImages = []string{"a"}
 	e, l := env(w)
 	if err := e.Do(t.Context(), change.PullImage{Ref: "a", Always: true}, change.PullImage{Ref: "b", Always: true}); err != nil {
 		t.Fatal(err)
@@ -296,14 +296,14 @@ func TestLongWaitReportsCause(t *testing.T) {
 
 func TestDeferredWork(t *testing.T) {
 	early := flow.Phase{Name: "early", Run: func(ctx context.Context, e *flow.Env) error {
-		return e.Postpone(ctx, "late", func(context.Context) error {
+		return e.Defer(ctx, "late", func(context.Context) error {
 			e.Say("done")
 			return nil
 		})
 	}}
 	late := flow.Phase{Name: "late", Run: func(ctx context.Context, e *flow.Env) error {
 		e.Say("now")
-		return cmp.Or(e.Due(ctx), e.Due(ctx))
+		return cmp.Or(e.RunDeferred(ctx), e.RunDeferred(ctx))
 	}}
 	for name, c := range map[string]struct {
 		sel  flow.Selection

@@ -94,7 +94,7 @@ func (r *runner) runPhase(ctx context.Context, e *Env, prefix string, p Phase) e
 	if why, err := r.skipReason(ctx, e, p); err != nil || why != "" {
 		if err == nil {
 			e.event(Skipped, why, nil)
-			err = e.Due(ctx)
+			err = e.RunDeferred(ctx)
 		}
 		return wrapPhaseError(address, err)
 	}
@@ -178,7 +178,7 @@ func (r *runner) runBody(ctx context.Context, e *Env, p Phase, address string) e
 	if err := r.runChildren(ctx, e, address+"/", p); err != nil {
 		return err
 	}
-	return wrapPhaseError(address, e.Due(ctx))
+	return wrapPhaseError(address, e.RunDeferred(ctx))
 }
 
 // doneSteps are the steps that this run has done, with their errors.

@@ -62,7 +62,7 @@ func (d *diagnosis) addCause(ctx context.Context, r state.Reader, err error) err
 		}
 	}
 	err = joinCause(cause, err)
-	if len(absent) > 0 && !world.Hopeless(err) {
+	if len(absent) > 0 && !world.IsPermanent(err) {
 		err = fmt.Errorf("%w; there is no container of %s", err, strings.Join(absent, ", "))
 	}
 	return err
@@ -75,7 +75,7 @@ func crashCause(ctx context.Context, r state.Reader, watches ...*crashWatch) err
 	for _, w := range watches {
 		cause := w.findCause(ctx, r)
 		switch {
-		case world.Hopeless(cause):
+		case world.IsPermanent(cause):
 			return cause
 		case causes == nil:
 			causes = cause
@@ -91,7 +91,7 @@ func joinCause(cause, last error) error {
 	switch {
 	case cause == nil:
 		return last
-	case world.Hopeless(cause):
+	case world.IsPermanent(cause):
 		return cause
 	}
 	return fmt.Errorf("%w; at the last check: %w", cause, last)

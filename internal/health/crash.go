@@ -73,9 +73,9 @@ func (w *crashWatch) findCause(ctx context.Context, r state.Reader) error {
 	w.countSameCrashes(crashed, text)
 	switch {
 	case isArgumentError(text), w.countCrashes(crashed) >= maxCrashes:
-		return world.GiveUp(w.cause)
+		return world.Permanent(w.cause)
 	case w.sameCrashes >= maxSameCrashes && (w.requires == "" || isRunning(all, w.requires)):
-		return world.GiveUp(fmt.Errorf("%w; it has exited %d times with the same log lines", w.cause, w.sameCrashes))
+		return world.Permanent(fmt.Errorf("%w; it has exited %d times with the same log lines", w.cause, w.sameCrashes))
 	}
 	return w.cause
 }

@@ -92,8 +92,8 @@ func TestWaitGivesUpForCrashesDuringWait(t *testing.T) {
 				r.now = r.now.Add(lookInterval)
 				err = d.addCause(t.Context(), r, errors.New("no answer"))
 			}
-			if err == nil || world.Hopeless(err) != c.givesUp {
-				t.Errorf("%v; gives up: %v", err, world.Hopeless(err))
+			if err == nil || world.IsPermanent(err) != c.givesUp {
+				t.Errorf("%v; gives up: %v", err, world.IsPermanent(err))
 			}
 		})
 	}
@@ -120,8 +120,8 @@ func TestAPIServerWaitsForEtcd(t *testing.T) {
 				r.now, r.containers = r.now.Add(lookInterval), append([]state.Container{server}, c.beside...)
 				err = wait.Check(t.Context(), r)
 			}
-			if world.Hopeless(err) != c.givesUp || !strings.Contains(err.Error(), "etcd grpc connection not ready") {
-				t.Errorf("%v; gives up: %v", err, world.Hopeless(err))
+			if world.IsPermanent(err) != c.givesUp || !strings.Contains(err.Error(), "etcd grpc connection not ready") {
+				t.Errorf("%v; gives up: %v", err, world.IsPermanent(err))
 			}
 		})
 	}

@@ -50,18 +50,18 @@ func (m *learnerWait) check(ctx context.Context, r state.Reader) error {
 	if err != nil {
 		return err
 	}
-	member := members.At(m.n.PeerURL())
+	member := members.FindByPeerURL(m.n.PeerURL())
 	switch {
 	case member == nil:
-		return world.GiveUp(errors.New("it was removed from etcd meanwhile: run kubeadm reset, then join this machine again"))
+		return world.Permanent(errors.New("it was removed from etcd meanwhile: run kubeadm reset, then join this machine again"))
 	case !member.Learner:
 		return nil
 	case member.Name == "":
 		return joinCause(crashCause(ctx, r, m.watch), errors.New("it has not published its name to the other members yet"))
 	}
-	problems := members.Silent[member.ID]
+	problems := members.Unhealthy[member.ID]
 	if _, answers := errors.AsType[etcdcluster.ReportedProblems](problems); answers || problems == nil {
-		return errors.Join(problems, members.CaughtUp(member.ID))
+		return errors.Join(problems, members.CheckAppliedIndex(member.ID))
 	}
 	return joinCause(crashCause(ctx, r, m.watch), m.notServingError(ctx, r))
 }
@@ -69,7 +69,7 @@ func (m *learnerWait) check(ctx context.Context, r state.Reader) error {
 // notServingError is the error of a published member that does not serve clients: it is catching
 // up, or has not seen its own publish request.
 func (m *learnerWait) notServingError(ctx context.Context, r state.Reader) error {
-	if err := checkHTTPHealth(ctx, r, state.Request{URL: manifest.EtcdHealth(m.n), Loopback: true}); err != nil {
+	if err := checkHTTPHealth(ctx, r, state.Request{URL: manifest.EtcdHealthURL(m.n), Loopback: true}); err != nil {
 		m.readySince = time.Time{}
 		return fmt.Errorf("it has not caught up with the other members yet: %w", err)
 	}
@@ -79,5 +79,5 @@ func (m *learnerWait) notServingError(ctx context.Context, r state.Reader) error
 	if m.restarted || r.Now().Sub(m.readySince) < publishTimeout {
 		return ErrLearnerNotPublished
 	}
-	return world.GiveUp(ErrLearnerNotPublished)
+	return world.Permanent(ErrLearnerNotPublished)
 }

@@ -30,9 +30,9 @@ func (c *cluster) Members(context.Context, state.Etcd) ([]state.Member, error) {
 
 func (c *cluster) MemberStatus(_ context.Context, _ state.Etcd, m state.Member) (state.MemberStatus, error) {
 	if m.ID == 1 {
-		return state.MemberStatus{Index: 1000}, nil
+		return state.MemberStatus{AppliedIndex: 1000}, nil
 	}
-	return state.MemberStatus{Index: c.index, Problems: c.problems}, c.answer
+	return state.MemberStatus{AppliedIndex: c.index, Problems: c.problems}, c.answer
 }
 
 func (c *cluster) Fetch(context.Context, state.Request) (state.Response, error) {
@@ -65,13 +65,13 @@ func TestEtcdLearner(t *testing.T) {
 			wait, r := EtcdLearner(n, state.Etcd{}, c.restarted), &c.given
 			r.now = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 			err := wait.Check(t.Context(), r)
-			if world.Hopeless(err) {
+			if world.IsPermanent(err) {
 				t.Errorf("gives up at once: %v", err)
 			}
 			r.now = r.now.Add(publishTimeout)
 			err = wait.Check(t.Context(), r)
-			if (err == nil) != c.healthy || errors.Is(err, ErrLearnerNotPublished) != c.unpublished || world.Hopeless(err) != c.ends {
-				t.Errorf("%v; gives up: %v", err, world.Hopeless(err))
+			if (err == nil) != c.healthy || errors.Is(err, ErrLearnerNotPublished) != c.unpublished || world.IsPermanent(err) != c.ends {
+				t.Errorf("%v; gives up: %v", err, world.IsPermanent(err))
 			}
 		})
 	}
@@ -84,7 +84,7 @@ func TestEtcdLearnerPublishTimeoutRestarts(t *testing.T) {
 	wait := EtcdLearner(n, state.Etcd{}, false)
 	for _, r.health = range []int{200, 503, 200} {
 		r.now = r.now.Add(publishTimeout)
-		if err := wait.Check(t.Context(), r); err == nil || world.Hopeless(err) {
+		if err := wait.Check(t.Context(), r); err == nil || world.IsPermanent(err) {
 			t.Errorf("health %d: %v", r.health, err)
 		}
 	}

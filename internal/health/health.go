@@ -59,13 +59,13 @@ func readKubeletConfig(ctx context.Context, r state.Reader, n *node.Node) *kubel
 // local etcd has failed, the error says so first.
 func APIServer(n *node.Node, as state.Identity) world.Condition {
 	d := diagnosis{watches: []*crashWatch{{socket: n.CRISocket, component: release.APIServer}}}
-	if local, _ := node.LocalEtcd(n); local {
+	if local, _ := node.HasLocalEtcd(n); local {
 		d.watches[0].requires = manifest.Etcd
 		d.watches = append([]*crashWatch{{socket: n.CRISocket, component: manifest.Etcd}}, d.watches...)
 	}
 	old := &outdatedWatch{n: n, components: []string{release.APIServer, manifest.Etcd}}
 	return world.Condition{
-		Name:    "kube-apiserver at " + n.LocalServer() + "/livez",
+		Name:    "kube-apiserver at " + n.LocalServerURL() + "/livez",
 		Timeout: n.Timeouts.ControlPlane,
 		Check: func(ctx context.Context, r state.Reader) error {
 			if err := old.check(ctx, r); err != nil {

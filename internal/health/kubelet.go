@@ -37,7 +37,7 @@ func (w *kubeletWatch) addCause(ctx context.Context, r state.Reader, err error) 
 			w.cause = fmt.Errorf("the kubelet has exited; its last log line is %s", w.line)
 			// The line of an earlier exit may be the last one for a moment after the next exit.
 			if isConfigurationError(w.line) && w.line == before {
-				return world.GiveUp(w.cause)
+				return world.Permanent(w.cause)
 			}
 		}
 	}

@@ -52,8 +52,8 @@ func TestLastKubeletLogLine(t *testing.T) {
 				u.now, u.service, u.log = u.now.Add(lookInterval), c.states[i], c.logs[i]
 				err = w.addCause(t.Context(), u, errors.New("no answer"))
 			}
-			if err == nil || !strings.Contains(err.Error(), c.says) || world.Hopeless(err) != c.givesUp {
-				t.Errorf("%v; gives up: %v", err, world.Hopeless(err))
+			if err == nil || !strings.Contains(err.Error(), c.says) || world.IsPermanent(err) != c.givesUp {
+				t.Errorf("%v; gives up: %v", err, world.IsPermanent(err))
 			}
 		})
 	}

@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// ControllerBindings is the label selector of the bindings that the API server creates by default.
+// ControllerBindingSelector is the label selector of the bindings that the API server creates by default.
 // Those of controllers are named "system:controller:" and the name of the controller.
-const ControllerBindings = "kubernetes.io/bootstrapping=rbac-defaults"
+const ControllerBindingSelector = "kubernetes.io/bootstrapping=rbac-defaults"
 
 // ControllerAccounts are the ServiceAccounts of the controllers of kube-controller-manager: the
 // subjects of their RoleBindings and ClusterRoleBindings. Other bindings are skipped.

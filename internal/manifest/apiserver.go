@@ -65,7 +65,7 @@ func apiServerEtcdArgs(n *node.Node) []node.Arg {
 	if e == nil {
 		servers, ok := node.LastArg(n.Cluster.Etcd.Args, "advertise-client-urls")
 		if !ok {
-			servers = etcdURL("https", n.Loopback(), 2379)
+			servers = etcdURL("https", n.LoopbackAddress(), 2379)
 		}
 		return []node.Arg{
 			{Name: "etcd-cafile", Value: n.Paths.Cert("etcd/ca")},

@@ -55,14 +55,14 @@ func NewCoreDNS(n *node.Node, replicas int32, p Patches) (CoreDNS, error) {
 	}, nil
 }
 
-// Printed lists the objects in the order of --print-manifest.
-func (c CoreDNS) Printed() []state.Object {
+// ManifestObjects lists the objects in the order of --print-manifest.
+func (c CoreDNS) ManifestObjects() []state.Object {
 	return append([]state.Object{c.Deployment, c.Config, c.Service}, c.Access...)
 }
 
-// DeployedDNS returns the number of replicas and the CoreDNS version (the image tag) of the
+// ReadDNSDeployment returns the number of replicas and the CoreDNS version (the image tag) of the
 // Deployment that DNSSelector found. Without a Deployment it returns DNSReplicas and no version.
-func DeployedDNS(found []appsv1.Deployment) (replicas int32, version string, err error) {
+func ReadDNSDeployment(found []appsv1.Deployment) (replicas int32, version string, err error) {
 	switch len(found) {
 	case 0:
 		return DNSReplicas, "", nil

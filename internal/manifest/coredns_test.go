@@ -40,9 +40,9 @@ func TestUserCorefileIsKept(t *testing.T) {
 		}
 		got := "write"
 		switch {
-		case plan.Keep && plan.KeepDeployment && plan.Warning != "":
+		case plan.KeepConfig && plan.KeepDeployment && plan.Warning != "":
 			got = "keep all"
-		case plan.Keep:
+		case plan.KeepConfig:
 			got = "keep"
 		case plan.Migrates:
 			got = "migrate"
@@ -60,7 +60,7 @@ func TestUserCorefileIsKept(t *testing.T) {
 	}
 	n.Cluster.DNS.ImageTag = "v1.14.6-own"
 	plan := must(manifest.PlanCorefile(n, map[string]string{manifest.CorefileKey: custom}, "v1.14.6"))(t)
-	if !plan.Keep || plan.KeepDeployment || plan.Warning == "" {
+	if !plan.KeepConfig || plan.KeepDeployment || plan.Warning == "" {
 		t.Errorf("a tag of the user's: %+v", plan)
 	}
 	if _, err := manifest.PlanCorefile(n, map[string]string{"other": ""}, ""); err == nil || !strings.Contains(err.Error(), "Corefile") {
@@ -72,7 +72,7 @@ func TestReadBackup(t *testing.T) {
 	d := must(manifest.NewCoreDNS(ordinary(), 2, manifest.Patches{}))(t).Deployment
 	u := must(change.ToUnstructured(d))(t)
 	for range 2 { // the second time changes nothing
-		if err := manifest.ReadBackup(u); err != nil {
+		if err := manifest.UseBackupCorefile(u); err != nil {
 			t.Fatal(err)
 		}
 		text := string(must(yaml.Marshal(u))(t))
@@ -80,7 +80,7 @@ func TestReadBackup(t *testing.T) {
 			t.Error(text)
 		}
 	}
-	if err := manifest.ReadBackup(&unstructured.Unstructured{}); err == nil {
+	if err := manifest.UseBackupCorefile(&unstructured.Unstructured{}); err == nil {
 		t.Error("a Deployment without a Corefile passes")
 	}
 }
@@ -93,15 +93,15 @@ func TestDeployedDNS(t *testing.T) {
 	} {
 		d := must(manifest.NewCoreDNS(ordinary(), 5, manifest.Patches{}))(t).Deployment
 		d.Spec.Template.Spec.Containers[0].Image = image
-		replicas, version, err := manifest.DeployedDNS([]appsv1.Deployment{*d})
+		replicas, version, err := manifest.ReadDNSDeployment([]appsv1.Deployment{*d})
 		if err != nil || replicas != 5 || version != want {
 			t.Errorf("%s: %d %q %v", image, replicas, version, err)
 		}
 	}
-	if replicas, version, err := manifest.DeployedDNS(nil); err != nil || replicas != manifest.DNSReplicas || version != "" {
+	if replicas, version, err := manifest.ReadDNSDeployment(nil); err != nil || replicas != manifest.DNSReplicas || version != "" {
 		t.Errorf("none: %d %q %v", replicas, version, err)
 	}
-	if _, _, err := manifest.DeployedDNS(make([]appsv1.Deployment, 2)); err == nil {
+	if _, _, err := manifest.ReadDNSDeployment(make([]appsv1.Deployment, 2)); err == nil {
 		t.Error("two DNS servers pass")
 	}
 }

@@ -53,11 +53,11 @@ func defaultCorefile(domain string) string {
 // CorefilePlan says what to do with the Corefile of a cluster.
 type CorefilePlan struct {
 	Config *corev1.ConfigMap // to be written
-	// Keep is set if an existing ConfigMap must not be changed; Config is for a cluster without
+	// KeepConfig is set if an existing ConfigMap must not be changed; Config is for a cluster without
 	// one.
-	Keep bool
+	KeepConfig bool
 	// Migrates is set if Config also holds the old Corefile as a backup. A CoreDNS that still runs
-	// the old version must read the backup (ReadBackup) until it is replaced.
+	// the old version must read the backup (UseBackupCorefile) until it is replaced.
 	Migrates bool
 	// KeepDeployment is set if an existing Deployment must not be changed either, because the new
 	// version might not support the Corefile.
@@ -85,7 +85,7 @@ func PlanCorefile(n *node.Node, existing map[string]string, deployed string) (Co
 	if text == fresh || migration.Default("", text) { // migration may not have the newest default
 		return plan, nil
 	}
-	plan.Keep = true
+	plan.KeepConfig = true
 	plan.migrate(text, strings.TrimPrefix(deployed, "v"), strings.TrimPrefix(images.CoreDNSTag(), "v"))
 	return plan, nil
 }
@@ -115,7 +115,7 @@ func (p *CorefilePlan) migrate(text, from, to string) {
 		p.KeepDeployment = true
 		p.Warning = fmt.Sprintf("the Corefile cannot be migrated from CoreDNS %s to %s: %v; CoreDNS is not upgraded", from, to, err)
 	case migrated != "":
-		p.Keep, p.Migrates = false, true
+		p.KeepConfig, p.Migrates = false, true
 		p.Config = coreDNSConfigMap(map[string]string{CorefileKey: migrated, CorefileBackupKey: text})
 	}
 }
@@ -124,8 +124,8 @@ func coreDNSConfigMap(data map[string]string) *corev1.ConfigMap {
 	return configMap(kubeSystem, "coredns", data)
 }
 
-// ReadBackup makes a Deployment of CoreDNS read the Corefile from CorefileBackupKey.
-func ReadBackup(deployment *unstructured.Unstructured) error {
+// UseBackupCorefile makes a Deployment of CoreDNS read the Corefile from CorefileBackupKey.
+func UseBackupCorefile(deployment *unstructured.Unstructured) error {
 	volumes, _ := nestedField(deployment.Object, "spec", "template", "spec", "volumes").([]any)
 	for _, v := range volumes {
 		items, _ := nestedField(v, "configMap", "items").([]any)

@@ -11,7 +11,7 @@ import (
 	"kubeadm/internal/state"
 )
 
-// EtcdURLAnnotation is the client URL of an etcd member, as an annotation of its Pod.
+// EtcdURLAnnotation is the client URL of an etcd member, as an annotation of its PatchPod.
 const EtcdURLAnnotation = "kubeadm.kubernetes.io/etcd.advertise-client-urls"
 
 func etcdPod(n *node.Node, h Host, images release.Images) componentPod {
@@ -42,8 +42,8 @@ func etcdArgs(n *node.Node, members []state.Member) []node.Arg {
 		{Name: "initial-advertise-peer-urls", Value: n.PeerURL()},
 		{Name: "initial-cluster", Value: initialCluster(n, members)},
 		{Name: "key-file", Value: p.Key("etcd/server")},
-		{Name: "listen-client-urls", Value: etcdURL("https", n.Loopback(), 2379) + "," + n.ClientURL()},
-		{Name: "listen-metrics-urls", Value: etcdURL("http", n.Loopback(), 2381)},
+		{Name: "listen-client-urls", Value: etcdURL("https", n.LoopbackAddress(), 2379) + "," + n.ClientURL()},
+		{Name: "listen-metrics-urls", Value: etcdURL("http", n.LoopbackAddress(), 2381)},
 		{Name: "listen-peer-urls", Value: n.PeerURL()},
 		{Name: "name", Value: n.Name},
 		{Name: "peer-cert-file", Value: p.Cert("etcd/peer")},

@@ -14,7 +14,7 @@ import (
 )
 
 // FuzzPatches checks that a patch gives the same result each time, or an error that names the
-// file. The input Pod is not modified, and skipped patches and those of another target change
+// file. The input PatchPod is not modified, and skipped patches and those of another target change
 // nothing.
 func FuzzPatches(f *testing.F) {
 	for name, text := range map[string]string{
@@ -37,11 +37,11 @@ func FuzzPatches(f *testing.F) {
 			return
 		}
 		pod, untouched := podToPatch(), podToPatch()
-		after, err := patches.Pod(pod)
+		after, err := patches.PatchPod(pod)
 		if !reflect.DeepEqual(pod, untouched) {
 			t.Errorf("the input Pod was modified: %v", pod)
 		}
-		again, second := patches.Pod(pod)
+		again, second := patches.PatchPod(pod)
 		if (err == nil) != (second == nil) || !reflect.DeepEqual(again, after) {
 			t.Errorf("the second result is %v, %v, the first %v, %v", again, second, after, err)
 		}

@@ -83,10 +83,10 @@ func allObjects(t *testing.T, s scenario, ca []byte) []state.Object {
 	add(manifest.KubeletConfigAccess()...)
 	add(manifest.CertsAccess()...)
 	for _, token := range n.Tokens {
-		add(manifest.Token(token, time.Unix(0, 0)))
+		add(manifest.NewTokenSecret(token, time.Unix(0, 0)))
 	}
 	add(manifest.BootstrapRBAC()...)
-	admin := pki.Access{Server: n.Server(), Cluster: n.Cluster.Name, User: "kubernetes-admin", CA: ca}.WithCertificate(nil, nil)
+	admin := pki.KubeconfigSpec{Server: n.ServerURL(), Cluster: n.Cluster.Name, User: "kubernetes-admin", CA: ca}.WithCertificate(nil, nil)
 	add(must(manifest.ClusterInfo(admin))(t))
 	add(manifest.ClusterInfoAccess()...)
 	dns := must(manifest.NewCoreDNS(n, manifest.DNSReplicas, s.readPatches(t)))(t)
@@ -126,7 +126,7 @@ func TestPrintedManifestsMatchUpstream(t *testing.T) {
 	s := scenarios()[0]
 	dns := must(manifest.NewCoreDNS(s.node, manifest.DNSReplicas, manifest.Patches{}))(t)
 	proxy := must(manifest.NewKubeProxy(s.node, manifest.Host{}, manifest.Patches{}))(t)
-	for name, printed := range map[string][]state.Object{"coredns.yaml": dns.Printed(), "kube-proxy.yaml": proxy.Printed()} {
+	for name, printed := range map[string][]state.Object{"coredns.yaml": dns.ManifestObjects(), "kube-proxy.yaml": proxy.ManifestObjects()} {
 		text, err := manifest.YAML(printed...)
 		if err != nil {
 			t.Fatal(err)

@@ -15,7 +15,7 @@ func JoinCommand(admin *pki.Kubeconfig, token string, controlPlane bool, certifi
 	if err != nil {
 		return "", err
 	}
-	trusted, err := admin.Trusted()
+	trusted, err := admin.EmbeddedCAs()
 	if err != nil {
 		return "", err
 	}

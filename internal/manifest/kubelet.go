@@ -40,7 +40,7 @@ func KubeletInstanceConfig(n *node.Node) []byte {
 }
 
 // resolvedConf lists the name servers that systemd-resolved uses. If it runs, /etc/resolv.conf
-// points to its stub resolver on loopback, which no Pod can reach.
+// points to its stub resolver on loopback, which no PatchPod can reach.
 const resolvedConf = "/run/systemd/resolve/resolv.conf"
 
 // KubeletConfigFile is the kubelet's configuration on this machine: the cluster-wide
@@ -48,9 +48,9 @@ const resolvedConf = "/run/systemd/resolve/resolv.conf"
 // merged in this order. Warnings name values that do not fit the host.
 func KubeletConfigFile(n *node.Node, h Host, p Patches) (data []byte, warnings []string, err error) {
 	config := kubeletConfig(n)
-	if set := config.ResolverConfig; h.Resolved && set == nil {
+	if set := config.ResolverConfig; h.SystemdResolved && set == nil {
 		config.ResolverConfig = new(resolvedConf)
-	} else if h.Resolved && *set != resolvedConf {
+	} else if h.SystemdResolved && *set != resolvedConf {
 		warnings = []string{fmt.Sprintf("the kubelet's resolvConf is %q, but systemd-resolved is active and its file is %q",
 			*set, resolvedConf)}
 	}

@@ -54,7 +54,7 @@ func TestKubeletWithSystemdResolved(t *testing.T) {
 	} {
 		n := ordinary()
 		n.Cluster.Kubelet.Config.ResolverConfig = tc.set
-		data, warnings, err := manifest.KubeletConfigFile(n, manifest.Host{Resolved: tc.resolved}, manifest.Patches{})
+		data, warnings, err := manifest.KubeletConfigFile(n, manifest.Host{SystemdResolved: tc.resolved}, manifest.Patches{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +69,7 @@ func TestKubeletWithSystemdResolved(t *testing.T) {
 
 func TestClusterWideKubeletConfig(t *testing.T) {
 	n := ordinary()
-	if _, _, err := manifest.KubeletConfigFile(n, manifest.Host{Resolved: true}, manifest.Patches{}); err != nil {
+	if _, _, err := manifest.KubeletConfigFile(n, manifest.Host{SystemdResolved: true}, manifest.Patches{}); err != nil {
 		t.Fatal(err)
 	}
 	text := must(manifest.KubeletConfig(n))(t).Data[manifest.KubeletConfigKey]
@@ -85,14 +85,14 @@ func TestGenerated(t *testing.T) {
 		kubelet := must(manifest.KubeletConfig(n))(t)
 		proxy := must(manifest.NewKubeProxy(n, manifest.Host{}, manifest.Patches{}))(t).Config
 		for _, c := range []*corev1.ConfigMap{kubelet, proxy} {
-			if manifest.Generated(c) != generated {
+			if manifest.IsGenerated(c) != generated {
 				t.Errorf("%s: generated %v is read back as %v", c.Name, generated, !generated)
 			}
 			for key := range c.Data {
 				c.Data[key] += "# changed\n"
 				break
 			}
-			if manifest.Generated(c) {
+			if manifest.IsGenerated(c) {
 				t.Errorf("%s: a change goes unnoticed", c.Name)
 			}
 		}

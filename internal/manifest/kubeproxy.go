@@ -82,9 +82,9 @@ func (k KubeProxy) Objects() []state.Object {
 	return append([]state.Object{k.Config, k.DaemonSet}, k.Access...)
 }
 
-// Printed lists the objects in the order of --print-manifest, without the annotation of a
+// ManifestObjects lists the objects in the order of --print-manifest, without the annotation of a
 // generated configuration: the user may edit it.
-func (k KubeProxy) Printed() []state.Object {
+func (k KubeProxy) ManifestObjects() []state.Object {
 	config := k.Config.DeepCopy()
 	config.Annotations = nil
 	return append(k.Access, config, k.DaemonSet)
@@ -97,7 +97,7 @@ func kubeProxyConfig(n *node.Node) (*corev1.ConfigMap, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding the configuration of kube-proxy: %w", err)
 	}
-	kubeconfig, err := kubeProxyKubeconfig(n.Server())
+	kubeconfig, err := kubeProxyKubeconfig(n.ServerURL())
 	if err != nil {
 		return nil, err
 	}

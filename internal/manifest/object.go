@@ -57,9 +57,9 @@ func markGenerated(c *corev1.ConfigMap) {
 	c.Annotations = map[string]string{hashAnnotation: dataHash(c)}
 }
 
-// Generated reports whether the ConfigMap holds a configuration as kubeadm generated it, rather
+// IsGenerated reports whether the ConfigMap holds a configuration as kubeadm generated it, rather
 // than one that a user wrote or changed.
-func Generated(c *corev1.ConfigMap) bool { return c.Annotations[hashAnnotation] == dataHash(c) }
+func IsGenerated(c *corev1.ConfigMap) bool { return c.Annotations[hashAnnotation] == dataHash(c) }
 
 // dataHash covers the values in the order of their keys.
 func dataHash(c *corev1.ConfigMap) string {

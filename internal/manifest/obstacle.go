@@ -21,19 +21,19 @@ const (
 	IPFamilies       = "IPFamilies"
 )
 
-// Obstacle is a setting with which a component does not start, or does not work as intended. It
+// ComponentProblem is a setting with which a component does not start, or does not work as intended. It
 // does not matter to commands that only write files or list images.
-type Obstacle struct {
+type ComponentProblem struct {
 	Check string // the preflight check that reports it
 	Field string // its field, such as apiServer.extraArgs[0]
-	release.ArgFault
+	release.ArgProblem
 }
 
 // String is one line without the name of the check.
-func (o Obstacle) String() string { return o.Field + ": " + o.Text + "; " + o.Remedy }
+func (o ComponentProblem) String() string { return o.Field + ": " + o.Text + "; " + o.Hint }
 
-// Obstacles lists the settings that keep the static Pods of this control plane from running.
-func Obstacles(n *node.Node, h Host) ([]Obstacle, error) {
+// FindComponentProblems lists the settings that keep the static Pods of this control plane from running.
+func FindComponentProblems(n *node.Node, h Host) ([]ComponentProblem, error) {
 	images, err := Images(n)
 	if err != nil {
 		return nil, err
@@ -64,21 +64,21 @@ func Obstacles(n *node.Node, h Host) ([]Obstacle, error) {
 	return append(list, checkIPFamily(n)...), nil
 }
 
-func checkComponentArgs(field, component string, v *version.Version, args []node.Arg) (list []Obstacle) {
+func checkComponentArgs(field, component string, v *version.Version, args []node.Arg) (list []ComponentProblem) {
 	for i, a := range args {
 		if fault := release.CheckArg(component, v, a.Name, a.Value); fault != nil {
-			list = append(list, Obstacle{ComponentArgs, fmt.Sprintf("%s.extraArgs[%d]", field, i), *fault})
+			list = append(list, ComponentProblem{ComponentArgs, fmt.Sprintf("%s.extraArgs[%d]", field, i), *fault})
 		}
 	}
 	return list
 }
 
-// KubeletObstacles lists the arguments that keep a kubelet of that version from running.
-func KubeletObstacles(args []node.Arg, v *version.Version) (list []Obstacle) {
+// FindKubeletProblems lists the arguments that keep a kubelet of that version from running.
+func FindKubeletProblems(args []node.Arg, v *version.Version) (list []ComponentProblem) {
 	for i, a := range args {
 		field := fmt.Sprintf("nodeRegistration.kubeletExtraArgs[%d]", i)
 		if fault := release.CheckArg(release.Kubelet, v, a.Name, a.Value); fault != nil {
-			list = append(list, Obstacle{ComponentArgs, field, *fault})
+			list = append(list, ComponentProblem{ComponentArgs, field, *fault})
 			continue
 		}
 		if a.Name != "node-labels" {
@@ -90,10 +90,10 @@ func KubeletObstacles(args []node.Arg, v *version.Version) (list []Obstacle) {
 			if !isReservedLabel(key) || kubeletapis.IsKubeletLabel(key) {
 				continue
 			}
-			list = append(list, Obstacle{ComponentArgs, field, release.ArgFault{
+			list = append(list, ComponentProblem{ComponentArgs, field, release.ArgProblem{
 				Text: fmt.Sprintf("label %q is reserved by Kubernetes, and a kubelet cannot set it on its node: "+
 					"the kubelet does not start", key),
-				Remedy: fmt.Sprintf("remove it, and once the node has joined run: kubectl label node NAME %s=%s",
+				Hint: fmt.Sprintf("remove it, and once the node has joined run: kubectl label node NAME %s=%s",
 					key, value),
 				Fatal: true,
 			}})
@@ -111,19 +111,19 @@ func isReservedLabel(key string) bool {
 }
 
 // checkComponentVolumes finds volumes with the same name, of which the last one wins, as in
-// upstream's kubeadm, and volumes with the same mountPath, with which the kubelet rejects the Pod.
-func checkComponentVolumes(field string, pod *corev1.Pod, user []node.Volume) (list []Obstacle) {
-	note := func(i int, rest string, fault release.ArgFault) {
+// upstream's kubeadm, and volumes with the same mountPath, with which the kubelet rejects the PatchPod.
+func checkComponentVolumes(field string, pod *corev1.Pod, user []node.Volume) (list []ComponentProblem) {
+	note := func(i int, rest string, fault release.ArgProblem) {
 		at := fmt.Sprintf("%s.extraVolumes[%d]%s", field, i, rest)
-		list = append(list, Obstacle{ComponentVolumes, at, fault})
+		list = append(list, ComponentProblem{ComponentVolumes, at, fault})
 	}
 	for i, v := range user {
 		same := func(w node.Volume) bool { return w.Name == v.Name && w != v }
 		if later := slices.IndexFunc(user[i+1:], same); later >= 0 {
-			note(i, "", release.ArgFault{
+			note(i, "", release.ArgProblem{
 				Text: fmt.Sprintf("volume %q is not mounted: extraVolumes[%d] has the same name",
 					v.Name, i+1+later),
-				Remedy: "give each volume a different name",
+				Hint: "give each volume a different name",
 			})
 		}
 	}
@@ -142,11 +142,11 @@ func checkComponentVolumes(field string, pod *corev1.Pod, user []node.Volume) (l
 		if i < 0 { // kubeadm's own volume comes after the user's; no two of kubeadm's are at one path
 			other, i = m.Name, named(other)
 		}
-		note(i, ".mountPath", release.ArgFault{
+		note(i, ".mountPath", release.ArgProblem{
 			Text: fmt.Sprintf("%q is also the mountPath of volume %q: the kubelet rejects such a Pod",
 				m.MountPath, other),
-			Remedy: "give each volume a different mountPath",
-			Fatal:  true,
+			Hint:  "give each volume a different mountPath",
+			Fatal: true,
 		})
 	}
 	return list
@@ -155,7 +155,7 @@ func checkComponentVolumes(field string, pod *corev1.Pod, user []node.Volume) (l
 // checkIPFamily finds an API server whose address is of another IP family than the first service
 // subnet. It exits at startup, unless it does not reconcile the endpoints of the kubernetes
 // Service.
-func checkIPFamily(n *node.Node) []Obstacle {
+func checkIPFamily(n *node.Node) []ComponentProblem {
 	args := n.Cluster.APIServer.Args
 	address := n.Address
 	if set, ok := node.LastArg(args, "advertise-address"); ok {
@@ -173,10 +173,10 @@ func checkIPFamily(n *node.Node) []Obstacle {
 	if subnet.Addr().Is4() {
 		wanted, given = given, wanted
 	}
-	return []Obstacle{{IPFamilies, "networking.serviceSubnet", release.ArgFault{
+	return []ComponentProblem{{IPFamilies, "networking.serviceSubnet", release.ArgProblem{
 		Text: fmt.Sprintf("the API server does not start with the %s address %s and the %s service subnet %s",
 			given, ip, wanted, subnet),
-		Remedy: fmt.Sprintf("set --apiserver-advertise-address to an %s address of this machine, "+
+		Hint: fmt.Sprintf("set --apiserver-advertise-address to an %s address of this machine, "+
 			"or list an %s subnet first in serviceSubnet", wanted, given),
 		Fatal: true,
 	}}}

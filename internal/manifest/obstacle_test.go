@@ -23,7 +23,7 @@ func TestReservedKubeletLabels(t *testing.T) {
 		"k8s.io/x=y":                                                                         "k8s.io/x",
 		"mykubernetes.io/x=y":                                                                "",
 	} {
-		found := KubeletObstacles([]node.Arg{{Name: "node-labels", Value: value}}, version.MustParseSemantic("1.37.1"))
+		found := FindKubeletProblems([]node.Arg{{Name: "node-labels", Value: value}}, version.MustParseSemantic("1.37.1"))
 		if want == "" && len(found) > 0 || want != "" && (len(found) != 1 || !found[0].Fatal || !strings.Contains(found[0].Text, `"`+want+`"`)) {
 			t.Errorf("%q: %v, want %q", value, found, want)
 		}
@@ -65,7 +65,7 @@ func TestObstacles(t *testing.T) {
 		n := &node.Node{Local: node.Local{Name: "cp1", Address: "10.0.0.10", BindPort: 6443, Paths: node.DefaultPaths()},
 			Cluster: node.Cluster{Version: "v1.37.1", ServiceSubnet: "10.96.0.0/12", Etcd: node.Etcd{DataDir: "/var/lib/etcd"}}}
 		c.alter(n)
-		found, err := Obstacles(n, Host{CADirs: CADirs()})
+		found, err := FindComponentProblems(n, Host{CADirs: CADirs()})
 		if err != nil {
 			t.Fatal(err)
 		}

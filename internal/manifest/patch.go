@@ -88,9 +88,9 @@ func ParsePatches(files []PatchFile) (p Patches, notes []string, err error) {
 	return p, notes, nil
 }
 
-// NamesPatch reports whether the name of a file is that of a patch. ParsePatches ignores the
+// IsPatchFile reports whether the name of a file is that of a patch. ParsePatches ignores the
 // content of other files.
-func NamesPatch(file string) bool {
+func IsPatchFile(file string) bool {
 	_, _, why, err := parsePatchName(path.Base(file))
 	return why == "" && err == nil
 }

@@ -13,8 +13,8 @@ import (
 	"kubeadm/internal/problem"
 )
 
-// Pod returns the patched static Pod. It is an error if the kubelet could not run it.
-func (p Patches) Pod(pod *corev1.Pod) (*corev1.Pod, error) { return patchObject(p, pod.Name, pod) }
+// PatchPod returns the patched static PatchPod. It is an error if the kubelet could not run it.
+func (p Patches) PatchPod(pod *corev1.Pod) (*corev1.Pod, error) { return patchObject(p, pod.Name, pod) }
 
 // patchObject returns a patched copy of the object.
 func patchObject[T any](p Patches, target string, object *T) (*T, error) {

@@ -129,7 +129,7 @@ func checkStaticPod(data []byte) error {
 	return checkPodSpec("spec", &pod.Spec)
 }
 
-// checkWorkload checks the Pod template of a Deployment or DaemonSet, which have these fields in
+// checkWorkload checks the PatchPod template of a Deployment or DaemonSet, which have these fields in
 // common.
 func checkWorkload(data []byte) error {
 	var w struct {
@@ -155,7 +155,7 @@ func checkWorkload(data []byte) error {
 }
 
 // checkPodSpec finds faults in containers and volumes for which the API server or the kubelet
-// rejects a Pod.
+// rejects a PatchPod.
 func checkPodSpec(path string, spec *corev1.PodSpec) error {
 	volumes, names := map[string]bool{}, map[string]bool{}
 	for _, v := range spec.Volumes {

@@ -54,7 +54,7 @@ func patchPod(t *testing.T, files ...manifest.PatchFile) (*corev1.Pod, error) {
 	if err != nil {
 		return nil, err
 	}
-	return patches.Pod(&corev1.Pod{
+	return patches.PatchPod(&corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: manifest.Etcd},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "etcd", Image: "etcd:1", Command: []string{"etcd"}}}},
 	})

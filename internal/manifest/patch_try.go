@@ -7,11 +7,11 @@ import (
 	"kubeadm/internal/state"
 )
 
-// Try checks, before anything is written, that the patches apply to the files and objects that
+// Check checks, before anything is written, that the patches apply to the files and objects that
 // this machine will create. Patches for other targets are ignored. The members of the etcd
 // cluster that is joined are not known yet: a failing JSON patch test of what contains them is
 // ignored here, but not in the join itself.
-func (p Patches) Try(n *node.Node, h Host) error {
+func (p Patches) Check(n *node.Node, h Host) error {
 	if len(p.patches) == 0 {
 		return nil
 	}
@@ -32,11 +32,11 @@ func (p Patches) Try(n *node.Node, h Host) error {
 			errs = append(errs, err)
 		}
 	}
-	if !n.Joins() && !n.Cluster.DNS.Disabled {
+	if !n.IsJoining() && !n.Cluster.DNS.Disabled {
 		_, err := NewCoreDNS(n, DNSReplicas, p)
 		errs = append(errs, err)
 	}
-	if !n.Joins() && !n.Cluster.Proxy.Disabled {
+	if !n.IsJoining() && !n.Cluster.Proxy.Disabled {
 		_, err := NewKubeProxy(n, h, p)
 		errs = append(errs, err)
 	}
@@ -50,19 +50,19 @@ const unknownMember = "?member?"
 // predictHost is the host as it will be after the accounts of a rootless control plane are created
 // and this machine is an etcd member.
 func predictHost(n *node.Node, h Host) (_ Host, err error) {
-	if Rootless(n) {
+	if IsRootless(n) {
 		if h.Accounts, err = SystemAccounts().Edit(h.Accounts); err != nil {
 			return h, err
 		}
 	}
-	if n.Joins() { // the number of members does not change the structure of the file
-		h.Members = []state.Member{{ID: 1, Name: unknownMember, PeerURLs: []string{etcdURL("https", n.Loopback(), 2380)}}, {ID: 2, PeerURLs: []string{n.PeerURL()}}}
+	if n.IsJoining() { // the number of members does not change the structure of the file
+		h.Members = []state.Member{{ID: 1, Name: unknownMember, PeerURLs: []string{etcdURL("https", n.LoopbackAddress(), 2380)}}, {ID: 2, PeerURLs: []string{n.PeerURL()}}}
 	}
 	return h, nil
 }
 
-// TryPod checks the patches of one component as Try does.
-func (p Patches) TryPod(component string, n *node.Node, h Host) error {
+// CheckPod checks the patches of one component as Check does.
+func (p Patches) CheckPod(component string, n *node.Node, h Host) error {
 	if len(p.Origins(component)) == 0 {
 		return nil
 	}

@@ -18,7 +18,7 @@ func tryPatch(t *testing.T, n *node.Node, target, operations string) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return patches.Try(n, manifest.Host{})
+	return patches.Check(n, manifest.Host{})
 }
 
 func TestTryPatches(t *testing.T) {
@@ -26,8 +26,8 @@ func TestTryPatches(t *testing.T) {
 		"init":           func(*node.Node) {},
 		"external etcd":  func(n *node.Node) { n.Cluster.Etcd.External = &node.ExternalEtcd{} },
 		"without addons": func(n *node.Node) { n.Cluster.DNS.Disabled, n.Cluster.Proxy.Disabled = true, true },
-		"control plane":  func(n *node.Node) { n.Bootstrap = []byte("x") },
-		"worker":         func(n *node.Node) { n.Bootstrap, n.Role = []byte("x"), node.Worker },
+		"control plane":  func(n *node.Node) { n.BootstrapKubeconfig = []byte("x") },
+		"worker":         func(n *node.Node) { n.BootstrapKubeconfig, n.Role = []byte("x"), node.Worker },
 	}
 	notUsed := map[string]string{
 		"external etcd":  "etcd",
@@ -53,7 +53,7 @@ func TestTryPatches(t *testing.T) {
 // What does not exist yet when patches are checked must be at its later path.
 func TestTryPatchesBeforeJoin(t *testing.T) {
 	n := ordinary()
-	n.Bootstrap = []byte("x")
+	n.BootstrapKubeconfig = []byte("x")
 	member := state.Member{ID: 2, PeerURLs: []string{n.PeerURL()}}
 	pod, err := manifest.StaticPod(manifest.Etcd, n, manifest.Host{Members: []state.Member{{ID: 1, Name: "a", PeerURLs: []string{"https://192.0.2.9:2380"}}, member}})
 	if err != nil {
@@ -75,7 +75,7 @@ func TestTryPatchesBeforeJoin(t *testing.T) {
 // The other members are not known when patches are checked. Everything else is.
 func TestTryPatchesIgnoresTestOfUnknownMembers(t *testing.T) {
 	n := ordinary()
-	n.Bootstrap = []byte("x")
+	n.BootstrapKubeconfig = []byte("x")
 	h := manifest.Host{Members: []state.Member{{ID: 1, Name: "a", PeerURLs: []string{"https://192.0.2.9:2380"}}, {ID: 2, PeerURLs: []string{n.PeerURL()}}}}
 	pod, err := manifest.StaticPod(manifest.Etcd, n, h)
 	if err != nil {

@@ -19,7 +19,7 @@ const (
 
 // probes configures the probes of a component.
 type probes struct {
-	host               string // empty: the Pod's address
+	host               string // empty: the PatchPod's address
 	port               int32
 	scheme             corev1.URIScheme
 	live, ready, start string // paths; no ready: no readiness probe
@@ -58,16 +58,16 @@ func (p probes) addTo(c *corev1.Container, timeout time.Duration) {
 	c.StartupProbe.FailureThreshold = int32((timeout + period - 1) / period)
 }
 
-// EtcdHealth is the URL of the health endpoint of this machine's etcd member. A learner is healthy
+// EtcdHealthURL is the URL of the health endpoint of this machine's etcd member. A learner is healthy
 // there once it has caught up with the leader; at /readyz a learner is never ready.
-func EtcdHealth(n *node.Node) string {
+func EtcdHealthURL(n *node.Node) string {
 	p := etcdProbes(n)
 	return etcdURL(strings.ToLower(string(p.scheme)), p.host, int(p.port)) + "/health"
 }
 
 // etcdProbes use etcd's metrics URL: http on the loopback address, unless the user set another.
 func etcdProbes(n *node.Node) probes {
-	p := probes{host: n.Loopback(), port: 2381, scheme: corev1.URISchemeHTTP, live: "/livez", ready: "/readyz", start: "/readyz"}
+	p := probes{host: n.LoopbackAddress(), port: 2381, scheme: corev1.URISchemeHTTP, live: "/livez", ready: "/readyz", start: "/readyz"}
 	urls, _ := node.LastArg(n.Cluster.Etcd.Args, "listen-metrics-urls")
 	first, _, _ := strings.Cut(urls, ",")
 	u, err := url.Parse(first)

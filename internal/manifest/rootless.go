@@ -46,23 +46,23 @@ func SystemAccounts() change.SetAccounts {
 	return c
 }
 
-// Rootless reports whether the components of the control plane run as users of their own.
-func Rootless(n *node.Node) bool {
-	return release.Enabled(n.Cluster.FeatureGates, release.RootlessControlPlane)
+// IsRootless reports whether the components of the control plane run as users of their own.
+func IsRootless(n *node.Node) bool {
+	return release.IsFeatureGateEnabled(n.Cluster.FeatureGates, release.RootlessControlPlane)
 }
 
-// Accounts creates the users of a rootless control plane; otherwise it is empty.
-func Accounts(n *node.Node) []change.Change {
-	if !Rootless(n) {
+// AccountChanges creates the users of a rootless control plane; otherwise it is empty.
+func AccountChanges(n *node.Node) []change.Change {
+	if !IsRootless(n) {
 		return nil
 	}
 	return []change.Change{SystemAccounts()}
 }
 
-// Owners sets the owner of the files that only this component of a rootless control plane uses;
+// OwnerChanges sets the owner of the files that only this component of a rootless control plane uses;
 // otherwise it is empty.
-func Owners(component string, n *node.Node, h Host) ([]change.Change, error) {
-	if !Rootless(n) {
+func OwnerChanges(component string, n *node.Node, h Host) ([]change.Change, error) {
+	if !IsRootless(n) {
 		return nil, nil
 	}
 	name := accountName(component)
@@ -72,7 +72,7 @@ func Owners(component string, n *node.Node, h Host) ([]change.Change, error) {
 	}
 	var all []change.Change
 	if component == Etcd {
-		all = append(all, change.SetOwner{Path: n.Cluster.Etcd.DataDir, UID: uid, GID: gid, Name: name, Below: true})
+		all = append(all, change.SetOwner{Path: n.Cluster.Etcd.DataDir, UID: uid, GID: gid, Name: name, Recursive: true})
 	}
 	for _, path := range privateFiles(component, n, h) {
 		all = append(all, change.SetOwner{Path: path, UID: uid, GID: gid, Name: name, Mode: 0o600})
@@ -114,19 +114,19 @@ func privateFiles(component string, n *node.Node, h Host) []string {
 	}
 }
 
-// OwnersHelp adds hints to an error of Owners if a file does not exist.
-func OwnersHelp(component string, n *node.Node, err error) error {
+// AddOwnerHints adds hints to an error of OwnerChanges if a file does not exist.
+func AddOwnerHints(component string, n *node.Node, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	hint := "run the certs phase and the kubeconfig phase first"
-	if n.Joins() {
+	if n.IsJoining() {
 		hint = "run the control-plane-prepare/certs phase and the control-plane-prepare/kubeconfig phase first"
 	}
 	return problem.New("setting the owner of the files of "+component, err, hint)
 }
 
-// runAsAccount makes a component's Pod run as its user, without capabilities that it does not
+// runAsAccount makes a component's PatchPod run as its user, without capabilities that it does not
 // need.
 func runAsAccount(pod *corev1.Pod, h Host) error {
 	uid, gid, ok := h.Accounts.User(accountName(pod.Name))

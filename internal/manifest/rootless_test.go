@@ -59,7 +59,7 @@ func TestOwners(t *testing.T) {
 	n, h := rootless(t)
 	owned := func(component string) string {
 		var names []string
-		for _, c := range must(manifest.Owners(component, n, h))(t) {
+		for _, c := range must(manifest.OwnerChanges(component, n, h))(t) {
 			names = append(names, strings.TrimPrefix(c.Target(), "owner:/etc/kubernetes/"))
 		}
 		return strings.Join(names, " ")
@@ -76,7 +76,7 @@ func TestOwners(t *testing.T) {
 		t.Errorf("of an external etcd the API server is given %q", got)
 	}
 	n.Cluster.FeatureGates = nil
-	if got := owned(release.APIServer); got != "" || manifest.Accounts(n) != nil {
+	if got := owned(release.APIServer); got != "" || manifest.AccountChanges(n) != nil {
 		t.Errorf("run by root the API server is given %q", got)
 	}
 }
@@ -85,7 +85,7 @@ func TestMissingAccount(t *testing.T) {
 	n, _ := rootless(t)
 	for component, account := range map[string]string{manifest.Etcd: "kubeadm-etcd", release.Scheduler: "kubeadm-ks"} {
 		_, err := manifest.StaticPodFile(component, n, manifest.Host{}, manifest.Patches{})
-		_, other := manifest.Owners(component, n, manifest.Host{})
+		_, other := manifest.OwnerChanges(component, n, manifest.Host{})
 		for _, err := range []error{err, other} {
 			if err == nil || !strings.Contains(err.Error(), account) {
 				t.Errorf("%s: %v", component, err)

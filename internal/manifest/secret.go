@@ -22,8 +22,8 @@ const certsLifetime = 2 * time.Hour
 // TokenSecretName is the name of the Secret of the bootstrap token with that ID.
 func TokenSecretName(id string) string { return bootstrapapi.BootstrapTokenSecretPrefix + id }
 
-// Token is the Secret of a bootstrap token. Its TTL counts from now.
-func Token(t node.BootstrapToken, now time.Time) *corev1.Secret {
+// NewTokenSecret is the Secret of a bootstrap token. Its TTL counts from now.
+func NewTokenSecret(t node.BootstrapToken, now time.Time) *corev1.Secret {
 	data := map[string][]byte{
 		bootstrapapi.BootstrapTokenIDKey:     []byte(t.ID),
 		bootstrapapi.BootstrapTokenSecretKey: []byte(t.Secret),
@@ -52,18 +52,18 @@ func Token(t node.BootstrapToken, now time.Time) *corev1.Secret {
 	}
 }
 
-// CertsOwner is a token without usages: when it expires, the token cleaner deletes it and the
+// NewCertsOwner is a token without usages: when it expires, the token cleaner deletes it and the
 // garbage collector deletes the Secret that it owns.
-func CertsOwner(id, secret string, now time.Time) *corev1.Secret {
-	return Token(node.BootstrapToken{
+func NewCertsOwner(id, secret string, now time.Time) *corev1.Secret {
+	return NewTokenSecret(node.BootstrapToken{
 		ID: id, Secret: secret, TTL: certsLifetime,
 		Description: "Owns the Secret " + CertsSecret + ", which goes when this token expires",
 	}, now)
 }
 
-// Certs is the Secret with the encrypted files, by the names of pki.SealedName. owner is
-// CertsOwner as the API server returned it, with its UID.
-func Certs(sealed map[string][]byte, owner metav1.Object) *corev1.Secret {
+// NewCertsSecret is the Secret with the encrypted files, by the names of pki.SealedName. owner is
+// NewCertsOwner as the API server returned it, with its UID.
+func NewCertsSecret(sealed map[string][]byte, owner metav1.Object) *corev1.Secret {
 	meta := objectMeta(kubeSystem, CertsSecret)
 	meta.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: "v1", Kind: "Secret", Name: owner.GetName(), UID: owner.GetUID(),
@@ -72,7 +72,7 @@ func Certs(sealed map[string][]byte, owner metav1.Object) *corev1.Secret {
 	return &corev1.Secret{TypeMeta: coreTypeMeta("Secret"), ObjectMeta: meta, Data: sealed}
 }
 
-// CertsAccess allows joining machines to read Certs, which is useless without the certificate key.
+// CertsAccess allows joining machines to read NewCertsSecret, which is useless without the certificate key.
 func CertsAccess() []state.Object {
 	return readableObject{kubeSystem, "secrets", CertsSecret, "kubeadm:kubeadm-certs"}.access(groupSubject(TokenGroup))
 }

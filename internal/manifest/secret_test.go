@@ -22,7 +22,7 @@ func TestTokenExpiration(t *testing.T) {
 		{node.BootstrapToken{TTL: time.Hour, Expires: now}, "2030-01-02T02:04:05Z"},
 		{node.BootstrapToken{}, ""},
 	} {
-		if got := string(manifest.Token(tc.token, now).Data["expiration"]); got != tc.want {
+		if got := string(manifest.NewTokenSecret(tc.token, now).Data["expiration"]); got != tc.want {
 			t.Errorf("%+v expires %q, want %q", tc.token, got, tc.want)
 		}
 	}
@@ -30,7 +30,7 @@ func TestTokenExpiration(t *testing.T) {
 
 func TestCertsOwner(t *testing.T) {
 	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-	owner := manifest.CertsOwner("abcdef", "0123456789abcdef", now)
+	owner := manifest.NewCertsOwner("abcdef", "0123456789abcdef", now)
 	if got := string(owner.Data["expiration"]); got != "2030-01-02T05:04:05Z" {
 		t.Errorf("expires %s", got)
 	}
@@ -40,7 +40,7 @@ func TestCertsOwner(t *testing.T) {
 		}
 	}
 	owner.UID = "1234"
-	certs := manifest.Certs(map[string][]byte{"ca.crt": {1}, "ca.key": nil}, owner)
+	certs := manifest.NewCertsSecret(map[string][]byte{"ca.crt": {1}, "ca.key": nil}, owner)
 	if len(certs.OwnerReferences) != 1 || len(certs.Data) != 2 {
 		t.Fatalf("%+v", certs)
 	}

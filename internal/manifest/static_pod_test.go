@@ -119,7 +119,7 @@ func TestNodeIsNotModified(t *testing.T) {
 		before.Cluster.Kubelet.Config = s.node.Cluster.Kubelet.Config.DeepCopy()
 		before.Cluster.KubeProxy.Config = s.node.Cluster.KubeProxy.Config.DeepCopy()
 		h := s.host()
-		h.Resolved = true
+		h.SystemdResolved = true
 		if _, _, err := manifest.KubeletConfigFile(s.node, h, s.readPatches(t)); err != nil {
 			t.Fatal(err)
 		}

@@ -45,7 +45,7 @@ func ReadHost(ctx context.Context, r state.Reader, n *node.Node) (h manifest.Hos
 	if h.ExternalCA, err = certstore.HasExternalClusterCA(ctx, r, n.Paths); err != nil {
 		return h, err
 	}
-	if manifest.Rootless(n) {
+	if manifest.IsRootless(n) {
 		if h.Accounts, err = change.ReadAccounts(ctx, r, manifest.SystemAccounts().Dir); err != nil {
 			return h, err
 		}
@@ -54,6 +54,6 @@ func ReadHost(ctx context.Context, r state.Reader, n *node.Node) (h manifest.Hos
 	if errors.Is(err, state.ErrNoInitSystem) {
 		err = nil
 	}
-	h.Resolved = resolved.Active
+	h.SystemdResolved = resolved.Active
 	return h, err
 }

@@ -45,7 +45,7 @@ func readPatchFiles(ctx context.Context, r state.Reader, dir string) ([]manifest
 			continue
 		}
 		file := manifest.PatchFile{Name: f.Path}
-		if manifest.NamesPatch(f.Path) { // others may have any size and type, such as ..data of a mounted ConfigMap
+		if manifest.IsPatchFile(f.Path) { // others may have any size and type, such as ..data of a mounted ConfigMap
 			if file.Data, err = r.ReadFile(ctx, f.Path); err != nil {
 				return nil, err
 			}

@@ -28,9 +28,9 @@ const (
 type Node struct {
 	Local
 	Cluster Cluster
-	// Bootstrap is the kubeconfig with which a joining machine authenticates to the cluster;
+	// BootstrapKubeconfig is the kubeconfig with which a joining machine authenticates to the cluster;
 	// secret. Empty on a machine that does not join.
-	Bootstrap []byte
+	BootstrapKubeconfig []byte
 }
 
 // Local is the part of the desired state that is known before the cluster is contacted.
@@ -53,19 +53,19 @@ type Local struct {
 	CertificateKey string // hex key of the uploaded certificates; secret, may be empty
 	UploadCerts    bool
 	Tokens         []BootstrapToken // to be created by init; secret
-	Join           Join             // how a joining machine finds the cluster
+	Discovery      Discovery        // how a joining machine finds the cluster
 
-	Ignore   Ignore // preflight checks whose errors count as warnings
-	Paths    Paths
-	Timeouts Timeouts
+	IgnoredChecks IgnoredChecks // preflight checks whose errors count as warnings
+	Paths         Paths
+	Timeouts      Timeouts
 }
 
 // Cluster is the part of the desired state that all nodes of a cluster share.
 type Cluster struct {
-	Name     string // label of the cluster in kubeconfigs
-	Version  string // Kubernetes version of the control plane, "v1.37.1"
-	Label    string // the version label that the user gave, such as "stable-1"; empty for a version
-	Endpoint string // shared "host:port" of the control planes; empty if there is none
+	Name         string // label of the cluster in kubeconfigs
+	Version      string // Kubernetes version of the control plane, "v1.37.1"
+	VersionLabel string // the version label that the user gave, such as "stable-1"; empty for a version
+	Endpoint     string // shared "host:port" of the control planes; empty if there is none
 
 	PodSubnet     string // one CIDR, or two separated by a comma; may be empty
 	ServiceSubnet string // one CIDR, or two separated by a comma
@@ -168,14 +168,14 @@ type BootstrapToken struct {
 // String is the token in the form "id.secret".
 func (t BootstrapToken) String() string { return t.ID + "." + t.Secret }
 
-// Join says how a joining machine discovers the cluster and authenticates to it.
-type Join struct {
-	Endpoint     string   // "host:port" that serves cluster-info; empty for discovery by file
-	Token        string   // "id.secret" that signs cluster-info; secret
-	CACertHashes []string // accepted "sha256:<hex>" pins
-	UnsafeNoPins bool     // the user allows discovery without pins
-	File         string   // path or https URL of a discovery kubeconfig
-	TLSToken     string   // "id.secret" for the kubelet's TLS bootstrap; secret
+// Discovery says how a joining machine discovers the cluster and authenticates to it.
+type Discovery struct {
+	Endpoint                 string   // "host:port" that serves cluster-info; empty for discovery by file
+	Token                    string   // "id.secret" that signs cluster-info; secret
+	CACertHashes             []string // accepted "sha256:<hex>" pins
+	UnsafeSkipCAVerification bool     // the user allows discovery without pins
+	File                     string   // path or https URL of a discovery kubeconfig
+	TLSBootstrapToken        string   // "id.secret" for the kubelet's TLS bootstrap; secret
 
 	// ReplaceMembers are names or hexadecimal IDs of etcd members that are permanently lost: the
 	// user allows a joining control plane to remove them.
@@ -193,8 +193,8 @@ type Timeouts struct {
 	Upgrade       time.Duration // a static Pod being replaced
 }
 
-// LocalEtcd reports whether this node runs an etcd member, and the reason if not.
-func LocalEtcd(n *Node) (bool, string) {
+// HasLocalEtcd reports whether this node runs an etcd member, and the reason if not.
+func HasLocalEtcd(n *Node) (bool, string) {
 	return n.Cluster.Etcd.External == nil, "etcd is external"
 }
 
@@ -204,22 +204,22 @@ func IsControlPlane(n *Node) (bool, string) {
 	return n.Role == ControlPlane, "this machine joins as a worker"
 }
 
-// Joins reports whether this machine joins an existing cluster rather than creating one.
-func (n *Node) Joins() bool { return len(n.Bootstrap) > 0 }
+// IsJoining reports whether this machine joins an existing cluster rather than creating one.
+func (n *Node) IsJoining() bool { return len(n.BootstrapKubeconfig) > 0 }
 
 // APIEndpoint is the "host:port" of this machine's own API server.
 func (l *Local) APIEndpoint() string {
 	return net.JoinHostPort(l.Address, strconv.Itoa(int(l.BindPort)))
 }
 
-// LocalServer is the URL of this machine's own API server.
-func (l *Local) LocalServer() string { return "https://" + l.APIEndpoint() }
+// LocalServerURL is the URL of this machine's own API server.
+func (l *Local) LocalServerURL() string { return "https://" + l.APIEndpoint() }
 
-// Server is the URL of the cluster: the control-plane endpoint, or this machine's API server if
+// ServerURL is the URL of the cluster: the control-plane endpoint, or this machine's API server if
 // there is none.
-func (n *Node) Server() string {
+func (n *Node) ServerURL() string {
 	if n.Cluster.Endpoint == "" {
-		return n.LocalServer()
+		return n.LocalServerURL()
 	}
 	return "https://" + n.Cluster.Endpoint
 }
@@ -230,8 +230,8 @@ func (l *Local) PeerURL() string { return "https://" + net.JoinHostPort(l.Addres
 // ClientURL is where clients reach this machine's etcd member.
 func (l *Local) ClientURL() string { return "https://" + net.JoinHostPort(l.Address, "2379") }
 
-// Loopback is the loopback address of the family of the advertised address.
-func (l *Local) Loopback() string {
+// LoopbackAddress is the loopback address of the family of the advertised address.
+func (l *Local) LoopbackAddress() string {
 	if ip := net.ParseIP(l.Address); ip != nil && ip.To4() == nil {
 		return "::1"
 	}

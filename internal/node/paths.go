@@ -77,12 +77,12 @@ func (n *Node) SharedFiles() map[string]string {
 	external := n.Cluster.Etcd.External
 	all := map[string]string{}
 	for _, f := range pki.SharedFiles(external == nil) {
-		all[pki.SealedName(f)] = n.Paths.Certificate(f)
+		all[pki.UploadedName(f)] = n.Paths.Certificate(f)
 	}
 	if external != nil {
-		all[pki.SealedExternalEtcdCA] = external.CAFile
-		all[pki.SealedExternalEtcdCertificate] = external.CertFile
-		all[pki.SealedExternalEtcdKey] = external.KeyFile
+		all[pki.UploadedExternalEtcdCA] = external.CAFile
+		all[pki.UploadedExternalEtcdCertificate] = external.CertFile
+		all[pki.UploadedExternalEtcdKey] = external.KeyFile
 	}
 	maps.DeleteFunc(all, func(_, path string) bool { return path == "" })
 	return all

@@ -7,7 +7,7 @@ import (
 )
 
 // Reset is the desired result of a reset, which reverts init or join on this machine. Of Local,
-// the fields Name, Hostname, CRISocket, Ignore, Paths and Timeouts are set.
+// the fields Name, Hostname, CRISocket, IgnoredChecks, Paths and Timeouts are set.
 type Reset struct {
 	Local
 	Force         bool     // do not ask for confirmation
@@ -51,9 +51,9 @@ func systemTrees() []string {
 	}
 }
 
-// OfSystem reports whether a path is one of SystemDirs, below one of systemTrees, or a home
+// IsSystemDir reports whether a path is one of SystemDirs, below one of systemTrees, or a home
 // directory. Symbolic links are not resolved.
-func OfSystem(dir string) bool {
+func IsSystemDir(dir string) bool {
 	dir = path.Clean(dir)
 	parent, name := path.Split(dir)
 	return slices.Contains(SystemDirs(), dir) || parent == "/home/" || name == ".ssh" ||

@@ -17,7 +17,7 @@ func TestSystemDirs(t *testing.T) {
 		"/srv/pki": false, "/root/pki": false, "/etc/ssl/kubernetes": false, "/tmp/pki": false, "/opt/etcd": false, "/libx": false,
 		"/usr/local/etc/kubernetes": false, "/var/lib/docker-etcd": false, "/run/kubeadm": false,
 	} {
-		if got := node.OfSystem(dir); got != want {
+		if got := node.IsSystemDir(dir); got != want {
 			t.Errorf("%s: got %v", dir, got)
 		}
 	}

@@ -6,13 +6,13 @@ import (
 	"kubeadm/internal/pki"
 )
 
-// Site is the data of this node for its certificates.
-func (n *Node) Site() pki.Site {
+// NodeNames is the data of this node for its certificates.
+func (n *Node) Site() pki.NodeNames {
 	host := n.Cluster.Endpoint
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
-	return pki.Site{
+	return pki.NodeNames{
 		NodeName:         n.Name,
 		AdvertiseAddress: n.Address,
 		ServiceSubnet:    n.Cluster.ServiceSubnet,

@@ -26,8 +26,8 @@ type Validity struct {
 // clocks may be behind.
 const clockSkew = 5 * time.Minute
 
-// Lasting returns the validity of a certificate generated now that expires after d.
-func Lasting(now time.Time, d time.Duration) Validity {
+// NewValidity returns the validity of a certificate generated now that expires after d.
+func NewValidity(now time.Time, d time.Duration) Validity {
 	now = now.UTC()
 	return Validity{NotBefore: now.Add(-clockSkew), NotAfter: now.Add(d)}
 }
@@ -41,21 +41,21 @@ type Spec struct {
 	Validity     Validity           // not part of a request
 }
 
-// CA is a certificate authority. Key is nil for an external CA, which can verify but not
+// ParseCA is a certificate authority. Key is nil for an external ParseCA, which can verify but not
 // issue certificates.
 type CA struct {
 	Certificate *x509.Certificate
 	Key         crypto.Signer
 }
 
-// CanIssue reports whether the CA has its private key.
+// CanIssue reports whether the ParseCA has its private key.
 func (c CA) CanIssue() bool { return c.Key != nil }
 
-// Owns reports whether the private key belongs to the certificate.
-func (c CA) Owns() bool { return c.Key != nil && Owns(c.Key, c.Certificate) }
+// IsKeyOf reports whether the private key belongs to the certificate.
+func (c CA) HasMatchingKey() bool { return c.Key != nil && IsKeyOf(c.Key, c.Certificate) }
 
-// Owns reports whether the private key belongs to the certificate.
-func Owns(key crypto.Signer, cert *x509.Certificate) bool {
+// IsKeyOf reports whether the private key belongs to the certificate.
+func IsKeyOf(key crypto.Signer, cert *x509.Certificate) bool {
 	return equalKeys(cert.PublicKey, key.Public())
 }
 
@@ -84,7 +84,7 @@ func NewCA(random io.Reader, key crypto.Signer, s Spec) (CA, error) {
 	return CA{Certificate: cert, Key: key}, nil
 }
 
-// Issue returns a leaf certificate for a public key. It may expire after the CA does.
+// Issue returns a leaf certificate for a public key. It may expire after the ParseCA does.
 func (c CA) Issue(random io.Reader, s Spec, key crypto.PublicKey) (*x509.Certificate, error) {
 	switch {
 	case s.CommonName == "":
@@ -108,9 +108,9 @@ func (c CA) Issue(random io.Reader, s Spec, key crypto.PublicKey) (*x509.Certifi
 	return cert, nil
 }
 
-// SpecOf returns the Spec with which cert is renewed. It keeps common name, organizations, DNS
+// RenewalSpec returns the Spec with which cert is renewed. It keeps common name, organizations, DNS
 // and IP SANs and extended key usages, and drops all other fields.
-func SpecOf(cert *x509.Certificate, v Validity) Spec {
+func RenewalSpec(cert *x509.Certificate, v Validity) Spec {
 	return Spec{
 		CommonName:   cert.Subject.CommonName,
 		Organization: cert.Subject.Organization,

@@ -57,9 +57,9 @@ func (k CertificateKey) Hex() string { return hex.EncodeToString(k.raw[:]) }
 // Format writes a placeholder, whatever the verb, to keep the key out of logs.
 func (k CertificateKey) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "<certificate key>") }
 
-// Seal encrypts with AES-256-GCM and a random nonce. The result is
+// Encrypt encrypts with AES-256-GCM and a random nonce. The result is
 // nonce (12 bytes), ciphertext, tag (16 bytes).
-func (k CertificateKey) Seal(random io.Reader, plain []byte) ([]byte, error) {
+func (k CertificateKey) Encrypt(random io.Reader, plain []byte) ([]byte, error) {
 	aead, err := k.newAEAD()
 	if err != nil {
 		return nil, err
@@ -71,8 +71,8 @@ func (k CertificateKey) Seal(random io.Reader, plain []byte) ([]byte, error) {
 	return aead.Seal(nonce, nonce, plain, nil), nil
 }
 
-// Open decrypts the result of Seal with the same key. It returns an error for any other data.
-func (k CertificateKey) Open(encrypted []byte) ([]byte, error) {
+// Decrypt decrypts the result of Encrypt with the same key. It returns an error for any other data.
+func (k CertificateKey) Decrypt(encrypted []byte) ([]byte, error) {
 	aead, err := k.newAEAD()
 	if err != nil {
 		return nil, err
@@ -98,11 +98,11 @@ func (k CertificateKey) newAEAD() (cipher.AEAD, error) {
 
 // Names of the files of an external etcd in the Secret of the uploaded certificates.
 const (
-	SealedExternalEtcdCA          = "external-etcd-ca.crt"
-	SealedExternalEtcdCertificate = "external-etcd.crt"
-	SealedExternalEtcdKey         = "external-etcd.key"
+	UploadedExternalEtcdCA          = "external-etcd-ca.crt"
+	UploadedExternalEtcdCertificate = "external-etcd.crt"
+	UploadedExternalEtcdKey         = "external-etcd.key"
 )
 
-// SealedName returns the name of a shared file in that Secret: its path below the
+// UploadedName returns the name of a shared file in that Secret: its path below the
 // certificates directory with "-" in place of "/".
-func SealedName(path string) string { return strings.ReplaceAll(path, "/", "-") }
+func UploadedName(path string) string { return strings.ReplaceAll(path, "/", "-") }

@@ -15,14 +15,14 @@ func TestDecryptNeedsSameKey(t *testing.T) {
 	key, err := NewCertificateKey(rand.Reader)
 	wantError(t, err)
 	plain := []byte("a private key")
-	encrypted, err := key.Seal(rand.Reader, plain)
+	encrypted, err := key.Encrypt(rand.Reader, plain)
 	wantError(t, err)
 	if len(encrypted) != 12+len(plain)+16 || bytes.Contains(encrypted, plain) {
 		t.Errorf("encrypted data of %d bytes", len(encrypted))
 	}
 	again, err := ParseCertificateKey(strings.ToUpper(key.Hex()))
 	wantError(t, err)
-	decrypted, err := again.Open(encrypted)
+	decrypted, err := again.Decrypt(encrypted)
 	wantError(t, err)
 	if !bytes.Equal(decrypted, plain) {
 		t.Errorf("decrypted %q", decrypted)
@@ -30,29 +30,29 @@ func TestDecryptNeedsSameKey(t *testing.T) {
 	for i := range encrypted {
 		altered := bytes.Clone(encrypted)
 		altered[i] ^= 1
-		if _, err := key.Open(altered); err == nil {
+		if _, err := key.Decrypt(altered); err == nil {
 			t.Fatalf("byte %d was altered without notice", i)
 		}
 	}
 	other, err := NewCertificateKey(rand.Reader)
 	wantError(t, err)
-	_, err = other.Open(encrypted)
+	_, err = other.Decrypt(encrypted)
 	wantError(t, err, "certificate key")
-	_, err = key.Open(encrypted[:20])
+	_, err = key.Decrypt(encrypted[:20])
 	wantError(t, err, "20 bytes")
 }
 
 func TestNoncesDiffer(t *testing.T) {
 	key, err := NewCertificateKey(rand.Reader)
 	wantError(t, err)
-	a, err := key.Seal(rand.Reader, []byte("x"))
+	a, err := key.Encrypt(rand.Reader, []byte("x"))
 	wantError(t, err)
-	b, err := key.Seal(rand.Reader, []byte("x"))
+	b, err := key.Encrypt(rand.Reader, []byte("x"))
 	wantError(t, err)
 	if bytes.Equal(a[:12], b[:12]) {
 		t.Error("two results with one nonce")
 	}
-	_, err = key.Seal(iotest.ErrReader(io.ErrUnexpectedEOF), nil)
+	_, err = key.Encrypt(iotest.ErrReader(io.ErrUnexpectedEOF), nil)
 	wantError(t, err, "nonce")
 	_, err = NewCertificateKey(bytes.NewReader(make([]byte, 31)))
 	wantError(t, err, "certificate key")
@@ -62,7 +62,7 @@ func TestNoncesDiffer(t *testing.T) {
 func TestEncryptionIsStandardGCM(t *testing.T) {
 	key, err := ParseCertificateKey(strings.Repeat("0", 64))
 	wantError(t, err)
-	encrypted, err := key.Seal(zeros{}, make([]byte, 16))
+	encrypted, err := key.Encrypt(zeros{}, make([]byte, 16))
 	wantError(t, err)
 	want := strings.Repeat("0", 24) + "cea7403d4d606b6e074ec5d3baf39d18" + "d0d1c8a799996bf0265b98b5d48ab919"
 	if got := hex.EncodeToString(encrypted); got != want {
@@ -97,7 +97,7 @@ func TestFormatDoesNotShowCertificateKey(t *testing.T) {
 
 func TestUploadedNamesHaveNoSlash(t *testing.T) {
 	for path, want := range map[string]string{"ca.crt": "ca.crt", "etcd/ca.key": "etcd-ca.key"} {
-		if got := SealedName(path); got != want {
+		if got := UploadedName(path); got != want {
 			t.Errorf("%s is uploaded as %s, want %s", path, got, want)
 		}
 	}

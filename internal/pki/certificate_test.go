@@ -158,7 +158,7 @@ func TestRenewalKeepsSubjectSANsAndUsages(t *testing.T) {
 	old := newLeaf(t, ca, Spec{CommonName: "cp1", Organization: []string{"x", "y"}, SANs: sans,
 		Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, Validity: day})
 	later := Validity{NotBefore: now.Add(time.Hour), NotAfter: now.Add(48 * time.Hour)}
-	renewed := newLeaf(t, ca, SpecOf(old.cert, later))
+	renewed := newLeaf(t, ca, RenewalSpec(old.cert, later))
 	want := factsOf(old.cert)
 	want.NotBefore, want.NotAfter = later.NotBefore, later.NotAfter
 	if diff := cmp.Diff(want, factsOf(renewed.cert)); diff != "" {

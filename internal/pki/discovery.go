@@ -14,7 +14,7 @@ const (
 	BootstrapCluster = "kubernetes"
 )
 
-// ClusterInfo returns the kubeconfig of the ConfigMap cluster-info: server and CA of the
+// ClusterInfo returns the kubeconfig of the ConfigMap cluster-info: server and ParseCA of the
 // current cluster under an empty name, without users and contexts.
 func (k *Kubeconfig) ClusterInfo() (*Kubeconfig, error) {
 	cluster, err := k.CurrentCluster()
@@ -46,22 +46,24 @@ func (k *Kubeconfig) DiscoveryCluster() (*api.Cluster, error) {
 	return k.CurrentCluster()
 }
 
-// Bootstrap returns the kubeconfig with which the kubelet of a joining node requests its client
+// NewBootstrapKubeconfig returns the kubeconfig with which the kubelet of a joining node requests its client
 // certificate, authenticated by a bootstrap token.
-func Bootstrap(discovered *api.Cluster, token string) (*Kubeconfig, error) {
+func NewBootstrapKubeconfig(discovered *api.Cluster, token string) (*Kubeconfig, error) {
 	if _, err := ParseCertificates(discovered.CertificateAuthorityData); err != nil {
 		return nil, fmt.Errorf("reading the discovered CA: %w", err)
 	}
 	return newTokenKubeconfig(discovered, token), nil
 }
 
-// Anonymous returns a kubeconfig for the discovered cluster without credentials.
-// Without a CA the server is verified against the host's trust store.
-func Anonymous(discovered *api.Cluster) *Kubeconfig { return newTokenKubeconfig(discovered, "") }
+// NewAnonymousKubeconfig returns a kubeconfig for the discovered cluster without credentials.
+// Without a ParseCA the server is verified against the host's trust store.
+func NewAnonymousKubeconfig(discovered *api.Cluster) *Kubeconfig {
+	return newTokenKubeconfig(discovered, "")
+}
 
 // newTokenKubeconfig keeps TLS server name and proxy of the discovered cluster.
 func newTokenKubeconfig(discovered *api.Cluster, token string) *Kubeconfig {
-	k := Access{
+	k := KubeconfigSpec{
 		Server: discovered.Server, Cluster: BootstrapCluster, User: BootstrapUser,
 		CA: discovered.CertificateAuthorityData,
 	}.WithToken(token)

@@ -37,13 +37,13 @@ func TestBootstrapKubeconfigFromClusterInfo(t *testing.T) {
 	wantError(t, err)
 	read, err := ParseKubeconfig(data)
 	wantError(t, err)
-	wantError(t, read.Embed(nil))
+	wantError(t, read.EmbedFiles(nil))
 	cluster, err := read.DiscoveryCluster()
 	wantError(t, err)
-	k, err := Bootstrap(cluster, "abcdef.0123456789abcdef")
+	k, err := NewBootstrapKubeconfig(cluster, "abcdef.0123456789abcdef")
 	wantError(t, err)
 	wantError(t, k.RenameCluster("prod"))
-	k.Redirect("https://10.0.0.5:6443")
+	k.SetServer("https://10.0.0.5:6443")
 	want := &Kubeconfig{
 		Clusters:       map[string]*api.Cluster{"prod": {Server: "https://10.0.0.5:6443", CertificateAuthorityData: EncodeCertificates(ca)}},
 		AuthInfos:      map[string]*api.AuthInfo{"tls-bootstrap-token-user": {Token: "abcdef.0123456789abcdef"}},
@@ -55,7 +55,7 @@ func TestBootstrapKubeconfigFromClusterInfo(t *testing.T) {
 	}
 	endpoint, err := k.Endpoint()
 	wantError(t, err)
-	trusted, err := k.Trusted()
+	trusted, err := k.EmbeddedCAs()
 	wantError(t, err)
 	if endpoint != "10.0.0.5:6443" || len(trusted) != 1 || !trusted[0].Equal(ca) {
 		t.Errorf("joins at %s, trusting %d", endpoint, len(trusted))
@@ -63,7 +63,7 @@ func TestBootstrapKubeconfigFromClusterInfo(t *testing.T) {
 }
 
 func TestBootstrapNeedsCA(t *testing.T) {
-	_, err := Bootstrap(&api.Cluster{Server: "https://x", CertificateAuthorityData: []byte("none")}, "t")
+	_, err := NewBootstrapKubeconfig(&api.Cluster{Server: "https://x", CertificateAuthorityData: []byte("none")}, "t")
 	wantError(t, err, "discovered CA")
 	a := newAccess()
 	a.CA = nil
@@ -95,20 +95,20 @@ func TestBootstrapKeepsProxyAndTLSServerName(t *testing.T) {
 	a.CA = EncodeCertificates(newCA(t, "kubernetes", day).Certificate)
 	to := a.WithToken("").Clusters["kubernetes"]
 	to.TLSServerName, to.ProxyURL = "api.example", "https://proxy.example:3128"
-	bootstrap, err := Bootstrap(to, "t")
+	bootstrap, err := NewBootstrapKubeconfig(to, "t")
 	wantError(t, err)
-	for _, k := range []*Kubeconfig{bootstrap, Anonymous(to)} {
+	for _, k := range []*Kubeconfig{bootstrap, NewAnonymousKubeconfig(to)} {
 		got, err := k.CurrentCluster()
 		wantError(t, err)
 		if diff := cmp.Diff(to, got); diff != "" {
 			t.Error(diff)
 		}
 	}
-	bootstrap.Redirect("https://10.0.0.5:6443")
+	bootstrap.SetServer("https://10.0.0.5:6443")
 	if got, err := bootstrap.CurrentCluster(); err != nil || got.TLSServerName != "" || got.ProxyURL != "" {
 		t.Errorf("Redirect keeps settings of the old server: %+v, %v", got, err)
 	}
-	if Anonymous(to).HasCredentials() {
+	if NewAnonymousKubeconfig(to).HasCredentials() {
 		t.Error("the anonymous kubeconfig has credentials")
 	}
 }

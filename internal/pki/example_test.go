@@ -19,7 +19,7 @@ func ExampleNewCA() {
 	}
 	ca, err := pki.NewCA(rand.Reader, caKey, pki.Spec{
 		CommonName: "kubernetes",
-		Validity:   pki.Lasting(now, 10*365*24*time.Hour),
+		Validity:   pki.NewValidity(now, 10*365*24*time.Hour),
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -34,7 +34,7 @@ func ExampleNewCA() {
 		CommonName: "kube-apiserver",
 		SANs:       sans,
 		Usages:     []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		Validity:   pki.Lasting(now, 365*24*time.Hour),
+		Validity:   pki.NewValidity(now, 365*24*time.Hour),
 	}, key.Public())
 	if err != nil {
 		log.Fatal(err)

@@ -102,15 +102,15 @@ func ContainsPublicKeyOf(data []byte, key crypto.Signer) (bool, error) {
 	return false, nil
 }
 
-// HoldsPrivateKey reports whether the text contains a private key of any type, at any position,
+// ContainsPrivateKey reports whether the text contains a private key of any type, at any position,
 // even a damaged one.
-func HoldsPrivateKey(data []byte) bool { return bytes.Contains(data, []byte(pemPrivateKey+"-----")) }
+func ContainsPrivateKey(data []byte) bool { return bytes.Contains(data, []byte(pemPrivateKey+"-----")) }
 
 // WithoutPrivateKeys returns data unchanged unless it contains a private key. If it does, it
-// returns only the certificates. Use it before a CA bundle is published or written to a file that
+// returns only the certificates. Use it before a ParseCA bundle is published or written to a file that
 // others can read.
 func WithoutPrivateKeys(data []byte) ([]byte, error) {
-	if !HoldsPrivateKey(data) {
+	if !ContainsPrivateKey(data) {
 		return data, nil
 	}
 	certs, err := ParseCertificates(data)

@@ -13,7 +13,7 @@ func TestWithoutPrivateKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ca, err := NewCA(rand.Reader, key, Spec{CommonName: "ca", Validity: Lasting(time.Now(), time.Hour)})
+	ca, err := NewCA(rand.Reader, key, Spec{CommonName: "ca", Validity: NewValidity(time.Now(), time.Hour)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,9 +41,9 @@ func TestWithoutPrivateKeys(t *testing.T) {
 	if _, err := WithoutPrivateKeys(text); err == nil {
 		t.Error("a private key alone is accepted as a bundle")
 	}
-	k := Access{Server: "https://192.0.2.1:6443", Cluster: "c", User: "u", CA: append(bytes.Clone(cert), text...)}.WithToken("t")
+	k := KubeconfigSpec{Server: "https://192.0.2.1:6443", Cluster: "c", User: "u", CA: append(bytes.Clone(cert), text...)}.WithToken("t")
 	info, err := k.ClusterInfo()
-	if err != nil || HoldsPrivateKey(info.Clusters[""].CertificateAuthorityData) {
+	if err != nil || ContainsPrivateKey(info.Clusters[""].CertificateAuthorityData) {
 		t.Errorf("cluster-info would publish a private key, or %v", err)
 	}
 }

@@ -27,19 +27,19 @@ func FuzzCertificateKey(f *testing.F) {
 		if k.Hex() != strings.ToLower(text) {
 			t.Errorf("%q prints as %q", text, k.Hex())
 		}
-		encrypted, err := k.Seal(zeros{}, plain)
+		encrypted, err := k.Encrypt(zeros{}, plain)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if decrypted, err := k.Open(encrypted); err != nil || !bytes.Equal(decrypted, plain) {
+		if decrypted, err := k.Decrypt(encrypted); err != nil || !bytes.Equal(decrypted, plain) {
 			t.Errorf("%q was encrypted and decrypted to %q, %v", plain, decrypted, err)
 		}
-		if decrypted, err := k.Open(stray); err == nil && !isEncrypted(k, stray, decrypted) {
+		if decrypted, err := k.Decrypt(stray); err == nil && !isEncrypted(k, stray, decrypted) {
 			t.Errorf("%q was decrypted to %q", stray, decrypted)
 		}
 		at := len(stray) % len(encrypted)
 		encrypted[at] ^= 1
-		if _, err := k.Open(encrypted); err == nil {
+		if _, err := k.Decrypt(encrypted); err == nil {
 			t.Errorf("byte %d was altered without notice", at)
 		}
 	})
@@ -47,7 +47,7 @@ func FuzzCertificateKey(f *testing.F) {
 
 // isEncrypted reports whether data is the plain text encrypted with the key and the nonce in data.
 func isEncrypted(k CertificateKey, data, plain []byte) bool {
-	again, err := k.Seal(bytes.NewReader(data[:12]), plain)
+	again, err := k.Encrypt(bytes.NewReader(data[:12]), plain)
 	return err == nil && bytes.Equal(again, data)
 }
 
@@ -70,7 +70,7 @@ func FuzzPin(f *testing.F) {
 // FuzzKubeconfig checks that a kubeconfig survives parsing and encoding, and that no method
 // panics.
 func FuzzKubeconfig(f *testing.F) {
-	access := Access{Server: "https://10.0.0.1:6443", Cluster: "c", User: "u"}
+	access := KubeconfigSpec{Server: "https://10.0.0.1:6443", Cluster: "c", User: "u"}
 	for _, k := range []*Kubeconfig{access.WithToken("t"), access.WithCertificate([]byte("cert"), []byte("key")), {}} {
 		data, err := k.Encode()
 		if err != nil {
@@ -113,7 +113,7 @@ func callMethods(t *testing.T, k *Kubeconfig) {
 	}
 	_, _ = k.CurrentUser()
 	_, _ = k.Endpoint()
-	_, _ = k.Trusted()
+	_, _ = k.EmbeddedCAs()
 	_, _ = k.ClientCertificate()
 	_, _ = k.ClusterInfo()
 	_ = k.HasCredentials()

@@ -7,10 +7,10 @@ import (
 	"sync/atomic"
 )
 
-// Stock generates private keys in the background, on all processors, before they are needed. An
+// KeyPool generates private keys in the background, on all processors, before they are needed. An
 // RSA key takes tens of milliseconds and a control plane needs about seventeen, which is most of
 // the time that its certificates take.
-type Stock struct {
+type KeyPool struct {
 	random    io.Reader
 	algorithm Algorithm
 	ahead     int64 // number of keys generated in the background
@@ -23,10 +23,10 @@ type generatedKey struct {
 	err error
 }
 
-// NewStock starts to generate n keys in the background and returns at once. The goroutines end
+// NewKeyPool starts to generate n keys in the background and returns at once. The goroutines end
 // after n keys, used or not. random must be safe for concurrent use.
-func NewStock(random io.Reader, a Algorithm, n int) *Stock {
-	s := &Stock{random: random, algorithm: a, ahead: int64(n), generated: make(chan generatedKey, n)}
+func NewKeyPool(random io.Reader, a Algorithm, n int) *KeyPool {
+	s := &KeyPool{random: random, algorithm: a, ahead: int64(n), generated: make(chan generatedKey, n)}
 	var started atomic.Int64
 	for range min(n, runtime.GOMAXPROCS(0)) {
 		go func() {
@@ -41,7 +41,7 @@ func NewStock(random io.Reader, a Algorithm, n int) *Stock {
 
 // Key returns a new key, and waits for it if necessary. After the first n keys each call
 // generates one itself.
-func (s *Stock) Key() (crypto.Signer, error) {
+func (s *KeyPool) Key() (crypto.Signer, error) {
 	if s.requested.Add(1) > s.ahead {
 		return NewKey(s.random, s.algorithm)
 	}

@@ -84,20 +84,20 @@ func TestEd25519ClientKey(t *testing.T) {
 	cert, err := ca.Issue(rand.Reader, Spec{CommonName: "u", Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, Validity: day}, public)
 	wantError(t, err)
 	certText, keyText := EncodeCertificates(cert), encodePEM(pemPKCS8Key, der)
-	k := Access{Server: "https://192.0.2.1:6443", Cluster: "c", User: "u"}.WithCertificate(certText, keyText)
+	k := KubeconfigSpec{Server: "https://192.0.2.1:6443", Cluster: "c", User: "u"}.WithCertificate(certText, keyText)
 	if certs, err := k.ClientPair(nil); err != nil || len(certs) != 1 {
 		t.Errorf("as the user of a kubeconfig: %v", err)
 	}
-	other := Access{Server: "https://192.0.2.1:6443", Cluster: "c", User: "u"}.WithCertificate(EncodeCertificates(ca.Certificate), keyText)
+	other := KubeconfigSpec{Server: "https://192.0.2.1:6443", Cluster: "c", User: "u"}.WithCertificate(EncodeCertificates(ca.Certificate), keyText)
 	_, err = other.ClientPair(nil)
 	wantError(t, err, "that of another certificate")
-	files := map[string][]byte{SealedExternalEtcdCertificate: certText, SealedExternalEtcdKey: keyText}
-	_, err = ParseShared(files)
+	files := map[string][]byte{UploadedExternalEtcdCertificate: certText, UploadedExternalEtcdKey: keyText}
+	_, err = ParseSharedFiles(files)
 	wantError(t, err)
-	files[SealedExternalEtcdCertificate] = EncodeCertificates(ca.Certificate)
-	_, err = ParseShared(files)
+	files[UploadedExternalEtcdCertificate] = EncodeCertificates(ca.Certificate)
+	_, err = ParseSharedFiles(files)
 	wantError(t, err, "external-etcd.key is not the key")
-	_, err = ParseShared(map[string][]byte{ServiceAccountKey: keyText})
+	_, err = ParseSharedFiles(map[string][]byte{ServiceAccountKey: keyText})
 	wantError(t, err, "sa.key: private key is of type ed25519.PrivateKey")
 }
 
@@ -131,7 +131,7 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
 func TestStockReturnsEachKeyOnce(t *testing.T) {
 	const ahead, wanted = 5, 8
-	stock := NewStock(rand.Reader, ECDSAP256, ahead)
+	stock := NewKeyPool(rand.Reader, ECDSAP256, ahead)
 	seen := sync.Map{}
 	var group sync.WaitGroup
 	for range wanted {
@@ -150,9 +150,9 @@ func TestStockReturnsEachKeyOnce(t *testing.T) {
 }
 
 func TestStockReturnsErrors(t *testing.T) {
-	_, err := NewStock(rand.Reader, "RSA-1", 1).Key()
+	_, err := NewKeyPool(rand.Reader, "RSA-1", 1).Key()
 	wantError(t, err, "RSA-1")
-	_, err = NewStock(rand.Reader, "RSA-1", 0).Key()
+	_, err = NewKeyPool(rand.Reader, "RSA-1", 0).Key()
 	wantError(t, err, "RSA-1")
 }
 
@@ -168,7 +168,7 @@ func BenchmarkKeysSequential(b *testing.B) {
 
 func BenchmarkKeysParallel(b *testing.B) {
 	for b.Loop() {
-		stock := NewStock(rand.Reader, RSA2048, 4)
+		stock := NewKeyPool(rand.Reader, RSA2048, 4)
 		for range 4 {
 			if _, err := stock.Key(); err != nil {
 				b.Fatal(err)

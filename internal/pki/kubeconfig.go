@@ -18,8 +18,8 @@ type Kubeconfig api.Config
 // ReadFile returns the content of a file that a kubeconfig refers to.
 type ReadFile func(path string) ([]byte, error)
 
-// Access describes a new kubeconfig without its credentials.
-type Access struct {
+// KubeconfigSpec describes a new kubeconfig without its credentials.
+type KubeconfigSpec struct {
 	Server  string // URL of the API server
 	Cluster string // name of the cluster entry
 	User    string // name of the user entry; the context is called user@cluster
@@ -28,16 +28,16 @@ type Access struct {
 
 // WithCertificate returns a kubeconfig with a client certificate and its key, both
 // PEM. The certificate may be nil until an external signer provides it.
-func (a Access) WithCertificate(cert, key []byte) *Kubeconfig {
+func (a KubeconfigSpec) WithCertificate(cert, key []byte) *Kubeconfig {
 	return a.withUser(&api.AuthInfo{ClientCertificateData: cert, ClientKeyData: key})
 }
 
 // WithToken returns a kubeconfig with a bearer token.
-func (a Access) WithToken(token string) *Kubeconfig {
+func (a KubeconfigSpec) WithToken(token string) *Kubeconfig {
 	return a.withUser(&api.AuthInfo{Token: token})
 }
 
-func (a Access) withUser(user *api.AuthInfo) *Kubeconfig {
+func (a KubeconfigSpec) withUser(user *api.AuthInfo) *Kubeconfig {
 	name := a.User + "@" + a.Cluster
 	return &Kubeconfig{
 		Clusters:       map[string]*api.Cluster{a.Cluster: {Server: a.Server, CertificateAuthorityData: a.CA}},
@@ -126,8 +126,8 @@ func (k *Kubeconfig) Endpoint() (string, error) {
 	return strings.ReplaceAll(cluster.Server, "https://", ""), nil
 }
 
-// Trusted returns the CA certificates embedded for the current cluster.
-func (k *Kubeconfig) Trusted() ([]*x509.Certificate, error) {
+// EmbeddedCAs returns the ParseCA certificates embedded for the current cluster.
+func (k *Kubeconfig) EmbeddedCAs() ([]*x509.Certificate, error) {
 	cluster, err := k.CurrentCluster()
 	if err != nil {
 		return nil, err
@@ -139,9 +139,9 @@ func (k *Kubeconfig) Trusted() ([]*x509.Certificate, error) {
 	return certs, nil
 }
 
-// Redirect sets the server URL of every cluster, and removes the TLS server name and proxy of the
+// SetServer sets the server URL of every cluster, and removes the TLS server name and proxy of the
 // old one.
-func (k *Kubeconfig) Redirect(server string) {
+func (k *Kubeconfig) SetServer(server string) {
 	for _, cluster := range k.Clusters {
 		cluster.Server, cluster.TLSServerName, cluster.ProxyURL = server, "", ""
 	}

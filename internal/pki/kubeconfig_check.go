@@ -112,7 +112,7 @@ func (k *Kubeconfig) ClientPair(read ReadFile) ([]*x509.Certificate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", where, err)
 	}
-	if !Owns(key, certs[0]) {
+	if !IsKeyOf(key, certs[0]) {
 		return nil, fmt.Errorf("its client key (%s) is that of another certificate than its client certificate %q", where, certs[0].Subject.CommonName)
 	}
 	return certs, nil
@@ -152,7 +152,7 @@ func (k *Kubeconfig) CheckClient(cas []*x509.Certificate, at time.Time, read Rea
 	return err
 }
 
-// CheckReuse returns an error unless the first CA certificate of an existing kubeconfig is one of
+// CheckReuse returns an error unless the first ParseCA certificate of an existing kubeconfig is one of
 // the expected ones. A different server URL is a warning only. Credentials are not checked.
 func (k *Kubeconfig) CheckReuse(expected []*x509.Certificate, server string, read ReadFile) (warnings []string, err error) {
 	cluster, err := k.CurrentCluster()

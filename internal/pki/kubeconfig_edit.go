@@ -10,9 +10,9 @@ import (
 	"kubeadm/internal/untrusted"
 )
 
-// Embed replaces file names of the discovered cluster and of the current user by the content of
+// EmbedFiles replaces file names of the discovered cluster and of the current user by the content of
 // the files, unless data is embedded already. A kubeconfig without a current user is anonymous.
-func (k *Kubeconfig) Embed(read ReadFile) error {
+func (k *Kubeconfig) EmbedFiles(read ReadFile) error {
 	cluster, err := k.DiscoveryCluster()
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func (k *Kubeconfig) ClientCertificate() (*x509.Certificate, error) {
 	return certs[0], nil
 }
 
-// Renew replaces the CA of the current cluster and the certificate and key of the current user,
+// Renew replaces the ParseCA of the current cluster and the certificate and key of the current user,
 // all PEM. It returns an error if they are not embedded.
 func (k *Kubeconfig) Renew(ca, cert, key []byte) error {
 	cluster, err := k.CurrentCluster()
@@ -104,9 +104,9 @@ func (k *Kubeconfig) Renew(ca, cert, key []byte) error {
 	return nil
 }
 
-// FollowRotation replaces the embedded certificate and key of the current user by the file that
+// UseRotatedCertificate replaces the embedded certificate and key of the current user by the file that
 // the kubelet updates when it rotates its client certificate.
-func (k *Kubeconfig) FollowRotation(pemFile string) error {
+func (k *Kubeconfig) UseRotatedCertificate(pemFile string) error {
 	user, err := k.CurrentUser()
 	if err != nil {
 		return err

@@ -7,14 +7,14 @@ import (
 
 // KubeconfigProfile describes one kubeconfig file of a control plane.
 type KubeconfigProfile struct {
-	Name         string // as in the phase "kubeconfig <name>"
-	File         string // below the Kubernetes directory, /etc/kubernetes
-	For          string // its purpose, for messages
-	User         string // common name of the client certificate; with PerNode its prefix
-	Organization []string
-	PerNode      bool // the user is this node, and its kubelet rotates the certificate
-	Local        bool // uses this node's API server, not the control plane endpoint
-	OnJoin       bool // written by a control plane's join too, not by init alone
+	Name               string // as in the phase "kubeconfig <name>"
+	File               string // below the Kubernetes directory, /etc/kubernetes
+	Purpose            string // its purpose, for messages
+	User               string // common name of the client certificate; with PerNode its prefix
+	Organization       []string
+	PerNode            bool // the user is this node, and its kubelet rotates the certificate
+	UsesLocalAPIServer bool // uses this node's API server, not the control plane endpoint
+	OnJoin             bool // written by a control plane's join too, not by init alone
 }
 
 // KubeconfigProfiles lists the files in the order in which they are written.
@@ -22,22 +22,22 @@ func KubeconfigProfiles() []KubeconfigProfile {
 	return []KubeconfigProfile{
 		{Name: "admin", File: "admin.conf", User: "kubernetes-admin",
 			Organization: []string{"kubeadm:cluster-admins"}, OnJoin: true,
-			For: "the cluster administrator, authorized by a ClusterRoleBinding"},
+			Purpose: "the cluster administrator, authorized by a ClusterRoleBinding"},
 		{Name: "super-admin", File: "super-admin.conf", User: "kubernetes-super-admin",
 			Organization: []string{"system:masters"},
-			For:          "emergencies: it bypasses authorization"},
+			Purpose:      "emergencies: it bypasses authorization"},
 		{Name: "kubelet", File: "kubelet.conf", User: "system:node:", PerNode: true,
-			Organization: []string{"system:nodes"}, Local: true,
-			For: "this node's kubelet"},
+			Organization: []string{"system:nodes"}, UsesLocalAPIServer: true,
+			Purpose: "this node's kubelet"},
 		{Name: "controller-manager", File: "controller-manager.conf", User: "system:kube-controller-manager",
-			Local: true, OnJoin: true, For: "the controller manager"},
+			UsesLocalAPIServer: true, OnJoin: true, Purpose: "the controller manager"},
 		{Name: "scheduler", File: "scheduler.conf", User: "system:kube-scheduler",
-			Local: true, OnJoin: true, For: "the scheduler"},
+			UsesLocalAPIServer: true, OnJoin: true, Purpose: "the scheduler"},
 	}
 }
 
-// UserOn returns the user name on the node with that name.
-func (p KubeconfigProfile) UserOn(node string) string {
+// UserName returns the user name on the node with that name.
+func (p KubeconfigProfile) UserName(node string) string {
 	if p.PerNode {
 		return p.User + node
 	}
@@ -45,9 +45,9 @@ func (p KubeconfigProfile) UserOn(node string) string {
 }
 
 // Spec returns the contents of the file's client certificate on that node. Its NotBefore is
-// that of the CA, unlike in the certificates of Profiles.
+// that of the ParseCA, unlike in the certificates of Profiles.
 func (p KubeconfigProfile) Spec(node string, ca *x509.Certificate, notAfter time.Time) Spec {
-	return ClientSpec(p.UserOn(node), p.Organization, Validity{NotBefore: ca.NotBefore, NotAfter: notAfter})
+	return ClientSpec(p.UserName(node), p.Organization, Validity{NotBefore: ca.NotBefore, NotAfter: notAfter})
 }
 
 // ClientSpec returns the Spec of a user's client certificate.

@@ -30,8 +30,8 @@ func compareGolden(t *testing.T, k *Kubeconfig, name string) {
 	}
 }
 
-func newAccess() Access {
-	return Access{Server: "https://10.0.0.4:6443", Cluster: "kubernetes", User: "kubernetes-admin", CA: []byte("CA")}
+func newAccess() KubeconfigSpec {
+	return KubeconfigSpec{Server: "https://10.0.0.4:6443", Cluster: "kubernetes", User: "kubernetes-admin", CA: []byte("CA")}
 }
 
 func TestKubeconfigGoldenFiles(t *testing.T) {
@@ -44,7 +44,7 @@ func TestKubeconfigGoldenFiles(t *testing.T) {
 	info, err := admin.ClusterInfo()
 	wantError(t, err)
 	compareGolden(t, info, "cluster-info.conf")
-	wantError(t, admin.FollowRotation("/var/lib/kubelet/pki/kubelet-client-current.pem"))
+	wantError(t, admin.UseRotatedCertificate("/var/lib/kubelet/pki/kubelet-client-current.pem"))
 	compareGolden(t, admin, "rotating.conf")
 }
 
@@ -73,9 +73,9 @@ func TestBrokenKubeconfigsAreRejected(t *testing.T) {
 			wantError(t, err, c.errs...)
 			_, err = c.config.Endpoint()
 			wantError(t, err, c.errs...)
-			_, err = c.config.Trusted()
+			_, err = c.config.EmbeddedCAs()
 			wantError(t, err, c.errs...)
-			wantError(t, c.config.FollowRotation("x"), c.errs...)
+			wantError(t, c.config.UseRotatedCertificate("x"), c.errs...)
 			wantError(t, c.config.Renew(nil, nil, nil), c.errs...)
 			if c.config.HasCredentials() {
 				t.Error("the kubeconfig has credentials")
@@ -169,19 +169,19 @@ func TestEmbedReadsFiles(t *testing.T) {
 		}
 		return nil, errors.New("no file " + path)
 	}
-	wantError(t, k.Embed(from))
+	wantError(t, k.EmbedFiles(from))
 	want := newAccess().WithCertificate([]byte("CERT"), []byte("KEY"))
 	want.AuthInfos["kubernetes-admin"].Token = "abc"
 	if diff := cmp.Diff(want, k); diff != "" {
 		t.Error(diff)
 	}
 	user.TokenFile, user.Token = "/token", "stale"
-	wantError(t, k.Embed(from))
+	wantError(t, k.EmbedFiles(from))
 	if user.Token != "abc" || user.TokenFile != "" {
 		t.Errorf("the token is %q, and still to be read from %q", user.Token, user.TokenFile)
 	}
 	user.ClientKeyData, user.ClientKey = nil, "/gone"
-	wantError(t, k.Embed(from), "/gone")
+	wantError(t, k.EmbedFiles(from), "/gone")
 }
 
 func TestHasCredentials(t *testing.T) {
@@ -209,7 +209,7 @@ func TestHasCredentials(t *testing.T) {
 func TestEmbedMissingFileIsErrNotExist(t *testing.T) {
 	k := newAccess().WithCertificate(nil, nil)
 	k.AuthInfos["kubernetes-admin"].ClientCertificate = "/var/lib/kubelet/pki/kubelet-client-current.pem"
-	err := k.Embed(func(string) ([]byte, error) { return nil, fs.ErrNotExist })
+	err := k.EmbedFiles(func(string) ([]byte, error) { return nil, fs.ErrNotExist })
 	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "/var/lib/kubelet/pki/kubelet-client-current.pem, which does not exist") {
 		t.Errorf("got %v", err)
 	}

@@ -49,7 +49,7 @@ apiServer: {certSANs: [z.example.com, 192.0.2.7, "*.wild.example.com", cp1, 10.0
 etcd: {local: {serverCertSANs: [etcd.example.com, 192.0.2.8], peerCertSANs: [192.0.2.9, fd00::9, localhost]}}
 `
 
-func peerSite() Site {
+func peerSite() NodeNames {
 	s := testSite()
 	s.APIServerSANs = []string{"z.example.com", "192.0.2.7", "*.wild.example.com", "cp1", "10.0.0.4"}
 	s.EtcdServerSANs = []string{"etcd.example.com", "192.0.2.8"}
@@ -79,9 +79,9 @@ func (p peer) read(t *testing.T, parts ...string) []byte {
 	return data
 }
 
-func (p peer) stored(t *testing.T, profile Profile) Stored {
+func (p peer) stored(t *testing.T, profile Profile) StoredPair {
 	t.Helper()
-	return Stored{p.read(t, "pki", profile.CertificateFile()), p.read(t, "pki", profile.KeyFile())}
+	return StoredPair{p.read(t, "pki", profile.CertificateFile()), p.read(t, "pki", profile.KeyFile())}
 }
 
 func TestPeerCertificates(t *testing.T) {
@@ -92,10 +92,10 @@ func TestPeerCertificates(t *testing.T) {
 	for _, profile := range Profiles() {
 		theirs := p.stored(t, profile)
 		if profile.IsCA() {
-			ca, err := theirs.CA()
+			ca, err := theirs.ParseCA()
 			wantError(t, err)
 			cas[profile.Name] = ca
-		} else if _, err := theirs.Pair(cas[profile.Issuer].Certificate, time.Now()); err != nil {
+		} else if _, err := theirs.VerifyPair(cas[profile.Issuer].Certificate, time.Now()); err != nil {
 			t.Error(err)
 		}
 		cert := mustParse(t, theirs.Certificate)[0]
@@ -157,12 +157,12 @@ func samePeerKubeconfig(t *testing.T, data []byte, profile KubeconfigProfile, ca
 		t.Errorf("%s: %s", profile.File, diff)
 	}
 	server := "https://api.example.com:8443"
-	if profile.Local {
+	if profile.UsesLocalAPIServer {
 		server = "https://10.0.0.4:6443"
 	}
 	user, err := k.CurrentUser()
 	wantError(t, err)
-	ours, err := Access{Server: server, Cluster: "kubernetes", User: profile.UserOn("cp1"),
+	ours, err := KubeconfigSpec{Server: server, Cluster: "kubernetes", User: profile.UserName("cp1"),
 		CA: EncodeCertificates(ca.Certificate)}.WithCertificate(EncodeCertificates(cert), user.ClientKeyData).Encode()
 	wantError(t, err)
 	if diff := cmp.Diff(string(data), string(ours)); diff != "" {
@@ -193,7 +193,7 @@ func TestPeerRequests(t *testing.T) {
 		wantError(t, err)
 		user, err := k.CurrentUser()
 		wantError(t, err)
-		ours, err := Access{Server: "https://" + endpointOf(t, k), Cluster: "kubernetes", User: profile.UserOn("cp1")}.
+		ours, err := KubeconfigSpec{Server: "https://" + endpointOf(t, k), Cluster: "kubernetes", User: profile.UserName("cp1")}.
 			WithCertificate(nil, user.ClientKeyData).Encode()
 		wantError(t, err)
 		if diff := cmp.Diff(string(theirs), string(ours)); diff != "" {

@@ -20,15 +20,15 @@ const (
 type Profile struct {
 	Name         string // as in the phase "certs <name>" and in "certs renew <name>"
 	Base         string // below the certificates directory, without .crt or .key
-	Issuer       string // Name of the CA that signs it; empty: a self-signed CA
-	For          string // its purpose, for messages
+	Issuer       string // Name of the ParseCA that signs it; empty: a self-signed ParseCA
+	Purpose      string // its purpose, for messages
 	CommonName   string // empty: the node's name
 	Organization []string
 	Usages       []x509.ExtKeyUsage
 	SANs         SANRule
 }
 
-// Profiles lists the certificates in the order in which they are generated: each CA
+// Profiles lists the certificates in the order in which they are generated: each ParseCA
 // before the certificates that it signs.
 func Profiles() []Profile {
 	server := []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
@@ -36,25 +36,25 @@ func Profiles() []Profile {
 	both := []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	return []Profile{
 		{Name: ClusterCA, Base: "ca", CommonName: "kubernetes",
-			For: "the CA of the cluster, which signs the certificates of Kubernetes components"},
+			Purpose: "the CA of the cluster, which signs the certificates of Kubernetes components"},
 		{Name: "apiserver", Base: "apiserver", Issuer: ClusterCA, CommonName: "kube-apiserver",
-			Usages: server, SANs: APIServerSANs, For: "serving the Kubernetes API"},
+			Usages: server, SANs: APIServerSANs, Purpose: "serving the Kubernetes API"},
 		{Name: "apiserver-kubelet-client", Base: "apiserver-kubelet-client", Issuer: ClusterCA,
-			CommonName: "kube-apiserver-kubelet-client", Usages: client, For: "the API server's calls to kubelets"},
+			CommonName: "kube-apiserver-kubelet-client", Usages: client, Purpose: "the API server's calls to kubelets"},
 		{Name: FrontProxyCA, Base: "front-proxy-ca", CommonName: "front-proxy-ca",
-			For: "the CA for front proxies such as the API aggregator"},
+			Purpose: "the CA for front proxies such as the API aggregator"},
 		{Name: "front-proxy-client", Base: "front-proxy-client", Issuer: FrontProxyCA,
-			CommonName: "front-proxy-client", Usages: client, For: "the front proxy's calls to extension API servers"},
+			CommonName: "front-proxy-client", Usages: client, Purpose: "the front proxy's calls to extension API servers"},
 		{Name: EtcdCA, Base: "etcd/ca", CommonName: "etcd-ca",
-			For: "the CA of etcd's servers, peers and clients"},
+			Purpose: "the CA of etcd's servers, peers and clients"},
 		{Name: "etcd-server", Base: "etcd/server", Issuer: EtcdCA,
-			Usages: both, SANs: EtcdServerSANs, For: "serving etcd's clients"},
+			Usages: both, SANs: EtcdServerSANs, Purpose: "serving etcd's clients"},
 		{Name: "etcd-peer", Base: "etcd/peer", Issuer: EtcdCA,
-			Usages: both, SANs: EtcdPeerSANs, For: "etcd members talking to each other"},
+			Usages: both, SANs: EtcdPeerSANs, Purpose: "etcd members talking to each other"},
 		{Name: "etcd-healthcheck-client", Base: "etcd/healthcheck-client", Issuer: EtcdCA,
-			CommonName: "kube-etcd-healthcheck-client", Usages: client, For: "probing etcd's health"},
+			CommonName: "kube-etcd-healthcheck-client", Usages: client, Purpose: "probing etcd's health"},
 		{Name: "apiserver-etcd-client", Base: "apiserver-etcd-client", Issuer: EtcdCA,
-			CommonName: "kube-apiserver-etcd-client", Usages: client, For: "the API server's calls to etcd"},
+			CommonName: "kube-apiserver-etcd-client", Usages: client, Purpose: "the API server's calls to etcd"},
 	}
 }
 
@@ -71,7 +71,7 @@ func ProfileOf(name string) (Profile, bool) {
 // IsCA reports whether the certificate signs others.
 func (p Profile) IsCA() bool { return p.Issuer == "" }
 
-// LocalEtcdOnly reports whether the certificate exists only with stacked etcd: etcd's CA and
+// LocalEtcdOnly reports whether the certificate exists only with stacked etcd: etcd's ParseCA and
 // all that it signs.
 func (p Profile) LocalEtcdOnly() bool { return p.Name == EtcdCA || p.Issuer == EtcdCA }
 
@@ -81,12 +81,12 @@ func (p Profile) CertificateFile() string { return p.Base + ".crt" }
 // KeyFile is the private key's path below the certificates directory.
 func (p Profile) KeyFile() string { return p.Base + ".key" }
 
-// RequestFile is the path of the certificate signing request for an external CA.
+// RequestFile is the path of the certificate signing request for an external ParseCA.
 func (p Profile) RequestFile() string { return p.Base + ".csr" }
 
 // Spec returns the contents of the certificate on this node. Extra SANs that are
 // neither IP address nor DNS name are returned in ignored, for a warning.
-func (p Profile) Spec(s Site, v Validity) (spec Spec, ignored []string, err error) {
+func (p Profile) Spec(s NodeNames, v Validity) (spec Spec, ignored []string, err error) {
 	spec = Spec{CommonName: p.CommonName, Organization: p.Organization, Usages: p.Usages, Validity: v}
 	if spec.CommonName == "" {
 		spec.CommonName = s.NodeName
@@ -96,7 +96,7 @@ func (p Profile) Spec(s Site, v Validity) (spec Spec, ignored []string, err erro
 }
 
 // SharedFiles lists the files, relative to the certificates directory, that must be the same on
-// all control planes of a cluster. Etcd's CA is one of them with stacked etcd only.
+// all control planes of a cluster. Etcd's ParseCA is one of them with stacked etcd only.
 func SharedFiles(localEtcd bool) []string {
 	files := []string{
 		"ca.crt", "ca.key", "front-proxy-ca.crt", "front-proxy-ca.key",

@@ -30,8 +30,8 @@ func TestProfiles(t *testing.T) {
 	for _, p := range Profiles() {
 		spec, ignored, err := p.Spec(testSite(), day)
 		wantError(t, err)
-		if len(ignored) > 0 || p.For == "" || spec.Validity != day {
-			t.Errorf("%s: ignored %q, for %q, valid %v", p.Name, ignored, p.For, spec.Validity)
+		if len(ignored) > 0 || p.Purpose == "" || spec.Validity != day {
+			t.Errorf("%s: ignored %q, for %q, valid %v", p.Name, ignored, p.Purpose, spec.Validity)
 		}
 		issuer := p.Issuer
 		if p.IsCA() {
@@ -111,10 +111,10 @@ scheduler.conf system:kube-scheduler [] local=true join=true
 	var got strings.Builder
 	for _, p := range KubeconfigProfiles() {
 		spec := p.Spec("cp1", ca.Certificate, day.NotAfter)
-		if spec.Validity.NotBefore != ca.Certificate.NotBefore || p.For == "" || p.File != p.Name+".conf" {
-			t.Errorf("%s: valid %v, for %q, file %s", p.Name, spec.Validity, p.For, p.File)
+		if spec.Validity.NotBefore != ca.Certificate.NotBefore || p.Purpose == "" || p.File != p.Name+".conf" {
+			t.Errorf("%s: valid %v, for %q, file %s", p.Name, spec.Validity, p.Purpose, p.File)
 		}
-		fmt.Fprintf(&got, "\n%s %s %v local=%v join=%v", p.File, spec.CommonName, spec.Organization, p.Local, p.OnJoin)
+		fmt.Fprintf(&got, "\n%s %s %v local=%v join=%v", p.File, spec.CommonName, spec.Organization, p.UsesLocalAPIServer, p.OnJoin)
 	}
 	if diff := cmp.Diff(strings.TrimSpace(want), strings.TrimSpace(got.String())); diff != "" {
 		t.Error(diff)

@@ -9,11 +9,11 @@ import (
 // Renewable is a certificate that "certs renew" renews: a pair of files, or embedded in a
 // kubeconfig.
 type Renewable struct {
-	Name   string // as in "certs renew <name>"
-	For    string // its purpose, for messages
-	Issuer string // name of the CA that signs it
-	Base   string // below the certificates directory, without .crt or .key; empty for a kubeconfig
-	File   string // name of the kubeconfig; empty for a pair of files
+	Name    string // as in "certs renew <name>"
+	Purpose string // its purpose, for messages
+	Issuer  string // name of the ParseCA that signs it
+	Base    string // below the certificates directory, without .crt or .key; empty for a kubeconfig
+	File    string // name of the kubeconfig; empty for a pair of files
 }
 
 // Renewables lists the renewable certificates by name. CAs are not included, nor is the kubelet's
@@ -22,12 +22,12 @@ func Renewables() []Renewable {
 	var all []Renewable
 	for _, p := range Profiles() {
 		if !p.IsCA() {
-			all = append(all, Renewable{Name: p.Name, For: p.For, Issuer: p.Issuer, Base: p.Base})
+			all = append(all, Renewable{Name: p.Name, Purpose: p.Purpose, Issuer: p.Issuer, Base: p.Base})
 		}
 	}
 	for _, p := range KubeconfigProfiles() {
 		if !p.PerNode {
-			all = append(all, Renewable{Name: p.File, For: p.For, Issuer: ClusterCA, File: p.File})
+			all = append(all, Renewable{Name: p.File, Purpose: p.Purpose, Issuer: ClusterCA, File: p.File})
 		}
 	}
 	slices.SortFunc(all, func(a, b Renewable) int { return strings.Compare(a.Name, b.Name) })

@@ -13,7 +13,7 @@ func TestRenewables(t *testing.T) {
 	var names []string
 	for _, r := range Renewables() {
 		names = append(names, r.Name)
-		if (r.Base == "") == (r.File == "") || r.For == "" || r.LocalEtcdOnly() != (r.Issuer == EtcdCA) {
+		if (r.Base == "") == (r.File == "") || r.Purpose == "" || r.LocalEtcdOnly() != (r.Issuer == EtcdCA) {
 			t.Errorf("%+v is neither a pair of files nor a kubeconfig", r)
 		}
 	}
@@ -28,7 +28,7 @@ func TestRenewableReturnsFirstCertificate(t *testing.T) {
 	ca := newCA(t, "ca", day)
 	l := newLeaf(t, ca, clientOf("client"))
 	chain := EncodeCertificates(l.cert, ca.Certificate)
-	config, err := Access{Server: "https://x", Cluster: "c", User: "u", CA: EncodeCertificates(ca.Certificate)}.
+	config, err := KubeconfigSpec{Server: "https://x", Cluster: "c", User: "u", CA: EncodeCertificates(ca.Certificate)}.
 		WithCertificate(chain, keyPEM(t, l.key)).Encode()
 	wantError(t, err)
 	for file, r := range map[string]Renewable{string(chain): {Base: "a"}, string(config): {File: "a.conf"}} {

@@ -54,9 +54,9 @@ func newSANs(dns []string, ips []net.IP) SANs {
 	return s
 }
 
-// NotCovered returns the names for which cert is not valid by the rules of
+// MissingFrom returns the names for which cert is not valid by the rules of
 // host name verification. A wildcard in cert counts.
-func (s SANs) NotCovered(cert *x509.Certificate) []string {
+func (s SANs) MissingFrom(cert *x509.Certificate) []string {
 	var missing []string
 	for _, name := range s.names() {
 		if cert.VerifyHostname(name) != nil {
@@ -77,8 +77,8 @@ func (s SANs) names() []string {
 	return names
 }
 
-// Site holds the names and addresses of this node and its cluster that certificates contain.
-type Site struct {
+// NodeNames holds the names and addresses of this node and its cluster that certificates contain.
+type NodeNames struct {
 	NodeName         string
 	AdvertiseAddress string // IP address of this node's API server and etcd member
 	ServiceSubnet    string // one CIDR, or two separated by a comma; only the first is used
@@ -102,7 +102,7 @@ const (
 
 // SANs applies the rule. Extra names that are neither IP address nor DNS name
 // are returned in ignored instead, for a warning.
-func (s Site) SANs(rule SANRule) (sans SANs, ignored []string, err error) {
+func (s NodeNames) SANs(rule SANRule) (sans SANs, ignored []string, err error) {
 	var names []string
 	switch rule {
 	case APIServerSANs:
@@ -119,7 +119,7 @@ func (s Site) SANs(rule SANRule) (sans SANs, ignored []string, err error) {
 	return sans, ignored, nil
 }
 
-func (s Site) apiServerNames() ([]string, error) {
+func (s NodeNames) apiServerNames() ([]string, error) {
 	service, err := apiServerServiceIP(s.ServiceSubnet)
 	if err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ func (s Site) apiServerNames() ([]string, error) {
 	return append(names, s.APIServerSANs...), nil
 }
 
-func (s Site) etcdNames(extra []string) ([]string, error) {
+func (s NodeNames) etcdNames(extra []string) ([]string, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
@@ -145,7 +145,7 @@ func (s Site) etcdNames(extra []string) ([]string, error) {
 }
 
 // check checks the fields that every rule uses.
-func (s Site) check() error {
+func (s NodeNames) check() error {
 	if !isDNSName(s.NodeName) {
 		return fmt.Errorf("node name %q cannot be used in a certificate: it must be a lower-case DNS name", s.NodeName)
 	}

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// ParseShared parses the files that control planes share, by their names in the Secret
+// ParseSharedFiles parses the files that control planes share, by their names in the Secret
 // kubeadm-certs. Each file must contain what its name says, each key must belong to its
 // certificate, and sa.pub to sa.key. Empty files are left out.
-func ParseShared(files map[string][]byte) (map[string]File, error) {
+func ParseSharedFiles(files map[string][]byte) (map[string]File, error) {
 	parsed := map[string]File{}
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -31,10 +31,10 @@ func ParseShared(files map[string][]byte) (map[string]File, error) {
 	for _, name := range slices.Sorted(maps.Keys(parsed)) {
 		f := parsed[name]
 		base, isKey := strings.CutSuffix(name, ".key")
-		if cert, ok := parsed[base+".crt"]; isKey && ok && !Owns(f.Keys[0], cert.Certificates[0]) {
+		if cert, ok := parsed[base+".crt"]; isKey && ok && !IsKeyOf(f.Keys[0], cert.Certificates[0]) {
 			errs = append(errs, fmt.Errorf("%s is not the key of the certificate in %s.crt", name, base))
 		}
-		if strings.HasSuffix(name, "ca.crt") && name != SealedExternalEtcdCA && !f.Certificates[0].IsCA {
+		if strings.HasSuffix(name, "ca.crt") && name != UploadedExternalEtcdCA && !f.Certificates[0].IsCA {
 			errs = append(errs, fmt.Errorf("%s is not a certificate authority", name))
 		}
 	}
@@ -58,7 +58,7 @@ func parseSharedFile(name string, data []byte) (File, error) {
 		return f, errors.New("it holds no private key")
 	case len(f.Certificates)+len(f.Keys)+len(f.PublicKeys) == 0:
 		return f, errors.New("it holds no key")
-	case strings.HasSuffix(name, ".key") && name != SealedExternalEtcdKey:
+	case strings.HasSuffix(name, ".key") && name != UploadedExternalEtcdKey:
 		_, err = ParseKey(data) // kubeadm and the components sign with it, so Ed25519 is not enough
 	}
 	return f, err

@@ -47,9 +47,9 @@ func CheckPeriod(cert *x509.Certificate, at time.Time) error {
 		cert.Subject.CommonName, state, text(cert.NotBefore), text(cert.NotAfter), text(at))
 }
 
-// Begun returns the latest NotBefore of the certificates. Use it as the time of VerifyChain to
+// LatestNotBefore returns the latest NotBefore of the certificates. Use it as the time of VerifyChain to
 // verify signatures only: if the certificates were ever valid together, they were at that time.
-func Begun(certs ...*x509.Certificate) time.Time {
+func LatestNotBefore(certs ...*x509.Certificate) time.Time {
 	var latest time.Time
 	for _, c := range certs {
 		if c.NotBefore.After(latest) {
@@ -59,15 +59,15 @@ func Begun(certs ...*x509.Certificate) time.Time {
 	return latest
 }
 
-// Stored is the content of the two files of a certificate. Nil means that the file does not
+// StoredPair is the content of the two files of a certificate. Nil means that the file does not
 // exist; an empty file is not nil.
-type Stored struct {
+type StoredPair struct {
 	Certificate, Key []byte
 }
 
-// CA parses a CA. With a missing or unreadable key the result is an external CA; a missing or
+// ParseCA parses a ParseCA. With a missing or unreadable key the result is an external ParseCA; a missing or
 // unreadable certificate is an error. Validity period and basic constraints are not checked.
-func (s Stored) CA() (CA, error) {
+func (s StoredPair) ParseCA() (CA, error) {
 	certs, err := s.certificates()
 	if err != nil {
 		return CA{}, err
@@ -79,9 +79,9 @@ func (s Stored) CA() (CA, error) {
 	return ca, nil
 }
 
-// Leaf parses a certificate with its intermediates and verifies it against ca.
+// VerifyLeaf parses a certificate with its intermediates and verifies it against ca.
 // The key and the SANs are not checked.
-func (s Stored) Leaf(ca *x509.Certificate, at time.Time) (*x509.Certificate, error) {
+func (s StoredPair) VerifyLeaf(ca *x509.Certificate, at time.Time) (*x509.Certificate, error) {
 	certs, err := s.certificates()
 	if err != nil {
 		return nil, err
@@ -92,8 +92,8 @@ func (s Stored) Leaf(ca *x509.Certificate, at time.Time) (*x509.Certificate, err
 	return certs[0], nil
 }
 
-// Pair is Leaf with a check that the private key exists and belongs to the certificate.
-func (s Stored) Pair(ca *x509.Certificate, at time.Time) (*x509.Certificate, error) {
+// VerifyPair is VerifyLeaf with a check that the private key exists and belongs to the certificate.
+func (s StoredPair) VerifyPair(ca *x509.Certificate, at time.Time) (*x509.Certificate, error) {
 	if s.Key == nil {
 		return nil, errors.New("the private key file does not exist")
 	}
@@ -101,14 +101,14 @@ func (s Stored) Pair(ca *x509.Certificate, at time.Time) (*x509.Certificate, err
 	if err != nil {
 		return nil, err
 	}
-	leaf, err := s.Leaf(ca, at)
-	if err == nil && !Owns(key, leaf) {
+	leaf, err := s.VerifyLeaf(ca, at)
+	if err == nil && !IsKeyOf(key, leaf) {
 		err = errors.New("the private key beside it is that of another certificate")
 	}
 	return leaf, err
 }
 
-func (s Stored) certificates() ([]*x509.Certificate, error) {
+func (s StoredPair) certificates() ([]*x509.Certificate, error) {
 	if s.Certificate == nil {
 		return nil, errors.New("the certificate file does not exist, only its key: " +
 			"put the certificate back or move the key away")

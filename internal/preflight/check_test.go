@@ -155,7 +155,7 @@ func runtimeCases() map[string]initCase {
 		"runtime not ready": {func(m *machine, _ *node.Node) { m.runtime.Ready, m.runtime.Reason = false, "shim missing" },
 			`[ERROR CRI]: container runtime containerd v2.4.2 at unix:///run/containerd/containerd.sock is not ready: shim missing; check the log of containerd and restart it`},
 		"runtime that fails to tell": {func(m *machine, _ *node.Node) {
-			m.runtime.ReportsDriver, m.runtime.DriverFault = false, "no such cgroup"
+			m.runtime.ReportsDriver, m.runtime.DriverError = false, "no such cgroup"
 		},
 			`[ERROR ContainerRuntimeVersion]: containerd v2.4.2 failed to report its cgroup driver: no such cgroup; check the log of containerd, fix its configuration and restart it`},
 		"old runtime": {func(m *machine, _ *node.Node) { m.runtime.ReportsDriver = false },

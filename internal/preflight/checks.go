@@ -36,14 +36,14 @@ func Init(n *node.Node, tool release.Tool) []Check {
 	)
 }
 
-// Join returns the checks of a machine that becomes a node of a cluster, those before discovery.
+// Discovery returns the checks of a machine that becomes a node of a cluster, those before discovery.
 // They share cached queries: call it again for each Run.
 func Join(l *node.Local, tool release.Tool) []Check {
 	list := slices.Concat(newKubeletCredentialChecks(l.Paths), newNodeChecks(l, tool, nil))
 	if l.Role == node.Worker {
 		list = append(list, newFileAvailableCheck(l.CACertPath))
 	}
-	host, _, err := net.SplitHostPort(l.Join.Endpoint)
+	host, _, err := net.SplitHostPort(l.Discovery.Endpoint)
 	if err != nil {
 		return list
 	}
@@ -56,7 +56,7 @@ func AfterDiscovery(n *node.Node) []Check {
 	return []Check{newKubeletNewerCheck(parseVersionOrNil(n.Cluster.Version))}
 }
 
-// JoinControlPlane returns the checks, besides those of Join, of a machine that joins as a control
+// JoinControlPlane returns the checks, besides those of Discovery, of a machine that joins as a control
 // plane.
 func JoinControlPlane(n *node.Node, tool release.Tool) []Check {
 	list := slices.Concat(
@@ -78,7 +78,7 @@ func JoinControlPlane(n *node.Node, tool release.Tool) []Check {
 
 // Names returns the names of all checks, and of pulling images, with default settings.
 func Names() []string {
-	local := node.Local{Paths: node.DefaultPaths(), BindPort: 6443, Role: node.Worker, Join: node.Join{Endpoint: "[::1]:6443"}}
+	local := node.Local{Paths: node.DefaultPaths(), BindPort: 6443, Role: node.Worker, Discovery: node.Discovery{Endpoint: "[::1]:6443"}}
 	local.CACertPath = local.Paths.Cert("ca")
 	one := &node.Node{Local: local, Cluster: node.Cluster{
 		ServiceSubnet: "10.96.0.0/12", PodSubnet: "fd00::/48", Etcd: node.Etcd{DataDir: "/var/lib/etcd"},

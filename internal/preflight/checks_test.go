@@ -78,7 +78,7 @@ func TestOrderOfJoinChecks(t *testing.T) {
 		{node.ControlPlane, "10.0.0.5:6443", joinFiles + commonNames + " HTTPProxy" + ipv4},
 	} {
 		l := worker()
-		l.Role, l.Join.Endpoint = c.role, c.endpoint
+		l.Role, l.Discovery.Endpoint = c.role, c.endpoint
 		if got := names(Join(l, tool(t))); got != c.want {
 			t.Errorf("%s at %q:\n got %s\nwant %s", c.role, c.endpoint, got, c.want)
 		}

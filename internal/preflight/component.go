@@ -120,15 +120,15 @@ func (s section) hostPath(n *node.Node, path string) (onHost string, mounted boo
 // of this control plane would not run. Only commands that start components run them, as
 // certificates and kubeconfigs can be generated with such a configuration too.
 func newObstacleChecks(n *node.Node) (list []Check) {
-	find := query[[]manifest.Obstacle](
-		func(ctx context.Context, r state.Reader) ([]manifest.Obstacle, error) {
+	find := query[[]manifest.ComponentProblem](
+		func(ctx context.Context, r state.Reader) ([]manifest.ComponentProblem, error) {
 			var host manifest.Host
 			for _, dir := range manifest.CADirs() {
 				if _, err := r.Stat(ctx, dir); err == nil {
 					host.CADirs = append(host.CADirs, dir)
 				}
 			}
-			return manifest.Obstacles(n, host)
+			return manifest.FindComponentProblems(n, host)
 		}).cached()
 	run := func(ctx context.Context, r state.Reader, rep *Report) {
 		// Errors in building the Pods have checks of their own.
@@ -148,21 +148,21 @@ func newObstacleChecks(n *node.Node) (list []Check) {
 func newKubeletArgsCheck(l *node.Local, kubelet query[*version.Version]) Check {
 	run := func(ctx context.Context, r state.Reader, rep *Report) {
 		if v, err := kubelet(ctx, r); err == nil { // KubeletVersion reports the error
-			rep.addObstacles(manifest.KubeletObstacles(l.KubeletArgs, v))
+			rep.addObstacles(manifest.FindKubeletProblems(l.KubeletArgs, v))
 		}
 	}
 	return Check{Name: manifest.ComponentArgs, Run: run}
 }
 
 // addObstacles adds the obstacles of the report's check.
-func (r *Report) addObstacles(list []manifest.Obstacle) {
+func (r *Report) addObstacles(list []manifest.ComponentProblem) {
 	for _, o := range list {
 		switch {
 		case o.Check != r.check:
 		case o.Fatal:
-			r.Fail(o.Remedy, "%s: %s", o.Field, o.Text)
+			r.Fail(o.Hint, "%s: %s", o.Field, o.Text)
 		default:
-			r.Warn(o.Remedy, "%s: %s", o.Field, o.Text)
+			r.Warn(o.Hint, "%s: %s", o.Field, o.Text)
 		}
 	}
 }
@@ -172,7 +172,7 @@ const rootlessAccounts = "RootlessAccounts"
 // newRootlessAccountChecks checks that the users of a rootless control plane do not exist, or are
 // as init creates them.
 func newRootlessAccountChecks(n *node.Node) []Check {
-	if !manifest.Rootless(n) {
+	if !manifest.IsRootless(n) {
 		return nil
 	}
 	return []Check{{Name: rootlessAccounts, Run: func(ctx context.Context, r state.Reader, rep *Report) {

@@ -140,10 +140,10 @@ func requestEtcdVersion(ctx context.Context, r state.Reader, req state.Request) 
 		Server string `json:"etcdserver"`
 	}
 	if err := json.Unmarshal(answer.Body, &reported); err != nil {
-		return world.GiveUp(fmt.Errorf("%s answers with status %d and no version: %w", req.URL, answer.Status, err))
+		return world.Permanent(fmt.Errorf("%s answers with status %d and no version: %w", req.URL, answer.Status, err))
 	}
 	if err := release.CheckEtcd(reported.Server); err != nil {
-		return world.GiveUp(err)
+		return world.Permanent(err)
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func newFileAvailableCheck(path string, causes ...string) Check {
 	causes = append(causes, change.FileTarget(path))
 	return Check{Name: "FileAvailable-" + dashPath(path), Run: func(ctx context.Context, r state.Reader, rep *Report) {
 		switch _, err := r.Stat(ctx, path); {
-		case err == nil && !slices.ContainsFunc(causes, r.Made):
+		case err == nil && !slices.ContainsFunc(causes, r.WasCreated):
 			rep.Fail(leftoverHint, "%s already exists", path)
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			rep.fail(state.ExplainMisplaced(ctx, r, path, err))
@@ -67,10 +67,10 @@ func newDirAvailableCheck(path string, causes ...string) Check {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
 			rep.Fail("make it an empty directory or remove it", "reading directory %s: %v", path, err)
-		case len(inside) > 0 && node.OfSystem(path):
+		case len(inside) > 0 && node.IsSystemDir(path):
 			rep.Fail("use a separate directory, such as /var/lib/etcd",
 				"%s is not empty, and belongs to the operating system", path)
-		case len(inside) > 0 && !slices.ContainsFunc(causes, r.Made):
+		case len(inside) > 0 && !slices.ContainsFunc(causes, r.WasCreated):
 			rep.Fail(leftoverHint, "%s is not empty", path)
 		}
 	}}

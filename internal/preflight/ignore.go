@@ -18,7 +18,7 @@ var checkNamePattern = regexp.MustCompile(
 
 // UnknownNames returns a warning for each name to ignore that no check has, here or in upstream's
 // kubeadm.
-func UnknownNames(ignore node.Ignore) (warnings []string) {
+func UnknownNames(ignore node.IgnoredChecks) (warnings []string) {
 	names := append(Names(), "ControlPlaneNodesReady", "CoreDNSMigration", "CoreDNSUnsupportedPlugins",
 		"CreateJob", "StaticPodManifest")
 	for _, name := range ignore {

@@ -23,7 +23,7 @@ func TestUnknownNames(t *testing.T) {
 		"":     "has no effect",
 		"all ": "has no effect",
 	} {
-		got := strings.Join(UnknownNames(node.Ignore{name}), "\n")
+		got := strings.Join(UnknownNames(node.IgnoredChecks{name}), "\n")
 		if want == "" && got != "" || want != "" && !strings.Contains(got, want) {
 			t.Errorf("%q: %q, want %q", name, got, want)
 		}

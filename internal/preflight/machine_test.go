@@ -46,7 +46,7 @@ type machine struct {
 }
 
 func (m *machine) Host(context.Context) (state.HostInfo, error) { return m.host, m.hostErr }
-func (m *machine) Made(target string) bool                      { return slices.Contains(m.made, target) }
+func (m *machine) WasCreated(target string) bool                { return slices.Contains(m.made, target) }
 func (m *machine) CanListen(_ context.Context, a string) error  { return m.busy[a] }
 
 func (m *machine) ReadFile(_ context.Context, path string) ([]byte, error) {
@@ -171,7 +171,7 @@ func controlPlane() *node.Node {
 
 func worker() *node.Local {
 	l := local(node.Worker)
-	l.Join.Endpoint = "10.0.0.5:6443"
+	l.Discovery.Endpoint = "10.0.0.5:6443"
 	return &l
 }
 

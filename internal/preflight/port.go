@@ -87,7 +87,7 @@ func (p port) check() Check {
 		switch {
 		case err == nil:
 		case errors.As(err, &taken):
-			if !slices.ContainsFunc(p.causes, r.Made) {
+			if !slices.ContainsFunc(p.causes, r.WasCreated) {
 				rep.Fail(p.freePortHint(taken.Owner), "port %d, which %s needs, is in use by %s",
 					p.number, p.user, cmp.Or(taken.Owner, "a program that is not known"))
 			}

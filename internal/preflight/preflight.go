@@ -20,7 +20,7 @@ type Check struct {
 
 // Run runs all checks in parallel and returns their findings in the order of the list.
 // Errors of ignored checks count as warnings.
-func Run(ctx context.Context, r state.Reader, checks []Check, ignore node.Ignore) Result {
+func Run(ctx context.Context, r state.Reader, checks []Check, ignore node.IgnoredChecks) Result {
 	reports := make([]*Report, len(checks))
 	var wg sync.WaitGroup
 	for i, c := range checks {

@@ -62,14 +62,14 @@ func TestChecksRunInParallel(t *testing.T) {
 func TestIgnoredErrorsAreWarnings(t *testing.T) {
 	checks := []Check{said("Port-6443", 0, fails), said("Swap", 0, fails)}
 	for _, c := range []struct {
-		ignore node.Ignore
+		ignore node.IgnoredChecks
 		failed string
 	}{
 		{nil, "Port-6443 Swap"},
-		{node.Ignore{"port-6443"}, "Swap"},
-		{node.Ignore{"swap", "port-6443"}, ""},
-		{node.Ignore{"port"}, "Port-6443 Swap"},
-		{node.Ignore{"all"}, ""},
+		{node.IgnoredChecks{"port-6443"}, "Swap"},
+		{node.IgnoredChecks{"swap", "port-6443"}, ""},
+		{node.IgnoredChecks{"port"}, "Port-6443 Swap"},
+		{node.IgnoredChecks{"all"}, ""},
 	} {
 		result := Run(t.Context(), nil, checks, c.ignore)
 		var failed Failures
@@ -102,7 +102,7 @@ func TestInterruptIsNoFinding(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("interrupted")
 	cancel(why)
-	result := Run(ctx, nil, []Check{said("CRI", time.Minute, fails)}, node.Ignore{"all"})
+	result := Run(ctx, nil, []Check{said("CRI", time.Minute, fails)}, node.IgnoredChecks{"all"})
 	if !errors.Is(result.Err(), why) || len(result.Findings) != 0 {
 		t.Errorf("error %v, findings %v", result.Err(), result.Findings)
 	}

@@ -67,7 +67,7 @@ func (r *Report) fail(err error) {
 }
 
 // Result returns the findings; if the check is ignored, its errors count as warnings.
-func (r *Report) Result(ignore node.Ignore) Result {
+func (r *Report) Result(ignore node.IgnoredChecks) Result {
 	found := slices.Clone(r.findings)
 	if ignore.Has(r.check) {
 		for i := range found {

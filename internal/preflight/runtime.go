@@ -41,9 +41,9 @@ func newRuntimeVersionCheck(runtime query[state.Runtime]) Check {
 			return
 		}
 		switch {
-		case rt.DriverFault != "":
+		case rt.DriverError != "":
 			rep.Fail("check the log of "+rt.Name+", fix its configuration and restart it",
-				"%s %s failed to report its cgroup driver: %s", rt.Name, rt.Version, rt.DriverFault)
+				"%s %s failed to report its cgroup driver: %s", rt.Name, rt.Version, rt.DriverError)
 		case !rt.ReportsDriver:
 			rep.Warn("upgrade the container runtime",
 				"%s %s cannot report its cgroup driver (RuntimeConfig), without which kubelets from 1.38 on do not run", rt.Name, rt.Version)

@@ -18,7 +18,7 @@ func newKubernetesVersionCheck(text string, tool release.Tool) Check {
 			rep.Fail("set --kubernetes-version", "%v", err)
 			return
 		}
-		if tool.Ahead(target) {
+		if tool.IsOlderThan(target) {
 			rep.Warn("use kubeadm of the cluster's release", "Kubernetes %s is newer than kubeadm %s, which does not support it", target, tool)
 		}
 	}}
@@ -56,7 +56,7 @@ func readKubeletVersion(ctx context.Context, r state.Reader) (*version.Version, 
 func newKubeletNewerCheck(controlPlane *version.Version) Check {
 	return Check{Name: "KubeletVersion", Run: func(ctx context.Context, r state.Reader, rep *Report) {
 		v, err := readKubeletVersion(ctx, r)
-		if err == nil && controlPlane != nil && release.KubeletAhead(v, controlPlane) {
+		if err == nil && controlPlane != nil && release.IsKubeletNewer(v, controlPlane) {
 			rep.Warn("install a kubelet of that minor version or an older one",
 				"kubelet v%s is newer than the cluster's control plane, v%s, which Kubernetes does not support", v, controlPlane)
 		}

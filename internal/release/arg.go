@@ -19,26 +19,26 @@ import (
 //go:embed flags.txt
 var flagList string
 
-// ArgFault is what is wrong with an argument of a component.
-type ArgFault struct {
-	Text   string
-	Remedy string // what the user should do about it
-	Fatal  bool   // the component does not start, or does not do what was intended
+// ArgProblem is what is wrong with an argument of a component.
+type ArgProblem struct {
+	Text  string
+	Hint  string // what the user should do about it
+	Fatal bool   // the component does not start, or does not do what was intended
 }
 
-func newArgError(remedy, format string, args ...any) *ArgFault {
-	return &ArgFault{Text: fmt.Sprintf(format, args...), Remedy: remedy, Fatal: true}
+func newArgError(remedy, format string, args ...any) *ArgProblem {
+	return &ArgProblem{Text: fmt.Sprintf(format, args...), Hint: remedy, Fatal: true}
 }
 
-func newArgWarning(remedy, format string, args ...any) *ArgFault {
-	return &ArgFault{Text: fmt.Sprintf(format, args...), Remedy: remedy}
+func newArgWarning(remedy, format string, args ...any) *ArgProblem {
+	return &ArgProblem{Text: fmt.Sprintf(format, args...), Hint: remedy}
 }
 
 const whiteSpace = " \t\r\n"
 
 // CheckArg returns what is wrong with the argument --name=value of a component of that version,
 // nil if nothing is. Names are written without dashes.
-func CheckArg(component string, v *version.Version, name, value string) *ArgFault {
+func CheckArg(component string, v *version.Version, name, value string) *ArgProblem {
 	bare := strings.TrimSpace(strings.TrimLeft(name, "-"))
 	before, after, equals := strings.Cut(bare, "=")
 	switch {
@@ -66,8 +66,8 @@ func CheckArg(component string, v *version.Version, name, value string) *ArgFaul
 	return checkArgValue(component, name, value)
 }
 
-func checkArgName(component string, v *version.Version, name string) *ArgFault {
-	if err := LacksFlag(component, v, name); err != nil {
+func checkArgName(component string, v *version.Version, name string) *ArgProblem {
+	if err := CheckFlag(component, v, name); err != nil {
 		return newArgError(suggestReplacement(component, v, name), "%v", err)
 	}
 	removed := slices.ContainsFunc(flagRanges(), func(r flagRange) bool {
@@ -135,7 +135,7 @@ func flagType(component, flag string) string {
 func listFlags(component string, v *version.Version) (flags []string) {
 	for line := range strings.Lines(flagList) {
 		f := strings.Fields(line)
-		if len(f) == 3 && f[0] == component && LacksFlag(component, v, f[1]) == nil {
+		if len(f) == 3 && f[0] == component && CheckFlag(component, v, f[1]) == nil {
 			flags = append(flags, f[1])
 		}
 	}
@@ -143,7 +143,7 @@ func listFlags(component string, v *version.Version) (flags []string) {
 }
 
 // checkArgValue finds values that do not parse, and white space that is probably unintended.
-func checkArgValue(component, name, value string) *ArgFault {
+func checkArgValue(component, name, value string) *ArgProblem {
 	if component == Kubelet { // systemd splits its arguments, which drops white space at the end
 		value = strings.TrimRight(value, whiteSpace)
 	}

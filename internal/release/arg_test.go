@@ -57,9 +57,9 @@ func TestCheckArg(t *testing.T) {
 	} {
 		fault := CheckArg(c.component, version.MustParseSemantic(c.version), c.name, c.value)
 		if fault == nil {
-			fault = &ArgFault{}
+			fault = &ArgProblem{}
 		}
-		if got := fault.Text + "; " + fault.Remedy; c.want == "" && got != "; " || !strings.Contains(got, c.want) || fault.Fatal != c.fatal {
+		if got := fault.Text + "; " + fault.Hint; c.want == "" && got != "; " || !strings.Contains(got, c.want) || fault.Fatal != c.fatal {
 			t.Errorf("%s %s --%s=%s: fatal is %v, %s\nwant %v, %q", c.component, c.version, c.name, c.value, fault.Fatal, got, c.fatal, c.want)
 		}
 	}

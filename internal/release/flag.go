@@ -48,9 +48,9 @@ func flagRanges() []flagRange {
 	return all
 }
 
-// LacksFlag returns an error if the flag was added after that version of the component, or
+// CheckFlag returns an error if the flag was added after that version of the component, or
 // removed before it.
-func LacksFlag(component string, v *version.Version, flag string) error {
+func CheckFlag(component string, v *version.Version, flag string) error {
 	for _, s := range flagRanges() {
 		switch {
 		case s.component != component || !s.matches(flag):

@@ -11,20 +11,20 @@ import (
 // RootlessControlPlane runs each static Pod as a user of its own.
 const RootlessControlPlane = "RootlessControlPlane"
 
-// Gate is a feature gate of kubeadm.
-type Gate struct {
+// FeatureGate is a feature gate of kubeadm.
+type FeatureGate struct {
 	Name    string
 	Default bool
 }
 
-// KnownGates lists the gates that can be set, by name.
-func KnownGates() []Gate {
-	return []Gate{{Name: RootlessControlPlane, Default: false}}
+// FeatureGates lists the gates that can be set, by name.
+func FeatureGates() []FeatureGate {
+	return []FeatureGate{{Name: RootlessControlPlane, Default: false}}
 }
 
-// ParseGates reads "A=true,B=false"; the values are those of strconv.ParseBool.
+// ParseFeatureGates reads "A=true,B=false"; the values are those of strconv.ParseBool.
 // An empty text sets nothing.
-func ParseGates(text string) (map[string]bool, error) {
+func ParseFeatureGates(text string) (map[string]bool, error) {
 	gates := map[string]bool{}
 	for _, pair := range strings.Split(text, ",") {
 		pair = strings.TrimSpace(pair)
@@ -42,14 +42,14 @@ func ParseGates(text string) (map[string]bool, error) {
 		}
 		gates[name] = on
 	}
-	if unknown := UnknownGates(gates); len(unknown) > 0 {
+	if unknown := CheckFeatureGates(gates); len(unknown) > 0 {
 		return nil, unknown[0]
 	}
 	return gates, nil
 }
 
-// UnknownGates returns, sorted by name, one error per gate that cannot be set.
-func UnknownGates(gates map[string]bool) []error {
+// CheckFeatureGates returns, sorted by name, one error per gate that cannot be set.
+func CheckFeatureGates(gates map[string]bool) []error {
 	removedIn := map[string]string{
 		"ControlPlaneKubeletLocalMode":     "1.36",
 		"NodeLocalCRISocket":               "1.37",
@@ -57,7 +57,7 @@ func UnknownGates(gates map[string]bool) []error {
 		"WaitForAllControlPlaneComponents": "1.35",
 	}
 	var names []string
-	for _, g := range KnownGates() {
+	for _, g := range FeatureGates() {
 		names = append(names, g.Name)
 	}
 	var errs []error
@@ -74,10 +74,10 @@ func UnknownGates(gates map[string]bool) []error {
 	return errs
 }
 
-// Enabled reports whether the gate is on: as set, else by its default.
-func Enabled(gates map[string]bool, name string) bool {
+// IsFeatureGateEnabled reports whether the gate is on: as set, else by its default.
+func IsFeatureGateEnabled(gates map[string]bool, name string) bool {
 	if on, set := gates[name]; set {
 		return on
 	}
-	return slices.Contains(KnownGates(), Gate{Name: name, Default: true})
+	return slices.Contains(FeatureGates(), FeatureGate{Name: name, Default: true})
 }

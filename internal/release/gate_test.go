@@ -21,7 +21,7 @@ func TestFeatureGates(t *testing.T) {
 		{text: "Rootles=true", errs: []string{"Rootles", "RootlessControlPlane"}},
 	} {
 		t.Run(c.text, func(t *testing.T) {
-			got, err := ParseGates(c.text)
+			got, err := ParseFeatureGates(c.text)
 			wantError(t, err, c.errs...)
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Error(diff)
@@ -31,10 +31,10 @@ func TestFeatureGates(t *testing.T) {
 }
 
 func TestFeatureGateEnabled(t *testing.T) {
-	if Enabled(nil, RootlessControlPlane) {
+	if IsFeatureGateEnabled(nil, RootlessControlPlane) {
 		t.Error("an alpha gate is on by default")
 	}
-	if !Enabled(map[string]bool{RootlessControlPlane: true}, RootlessControlPlane) {
+	if !IsFeatureGateEnabled(map[string]bool{RootlessControlPlane: true}, RootlessControlPlane) {
 		t.Error("a gate that was set is off")
 	}
 }

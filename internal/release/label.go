@@ -55,7 +55,7 @@ func (t Tool) Resolve(text string, fetch Fetch) (target Target, notes []string, 
 			fmt.Sprintf("using the version of this kubeadm instead: v%s", own),
 		}, nil
 	}
-	if own := "stable-" + t.Line(); t.behind(number) && rest != own {
+	if own := "stable-" + t.MinorVersion(); t.behind(number) && rest != own {
 		target, notes, err = t.Resolve(own, fetch)
 		note := fmt.Sprintf("%q is v%s, which is newer than this kubeadm (%s): using %s instead", text, number, t, own)
 		return target, append([]string{note}, notes...), err
@@ -86,7 +86,7 @@ func (t Tool) published() *version.Version {
 	case v.PreRelease() == "":
 		return v
 	case v.Patch() > 0:
-		return version.MustParseSemantic(fmt.Sprintf("%s.%d", t.Line(), v.Patch()-1))
+		return version.MustParseSemantic(fmt.Sprintf("%s.%d", t.MinorVersion(), v.Patch()-1))
 	}
 	parts := append(strings.Split(v.PreRelease(), "."), "0")
 	return v.WithPreRelease(parts[0] + "." + parts[1])

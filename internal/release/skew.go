@@ -27,9 +27,9 @@ func (t Tool) CheckTarget(target Target) error {
 		t, target, oldestMinor(), newestMinor())
 }
 
-// Ahead reports whether the release has a newer minor version than the tool. A development build
+// IsOlderThan reports whether the release has a newer minor version than the tool. A development build
 // (v0.0.0) counts as newer than every release.
-func (t Tool) Ahead(target Target) bool {
+func (t Tool) IsOlderThan(target Target) bool {
 	if t.number.Major() == 0 && t.number.Minor() == 0 && t.number.Patch() == 0 {
 		return false
 	}
@@ -42,16 +42,16 @@ func (t Tool) CheckKubelet(kubelet, controlPlane *version.Version) error {
 	if oldest := t.OldestKubelet(); kubelet.LessThan(oldest) {
 		return fmt.Errorf("kubelet v%s is too old for kubeadm %s: install v%s or newer", kubelet, t, oldest)
 	}
-	if controlPlane != nil && KubeletAhead(kubelet, controlPlane) {
+	if controlPlane != nil && IsKubeletNewer(kubelet, controlPlane) {
 		return fmt.Errorf("kubelet v%s is newer than the control plane, v%s: install a kubelet of that minor or an older one",
 			kubelet, controlPlane)
 	}
 	return nil
 }
 
-// KubeletAhead reports whether the kubelet has a newer minor version than the control plane. See
+// IsKubeletNewer reports whether the kubelet has a newer minor version than the control plane. See
 // https://kubernetes.io/releases/version-skew-policy/#kubelet.
-func KubeletAhead(kubelet, controlPlane *version.Version) bool {
+func IsKubeletNewer(kubelet, controlPlane *version.Version) bool {
 	return kubelet.Major() > controlPlane.Major() || kubelet.Minor() > controlPlane.Minor()
 }
 

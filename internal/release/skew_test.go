@@ -28,7 +28,7 @@ func TestTargetVersionSkew(t *testing.T) {
 		t.Run(c.tool+" "+c.target, func(t *testing.T) {
 			tool, target := parseTool(t, c.tool), parseTarget(t, c.target)
 			wantError(t, tool.CheckTarget(target), c.errs...)
-			if got := tool.Ahead(target); got != c.ahead {
+			if got := tool.IsOlderThan(target); got != c.ahead {
 				t.Errorf("Ahead = %v, want %v", got, c.ahead)
 			}
 		})

@@ -29,5 +29,5 @@ func (t Tool) String() string { return "v" + t.number.String() }
 // Version returns the version for comparison.
 func (t Tool) Version() *version.Version { return t.number }
 
-// Line is the minor version, such as "1.37".
-func (t Tool) Line() string { return fmt.Sprintf("%d.%d", t.number.Major(), t.number.Minor()) }
+// MinorVersion is the minor version, such as "1.37".
+func (t Tool) MinorVersion() string { return fmt.Sprintf("%d.%d", t.number.Major(), t.number.Minor()) }

@@ -29,7 +29,7 @@ type branchGroup struct {
 func (o *treeOrder) add(e flow.Event) {
 	// Two kinds are shown at once: progress, which would be outdated later, and events of steps
 	// that concurrent phases share. The certificate key must stay the last line of upload-certs.
-	if e.Kind == flow.Underway || len(e.Place) == 0 && len(o.root.items) > 0 {
+	if e.Kind == flow.Progress || len(e.Place) == 0 && len(o.root.items) > 0 {
 		o.show(e)
 		return
 	}

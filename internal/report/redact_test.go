@@ -101,10 +101,10 @@ func TestEventsCannotForgeLines(t *testing.T) {
 	}{
 		{flow.Event{Kind: flow.Warned, Phase: "w", Text: text}, "", "[w] warning: token k3h9wd.[hidden]\n\t[init] \\x1b[1mdone\\u009b\n"},
 		{flow.Event{Kind: flow.Warned, Check: "C", Text: text}, "", "\t[WARNING C]: token k3h9wd.[hidden]\n\t\t[init] \\x1b[1mdone\\u009b\n"},
-		{flow.Event{Kind: flow.Underway, Phase: "w", Text: text}, "", "[w] token k3h9wd.[hidden]\n\t[init] \\x1b[1mdone\\u009b\n"},
+		{flow.Event{Kind: flow.Progress, Phase: "w", Text: text}, "", "[w] token k3h9wd.[hidden]\n\t[init] \\x1b[1mdone\\u009b\n"},
 		{flow.Event{Kind: flow.Waiting, Phase: "w", Text: text}, "[w] waiting for token k3h9wd.[hidden]\n\t[init] \\x1b[1mdone\\u009b\n", ""},
-		{flow.Event{Kind: flow.Said, Phase: "w", Text: text}, "[w] token k3h9wd.[hidden]\n\t[init] \\x1b[1mdone\\u009b\n", ""},
-		{flow.Event{Kind: flow.Said, Phase: "w", Text: "not yet: " + key}, "[w] not yet: [64 hex digits hidden]\n", ""},
+		{flow.Event{Kind: flow.Info, Phase: "w", Text: text}, "[w] token k3h9wd.[hidden]\n\t[init] \\x1b[1mdone\\u009b\n", ""},
+		{flow.Event{Kind: flow.Info, Phase: "w", Text: "not yet: " + key}, "[w] not yet: [64 hex digits hidden]\n", ""},
 		{flow.Event{Kind: flow.Result, Phase: "w", Text: "key:\n" + key + "\x1b"}, "[w] key:\n" + key + "\\x1b\n", ""},
 		{flow.Event{Kind: flow.Printed, Phase: "w", Text: text}, text, ""},
 	} {

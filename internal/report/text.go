@@ -57,9 +57,9 @@ func (t *Text) show(e flow.Event) {
 		fmt.Fprint(t.Out, e.Text)
 	case flow.Warned:
 		t.showWarning(e)
-	case flow.Underway:
+	case flow.Progress:
 		fmt.Fprintf(t.Err, "[%s] %s\n", phaseTag(e), safeMessage(e.Text, "\t"))
-	case flow.Said:
+	case flow.Info:
 		t.printLine(e, "%s", e.Text)
 	case flow.Result:
 		fmt.Fprintf(t.Out, "[%s] %s\n", phaseTag(e), untrusted.Screen(e.Text))
@@ -73,7 +73,7 @@ func (t *Text) show(e flow.Event) {
 		t.showChange(e)
 	case flow.Undone:
 		t.printLine(e, "undone: %s", e.Text)
-	case flow.AlreadySo, flow.Skipped:
+	case flow.Unchanged, flow.Skipped:
 		t.showMinor(e)
 	}
 }
@@ -102,7 +102,7 @@ func (t *Text) showChange(e flow.Event) {
 		return
 	}
 	t.printLine(e, "would %s", e.Text)
-	if shown, ok := e.Change.(change.Shown); ok {
+	if shown, ok := e.Change.(change.Previewable); ok {
 		if text := untrusted.Screen(redactSecrets(strings.TrimRight(shown.Content(), "\n"))); text != "" {
 			fmt.Fprintf(t.Out, "\t%s\n", strings.ReplaceAll(text, "\n", "\n\t"))
 		}

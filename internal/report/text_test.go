@@ -24,7 +24,7 @@ func told(t *Text, events ...flow.Event) (out, err string) {
 }
 
 func said(text string, place ...flow.Slot) flow.Event {
-	return flow.Event{Kind: flow.Said, Phase: "p", Text: text, Place: place}
+	return flow.Event{Kind: flow.Info, Phase: "p", Text: text, Place: place}
 }
 
 func joined(place ...flow.Slot) flow.Event { return flow.Event{Kind: flow.Joined, Place: place} }
@@ -55,7 +55,7 @@ func TestProgressIsShownAtOnce(t *testing.T) {
 	text := &Text{Out: &out, Err: &err}
 	last := []flow.Slot{{Group: 1, Index: 1, Of: 2}}
 	text.Emit(said("later", last...))
-	text.Emit(flow.Event{Kind: flow.Underway, Phase: "preflight", Text: "still at it", Place: last})
+	text.Emit(flow.Event{Kind: flow.Progress, Phase: "preflight", Text: "still at it", Place: last})
 	if out.String() != "" || err.String() != "[preflight] still at it\n" {
 		t.Errorf("told %q and %q", out.String(), err.String())
 	}

@@ -40,15 +40,15 @@ func (r *Run) enterPreview(ctx context.Context, n *node.Node) error {
 		}
 	}
 	paths := preview.Paths{
-		Node:              n.Name,
-		Certificates:      n.Paths.Certificates,
-		KubeletConfig:     n.Paths.KubeletConfig(),
-		BootstrapConfig:   n.Paths.BootstrapKubeconfig(),
-		KubeletKubeconfig: n.Paths.KubeletKubeconfig(),
-		RotatedCert:       kubelet.RotatedCertificate(n),
+		Node:                n.Name,
+		Certificates:        n.Paths.Certificates,
+		KubeletConfig:       n.Paths.KubeletConfig(),
+		BootstrapKubeconfig: n.Paths.BootstrapKubeconfig(),
+		KubeletKubeconfig:   n.Paths.KubeletKubeconfig(),
+		KubeletClientCert:   kubelet.RotatedCertificate(n),
 	}
 	if n.Role == node.ControlPlane {
-		paths.OwnServer, paths.OwnEtcd = n.Paths.Manifest(release.APIServer), n.Paths.Manifest(manifest.Etcd)
+		paths.APIServerManifest, paths.EtcdManifest = n.Paths.Manifest(release.APIServer), n.Paths.Manifest(manifest.Etcd)
 	}
 	r.world = preview.New(r.world, dir, paths)
 	return nil

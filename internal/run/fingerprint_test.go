@@ -20,8 +20,8 @@ func TestFingerprintDependsOnOutcome(t *testing.T) {
 	same := of(func(*node.Node) {})
 	for what, change := range map[string]func(*node.Node){
 		"tokens":  func(n *node.Node) { n.Tokens = []node.BootstrapToken{{ID: "abcdef"}} },
-		"pins":    func(n *node.Node) { n.Join.CACertHashes = []string{"sha256:00"} },
-		"ignored": func(n *node.Node) { n.Ignore = node.Ignore{"swap"} },
+		"pins":    func(n *node.Node) { n.Discovery.CACertHashes = []string{"sha256:00"} },
+		"ignored": func(n *node.Node) { n.IgnoredChecks = node.IgnoredChecks{"swap"} },
 		"key":     func(n *node.Node) { n.CertificateKey = "00" },
 	} {
 		if of(change) != same {

@@ -44,12 +44,12 @@ func (r *Run) keptVersion(label, current string) (string, error) {
 // place of its own, so that tokens and keys that were shown already stay valid.
 func (r *Run) ReuseValues(ctx context.Context, n *node.Node) (*node.Node, error) {
 	for _, note := range r.notes {
-		r.Emit(flow.Said, note)
+		r.Emit(flow.Info, note)
 	}
 	once, reused := r.once(), *n
-	if n.Cluster.Label != "" {
+	if n.Cluster.VersionLabel != "" {
 		current := func() (string, error) { return n.Cluster.Version, nil }
-		if _, err := once(ctx, versionName(n.Cluster.Label), current); err != nil {
+		if _, err := once(ctx, versionName(n.Cluster.VersionLabel), current); err != nil {
 			return nil, fmt.Errorf("keeping the Kubernetes version: %w", err)
 		}
 	}
@@ -106,16 +106,16 @@ func (r *Run) reuseToken(ctx context.Context, t *node.BootstrapToken, name strin
 // Keys returns a function that generates private keys of the cluster's algorithm. Those that the
 // run is going to need are generated ahead of need, in the background.
 func (r *Run) Keys(ctx context.Context, n *node.Node) func() (crypto.Signer, error) {
-	local, _ := node.LocalEtcd(n)
+	local, _ := node.HasLocalEtcd(n)
 	missing := 0
-	for _, f := range phaseindex.Files(n.Local, n.Joins()) {
+	for _, f := range phaseindex.Files(n.Local, n.IsJoining()) {
 		hasKey := f.Kind == phaseindex.PrivateKey || f.Kind == phaseindex.Kubeconfig
-		if !hasKey || f.Shared && n.Joins() || f.LocalEtcd && !local || !r.Runs(f.Phase) {
+		if !hasKey || f.Shared && n.IsJoining() || f.LocalEtcd && !local || !r.Runs(f.Phase) {
 			continue
 		}
 		if _, err := r.host.World.Stat(ctx, f.Path); err != nil {
 			missing++
 		}
 	}
-	return pki.NewStock(r.host.Random("keys"), n.Cluster.Algorithm, missing).Key
+	return pki.NewKeyPool(r.host.Random("keys"), n.Cluster.Algorithm, missing).Key
 }

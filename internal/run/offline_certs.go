@@ -32,11 +32,11 @@ func (o *offlineCluster) certsSecret(certificateKey string) ([]state.Object, err
 			encrypted[name] = []byte{}
 			continue
 		}
-		if encrypted[name], err = key.Seal(o.random(), data); err != nil {
+		if encrypted[name], err = key.Encrypt(o.random(), data); err != nil {
 			return nil, err
 		}
 	}
-	return []state.Object{manifest.Certs(encrypted, &corev1.Secret{})}, nil
+	return []state.Object{manifest.NewCertsSecret(encrypted, &corev1.Secret{})}, nil
 }
 
 // sharedFiles are the files that the control planes of the simulated cluster share, by their names
@@ -54,12 +54,12 @@ func (o *offlineCluster) sharedFiles() (map[string][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		files[pki.SealedName(profile.CertificateFile())] = pki.EncodeCertificates(ca.Certificate)
-		files[pki.SealedName(profile.KeyFile())] = nil
+		files[pki.UploadedName(profile.CertificateFile())] = pki.EncodeCertificates(ca.Certificate)
+		files[pki.UploadedName(profile.KeyFile())] = nil
 		if !ca.CanIssue() {
 			continue
 		}
-		if files[pki.SealedName(profile.KeyFile())], err = pki.EncodeKey(ca.Key); err != nil {
+		if files[pki.UploadedName(profile.KeyFile())], err = pki.EncodeKey(ca.Key); err != nil {
 			return nil, err
 		}
 	}

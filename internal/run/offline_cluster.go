@@ -33,11 +33,11 @@ const offlineLimit = 5 * time.Second
 func (r *Run) Discover(ctx context.Context, e *flow.Env) (*node.Node, error) {
 	searching := *e
 	if r.simulatedPins != nil {
-		searching.Local.Join.CACertHashes = r.simulatedPins
+		searching.Local.Discovery.CACertHashes = r.simulatedPins
 	}
 	n, err := discovery.Node(ctx, &searching)
 	if err == nil {
-		n.Join = e.Local.Join
+		n.Discovery = e.Local.Discovery
 	}
 	return n, err
 }
@@ -52,7 +52,7 @@ func (r *Run) SimulateOfflineCluster(ctx context.Context, e *flow.Env) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, offlineLimit)
 	defer cancel()
-	cluster, document, noAnswer := discovery.Look(limited, e)
+	cluster, document, noAnswer := discovery.Probe(limited, e)
 	if noAnswer == nil || ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -67,11 +67,11 @@ func (r *Run) SimulateOfflineCluster(ctx context.Context, e *flow.Env) error {
 		if err != nil {
 			return err
 		}
-		if err := simulation.SimulateDiscoveryFile(e.Local.Join.File, text); err != nil {
+		if err := simulation.SimulateDiscoveryFile(e.Local.Discovery.File, text); err != nil {
 			return err
 		}
 	}
-	info, err := signedClusterInfo(cluster, e.Local.Join.Token)
+	info, err := signedClusterInfo(cluster, e.Local.Discovery.Token)
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (o *offlineCluster) chooseCA(ctx context.Context, e *flow.Env, cluster *api
 			o.ca = here
 			return nil
 		}
-		pins, err := pki.ParsePins(e.Local.Join.CACertHashes)
+		pins, err := pki.ParsePins(e.Local.Discovery.CACertHashes)
 		if err == nil && len(pins) > 0 {
 			_, err = pki.MatchPins(certs, pins)
 		}
@@ -171,7 +171,7 @@ func (o *offlineCluster) newCA(name string) (pki.CA, error) {
 // signedClusterInfo is ConfigMap cluster-info of the simulated cluster, signed with the user's
 // token if there is one.
 func signedClusterInfo(cluster *api.Cluster, token string) (*corev1.ConfigMap, error) {
-	info, err := manifest.ClusterInfo(pki.Anonymous(cluster))
+	info, err := manifest.ClusterInfo(pki.NewAnonymousKubeconfig(cluster))
 	if err != nil {
 		return nil, err
 	}

@@ -17,14 +17,14 @@ type Identity struct {
 	Config     []byte // content of a kubeconfig, used if Kubeconfig is empty; secret
 	Server     string // URL used instead of the kubeconfig's, if set
 
-	// Unverified allows the kubeconfig to set insecure-skip-tls-verify. Set it only for a
+	// AllowInsecure allows the kubeconfig to set insecure-skip-tls-verify. Set it only for a
 	// kubeconfig that the user has named, and print a warning.
-	Unverified bool
+	AllowInsecure bool
 }
 
 // Key identifies the Identity, for use in maps. It contains no secret.
 func (i Identity) Key() string {
-	return fmt.Sprintf("%s@%s#%x%t", i.Kubeconfig, i.Server, sha256.Sum256(i.Config), i.Unverified)
+	return fmt.Sprintf("%s@%s#%x%t", i.Kubeconfig, i.Server, sha256.Sum256(i.Config), i.AllowInsecure)
 }
 
 // Ref names one object and the identity with which it is read or written.

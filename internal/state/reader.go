@@ -180,7 +180,7 @@ type Runtime struct {
 	Reason        string // why it is not ready
 	CgroupDriver  string // "systemd" or "cgroupfs"; empty unless ReportsDriver is set
 	ReportsDriver bool
-	DriverFault   string // error of a runtime that supports reporting its cgroup driver and failed to
+	DriverError   string // error of a runtime that supports reporting its cgroup driver and failed to
 	SandboxImage  string // image of Pod sandboxes; empty if the runtime does not report it
 }
 
@@ -210,18 +210,18 @@ type Members interface {
 	// MemberStatus reads the status of one member at its own client URLs. The credentials are
 	// those of via.
 	MemberStatus(ctx context.Context, via Etcd, m Member) (MemberStatus, error)
-	// Agree sends requests that etcd answers by raft consensus, one after the other, until the
+	// KeepProposing sends requests that etcd answers by raft consensus, one after the other, until the
 	// context ends. They change nothing in etcd's data.
-	Agree(ctx context.Context, via Etcd) error
+	KeepProposing(ctx context.Context, via Etcd) error
 }
 
 // Etcd says how to reach etcd: endpoints are "https://host:port", files are paths of this machine.
 type Etcd struct {
 	Endpoints                 []string
 	CAFile, CertFile, KeyFile string
-	// Stale makes the list of members a serializable read: one endpoint answers from its own data,
+	// Serializable makes the list of members a serializable read: one endpoint answers from its own data,
 	// which may be stale. It works without a quorum.
-	Stale bool
+	Serializable bool
 }
 
 // Member is one etcd member.
@@ -235,8 +235,8 @@ type Member struct {
 
 // MemberStatus is the status that an etcd member reports.
 type MemberStatus struct {
-	Index    uint64   // raft applied index
-	Problems []string // alarms, no leader and the like; empty if it is healthy
+	AppliedIndex uint64   // raft applied index
+	Problems     []string // alarms, no leader and the like; empty if it is healthy
 }
 
 // Objects are the API server's objects; each call names the identity to use.
@@ -257,10 +257,10 @@ type Objects interface {
 
 // History records what an earlier run of the same command did.
 type History interface {
-	// Made reports whether an earlier run of this same command created the target and did not undo
+	// WasCreated reports whether an earlier run of this same command created the target and did not undo
 	// it; a file must still have the content that was written. It stays true after that run has
 	// finished, so that a re-run on a finished machine finds nothing to do.
-	Made(target string) bool
+	WasCreated(target string) bool
 }
 
 // Clock returns the current time.

@@ -16,7 +16,7 @@ import (
 // control plane it first creates the component's user and sets the owner of its files. Members
 // are those of the etcd cluster that is joined; nil for a new cluster.
 func Write(ctx context.Context, e *flow.Env, n *node.Node, component string, members []state.Member) error {
-	if err := e.Do(ctx, manifest.Accounts(n)...); err != nil {
+	if err := e.Do(ctx, manifest.AccountChanges(n)...); err != nil {
 		return err
 	}
 	host, patches, err := manifestinput.Read(ctx, e.World, n, e.Named("patches").WarnOnce)
@@ -28,24 +28,24 @@ func Write(ctx context.Context, e *flow.Env, n *node.Node, component string, mem
 	if err != nil {
 		return err
 	}
-	owners, err := manifest.Owners(component, n, host)
+	owners, err := manifest.OwnerChanges(component, n, host)
 	if err != nil {
 		return err
 	}
 	if err := e.Do(ctx, owners...); err != nil {
-		return manifest.OwnersHelp(component, n, err)
+		return manifest.AddOwnerHints(component, n, err)
 	}
 	return e.Do(ctx,
 		change.MakeDir{Path: n.Paths.Manifests(), Mode: 0o700},
 		change.WriteFile{Path: n.Paths.Manifest(component), Data: data, Mode: 0o600})
 }
 
-// TryPatches returns an error if the user's patches of a component do not apply, or result in a
+// CheckPatches returns an error if the user's patches of a component do not apply, or result in a
 // Pod that cannot work. Call it before the first change of a phase that ends in Write.
-func TryPatches(ctx context.Context, e *flow.Env, n *node.Node, component string) error {
+func CheckPatches(ctx context.Context, e *flow.Env, n *node.Node, component string) error {
 	host, patches, err := manifestinput.Read(ctx, e.World, n, e.Named("patches").WarnOnce)
 	if err != nil {
 		return err
 	}
-	return patches.TryPod(component, n, host)
+	return patches.CheckPod(component, n, host)
 }

@@ -65,6 +65,6 @@ func (r reader) componentConfig(
 		}
 	}
 	isCurrent := c.CurrentVersion == "" || c.CurrentVersion == c.PreferredVersion
-	c.ManualUpgradeRequired = !isCurrent && !manifest.Generated(found)
+	c.ManualUpgradeRequired = !isCurrent && !manifest.IsGenerated(found)
 	return c, nil
 }

@@ -35,7 +35,7 @@ func (s Skew) Violations() (all []Violation) {
 	add := func(mandatory bool, format string, args ...any) {
 		all = append(all, Violation{fmt.Sprintf(format, args...), mandatory})
 	}
-	ahead := s.Tool.Ahead(s.Target)
+	ahead := s.Tool.IsOlderThan(s.Target)
 	if err := s.Tool.CheckTarget(s.Target); err != nil && !ahead {
 		add(true, "%v", err)
 	}

@@ -75,5 +75,5 @@ func (c *Cluster) Steps(
 // canDeploy reports whether this program deploys releases of that minor.
 func canDeploy(tool release.Tool, minor uint) bool {
 	target, err := release.ParseTarget(fmt.Sprintf("v1.%d.0", minor))
-	return err == nil && tool.CheckTarget(target) == nil && !tool.Ahead(target)
+	return err == nil && tool.CheckTarget(target) == nil && !tool.IsOlderThan(target)
 }

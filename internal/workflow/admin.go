@@ -27,7 +27,7 @@ func Admin(l node.Local, kubeconfig string) func(context.Context) (state.Identit
 	own := l.Paths.Kubeconfig("admin.conf")
 	as := state.Identity{Kubeconfig: cmp.Or(kubeconfig, own)}
 	if as.Kubeconfig == own && l.Address != "" {
-		as.Server = l.LocalServer()
+		as.Server = l.LocalServerURL()
 	}
 	return func(context.Context) (state.Identity, error) { return as, nil }
 }

@@ -55,13 +55,13 @@ func withStep(s flow.Step, p flow.Phase) flow.Phase {
 	return p
 }
 
-// InitAgain is what a re-run of a finished init does: it changes nothing.
-func InitAgain(run finished.Run) []flow.Phase {
-	return []flow.Phase{finished.Init(run), joincommand.Again}
+// FinishedInit is what a re-run of a finished init does: it changes nothing.
+func FinishedInit(run finished.Run) []flow.Phase {
+	return []flow.Phase{finished.Init(run), joincommand.ShowAgain}
 }
 
-// JoinAgain is what a re-run of a finished join does: it changes nothing.
-func JoinAgain(run finished.Run) []flow.Phase { return []flow.Phase{finished.Join(run)} }
+// FinishedJoin is what a re-run of a finished join does: it changes nothing.
+func FinishedJoin(run finished.Run) []flow.Phase { return []flow.Phase{finished.Join(run)} }
 
 // Join makes this machine a node of a cluster: a worker, or one more control plane. The kubelet of
 // a control plane talks to the API server beside it, which needs etcd: so etcd comes before the
@@ -97,5 +97,5 @@ var Reset = []flow.Phase{
 // Renew renews the certificates of this control plane.
 var Renew = []flow.Phase{renew.Phase}
 
-// Request generates keys and certificate signing requests for an external CA.
-var Request = []flow.Phase{generatecsr.Phase}
+// GenerateCSR generates keys and certificate signing requests for an external CA.
+var GenerateCSR = []flow.Phase{generatecsr.Phase}

@@ -29,7 +29,7 @@ func Poll(ctx context.Context, r state.Reader, c Condition) error {
 		if err == nil {
 			return nil
 		}
-		if Hopeless(err) {
+		if IsPermanent(err) {
 			return fmt.Errorf("waiting for %s: %w", c.Name, err)
 		}
 		// The error of a check that the timeout canceled is less useful than the previous one.
@@ -47,8 +47,8 @@ func Poll(ctx context.Context, r state.Reader, c Condition) error {
 	}
 }
 
-// Left returns the time until the context's deadline, or limit if it has none.
-func Left(ctx context.Context, limit time.Duration) time.Duration {
+// TimeLeft returns the time until the context's deadline, or limit if it has none.
+func TimeLeft(ctx context.Context, limit time.Duration) time.Duration {
 	if deadline, ok := ctx.Deadline(); ok {
 		return max(time.Until(deadline), time.Millisecond)
 	}

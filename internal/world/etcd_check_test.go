@@ -24,7 +24,7 @@ func TestAPIServerWithoutEtcd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			err := world.CallWithEtcdCheck(t.Context(), func(context.Context) string { return c.report }, c.question)
-			if errors.Is(err, world.ErrWithoutEtcd) != c.without || c.without && len(problem.Hints(err)) == 0 {
+			if errors.Is(err, world.ErrEtcdUnavailable) != c.without || c.without && len(problem.Hints(err)) == 0 {
 				t.Errorf("%v, %q", err, problem.Hints(err))
 			}
 		})

@@ -8,10 +8,10 @@ import (
 // retryKey is the context key of the time limit of retries.
 type retryKey struct{}
 
-// Retry returns a context in which reads of the API server are retried for that long after
+// WithRetry returns a context in which reads of the API server are retried for that long after
 // transient errors: no connection, an API server that restarts, etcd without a leader. Use it for
 // reads that decide what is changed. A read in the check of a Condition does not need it.
-func Retry(ctx context.Context, limit time.Duration) context.Context {
+func WithRetry(ctx context.Context, limit time.Duration) context.Context {
 	return context.WithValue(ctx, retryKey{}, limit)
 }
 

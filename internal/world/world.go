@@ -30,16 +30,16 @@ type Condition struct {
 	// Check returns nil once the condition holds, an error while it does not, and a permanent
 	// error if it never will.
 	Check func(ctx context.Context, r state.Reader) error
-	// Outside is set if the condition depends on other machines or users and not on changes of
+	// External is set if the condition depends on other machines or users and not on changes of
 	// this run. A dry run waits for such a condition too.
-	Outside bool
+	External bool
 }
 
-// GiveUp marks an error as permanent: retrying cannot help.
-func GiveUp(err error) error { return &permanentError{err} }
+// Permanent marks an error as permanent: retrying cannot help.
+func Permanent(err error) error { return &permanentError{err} }
 
-// Hopeless reports whether err is permanent.
-func Hopeless(err error) bool {
+// IsPermanent reports whether err is permanent.
+func IsPermanent(err error) bool {
 	var p *permanentError
 	return errors.As(err, &p)
 }

@@ -109,15 +109,15 @@ func generateTexts() (map[string]string, error) {
 		"badkey":     string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: []byte("no DER but a secret all the same")})),
 		"encrypted":  string(pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED PRIVATE KEY", Bytes: bytes.Repeat([]byte("secret"), 20)})),
 	}}
-	ca := m.ca("ca", pki.Lasting(now, 24*time.Hour))
-	other := m.ca("other", pki.Lasting(now, 24*time.Hour))
+	ca := m.ca("ca", pki.NewValidity(now, 24*time.Hour))
+	other := m.ca("other", pki.NewValidity(now, 24*time.Hour))
 	m.ca("expired", pki.Validity{NotBefore: now.Add(-48 * time.Hour), NotAfter: now.Add(-24 * time.Hour)})
 	m.ca("future", pki.Validity{NotBefore: now.Add(24 * time.Hour), NotAfter: now.Add(48 * time.Hour)})
-	m.leaf("leaf", ca, pki.Lasting(now, time.Hour))
-	m.leaf("foreign", other, pki.Lasting(now, time.Hour))
+	m.leaf("leaf", ca, pki.NewValidity(now, time.Hour))
+	m.leaf("foreign", other, pki.NewValidity(now, time.Hour))
 	m.leaf("old", ca, pki.Validity{NotBefore: now.Add(-2 * time.Hour), NotAfter: now.Add(-time.Hour)})
 	m.leaf("early", ca, pki.Validity{NotBefore: now.Add(time.Hour), NotAfter: now.Add(2 * time.Hour)})
-	m.caThatCannotSign("signless", pki.Lasting(now, 24*time.Hour))
+	m.caThatCannotSign("signless", pki.NewValidity(now, 24*time.Hour))
 	m.keyPair("sa")
 	m.keyPair("other-sa")
 	m.kubeconfigs()
@@ -215,7 +215,7 @@ func (m *generator) keyPair(name string) {
 
 // kubeconfigs generates NAME.conf for each client certificate, with the CA "ca".
 func (m *generator) kubeconfigs() {
-	access := pki.Access{Server: "https://192.0.2.10:6443", Cluster: "kubernetes", User: "u", CA: []byte(m.texts["ca.crt"])}
+	access := pki.KubeconfigSpec{Server: "https://192.0.2.10:6443", Cluster: "kubernetes", User: "u", CA: []byte(m.texts["ca.crt"])}
 	for name, pair := range map[string][2]string{
 		"leaf": {"leaf.crt", "leaf.key"}, "foreign": {"foreign.crt", "foreign.key"}, "old": {"old.crt", "old.key"}, "early": {"early.crt", "early.key"},
 		"mixed": {"leaf.crt", "other.key"}, "keyless": {"leaf.crt", ""}, "certless": {"", "leaf.key"}, "badcert": {"garbage", "leaf.key"},

@@ -151,7 +151,7 @@ func TestDiscoveryFileRefusesImpostor(t *testing.T) {
 	impostor := startRogueServer(t, d.attackerNode, plan)
 	server := "https://" + plan.Listen
 	leads := func(to string, ca []byte) {
-		text, err := pki.Access{Server: to, Cluster: "c", User: "u", CA: ca}.WithToken(d.token).Encode()
+		text, err := pki.KubeconfigSpec{Server: to, Cluster: "c", User: "u", CA: ca}.WithToken(d.token).Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -209,7 +209,7 @@ func TestDiscoveryFileWithCACertHash(t *testing.T) {
 		for kind, token := range map[string][]string{"a token in the file": nil, "a token beside the file": {"--tls-bootstrap-token", d.token}} {
 			t.Run(a.name+", "+kind, func(t *testing.T) {
 				impostor := startRogueServer(t, d.attackerNode, plan)
-				writeDiscoveryFile(t, d.victim, pki.Access{Server: server, Cluster: "c", User: "u", CA: both}.WithToken(d.token))
+				writeDiscoveryFile(t, d.victim, pki.KubeconfigSpec{Server: server, Cluster: "c", User: "u", CA: both}.WithToken(d.token))
 				d.checkRefused(t, []string{server, "not signed by the cluster's CA: another server answers"},
 					joinByFileCommand(discoveryFile, append(token, "--discovery-token-ca-cert-hash", d.pin)...)...)
 				impostor.checkNoCredentials(t, d.tokenSecret)
@@ -251,7 +251,7 @@ func TestServerMessagesAreQuoted(t *testing.T) {
 			plan.Answers["/api/v1/namespaces/kube-system/configmaps/kubeadm-config"] = a.shows
 			impostor := startRogueServer(t, d.attackerNode, plan)
 			// The user trusts the attacker's CA; otherwise nothing of its responses is shown.
-			writeDiscoveryFile(t, d.victim, pki.Access{Server: "https://" + plan.Listen, Cluster: "c", User: "u", CA: pki.EncodeCertificates(d.attackerCA.Certificate)}.WithToken(d.token))
+			writeDiscoveryFile(t, d.victim, pki.KubeconfigSpec{Server: "https://" + plan.Listen, Cluster: "c", User: "u", CA: pki.EncodeCertificates(d.attackerCA.Certificate)}.WithToken(d.token))
 			writeFile(t, d.victim, "/etc/join.yaml", "apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\ndiscovery:\n  "+a.discovery+
 				"\ntimeouts: {discovery: 4s, kubernetesAPICall: 4s}\n")
 			result := checkFails(t, d.victim, []string{a.want}, kubeadm, "join", "--config", "/etc/join.yaml", "--ignore-preflight-errors", nodes.IgnoredPreflight)
@@ -295,7 +295,7 @@ func TestDownloadRefusesCertificatesOfAnotherCluster(t *testing.T) {
 			if p.IsCA() {
 				private, err := pki.EncodeKey(old.cas[p.Name].Key)
 				must(t, err)
-				files[pki.SealedName(p.CertificateFile())], files[pki.SealedName(p.KeyFile())] = old.certificate(p.Name), private
+				files[pki.UploadedName(p.CertificateFile())], files[pki.UploadedName(p.KeyFile())] = old.certificate(p.Name), private
 			}
 		}
 		private, err := pki.EncodeKey(old.serviceAccountKey)
@@ -305,7 +305,7 @@ func TestDownloadRefusesCertificatesOfAnotherCluster(t *testing.T) {
 		files[pki.ServiceAccountKey], files[pki.ServiceAccountPublicKey] = private, public
 		data := map[string][]byte{}
 		for _, name := range names {
-			data[name], err = key.Seal(rand.Reader, files[name])
+			data[name], err = key.Encrypt(rand.Reader, files[name])
 			must(t, err)
 		}
 		text, err := json.Marshal(data)

@@ -24,13 +24,13 @@ import (
 const discoveryFile = "/etc/discovery.conf"
 
 // clusterAccess describes the shared cluster for a kubeconfig.
-func clusterAccess(t *testing.T, s *testCluster) pki.Access {
+func clusterAccess(t *testing.T, s *testCluster) pki.KubeconfigSpec {
 	t.Helper()
 	ca, err := s.cp.ReadFile("/etc/kubernetes/pki/ca.crt")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pki.Access{Server: "https://" + s.workerJoin[2], Cluster: "home", User: "joiner", CA: ca}
+	return pki.KubeconfigSpec{Server: "https://" + s.workerJoin[2], Cluster: "home", User: "joiner", CA: ca}
 }
 
 // issueJoinerCertificate issues a client certificate, with its key, of a user with a bootstrap

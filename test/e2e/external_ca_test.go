@@ -138,7 +138,7 @@ func newExternalCA(t *testing.T) *externalCA {
 		if !p.IsCA() {
 			continue
 		}
-		ca, err := pki.NewCA(rand.Reader, newRSAKey(t), pki.Spec{CommonName: p.CommonName, Validity: pki.Lasting(time.Now(), 48*time.Hour)})
+		ca, err := pki.NewCA(rand.Reader, newRSAKey(t), pki.Spec{CommonName: p.CommonName, Validity: pki.NewValidity(time.Now(), 48*time.Hour)})
 		must(t, err)
 		k.cas[p.Name] = ca
 	}
@@ -210,7 +210,7 @@ func (k *externalCA) sign(t *testing.T, request string, p pki.Profile) []byte {
 	cert, err := k.cas[p.Issuer].Issue(rand.Reader, pki.Spec{
 		CommonName: asked.Subject.CommonName, Organization: asked.Subject.Organization,
 		SANs:   pki.SANs{DNSNames: asked.DNSNames, IPs: asked.IPAddresses},
-		Usages: p.Usages, Validity: pki.Lasting(time.Now(), 24*time.Hour),
+		Usages: p.Usages, Validity: pki.NewValidity(time.Now(), 24*time.Hour),
 	}, asked.PublicKey)
 	must(t, err)
 	return pki.EncodeCertificates(cert)

@@ -175,7 +175,7 @@ func clusterInfoAnswer(t *testing.T, data map[string]string) attacker.Answer {
 // signedClusterInfo is the data of a cluster-info that names a server and is signed with a token.
 func signedClusterInfo(t *testing.T, server string, ca []byte, token string) map[string]string {
 	t.Helper()
-	info, err := manifest.ClusterInfo(pki.Access{Server: server, Cluster: "kubernetes", User: "nobody", CA: ca}.WithToken(""))
+	info, err := manifest.ClusterInfo(pki.KubeconfigSpec{Server: server, Cluster: "kubernetes", User: "nobody", CA: ca}.WithToken(""))
 	if err != nil {
 		t.Fatal(err)
 	}

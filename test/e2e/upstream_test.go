@@ -143,8 +143,8 @@ func TestJoinUpstreamCluster(t *testing.T) {
 // kube-controller-manager created exactly the ServiceAccounts that our init creates for it.
 func checkControllerAccounts(t *testing.T, cp *nodes.Node) {
 	t.Helper()
-	bindings := readObject[unstructured.UnstructuredList](t, cp, "clusterrolebindings", "--selector="+manifest.ControllerBindings)
-	own := readObject[unstructured.UnstructuredList](t, cp, "--namespace=kube-system", "rolebindings", "--selector="+manifest.ControllerBindings)
+	bindings := readObject[unstructured.UnstructuredList](t, cp, "clusterrolebindings", "--selector="+manifest.ControllerBindingSelector)
+	own := readObject[unstructured.UnstructuredList](t, cp, "--namespace=kube-system", "rolebindings", "--selector="+manifest.ControllerBindingSelector)
 	objects, err := manifest.ControllerAccounts(append(bindings.Items, own.Items...))
 	if err != nil {
 		t.Fatal(err)

@@ -170,7 +170,7 @@ func (s describer) secret(o *unstructured.Unstructured, name, value string) stri
 	switch {
 	case o.GetName() == "kubeadm-certs":
 		file := "/etc/kubernetes/pki/" + strings.Replace(name, "etcd-", "etcd/", 1)
-		opened, err := s.key.Open(plain)
+		opened, err := s.key.Decrypt(plain)
 		return fmt.Sprintf("the file: %v", err == nil && bytes.Equal(opened, s.read(file)))
 	case name == "token-id":
 		return fmt.Sprintf("as in the name: %v", o.GetName() == "bootstrap-token-"+string(plain))

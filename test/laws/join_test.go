@@ -46,7 +46,7 @@ func overwriteFile(m *fake.World, name string, data []byte) {
 func TestNodeOfAnotherClusterIsRefused(t *testing.T) {
 	r := newJoinRun(newWorkerMachine(t))
 	r.mustSucceed(t)
-	conf, err := pki.Access{Server: "https://192.0.2.99:6443", Cluster: "kubernetes", User: "u", CA: newOtherCA(t)}.WithToken("x").Encode()
+	conf, err := pki.KubeconfigSpec{Server: "https://192.0.2.99:6443", Cluster: "kubernetes", User: "u", CA: newOtherCA(t)}.WithToken("x").Encode()
 	if err != nil {
 		t.Fatal(err)
 	}

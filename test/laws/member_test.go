@@ -17,7 +17,7 @@ func joinReplacing(names ...string) subject {
 	s := findSubject("join a control plane")
 	s.setUp = func(t testing.TB, e *flow.Env) error {
 		err := setUpControlPlaneJoin(t, e)
-		e.Local.Join.ReplaceMembers = names
+		e.Local.Discovery.ReplaceMembers = names
 		return err
 	}
 	return s
@@ -30,7 +30,7 @@ func newMachineWithMember(t testing.TB, one state.Member, silent bool) *fake.Wor
 	w := newControlPlaneMachine(t)
 	w.MemberList = append(w.MemberList, state.Member{ID: 2, Name: "cp9", PeerURLs: []string{"https://192.0.2.90:2380"}, ClientURLs: []string{"https://192.0.2.90:2379"}}, one)
 	if silent {
-		w.Silent = append(w.Silent, one.ID)
+		w.UnreachableMembers = append(w.UnreachableMembers, one.ID)
 	}
 	return w
 }
@@ -86,7 +86,7 @@ func TestMemberReplacementResumes(t *testing.T) {
 			r.execute(t)
 			made := r.machine.MemberList[len(r.machine.MemberList)-1]
 			if made.PeerURLs[0] == ownPeerURL && silent {
-				r.machine.Silent = append(r.machine.Silent, made.ID) // as one that was just started, or is unreachable
+				r.machine.UnreachableMembers = append(r.machine.UnreachableMembers, made.ID) // as one that was just started, or is unreachable
 				r.machine.Pods = append(r.machine.Pods, state.Sandbox{Name: "etcd-cp2", Namespace: "kube-system", Component: "etcd"})
 			}
 			r = r.rerun()
@@ -135,6 +135,6 @@ func TestDataOfRemovedMemberIsRefused(t *testing.T) {
 
 func TestReplacementThatLosesQuorumIsRefused(t *testing.T) {
 	w := newMachineWithMember(t, memberAt("192.0.2.31", "cp7"), true)
-	w.Silent = append(w.Silent, 2)
+	w.UnreachableMembers = append(w.UnreachableMembers, 2)
 	checkRefused(t, joinReplacing("cp7").newRun(w), "etcd")
 }

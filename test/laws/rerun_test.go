@@ -329,7 +329,7 @@ func TestRerunOfJoinToAnotherClusterIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, err := pki.Access{Server: "https://192.0.2.99:6443", Cluster: "kubernetes", User: "u", CA: foreign}.WithToken("x").Encode()
+	file, err := pki.KubeconfigSpec{Server: "https://192.0.2.99:6443", Cluster: "kubernetes", User: "u", CA: foreign}.WithToken("x").Encode()
 	if err != nil {
 		t.Fatal(err)
 	}

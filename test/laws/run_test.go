@@ -57,7 +57,7 @@ func (s subject) newRun(m *fake.World) run {
 
 // rerun returns the same command an hour later. Its random values differ.
 func (r run) rerun() run {
-	r.machine.Clock = memory.Ticking(r.machine.Now().Add(time.Hour))
+	r.machine.Clock = memory.NewTickingClock(r.machine.Now().Add(time.Hour))
 	r.fault, r.stop = nil, 0
 	return r
 }
@@ -131,7 +131,7 @@ func listRunSecrets(l node.Local) []string {
 	for _, t := range l.Tokens {
 		all = append(all, t.Secret)
 	}
-	for _, token := range []string{l.Join.Token, l.Join.TLSToken} {
+	for _, token := range []string{l.Discovery.Token, l.Discovery.TLSBootstrapToken} {
 		_, secret, _ := strings.Cut(token, ".")
 		all = append(all, secret)
 	}

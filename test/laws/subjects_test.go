@@ -88,10 +88,10 @@ func (s subject) paths() preview.Paths {
 	p := node.DefaultPaths()
 	all := preview.Paths{
 		Node: s.node, Certificates: p.Certificates, KubeletConfig: p.KubeletConfig(),
-		BootstrapConfig: p.BootstrapKubeconfig(), KubeletKubeconfig: p.KubeletKubeconfig(), RotatedCert: rotatedCertificate,
+		BootstrapKubeconfig: p.BootstrapKubeconfig(), KubeletKubeconfig: p.KubeletKubeconfig(), KubeletClientCert: rotatedCertificate,
 	}
 	if strings.HasPrefix(s.node, "cp") {
-		all.OwnServer, all.OwnEtcd = p.Manifest(release.APIServer), p.Manifest(manifest.Etcd)
+		all.APIServerManifest, all.EtcdManifest = p.Manifest(release.APIServer), p.Manifest(manifest.Etcd)
 	}
 	return all
 }
@@ -130,7 +130,7 @@ func newWorkerMachine(t testing.TB) *fake.World {
 	w.Info.Hostname, w.NodeName = "worker1", "worker1"
 	w.Interfaces = []state.Address{{IP: "192.0.2.20", Interface: "eth0", DefaultRoute: true}}
 	w.Names = map[string][]string{"worker1": {"192.0.2.20"}}
-	w.Elsewhere = true
+	w.RemoteAPIServer = true
 	w.Objects = initializedMachine(t).Objects
 	w.Discovery = signedClusterInfo(t, w)
 	return w

@@ -205,7 +205,7 @@ func checkJournalCleared(t testing.TB, r run, out outcome) {
 		t.Fatal(err)
 	}
 	for _, c := range out.did {
-		if j.Made(c.Target()) && !isIrreversible(c) {
+		if j.WasCreated(c.Target()) && !isIrreversible(c) {
 			t.Errorf("the journal still lists %s", c.Target())
 		}
 	}

@@ -133,9 +133,9 @@ func changeMachine(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Check(err)
 		w.Info.UserID = id
 	case "port":
-		w.Taken[value] = args[2]
+		w.PortsInUse[value] = args[2]
 	case "free":
-		delete(w.Taken, value)
+		delete(w.PortsInUse, value)
 	case "socket":
 		w.Sockets = append(w.Sockets, value)
 	case "cluster":
@@ -150,11 +150,11 @@ func changeMachine(ts *testscript.TestScript, _ bool, args []string) {
 		}
 		w.Published[value] = args[2]
 	case "unpullable":
-		w.Unpullable = append(w.Unpullable, value)
+		w.MissingImages = append(w.MissingImages, value)
 	case "unreachable":
-		w.Unreachable = append(w.Unreachable, value)
+		w.UnreachableRegistries = append(w.UnreachableRegistries, value)
 	case "slow":
-		w.Slow = append(w.Slow, value)
+		w.SlowImages = append(w.SlowImages, value)
 	case "with", "without":
 		setPart(ts, w, value, what == "with")
 	default:

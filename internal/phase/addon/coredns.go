@@ -48,11 +48,11 @@ func deployCoreDNS(ctx context.Context, e *flow.Env) error {
 // applyCoreDNS applies the objects. A running CoreDNS of an old version uses a copy of the old
 // Corefile until it is replaced.
 func applyCoreDNS(ctx context.Context, e *flow.Env, as state.Identity, objects manifest.CoreDNS, plan manifest.CorefilePlan) error {
-	if err := e.Do(ctx, change.ApplyObject{Object: plan.Config, As: as, Keep: plan.Keep}); err != nil {
+	if err := e.Do(ctx, change.ApplyObject{Object: plan.Config, As: as, Keep: plan.KeepConfig}); err != nil {
 		return err
 	}
 	if plan.Migrates {
-		backup := change.MutateObject{Object: objects.Deployment, As: as, Mutate: manifest.ReadBackup}
+		backup := change.MutateObject{Object: objects.Deployment, As: as, Mutate: manifest.UseBackupCorefile}
 		if err := e.Do(ctx, backup); err != nil {
 			return err
 		}
@@ -78,7 +78,7 @@ func findDeployedDNS(ctx context.Context, e *flow.Env, as state.Identity) (int32
 		}
 		found = append(found, d)
 	}
-	return manifest.DeployedDNS(found)
+	return manifest.ReadDNSDeployment(found)
 }
 
 func planCorefile(ctx context.Context, e *flow.Env, n *node.Node, ref state.Ref, version string) (manifest.CorefilePlan, error) {

@@ -42,7 +42,7 @@ func (s *scene) Do(ctx context.Context, c change.Change) error {
 // newScene is a cluster without addons.
 func newScene() *scene {
 	s := &scene{World: fake.New()}
-	s.Elsewhere = true
+	s.RemoteAPIServer = true
 	s.node = &node.Node{
 		Local:   node.Local{Paths: node.DefaultPaths()},
 		Cluster: node.Cluster{Version: "v1.37.1", ServiceSubnet: "10.96.0.0/12", DNSDomain: "cluster.local"},
@@ -71,7 +71,7 @@ func running(t *testing.T, version string, replicas int32, corefile string) *sce
 		t.Fatal(err)
 	}
 	made.Config.Data[manifest.CorefileKey] = corefile
-	for _, o := range made.Printed() {
+	for _, o := range made.ManifestObjects() {
 		if err := s.World.Do(t.Context(), change.ApplyObject{Object: o}); err != nil {
 			t.Fatal(err)
 		}

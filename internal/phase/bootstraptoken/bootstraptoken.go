@@ -32,7 +32,7 @@ var Phase = flow.Phase{
 		}
 		var objects []state.Object
 		for _, t := range n.Tokens {
-			objects = append(objects, manifest.Token(t, e.World.Now()))
+			objects = append(objects, manifest.NewTokenSecret(t, e.World.Now()))
 			shown := t.String()
 			if e.Withhold.Token {
 				shown = flow.Withheld

@@ -56,7 +56,7 @@ func checkExisting(ctx context.Context, e *flow.Env) error {
 	if err != nil {
 		return err
 	}
-	local, _ := node.LocalEtcd(n)
+	local, _ := node.HasLocalEtcd(n)
 	errs := []error{certstore.CheckServiceAccountKeys(ctx, e.World, n)}
 	for _, p := range pki.Profiles() {
 		if !p.IsCA() || p.LocalEtcdOnly() && !local {
@@ -112,7 +112,7 @@ func newCAPhase(ca string) flow.Phase {
 func newPhase(p pki.Profile, run func(context.Context, *flow.Env, pki.Profile) error) flow.Phase {
 	phase := flow.Phase{
 		Name:  p.Name,
-		Short: "Generate the certificate for " + p.For,
+		Short: "Generate the certificate for " + p.Purpose,
 		Flags: certFlags,
 		Run:   func(ctx context.Context, e *flow.Env) error { return run(ctx, e, p) },
 	}
@@ -120,7 +120,7 @@ func newPhase(p pki.Profile, run func(context.Context, *flow.Env, pki.Profile) e
 		phase.Flags = apiServerCertFlags
 	}
 	if p.LocalEtcdOnly() {
-		phase.When = node.LocalEtcd
+		phase.When = node.HasLocalEtcd
 	}
 	return phase
 }
@@ -151,7 +151,7 @@ func createCA(ctx context.Context, e *flow.Env, p pki.Profile) error {
 	if err != nil {
 		return err
 	}
-	spec, _, err := p.Spec(n.Site(), pki.Lasting(e.World.Now(), n.Cluster.CAValidity))
+	spec, _, err := p.Spec(n.Site(), pki.NewValidity(e.World.Now(), n.Cluster.CAValidity))
 	if err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func createCertificate(ctx context.Context, e *flow.Env, p pki.Profile) error {
 	if err != nil {
 		return err
 	}
-	spec, ignored, err := p.Spec(n.Site(), pki.Lasting(e.World.Now(), n.Cluster.CertValidity))
+	spec, ignored, err := p.Spec(n.Site(), pki.NewValidity(e.World.Now(), n.Cluster.CertValidity))
 	if err != nil {
 		return err
 	}
@@ -209,11 +209,11 @@ func createCertificate(ctx context.Context, e *flow.Env, p pki.Profile) error {
 
 // newKey generates a key. It uses an existing key without a certificate if an unfinished run of
 // the same command wrote it.
-func newKey(e *flow.Env, paths node.Paths, p pki.Profile, found pki.Stored) (crypto.Signer, error) {
+func newKey(e *flow.Env, paths node.Paths, p pki.Profile, found pki.StoredPair) (crypto.Signer, error) {
 	if found.Key == nil {
 		return e.Keys()
 	}
-	if !e.World.Made(change.FileTarget(paths.Key(p.Base))) {
+	if !e.World.WasCreated(change.FileTarget(paths.Key(p.Base))) {
 		return nil, problem.New("", fmt.Errorf("%s exists without its certificate", paths.Key(p.Base)),
 			"restore the certificate or move the key away")
 	}

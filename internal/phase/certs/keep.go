@@ -13,28 +13,28 @@ import (
 // keepCertificate keeps an existing certificate if its CA signed it and it has not expired. On a
 // machine that joins it must also have its key and all SANs; on the first control plane that is a
 // warning.
-func keepCertificate(ctx context.Context, e *flow.Env, p pki.Profile, found pki.Stored, ca pki.CA) error {
+func keepCertificate(ctx context.Context, e *flow.Env, p pki.Profile, found pki.StoredPair, ca pki.CA) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err
 	}
 	path := n.Paths.Cert(p.Base)
-	cert, err := found.Leaf(ca.Certificate, e.World.Now())
+	cert, err := found.VerifyLeaf(ca.Certificate, e.World.Now())
 	if err != nil {
 		return unusableError(path, err, renewalHints(e, p, found, ca)...)
 	}
-	if _, err := found.Pair(ca.Certificate, e.World.Now()); err != nil {
-		if n.Joins() {
+	if _, err := found.VerifyPair(ca.Certificate, e.World.Now()); err != nil {
+		if n.IsJoining() {
 			return unusableError(path, err)
 		}
 		e.Warn("%s: %v", path, err)
 	}
-	spec, _, err := p.Spec(n.Site(), pki.Lasting(e.World.Now(), n.Cluster.CertValidity))
+	spec, _, err := p.Spec(n.Site(), pki.NewValidity(e.World.Now(), n.Cluster.CertValidity))
 	if err != nil {
 		return err
 	}
-	if missing := spec.SANs.NotCovered(cert); len(missing) > 0 {
-		if n.Joins() && ca.CanIssue() {
+	if missing := spec.SANs.MissingFrom(cert); len(missing) > 0 {
+		if n.IsJoining() && ca.CanIssue() {
 			return unusableError(path, fmt.Errorf("it is not valid for %s", strings.Join(missing, ", ")))
 		}
 		e.Warn("the existing %q certificate is not valid for %s; to generate a new one, move %s and its key away",
@@ -45,7 +45,7 @@ func keepCertificate(ctx context.Context, e *flow.Env, p pki.Profile, found pki.
 }
 
 // renewalHints says how to renew a certificate that has expired.
-func renewalHints(e *flow.Env, p pki.Profile, found pki.Stored, ca pki.CA) []string {
+func renewalHints(e *flow.Env, p pki.Profile, found pki.StoredPair, ca pki.CA) []string {
 	certs, err := pki.ParseCertificates(found.Certificate)
 	if err != nil || !ca.CanIssue() || pki.CheckPeriod(certs[0], e.World.Now()) == nil {
 		return nil

@@ -86,7 +86,7 @@ func writeOrPostpone(ctx context.Context, e *flow.Env, n *node.Node, program, ph
 		return err
 	}
 	if !exists {
-		return e.Postpone(ctx, phase, func(ctx context.Context) error { return writeManifest(ctx, e, n, program) })
+		return e.Defer(ctx, phase, func(ctx context.Context) error { return writeManifest(ctx, e, n, program) })
 	}
 	return writeManifest(ctx, e, n, program)
 }

@@ -86,7 +86,7 @@ func downloadCerts(ctx context.Context, e *flow.Env) error {
 // Secret may have expired since.
 func isDownloaded(ctx context.Context, e *flow.Env, paths map[string]string) bool {
 	for _, path := range paths {
-		if _, err := e.World.Stat(ctx, path); err != nil || !e.World.Made(change.FileTarget(path)) {
+		if _, err := e.World.Stat(ctx, path); err != nil || !e.World.WasCreated(change.FileTarget(path)) {
 			return false
 		}
 	}
@@ -104,7 +104,7 @@ func isOfDiscoveredCluster(ctx context.Context, e *flow.Env, n *node.Node) bool 
 // readSecret reads the Secret with the bootstrap credentials of this machine.
 func readSecret(ctx context.Context, e *flow.Env, n *node.Node) (map[string][]byte, error) {
 	ref := state.Ref{GVK: corev1.SchemeGroupVersion.WithKind("Secret"), Namespace: "kube-system", Name: manifest.CertsSecret,
-		As: state.Identity{Config: n.Bootstrap}}
+		As: state.Identity{Config: n.BootstrapKubeconfig}}
 	u, err := discovery.ReadObject(ctx, e, ref)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
@@ -129,7 +129,7 @@ func decryptFiles(key pki.CertificateKey, encrypted map[string][]byte, paths map
 		data, ok := encrypted[name]
 		if len(data) > 0 {
 			var err error
-			if data, err = key.Open(data); err != nil {
+			if data, err = key.Decrypt(data); err != nil {
 				return nil, problem.New("decrypting "+name+" of Secret "+manifest.CertsSecret, err,
 					"compare --certificate-key with what the control plane printed that uploaded the certificates", uploadAgainHint)
 			}
@@ -147,11 +147,11 @@ func decryptFiles(key pki.CertificateKey, encrypted map[string][]byte, paths map
 // checkFiles checks that certificates and keys belong together, and that the CA is the discovered
 // one.
 func checkFiles(n *node.Node, plain map[string][]byte) error {
-	parsed, err := pki.ParseShared(plain)
+	parsed, err := pki.ParseSharedFiles(plain)
 	if err != nil {
 		return err
 	}
-	name := pki.SealedName("ca.crt")
+	name := pki.UploadedName("ca.crt")
 	if ca := parsed[name].Certificates[0]; certstore.CheckDiscoveredCA(n, ca) != nil {
 		return fmt.Errorf("%s, with hash %s, is not the CA of the discovered cluster", name, pki.PinOf(ca))
 	}
@@ -164,7 +164,7 @@ func newFiles(plain map[string][]byte, paths map[string]string) []change.Change 
 	var files []change.Change
 	for _, name := range slices.Sorted(maps.Keys(plain)) {
 		f := change.WriteFile{Path: paths[name], Data: plain[name], Mode: 0o644}
-		if strings.HasSuffix(name, ".key") || pki.HoldsPrivateKey(f.Data) {
+		if strings.HasSuffix(name, ".key") || pki.ContainsPrivateKey(f.Data) {
 			f.Mode, f.Secret = 0o600, true
 		}
 		files = append(files, f)
@@ -179,7 +179,7 @@ func checkNoForeignFiles(ctx context.Context, e *flow.Env, files []change.Change
 	for _, c := range files {
 		f := c.(change.WriteFile)
 		old, err := e.World.ReadFile(ctx, f.Path)
-		if errors.Is(err, fs.ErrNotExist) || err == nil && (bytes.Equal(old, f.Data) || e.World.Made(f.Target())) {
+		if errors.Is(err, fs.ErrNotExist) || err == nil && (bytes.Equal(old, f.Data) || e.World.WasCreated(f.Target())) {
 			continue
 		}
 		if err == nil {

@@ -40,7 +40,7 @@ func newUpload(t *testing.T) *upload {
 	for _, p := range pki.Profiles() {
 		if p.IsCA() {
 			cert, private := authority(t, p)
-			l.plain[pki.SealedName(p.CertificateFile())], l.plain[pki.SealedName(p.KeyFile())] = cert, private
+			l.plain[pki.UploadedName(p.CertificateFile())], l.plain[pki.UploadedName(p.KeyFile())] = cert, private
 		}
 	}
 	l.ca = l.plain["ca.crt"]
@@ -59,7 +59,7 @@ func newUpload(t *testing.T) *upload {
 // put encrypts another content of a file.
 func (l *upload) put(t *testing.T, name string, data []byte) {
 	t.Helper()
-	encrypted, err := l.key.Seal(rand.Reader, data)
+	encrypted, err := l.key.Encrypt(rand.Reader, data)
 	must(t, err)
 	l.plain[name], l.encrypted[name] = data, encrypted
 }
@@ -67,7 +67,7 @@ func (l *upload) put(t *testing.T, name string, data []byte) {
 // bootstrap is the kubeconfig of discovery.
 func (l *upload) bootstrap(t *testing.T) []byte {
 	t.Helper()
-	data, err := pki.Access{Server: "https://192.0.2.1:6443", Cluster: "kubernetes", User: "u", CA: l.ca}.WithToken("t").Encode()
+	data, err := pki.KubeconfigSpec{Server: "https://192.0.2.1:6443", Cluster: "kubernetes", User: "u", CA: l.ca}.WithToken("t").Encode()
 	must(t, err)
 	return data
 }
@@ -76,7 +76,7 @@ func authority(t *testing.T, p pki.Profile) (cert, private []byte) {
 	t.Helper()
 	key, err := pki.NewKey(rand.Reader, pki.ECDSAP256)
 	must(t, err)
-	spec, _, err := p.Spec(pki.Site{NodeName: "cp1"}, pki.Validity{NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)})
+	spec, _, err := p.Spec(pki.NodeNames{NodeName: "cp1"}, pki.Validity{NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)})
 	must(t, err)
 	ca, err := pki.NewCA(rand.Reader, key, spec)
 	must(t, err)
@@ -89,12 +89,12 @@ func authority(t *testing.T, p pki.Profile) (cert, private []byte) {
 // has the encrypted files; nil: there is no Secret.
 func (l *upload) download(t *testing.T, w *fake.World, key string) error {
 	t.Helper()
-	w.Elsewhere = true
+	w.RemoteAPIServer = true
 	if l.encrypted != nil {
-		must(t, w.Do(t.Context(), change.ApplyObject{Object: manifest.Certs(l.encrypted, &corev1.Secret{})}))
+		must(t, w.Do(t.Context(), change.ApplyObject{Object: manifest.NewCertsSecret(l.encrypted, &corev1.Secret{})}))
 	}
 	n := &node.Node{Local: node.Local{Role: node.ControlPlane, CertificateKey: key, Paths: node.DefaultPaths()}}
-	n.Bootstrap = l.bootstrap(t)
+	n.BootstrapKubeconfig = l.bootstrap(t)
 	n.Timeouts.KubernetesAPI = time.Second
 	e := flow.New(flow.Env{
 		World: w, Local: n.Local, Emit: func(flow.Event) {},
@@ -132,7 +132,7 @@ func TestBadUploadIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 		"swapped files": {func(l *upload) {
 			l.encrypted["ca.key"], l.encrypted["etcd-ca.key"] = l.encrypted["etcd-ca.key"], l.encrypted["ca.key"]
 		}, "", "ca.key is not the key of the certificate in ca.crt"},
-		"no PEM":  {func(l *upload) { l.encrypted["sa.pub"], _ = l.key.Seal(rand.Reader, []byte("x")) }, "", "sa.pub: neither a key nor a certificate in PEM form found"},
+		"no PEM":  {func(l *upload) { l.encrypted["sa.pub"], _ = l.key.Encrypt(rand.Reader, []byte("x")) }, "", "sa.pub: neither a key nor a certificate in PEM form found"},
 		"nothing": {func(l *upload) { l.encrypted = nil }, "", "the certificates are not uploaded"},
 	} {
 		t.Run(name, func(t *testing.T) {

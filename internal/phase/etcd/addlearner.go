@@ -33,7 +33,7 @@ func addLearner(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) 
 			return err
 		}
 		err := e.Do(ctx, change.SetMember{PeerURL: n.PeerURL(), State: change.Learner, Via: via})
-		if !errors.Is(err, change.ErrNotItsTurn) {
+		if !errors.Is(err, change.ErrMemberAddRefused) {
 			return err
 		}
 		slot.rejected = true
@@ -66,8 +66,8 @@ type learnerProgress struct {
 // does not count: it keeps growing even if nothing promotes the learner.
 func newLearnerProgress(learner state.Member, members etcdcluster.Health) learnerProgress {
 	p := learnerProgress{id: learner.ID, name: learner.Name}
-	if members.CaughtUp(learner.ID) != nil {
-		p.index = members.Said[learner.ID].Index
+	if members.CheckAppliedIndex(learner.ID) != nil {
+		p.index = members.Healthy[learner.ID].AppliedIndex
 	}
 	return p
 }
@@ -85,10 +85,10 @@ func (s *learnerSlot) isFree() world.Condition {
 				return s.checkError(err, r.Now())
 			}
 			s.answeredAt = r.Now()
-			if members.At(s.n.PeerURL()) != nil {
+			if members.FindByPeerURL(s.n.PeerURL()) != nil {
 				return nil
 			}
-			if other := members.Learner(); other != nil {
+			if other := members.FindLearner(); other != nil {
 				s.rejected = false // that was because of the other learner
 				return s.occupiedError(*other, newLearnerProgress(*other, members), r.Now())
 			}
@@ -109,7 +109,7 @@ func (s *learnerSlot) checkError(err error, now time.Time) error {
 	if now.Sub(s.answeredAt) < s.n.Timeouts.EtcdAPI {
 		return err
 	}
-	return world.GiveUp(err)
+	return world.Permanent(err)
 }
 
 // occupiedError names the other learner, and gives up if that makes no progress.
@@ -121,7 +121,7 @@ func (s *learnerSlot) occupiedError(other state.Member, progress learnerProgress
 	if now.Sub(s.otherSince) < s.n.Timeouts.EtcdAPI {
 		return fmt.Errorf("etcd has one learner at a time, and member %s at %s is being added", name, other.PeerURLs)
 	}
-	return world.GiveUp(problem.New("", fmt.Errorf("etcd has one learner at a time, and member %s at %s has made no progress for %s",
+	return world.Permanent(problem.New("", fmt.Errorf("etcd has one learner at a time, and member %s at %s has made no progress for %s",
 		name, other.PeerURLs, now.Sub(s.otherSince).Round(time.Second)),
 		"run the join of that machine again, so that it is completed",
 		replaceMemberHint(other)))
@@ -135,16 +135,16 @@ func (s *learnerSlot) checkVoters(ctx context.Context, r state.Reader) error {
 	}
 	now, unreachableSince := r.Now(), map[uint64]time.Time{}
 	var errs error
-	for _, m := range members.Down() {
+	for _, m := range members.UnhealthyVoters() {
 		since, ok := s.unreachableSince[m.ID]
 		if !ok {
 			since = now
 		}
 		unreachableSince[m.ID] = since
 		err := fmt.Errorf("etcd accepts no learner while %s at %s is unreachable: %w",
-			etcdcluster.MemberName(m), m.PeerURLs, members.Silent[m.ID])
+			etcdcluster.MemberName(m), m.PeerURLs, members.Unhealthy[m.ID])
 		if now.Sub(since) >= unreachableTimeout {
-			err = world.GiveUp(problem.New("", err, "start the machine of "+etcdcluster.MemberName(m)+
+			err = world.Permanent(problem.New("", err, "start the machine of "+etcdcluster.MemberName(m)+
 				", then run the same command again", replaceMemberHint(m)))
 		}
 		errs = errors.Join(errs, err)

@@ -16,9 +16,9 @@ import (
 func checkEachMinute(ctx context.Context, slot *learnerSlot, w *fake.World, silent ...[]uint64) (err error) {
 	condition, now := slot.isFree(), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	w.Clock = func() time.Time { return now }
-	for _, w.Silent = range silent {
+	for _, w.UnreachableMembers = range silent {
 		now = now.Add(time.Minute)
-		if err = condition.Check(ctx, w); err == nil || world.Hopeless(err) {
+		if err = condition.Check(ctx, w); err == nil || world.IsPermanent(err) {
 			return err
 		}
 	}
@@ -52,8 +52,8 @@ func TestLearnerSlot(t *testing.T) {
 			n := &node.Node{Local: node.Local{Name: "cp5", Address: "192.0.2.5"}}
 			n.Timeouts.EtcdAPI = 2 * time.Minute
 			err := checkEachMinute(t.Context(), &learnerSlot{n: n, rejected: c.rejected, unreachableSince: map[uint64]time.Time{}}, w, c.silent...)
-			if (err == nil) != c.free || world.Hopeless(err) != c.givesUp {
-				t.Errorf("%v; gives up: %v", err, world.Hopeless(err))
+			if (err == nil) != c.free || world.IsPermanent(err) != c.givesUp {
+				t.Errorf("%v; gives up: %v", err, world.IsPermanent(err))
 			}
 		})
 	}
@@ -74,9 +74,9 @@ func (b *busy) Members(ctx context.Context, via state.Etcd) ([]state.Member, err
 
 func (b *busy) MemberStatus(_ context.Context, _ state.Etcd, m state.Member) (state.MemberStatus, error) {
 	if m.Learner {
-		return state.MemberStatus{Index: b.committed - b.committed*b.lag/10}, nil
+		return state.MemberStatus{AppliedIndex: b.committed - b.committed*b.lag/10}, nil
 	}
-	return state.MemberStatus{Index: b.committed}, nil
+	return state.MemberStatus{AppliedIndex: b.committed}, nil
 }
 
 func TestLearnerThatHasCaughtUpMakesNoProgress(t *testing.T) {
@@ -92,8 +92,8 @@ func TestLearnerThatHasCaughtUpMakesNoProgress(t *testing.T) {
 		condition := (&learnerSlot{n: n}).isFree()
 		for look := 1; ; look++ {
 			err := condition.Check(t.Context(), b)
-			if world.Hopeless(err) != (look >= looks) {
-				t.Fatalf("%d tenths behind at first, look %d: %v; gives up: %v", lag, look, err, world.Hopeless(err))
+			if world.IsPermanent(err) != (look >= looks) {
+				t.Fatalf("%d tenths behind at first, look %d: %v; gives up: %v", lag, look, err, world.IsPermanent(err))
 			}
 			if look == looks {
 				break

@@ -39,15 +39,15 @@ var Check = flow.Phase{
 		if err != nil {
 			return err
 		}
-		for _, m := range members.Down() { // etcd may accept no learner meanwhile
-			e.Warn("etcd member %s at %s is unreachable: %v", etcdcluster.MemberName(m), m.PeerURLs, members.Silent[m.ID])
+		for _, m := range members.UnhealthyVoters() { // etcd may accept no learner meanwhile
+			e.Warn("etcd member %s at %s is unreachable: %v", etcdcluster.MemberName(m), m.PeerURLs, members.Unhealthy[m.ID])
 		}
 		_, err = findMembersToReplace(ctx, e, n, via)
 		return err
 	},
 }
 
-// Join adds this machine's member to the etcd cluster: as a learner, which is started, and
+// Discovery adds this machine's member to the etcd cluster: as a learner, which is started, and
 // promoted to a voter once it has caught up.
 var Join = flow.Phase{
 	Name:   "etcd-join",
@@ -63,7 +63,7 @@ func joinsEtcd(n *node.Node) (bool, string) {
 	if ok, why := node.IsControlPlane(n); !ok {
 		return false, why
 	}
-	return node.LocalEtcd(n)
+	return node.HasLocalEtcd(n)
 }
 
 func joinEtcd(ctx context.Context, e *flow.Env) error {
@@ -71,7 +71,7 @@ func joinEtcd(ctx context.Context, e *flow.Env) error {
 	if err != nil {
 		return err
 	}
-	if err := staticpod.TryPatches(ctx, e, n, manifest.Etcd); err != nil {
+	if err := staticpod.CheckPatches(ctx, e, n, manifest.Etcd); err != nil {
 		return err
 	}
 	// A learner keeps other machines from adding theirs: add it once the kubelet can start it.
@@ -119,7 +119,7 @@ func findEtcd(ctx context.Context, e *flow.Env) (*node.Node, state.Etcd, error) 
 	})
 	via := etcdcluster.LocalClient(n.Paths, endpoints...)
 	members, failed := etcdcluster.CheckHealth(ctx, e.World, via)
-	if err == nil && failed == nil && len(members.Said) > 0 {
+	if err == nil && failed == nil && len(members.Healthy) > 0 {
 		via.Endpoints = members.Endpoints()
 	}
 	return n, via, err
@@ -135,7 +135,7 @@ func newQuorumCondition(n *node.Node, via state.Etcd) world.Condition {
 			if err != nil {
 				return explainMissingFiles(errors.Join(quorumLossError(ctx, r, via), err))
 			}
-			return members.Quorum()
+			return members.CheckQuorum()
 		},
 	}
 }
@@ -143,12 +143,12 @@ func newQuorumCondition(n *node.Node, via state.Etcd) world.Condition {
 // quorumLossError names the unreachable voters of an etcd without a quorum, by the member list
 // that one of the others has; nil if the quorum is not lost.
 func quorumLossError(ctx context.Context, r state.Reader, via state.Etcd) error {
-	via.Stale = true
+	via.Serializable = true
 	members, err := etcdcluster.CheckHealth(ctx, r, via)
-	if err != nil || members.Quorum() == nil {
+	if err != nil || members.CheckQuorum() == nil {
 		return nil
 	}
-	return problem.New("etcd has lost its quorum", members.Quorum(), "start the machines of the unreachable members")
+	return problem.New("etcd has lost its quorum", members.CheckQuorum(), "start the machines of the unreachable members")
 }
 
 // checkMembers checks the health of all members. It retries, as etcd does not list its members
@@ -177,7 +177,7 @@ func retryCheck(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd,
 // explainMissingFiles gives up if the client certificates for etcd do not exist.
 func explainMissingFiles(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return world.GiveUp(problem.New("", err, "run the control-plane-prepare/certs phase first"))
+		return world.Permanent(problem.New("", err, "run the control-plane-prepare/certs phase first"))
 	}
 	return err
 }
@@ -189,7 +189,7 @@ func writeManifest(ctx context.Context, e *flow.Env, n *node.Node, via state.Etc
 	if err != nil {
 		return err
 	}
-	member := members.At(n.PeerURL())
+	member := members.FindByPeerURL(n.PeerURL())
 	if member == nil {
 		return fmt.Errorf("etcd has no member at %s any more: it was removed right after this command added it", n.PeerURL())
 	}

@@ -21,7 +21,7 @@ var Phase = flow.Phase{
 		Name:  "local",
 		Short: "Write the static Pod of a local, single etcd member",
 		Flags: []flag.Name{flag.CertDir, flag.Config, flag.DryRun, flag.ImageRepository, flag.Patches},
-		When:  node.LocalEtcd,
+		When:  node.HasLocalEtcd,
 		Run:   createEtcd,
 	}},
 }
@@ -31,7 +31,7 @@ func createEtcd(ctx context.Context, e *flow.Env) error {
 	if err != nil {
 		return err
 	}
-	if err := staticpod.TryPatches(ctx, e, n, manifest.Etcd); err != nil {
+	if err := staticpod.CheckPatches(ctx, e, n, manifest.Etcd); err != nil {
 		return err
 	}
 	e.Say("creating the static Pod manifest for a local etcd in %q", n.Paths.Manifests())

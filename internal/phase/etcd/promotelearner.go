@@ -22,7 +22,7 @@ func promoteLearner(ctx context.Context, e *flow.Env, n *node.Node, via state.Et
 			return health.WithComponentHints(n, err)
 		}
 		err := e.Do(ctx, change.SetMember{PeerURL: n.PeerURL(), State: change.Voter, Via: via})
-		if !errors.Is(err, change.ErrBehind) {
+		if !errors.Is(err, change.ErrLearnerNotReady) {
 			return err
 		}
 		if e.World.Now().Sub(begun) > n.Timeouts.EtcdAPI {
@@ -63,7 +63,7 @@ const proposalDuration = 15 * time.Second
 func withProposals(ctx context.Context, e *flow.Env, via state.Etcd, wait func() error) error {
 	limited, stop := context.WithTimeout(ctx, proposalDuration)
 	var done sync.WaitGroup
-	done.Go(func() { _ = e.World.Agree(limited, via) }) // the wait reports the errors of etcd
+	done.Go(func() { _ = e.World.KeepProposing(limited, via) }) // the wait reports the errors of etcd
 	defer done.Wait()
 	defer stop()
 	return wait()

@@ -45,9 +45,9 @@ func confirmUnreachable(ctx context.Context, e *flow.Env, via state.Etcd, m stat
 		return nil
 	}
 	unreachable := e.Await(ctx, world.Condition{
-		Name:    fmt.Sprintf("etcd member %s to answer, if it is alive", etcdcluster.MemberName(m)),
-		Timeout: confirmationTime,
-		Outside: true,
+		Name:     fmt.Sprintf("etcd member %s to answer, if it is alive", etcdcluster.MemberName(m)),
+		Timeout:  confirmationTime,
+		External: true,
 		Check: func(ctx context.Context, r state.Reader) error {
 			_, err := r.MemberStatus(ctx, via, m)
 			return err
@@ -78,13 +78,13 @@ func findMembersToReplace(ctx context.Context, e *flow.Env, n *node.Node, via st
 	if err != nil {
 		return nil, err
 	}
-	others := members.Without(n.PeerURL())
-	for _, name := range n.Join.ReplaceMembers {
-		m := others.Called(name)
+	others := members.WithoutPeer(n.PeerURL())
+	for _, name := range n.Discovery.ReplaceMembers {
+		m := others.FindByNameOrID(name)
 		switch {
 		case m == nil:
 			e.Say("etcd has no other member %s: there is nothing to replace", name)
-		case members.Silent[m.ID] == nil:
+		case members.Unhealthy[m.ID] == nil:
 			return nil, memberAnswersError(name, *m)
 		case !slices.ContainsFunc(stale, func(s state.Member) bool { return s.ID == m.ID }):
 			stale = append(stale, *m)
@@ -99,7 +99,7 @@ func checkQuorumAfterRemoval(members etcdcluster.Health, stale []state.Member) e
 	for _, m := range stale {
 		without = append(without, m.ID)
 	}
-	if err := errors.Join(members.Quorum(), members.Quorum(without...)); len(stale) > 0 && err != nil {
+	if err := errors.Join(members.CheckQuorum(), members.CheckQuorum(without...)); len(stale) > 0 && err != nil {
 		return problem.New("no etcd member can be replaced now", err, "start the machines of the unreachable members")
 	}
 	return nil
@@ -114,7 +114,7 @@ func findStaleMember(ctx context.Context, e *flow.Env, n *node.Node, members etc
 	if err != nil {
 		return nil, err
 	}
-	m, of, choose := members.At(n.PeerURL()), "address", flag.APIServerAdvertise
+	m, of, choose := members.FindByPeerURL(n.PeerURL()), "address", flag.APIServerAdvertise
 	switch {
 	case m != nil && (m.Name == "" || data):
 		return nil, nil // has never started, or still has its data
@@ -122,12 +122,12 @@ func findStaleMember(ctx context.Context, e *flow.Env, n *node.Node, members etc
 		return nil, problem.New("", fmt.Errorf("%s holds the data of a member that was removed from etcd", n.Cluster.Etcd.DataDir),
 			"run kubeadm reset, which removes the data and what else the earlier join left, then join this machine again")
 	case m == nil:
-		if m, of, choose = members.Called(n.Name), "name", flag.NodeName; m == nil {
+		if m, of, choose = members.FindByNameOrID(n.Name), "name", flag.NodeName; m == nil {
 			return nil, nil
 		}
 	}
 	switch {
-	case members.Silent[m.ID] == nil:
+	case members.Unhealthy[m.ID] == nil:
 		return nil, problem.New("", fmt.Errorf("etcd has a member %s at %s already, and it answers: another machine has this %s", etcdcluster.MemberName(*m), m.PeerURLs, of),
 			fmt.Sprintf("choose another %s with --%s", of, choose))
 	case isReplaceRequested(n, *m), m.Learner && of == "address":
@@ -140,5 +140,5 @@ func findStaleMember(ctx context.Context, e *flow.Env, n *node.Node, members etc
 // isReplaceRequested reports whether --replace-member names the member.
 func isReplaceRequested(n *node.Node, m state.Member) bool {
 	alone := etcdcluster.Health{Members: []state.Member{m}}
-	return slices.ContainsFunc(n.Join.ReplaceMembers, func(name string) bool { return alone.Called(name) != nil })
+	return slices.ContainsFunc(n.Discovery.ReplaceMembers, func(name string) bool { return alone.FindByNameOrID(name) != nil })
 }

@@ -45,7 +45,7 @@ func Init(run Run) flow.Phase {
 	}
 }
 
-// Join checks the node of a finished join, and waits for its cluster.
+// Discovery checks the node of a finished join, and waits for its cluster.
 func Join(run Run) flow.Phase {
 	return flow.Phase{
 		Name:  "finished",
@@ -80,9 +80,9 @@ func awaitRegistration(ctx context.Context, e *flow.Env, as state.Identity) erro
 	var absent, refused error
 	var since time.Time // when the API server first refused
 	err := e.Await(ctx, world.Condition{
-		Name:    "the API server to answer",
-		Timeout: e.Local.Timeouts.KubernetesAPI,
-		Outside: true,
+		Name:     "the API server to answer",
+		Timeout:  e.Local.Timeouts.KubernetesAPI,
+		External: true,
 		Check: func(ctx context.Context, r state.Reader) error {
 			_, err := r.Object(ctx, ref)
 			switch {
@@ -97,10 +97,10 @@ func awaitRegistration(ctx context.Context, e *flow.Env, as state.Identity) erro
 					return err
 				}
 				refused = err
-				return world.GiveUp(err)
+				return world.Permanent(err)
 			case isUntrusted(err):
 				refused = err
-				return world.GiveUp(err)
+				return world.Permanent(err)
 			}
 			return err
 		},
@@ -132,7 +132,7 @@ func sameCluster(ctx context.Context, e *flow.Env) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	trusted, err := own.Trusted()
+	trusted, err := own.EmbeddedCAs()
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
@@ -140,7 +140,7 @@ func sameCluster(ctx context.Context, e *flow.Env) error {
 	for _, ca := range trusted {
 		pins = append(pins, pki.PinOf(ca).String())
 	}
-	j := e.Local.Join
+	j := e.Local.Discovery
 	other := problem.New("", fmt.Errorf("this machine is a node of another cluster than the one to join: %s trusts the CA %s",
 		path, strings.Join(pins, ", ")), "to leave its cluster: kubeadm reset, then run this command again")
 	shares := func(cas []string) bool {
@@ -172,17 +172,17 @@ func sameCluster(ctx context.Context, e *flow.Env) error {
 // awaitVerifiedServer waits until the server at the endpoint to join presents a certificate signed
 // by the CA.
 func awaitVerifiedServer(ctx context.Context, e *flow.Env, ca []byte) error {
-	server := "https://" + e.Local.Join.Endpoint
+	server := "https://" + e.Local.Discovery.Endpoint
 	return e.Await(ctx, world.Condition{
-		Name:    "the API server at " + server,
-		Timeout: e.Local.Timeouts.KubernetesAPI,
-		Outside: true,
+		Name:     "the API server at " + server,
+		Timeout:  e.Local.Timeouts.KubernetesAPI,
+		External: true,
 		Check: func(ctx context.Context, r state.Reader) error {
 			_, err := r.ClusterInfo(ctx, server, ca)
 			var answer apierrors.APIStatus
 			switch {
 			case isUntrusted(err), errors.Is(err, state.ErrRedirected):
-				return world.GiveUp(err)
+				return world.Permanent(err)
 			case errors.As(err, &answer) && !apierrors.IsServiceUnavailable(err): // it came over a verified connection
 				return nil
 			}

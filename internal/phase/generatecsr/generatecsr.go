@@ -96,7 +96,7 @@ func newKeyAndRequest(e *flow.Env, n *node.Node, p pki.Profile) ([]change.WriteF
 // newKubeconfigAndRequest generates a kubeconfig with a key and without certificates, and the
 // signing request for its user's certificate.
 func newKubeconfigAndRequest(e *flow.Env, n *node.Node, p pki.KubeconfigProfile) ([]change.WriteFile, error) {
-	key, request, err := newRequest(e, p.File, pki.ClientSpec(p.UserOn(n.Name), p.Organization, pki.Validity{}))
+	key, request, err := newRequest(e, p.File, pki.ClientSpec(p.UserName(n.Name), p.Organization, pki.Validity{}))
 	if err != nil {
 		return nil, err
 	}
@@ -104,9 +104,9 @@ func newKubeconfigAndRequest(e *flow.Env, n *node.Node, p pki.KubeconfigProfile)
 	if err != nil {
 		return nil, err
 	}
-	access := pki.Access{Server: n.Server(), Cluster: n.Cluster.Name, User: p.UserOn(n.Name)}
-	if p.Local && !p.PerNode { // the kubelet's file may be for a joining machine, too
-		access.Server = n.LocalServer()
+	access := pki.KubeconfigSpec{Server: n.ServerURL(), Cluster: n.Cluster.Name, User: p.UserName(n.Name)}
+	if p.UsesLocalAPIServer && !p.PerNode { // the kubelet's file may be for a joining machine, too
+		access.Server = n.LocalServerURL()
 	}
 	config, err := access.WithCertificate(nil, text).Encode()
 	file := n.Paths.Kubeconfig(p.File)

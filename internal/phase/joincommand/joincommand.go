@@ -56,9 +56,9 @@ func showNextSteps(ctx context.Context, e *flow.Env, n *node.Node) error {
 	return nil
 }
 
-// Again prints the same on a machine where init has finished before, for the tokens that the
+// ShowAgain prints the same on a machine where init has finished before, for the tokens that the
 // cluster still has.
-var Again = flow.Phase{
+var ShowAgain = flow.Phase{
 	Name:  Phase.Name,
 	Short: Phase.Short,
 	Run: func(ctx context.Context, e *flow.Env) error {
@@ -69,7 +69,7 @@ var Again = flow.Phase{
 		shown := *n
 		shown.Tokens = nil
 		for _, t := range n.Tokens {
-			s, err := readSecret(ctx, e, manifest.Token(t, e.World.Now()), as)
+			s, err := readSecret(ctx, e, manifest.NewTokenSecret(t, e.World.Now()), as)
 			if err != nil {
 				return err
 			}
@@ -100,13 +100,13 @@ func isUploaded(ctx context.Context, e *flow.Env, n *node.Node, as state.Identit
 	if err != nil {
 		return false, err
 	}
-	s, err := readSecret(ctx, e, manifest.Certs(nil, &corev1.Secret{}), as)
+	s, err := readSecret(ctx, e, manifest.NewCertsSecret(nil, &corev1.Secret{}), as)
 	if err != nil {
 		return false, err
 	}
 	decrypts := func() bool {
 		for _, data := range s.Data {
-			if _, err := key.Open(data); err == nil {
+			if _, err := key.Decrypt(data); err == nil {
 				return true
 			}
 		}

@@ -68,7 +68,7 @@ func newPhases() []flow.Phase {
 	for _, p := range pki.KubeconfigProfiles() {
 		phase := flow.Phase{
 			Name:  p.Name,
-			Short: "Generate the kubeconfig file for " + p.For,
+			Short: "Generate the kubeconfig file for " + p.Purpose,
 			Flags: commonFlags(),
 			Run:   func(ctx context.Context, e *flow.Env) error { return createKubeconfig(ctx, e, p) },
 		}
@@ -101,10 +101,10 @@ func createKubeconfig(ctx context.Context, e *flow.Env, p pki.KubeconfigProfile)
 	if old != nil {
 		f, owner := certstore.KubeconfigFile{Path: path, Data: old, Server: serverURL(n, p)}, ""
 		if p.PerNode {
-			owner = p.UserOn(n.Name)
+			owner = p.UserName(n.Name)
 		}
 		if p.PerNode && !ca.CanIssue() { // as "certs generate-csr" writes it
-			f.Server = n.Server()
+			f.Server = n.ServerURL()
 		}
 		return keepKubeconfig(ctx, e, f, owner)
 	}
@@ -122,10 +122,10 @@ func createKubeconfig(ctx context.Context, e *flow.Env, p pki.KubeconfigProfile)
 
 // serverURL returns the API server's URL in the file.
 func serverURL(n *node.Node, p pki.KubeconfigProfile) string {
-	if p.Local {
-		return n.LocalServer()
+	if p.UsesLocalAPIServer {
+		return n.LocalServerURL()
 	}
-	return n.Server()
+	return n.ServerURL()
 }
 
 func newKubeconfig(e *flow.Env, n *node.Node, p pki.KubeconfigProfile, ca pki.CA) ([]byte, error) {
@@ -142,7 +142,7 @@ func newKubeconfig(e *flow.Env, n *node.Node, p pki.KubeconfigProfile, ca pki.CA
 	if err != nil {
 		return nil, err
 	}
-	access := pki.Access{Server: serverURL(n, p), Cluster: n.Cluster.Name, User: p.UserOn(n.Name), CA: pki.EncodeCertificates(ca.Certificate)}
+	access := pki.KubeconfigSpec{Server: serverURL(n, p), Cluster: n.Cluster.Name, User: p.UserName(n.Name), CA: pki.EncodeCertificates(ca.Certificate)}
 	return access.WithCertificate(pki.EncodeCertificates(cert), secret).Encode()
 }
 

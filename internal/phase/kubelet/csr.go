@@ -62,14 +62,14 @@ func newCSRWatch(ctx context.Context, e *flow.Env, n *node.Node) (*csrWatch, err
 		return nil, err
 	}
 	if credential == nil {
-		credential = n.Bootstrap
+		credential = n.BootstrapKubeconfig
 	}
 	config, err := pki.ParseKubeconfig(credential)
 	if err != nil {
 		return nil, err
 	}
 	return &csrWatch{
-		as: state.Identity{Config: n.Bootstrap}, user: findRequestor(config), subject: "system:node:" + n.Name,
+		as: state.Identity{Config: n.BootstrapKubeconfig}, user: findRequestor(config), subject: "system:node:" + n.Name,
 		next: e.World.Now().Add(approvalGrace), say: e.Say,
 	}, nil
 }

@@ -58,17 +58,17 @@ func decided(as certv1.RequestConditionType) func(*certv1.CertificateSigningRequ
 // waited runs a wait for a certificate that is not issued, and returns its output and error.
 func waited(t *testing.T, w *fake.World) (said []string, err error) {
 	t.Helper()
-	config := pki.Access{Server: "https://192.0.2.10:6443", Cluster: "c", User: "u"}.WithToken("abcdef.0123456789abcdef")
+	config := pki.KubeconfigSpec{Server: "https://192.0.2.10:6443", Cluster: "c", User: "u"}.WithToken("abcdef.0123456789abcdef")
 	bootstrap, err := config.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Elsewhere = true
+	w.RemoteAPIServer = true
 	begun := w.Now()
 	w.Clock = func() time.Time { begun = begun.Add(time.Second); return begun }
-	n := &node.Node{Local: node.Local{Name: "worker1", Paths: node.DefaultPaths()}, Bootstrap: bootstrap}
+	n := &node.Node{Local: node.Local{Name: "worker1", Paths: node.DefaultPaths()}, BootstrapKubeconfig: bootstrap}
 	e := flow.New(flow.Env{World: w, Emit: func(e flow.Event) {
-		if e.Kind == flow.Said && !strings.HasPrefix(e.Text, "still waiting") {
+		if e.Kind == flow.Info && !strings.HasPrefix(e.Text, "still waiting") {
 			said = append(said, e.Text)
 		}
 	}})
@@ -122,7 +122,7 @@ func TestPendingRequestIsNamed(t *testing.T) {
 }
 
 func TestRequestor(t *testing.T) {
-	a := pki.Access{Server: "https://192.0.2.10:6443", Cluster: "c", User: "u"}
+	a := pki.KubeconfigSpec{Server: "https://192.0.2.10:6443", Cluster: "c", User: "u"}
 	for want, config := range map[string]*pki.Kubeconfig{
 		tokenUser: a.WithToken("abcdef.0123456789abcdef"), "": a.WithToken("of a service account"), "bootstrapper": certified(t, a),
 	} {
@@ -132,7 +132,7 @@ func TestRequestor(t *testing.T) {
 	}
 }
 
-func certified(t *testing.T, a pki.Access) *pki.Kubeconfig {
+func certified(t *testing.T, a pki.KubeconfigSpec) *pki.Kubeconfig {
 	t.Helper()
 	key, err := pki.NewKey(rand.Reader, pki.ECDSAP256)
 	if err != nil {

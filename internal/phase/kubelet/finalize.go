@@ -48,7 +48,7 @@ func useRotatedCertificate(ctx context.Context, e *flow.Env) error {
 	}
 	config, err := pki.ParseKubeconfig(old)
 	if err == nil {
-		err = config.FollowRotation(pem)
+		err = config.UseRotatedCertificate(pem)
 	}
 	if err != nil {
 		return fmt.Errorf("switching %s to the rotated client certificate: %w", file, err)

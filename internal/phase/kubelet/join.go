@@ -57,10 +57,10 @@ func newCredentialFiles(ctx context.Context, e *flow.Env, n *node.Node) ([]chang
 	}
 	changes := []change.Change{change.WriteFile{Path: n.Paths.BootstrapKubeconfig(), Data: bootstrap, Mode: 0o600, Secret: true}}
 	old, err := state.ReadOptional(ctx, e.World, n.CACertPath)
-	if err != nil || old != nil && !e.World.Made(change.FileTarget(n.CACertPath)) {
+	if err != nil || old != nil && !e.World.WasCreated(change.FileTarget(n.CACertPath)) {
 		return changes, err
 	}
-	config, err := pki.ParseKubeconfig(n.Bootstrap)
+	config, err := pki.ParseKubeconfig(n.BootstrapKubeconfig)
 	if err != nil {
 		return nil, err
 	}
@@ -75,20 +75,20 @@ func newCredentialFiles(ctx context.Context, e *flow.Env, n *node.Node) ([]chang
 // has the local API server, so that the kubelet is never newer than its API server.
 func newBootstrapKubeconfig(n *node.Node) ([]byte, error) {
 	if n.Role != node.ControlPlane {
-		return n.Bootstrap, nil
+		return n.BootstrapKubeconfig, nil
 	}
-	config, err := pki.ParseKubeconfig(n.Bootstrap)
+	config, err := pki.ParseKubeconfig(n.BootstrapKubeconfig)
 	if err != nil {
 		return nil, err
 	}
-	config.Redirect(n.LocalServer())
+	config.SetServer(n.LocalServerURL())
 	return config.Encode()
 }
 
 // checkNodeName is an error if the cluster has a Node of this name that is Ready, and so of
 // another machine.
 func checkNodeName(ctx context.Context, e *flow.Env, n *node.Node) error {
-	u, err := discovery.ReadObject(ctx, e, state.Ref{GVK: state.NodeKind, Name: n.Name, As: state.Identity{Config: n.Bootstrap}})
+	u, err := discovery.ReadObject(ctx, e, state.Ref{GVK: state.NodeKind, Name: n.Name, As: state.Identity{Config: n.BootstrapKubeconfig}})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

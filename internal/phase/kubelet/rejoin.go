@@ -40,11 +40,11 @@ func hasJoined(ctx context.Context, e *flow.Env, n *node.Node) (bool, error) {
 
 // checkSameCluster checks that kubelet.conf trusts the CA of the discovered cluster.
 func checkSameCluster(ctx context.Context, e *flow.Env, n *node.Node, kubeconfig []byte) error {
-	found, err := pki.ParseKubeconfig(n.Bootstrap)
+	found, err := pki.ParseKubeconfig(n.BootstrapKubeconfig)
 	if err != nil {
 		return err
 	}
-	expected, err := found.Trusted()
+	expected, err := found.EmbeddedCAs()
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func checkSameCluster(ctx context.Context, e *flow.Env, n *node.Node, kubeconfig
 	}
 	server := cluster.Server
 	if n.Role == node.ControlPlane {
-		server = n.LocalServer()
+		server = n.LocalServerURL()
 	}
 	warnings, err := config.CheckReuse(expected, server, func(path string) ([]byte, error) { return e.World.ReadFile(ctx, path) })
 	for _, w := range warnings {
@@ -91,7 +91,7 @@ func rejoin(ctx context.Context, e *flow.Env, n *node.Node) error {
 // newIdentity returns the kubelet's identity at the discovered server: the local API server may
 // not run yet.
 func newIdentity(n *node.Node) (state.Identity, error) {
-	found, err := pki.ParseKubeconfig(n.Bootstrap)
+	found, err := pki.ParseKubeconfig(n.BootstrapKubeconfig)
 	if err != nil {
 		return state.Identity{}, err
 	}

@@ -58,7 +58,7 @@ func waitForLocalAPIServer(ctx context.Context, e *flow.Env, n *node.Node) error
 		return nil
 	}
 	hasCertificate := newCertificateCondition(n).Check(ctx, e.World) == nil // from an earlier run
-	as := state.Identity{Kubeconfig: n.Paths.Kubeconfig("admin.conf"), Server: n.LocalServer()}
+	as := state.Identity{Kubeconfig: n.Paths.Kubeconfig("admin.conf"), Server: n.LocalServerURL()}
 	if err := e.Await(ctx, health.APIServer(n, as)); err != nil {
 		return health.WithComponentHints(n, err)
 	}
@@ -93,7 +93,7 @@ func newCertificateCondition(n *node.Node) world.Condition {
 			if err != nil {
 				return err
 			}
-			return config.Embed(func(path string) ([]byte, error) { return r.ReadFile(ctx, path) })
+			return config.EmbedFiles(func(path string) ([]byte, error) { return r.ReadFile(ctx, path) })
 		},
 	}
 }

@@ -72,7 +72,7 @@ func newRegisteredCondition(n *node.Node, mark change.LabelNode) world.Condition
 			}
 			hints := []string{"check the kubelet's log: journalctl -xeu kubelet"}
 			kubeconfig := n.Paths.KubeletKubeconfig()
-			if _, failed := r.Stat(ctx, kubeconfig); n.Joins() && errors.Is(failed, fs.ErrNotExist) {
+			if _, failed := r.Stat(ctx, kubeconfig); n.IsJoining() && errors.Is(failed, fs.ErrNotExist) {
 				hints = append([]string{kubeconfig + " does not exist: run the kubelet-wait-bootstrap phase first"}, hints...)
 			}
 			return problem.New("", err, hints...)

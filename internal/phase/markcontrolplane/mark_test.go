@@ -37,7 +37,7 @@ func (f *flapping) Await(ctx context.Context, c world.Condition) error { return 
 
 func TestMarkBehindFlappingLoadBalancer(t *testing.T) {
 	f := &flapping{World: fake.New()}
-	f.Elsewhere = true
+	f.RemoteAPIServer = true
 	made := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
 		ObjectMeta: metav1.ObjectMeta{Name: "cp2", Labels: map[string]string{corev1.LabelHostname: "cp2"}}}
 	if err := f.World.Do(t.Context(), change.ApplyObject{Object: made}); err != nil {

@@ -25,7 +25,7 @@ func checkCertificates(ctx context.Context, e *flow.Env, n *node.Node) error {
 // external. It reports all errors together.
 func checkExistingCAs(ctx context.Context, e *flow.Env, n *node.Node) error {
 	var errs []error
-	local, _ := node.LocalEtcd(n)
+	local, _ := node.HasLocalEtcd(n)
 	for _, p := range pki.Profiles() {
 		if !p.IsCA() || p.LocalEtcdOnly() && !local {
 			continue
@@ -56,14 +56,14 @@ func checkExistingCAs(ctx context.Context, e *flow.Env, n *node.Node) error {
 }
 
 // checkFilesOfExternalCA checks that the files exist that cannot be created without the CA's key.
-func checkFilesOfExternalCA(ctx context.Context, e *flow.Env, n *node.Node, ca pki.Stored) error {
+func checkFilesOfExternalCA(ctx context.Context, e *flow.Env, n *node.Node, ca pki.StoredPair) error {
 	var errs []error
 	for _, p := range pki.KubeconfigProfiles() {
-		if p.OnJoin || !n.Joins() {
+		if p.OnJoin || !n.IsJoining() {
 			errs = append(errs, checkKubeconfig(ctx, e, n.Paths.Kubeconfig(p.File), ca))
 		}
 	}
-	if !n.Joins() {
+	if !n.IsJoining() {
 		for _, half := range []string{pki.ServiceAccountKey, pki.ServiceAccountPublicKey} {
 			_, err := state.ReadRequired(ctx, e.World, n.Paths.Certificate(half))
 			errs = append(errs, err)
@@ -79,12 +79,12 @@ func checkFilesOfExternalCA(ctx context.Context, e *flow.Env, n *node.Node, ca p
 }
 
 // checkExistingKubeconfigs checks the existing kubeconfigs that a later phase would keep.
-func checkExistingKubeconfigs(ctx context.Context, e *flow.Env, n *node.Node, ca pki.Stored) error {
+func checkExistingKubeconfigs(ctx context.Context, e *flow.Env, n *node.Node, ca pki.StoredPair) error {
 	var errs []error
 	for _, p := range pki.KubeconfigProfiles() {
 		path := n.Paths.Kubeconfig(p.File)
 		data, err := state.ReadOptional(ctx, e.World, path)
-		if data != nil && (p.OnJoin || !n.Joins()) {
+		if data != nil && (p.OnJoin || !n.IsJoining()) {
 			err = checkKubeconfig(ctx, e, path, ca)
 		}
 		errs = append(errs, err)
@@ -94,7 +94,7 @@ func checkExistingKubeconfigs(ctx context.Context, e *flow.Env, n *node.Node, ca
 
 // checkKubeconfig checks that the cluster accepts the client certificate in a kubeconfig. A later
 // phase checks its server.
-func checkKubeconfig(ctx context.Context, e *flow.Env, path string, ca pki.Stored) error {
+func checkKubeconfig(ctx context.Context, e *flow.Env, path string, ca pki.StoredPair) error {
 	data, err := state.ReadRequired(ctx, e.World, path)
 	if err != nil {
 		return err

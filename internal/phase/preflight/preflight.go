@@ -112,20 +112,20 @@ var Reset = flow.Phase{
 
 // warnOfUnknownNames warns about names in --ignore-preflight-errors that no check has.
 func warnOfUnknownNames(e *flow.Env) {
-	for _, text := range checks.UnknownNames(e.Local.Ignore) {
+	for _, text := range checks.UnknownNames(e.Local.IgnoredChecks) {
 		e.Warn("%s", text)
 	}
 }
 
 // runChecks runs the checks. Errors that are not ignored end the phase.
 func runChecks(ctx context.Context, e *flow.Env, set []checks.Check) error {
-	ctx = world.Listen(ctx, func(text string) { e.Say("%s", text) })
-	return reportFindings(e, checks.Run(ctx, e.World, set, e.Local.Ignore))
+	ctx = world.WithProgress(ctx, func(text string) { e.Say("%s", text) })
+	return reportFindings(e, checks.Run(ctx, e.World, set, e.Local.IgnoredChecks))
 }
 
 func reportFindings(e *flow.Env, found checks.Result) error {
 	for _, w := range found.Warnings() {
-		e.Doubt(w.Check, w.Message())
+		e.WarnCheck(w.Check, w.Message())
 	}
 	return found.Err()
 }
@@ -146,7 +146,7 @@ func tryPatches(ctx context.Context, e *flow.Env, n *node.Node) error {
 	if err != nil {
 		return err
 	}
-	return patches.Try(n, host)
+	return patches.Check(n, host)
 }
 
 // pullImages pulls the images by the pull policy.
@@ -163,7 +163,7 @@ func pullImages(ctx context.Context, e *flow.Env, n *node.Node) error {
 	rt, err := e.World.Runtime(ctx, n.CRISocket)
 	if err != nil { // pulling would report the same error for each image
 		rep.Fail("fix what check CRI reports", "no image can be pulled: %v", err)
-		return reportFindings(e, rep.Result(n.Ignore))
+		return reportFindings(e, rep.Result(n.IgnoredChecks))
 	}
 	sayIfPulling(ctx, e, pulls)
 	err = Pull(ctx, e, pulls, n.PullSerially)
@@ -176,7 +176,7 @@ func pullImages(ctx context.Context, e *flow.Env, n *node.Node) error {
 	if note := checks.SandboxImageWarning(rt, images.Pause()); note != "" {
 		e.Warn("%s", note)
 	}
-	return reportFindings(e, rep.Result(n.Ignore))
+	return reportFindings(e, rep.Result(n.IgnoredChecks))
 }
 
 // sayIfPulling says that pulling takes time, if any image has to be pulled.

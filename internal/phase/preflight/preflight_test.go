@@ -103,7 +103,7 @@ func TestAllFailedImagesAreNamed(t *testing.T) {
 	for name, serially := range map[string]bool{"one after the other": true, "side by side": false} {
 		a := machine()
 		a.node.PullSerially = serially
-		a.Unpullable = []string{scheduler, etcd}
+		a.MissingImages = []string{scheduler, etcd}
 		err := a.run(t, preflight.Init)
 		if err == nil || !strings.Contains(err.Error(), "[ERROR ImagePull]") || !strings.Contains(err.Error(), scheduler) || !strings.Contains(err.Error(), etcd) {
 			t.Errorf("%s: %v", name, err)
@@ -115,10 +115,10 @@ func TestAllFailedImagesAreNamed(t *testing.T) {
 }
 
 func TestIgnoredImagePull(t *testing.T) {
-	for _, ignore := range []node.Ignore{{"imagepull"}, {"all"}} {
+	for _, ignore := range []node.IgnoredChecks{{"imagepull"}, {"all"}} {
 		a := machine()
-		a.node.Ignore = ignore
-		a.Unpullable = []string{scheduler}
+		a.node.IgnoredChecks = ignore
+		a.MissingImages = []string{scheduler}
 		if err := a.run(t, preflight.Init); err != nil || !slices.Equal(a.doubts(), []string{"ImagePull"}) {
 			t.Errorf("ignoring %v: %v, doubts %v", ignore, err, a.doubts())
 		}
@@ -128,7 +128,7 @@ func TestIgnoredImagePull(t *testing.T) {
 func TestUnreachableRuntimeIsReportedOnce(t *testing.T) {
 	a := machine()
 	a.Sockets = nil
-	a.node.Ignore = node.Ignore{"cri", "containerruntimeversion"}
+	a.node.IgnoredChecks = node.IgnoredChecks{"cri", "containerruntimeversion"}
 	err := a.run(t, preflight.Init)
 	if err == nil || strings.Count(err.Error(), "does not answer") != 1 || !strings.Contains(err.Error(), "[ERROR ImagePull]: no image can be pulled") {
 		t.Errorf("got %v", err)
@@ -152,7 +152,7 @@ func TestFailedChecksStopLaterChecks(t *testing.T) {
 func TestIgnoredFailuresAreWarnings(t *testing.T) {
 	a := machine()
 	a.Info.UserID, a.Info.CPUs = 1000, 1
-	a.node.Ignore = node.Ignore{"numcpu", "isprivilegeduser"}
+	a.node.IgnoredChecks = node.IgnoredChecks{"numcpu", "isprivilegeduser"}
 	if err := a.run(t, preflight.Init); err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestIgnoredFailuresAreWarnings(t *testing.T) {
 
 func TestUnreachableRegistryIsAskedOnce(t *testing.T) {
 	a := machine()
-	a.Unreachable = []string{"registry.k8s.io"}
+	a.UnreachableRegistries = []string{"registry.k8s.io"}
 	err := a.run(t, preflight.Init)
 	if err == nil || len(a.Attempts) != 1 || strings.Count(err.Error(), "no such host") != 1 || strings.Count(err.Error(), "\n\t\tregistry.k8s.io/") != 7 {
 		t.Errorf("asked for %q: %v", a.Attempts, err)
@@ -220,7 +220,7 @@ func TestResetChecksForRootOnly(t *testing.T) {
 	if err := a.run(t, preflight.Reset); err == nil || !strings.Contains(err.Error(), "IsPrivilegedUser") {
 		t.Errorf("who is not root: %v", err)
 	}
-	a.node.Ignore = node.Ignore{"all"}
+	a.node.IgnoredChecks = node.IgnoredChecks{"all"}
 	if err := a.run(t, preflight.Reset); err != nil {
 		t.Error(err)
 	}

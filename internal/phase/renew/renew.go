@@ -32,7 +32,7 @@ func newPhases() []flow.Phase {
 	for _, c := range pki.Renewables() {
 		phases = append(phases, flow.Phase{
 			Name:  c.Name,
-			Short: "Renew the certificate for " + c.For,
+			Short: "Renew the certificate for " + c.Purpose,
 			Run:   func(ctx context.Context, e *flow.Env) error { return renewCertificate(ctx, e, c) },
 		})
 	}
@@ -47,7 +47,7 @@ func renewCertificate(ctx context.Context, e *flow.Env, c pki.Renewable) error {
 	if err != nil {
 		return err
 	}
-	if local, why := node.LocalEtcd(n); c.LocalEtcdOnly() && !local {
+	if local, why := node.HasLocalEtcd(n); c.LocalEtcdOnly() && !local {
 		e.Say("MISSING! %s: %s", c.Name, why)
 		return nil
 	}
@@ -70,7 +70,7 @@ func renewCertificate(ctx context.Context, e *flow.Env, c pki.Renewable) error {
 	if err := replaceCertificate(ctx, e, renewal{c, n.Paths, old, ca}); err != nil {
 		return err
 	}
-	e.Say("%s is renewed: the certificate for %s", c.Name, c.For)
+	e.Say("%s is renewed: the certificate for %s", c.Name, c.Purpose)
 	return nil
 }
 
@@ -106,7 +106,7 @@ func replaceCertificate(ctx context.Context, e *flow.Env, r renewal) error {
 	if err != nil {
 		return err
 	}
-	cert, err := r.ca.Issue(e.Rand("renew/"+r.Name), pki.SpecOf(r.old, pki.Lasting(e.World.Now(), n.Cluster.CertValidity)), key.Public())
+	cert, err := r.ca.Issue(e.Rand("renew/"+r.Name), pki.RenewalSpec(r.old, pki.NewValidity(e.World.Now(), n.Cluster.CertValidity)), key.Public())
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func unmountVolumes(ctx context.Context, e *flow.Env) error {
 		return nil
 	}
 	e.Say("unmounting all mounts below %q", dir)
-	return e.Do(ctx, change.Unmount{Below: dir, Flags: e.Reset.UnmountFlags})
+	return e.Do(ctx, change.Unmount{Dir: dir, Flags: e.Reset.UnmountFlags})
 }
 
 func removeFiles(ctx context.Context, e *flow.Env) error {
@@ -83,7 +83,7 @@ func findPending(ctx context.Context, e *flow.Env, files []string) (left []strin
 		return nil
 	}
 	for _, f := range inside {
-		if slices.ContainsFunc(files, func(whole string) bool { return change.IsPending(path.Base(whole), path.Base(f.Path)) }) {
+		if slices.ContainsFunc(files, func(whole string) bool { return change.IsTemporaryName(path.Base(whole), path.Base(f.Path)) }) {
 			left = append(left, f.Path)
 		}
 	}
@@ -93,15 +93,15 @@ func findPending(ctx context.Context, e *flow.Env, files []string) (left []strin
 // warnOnError turns an error into a warning.
 func warnOnError(e *flow.Env, err error, remedy string) {
 	switch {
-	case errors.Is(err, change.ErrOfSystem):
+	case errors.Is(err, change.ErrSystemDirectory):
 		e.Warn("%v: nothing was removed there", err)
 	case err != nil:
 		e.Warn("%v; %s", err, remedy)
 	}
 }
 
-// Closing is the closing text of a reset.
-const Closing = `
+// ClosingText is the closing text of a reset.
+const ClosingText = `
 What init or join created on this machine is removed. Not removed are:
   - the CNI configuration in /etc/cni/net.d
   - packet filter rules (iptables, nftables, IPVS) of kube-proxy and the Pod network

@@ -14,7 +14,7 @@ import (
 // of a killed run. It keeps files of the user with similar names.
 func TestCleanupRemovesOnlyOwnFiles(t *testing.T) {
 	const dir = "/etc/kubernetes/"
-	pending := change.PendingName("admin.conf", "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+	pending := change.TemporaryName("admin.conf", "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 	s := newScene(alone, member(1))
 	s.Files["/etc/kubernetes"] = memory.File{Mode: fs.ModeDir | 0o755}
 	s.Files[dir+"admin.conf"] = memory.File{Data: []byte("/nowhere/admin.conf"), Mode: fs.ModeSymlink | 0o777}

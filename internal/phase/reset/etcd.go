@@ -39,7 +39,7 @@ var Etcd = flow.Phase{
 			return nil
 		}
 		dir := findDataDir(pod)
-		if !path.IsAbs(dir) || node.OfSystem(dir) { // a relative path would be below the working directory
+		if !path.IsAbs(dir) || node.IsSystemDir(dir) { // a relative path would be below the working directory
 			e.Warn("the etcd manifest names no data directory of etcd's own (%q); remove the data by hand", dir)
 			return nil
 		}

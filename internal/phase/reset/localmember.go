@@ -53,7 +53,7 @@ const apiTimeout = 5 * time.Second
 // those that it joined, else from the etcd Pods in the API server. A stale list will do.
 func (l localMember) checkMembers(ctx context.Context, e *flow.Env) (etcdcluster.Health, error) {
 	via := l.via
-	via.Stale = true
+	via.Serializable = true
 	via.Endpoints = slices.Concat(l.clients, l.initialClientURLs())
 	members, failed := etcdcluster.CheckHealth(ctx, e.World, via)
 	if failed == nil {
@@ -94,7 +94,7 @@ func (l localMember) initialClientURLs() []string {
 func (l localMember) viaOthers(members etcdcluster.Health, others []state.Member) state.Etcd {
 	var healthy, rest []string
 	for _, m := range others {
-		if members.Silent[m.ID] == nil {
+		if members.Unhealthy[m.ID] == nil {
 			healthy = append(healthy, m.ClientURLs...)
 		} else {
 			rest = append(rest, m.ClientURLs...)

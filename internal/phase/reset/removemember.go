@@ -78,7 +78,7 @@ func removeMember(ctx context.Context, e *flow.Env, local localMember) error {
 			return nil
 		}
 		left := limit - e.World.Now().Sub(begun)
-		if ctx.Err() != nil || errors.Is(err, change.ErrQuorum) || world.Hopeless(err) || count == maxAttempts || left <= 0 {
+		if ctx.Err() != nil || errors.Is(err, change.ErrWouldLoseQuorum) || world.IsPermanent(err) || count == maxAttempts || left <= 0 {
 			return problem.New("", err, byHand)
 		}
 		e.Say("etcd has not removed the member yet, retrying: %v", err)
@@ -100,7 +100,7 @@ type outage struct {
 // record adds a health check and returns how long the outage has lasted.
 func (u *outage) record(members etcdcluster.Health, now time.Time) time.Duration {
 	switch {
-	case members.QuorumAnswers():
+	case members.HasAnsweringQuorum():
 		u.since = time.Time{}
 		return 0
 	case u.since.IsZero():
@@ -122,8 +122,8 @@ func (l localMember) newRetryCondition(e *flow.Env, limit time.Duration, out *ou
 				return err
 			}
 			lasted := out.record(members, e.World.Now())
-			if err = members.Quorum(); err != nil && lasted >= quorumLossTimeout {
-				return world.GiveUp(fmt.Errorf("etcd has had no quorum for %s: %w", lasted.Round(time.Second), err))
+			if err = members.CheckQuorum(); err != nil && lasted >= quorumLossTimeout {
+				return world.Permanent(fmt.Errorf("etcd has had no quorum for %s: %w", lasted.Round(time.Second), err))
 			}
 			return err
 		},
@@ -185,9 +185,9 @@ func checkMemberAddress(ctx context.Context, e *flow.Env, m state.Member) error 
 		etcdcluster.MemberName(m), m.PeerURLs))...)
 }
 
-// Foresee reports, before anything is changed, what the removal of this machine's member means for
+// ReportQuorumAfterRemoval reports, before anything is changed, what the removal of this machine's member means for
 // the quorum. It reports nothing if the members cannot be checked.
-func Foresee(ctx context.Context, e *flow.Env) {
+func ReportQuorumAfterRemoval(ctx context.Context, e *flow.Env) {
 	pod, err := readStaticPod(ctx, e, manifest.Etcd)
 	if err != nil {
 		return
@@ -209,7 +209,7 @@ func reportQuorum(e *flow.Env, members etcdcluster.Health, m state.Member) {
 	if m.Learner {
 		return
 	}
-	err := members.Quorum(m.ID)
+	err := members.CheckQuorum(m.ID)
 	if err == nil {
 		e.Say("etcd keeps its quorum without this machine's member")
 		return

@@ -164,12 +164,12 @@ func TestMemberIsRemovedThroughOthers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(c.initial, c.members...)
-			s.Silent = c.silent
+			s.UnreachableMembers = c.silent
 			s.reset(t)
 			asked := ""
 			for _, l := range s.leaves {
 				asked += fmt.Sprint(l.Via.Endpoints)
-				if l.PeerURL != "https://192.0.2.1:2380" || l.State != change.Absent || l.Via.Stale || l.Via.CAFile != "/certs/etcd/ca.crt" {
+				if l.PeerURL != "https://192.0.2.1:2380" || l.State != change.Absent || l.Via.Serializable || l.Via.CAFile != "/certs/etcd/ca.crt" {
 					t.Errorf("asked for %+v", l)
 				}
 			}
@@ -220,7 +220,7 @@ func TestRemovalIsRetried(t *testing.T) {
 		"the answer was lost": {[]error{noLeader}, func(s *scene) {
 			s.MemberList = []state.Member{member(2), member(3)}
 		}, 1, []uint64{2, 3}, "is not in the etcd cluster any more"},
-		"etcd refuses for good": {[]error{change.ErrQuorum}, func(*scene) {}, 1, []uint64{1, 2, 3}, "etcdctl member remove 1"},
+		"etcd refuses for good": {[]error{change.ErrWouldLoseQuorum}, func(*scene) {}, 1, []uint64{1, 2, 3}, "etcdctl member remove 1"},
 		"it never succeeds":     {slices.Repeat([]error{noLeader}, 99), func(*scene) {}, 10, []uint64{1, 2, 3}, "etcdctl member remove 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -257,7 +257,7 @@ func TestLostQuorumAndElection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(alone, member(1), member(2), member(3))
-			s.Silent, s.leaderless = c.silent, c.leaderless
+			s.UnreachableMembers, s.leaderless = c.silent, c.leaderless
 			if c.leaderless {
 				s.refused, s.meanwhile = []error{errors.New("etcdserver: no leader")}, func() {}
 			}
@@ -265,7 +265,7 @@ func TestLostQuorumAndElection(t *testing.T) {
 			now := begun
 			s.Clock = func() time.Time {
 				if now = now.Add(time.Second / 2); c.backAfter > 0 && now.Sub(begun) >= c.backAfter {
-					s.Silent, s.leaderless = nil, false
+					s.UnreachableMembers, s.leaderless = nil, false
 				}
 				return now
 			}
@@ -320,7 +320,7 @@ func TestMemberOfAnotherMachineIsNotRemoved(t *testing.T) {
 // server at the shared endpoint may know them.
 func TestMembersFromAPIServer(t *testing.T) {
 	s := newScene(alone, member(1), member(2), member(3))
-	s.Silent, s.Elsewhere = []uint64{1}, true
+	s.UnreachableMembers, s.RemoteAPIServer = []uint64{1}, true
 	for id := range uint64(3) {
 		m := member(id + 1)
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
@@ -342,7 +342,7 @@ func TestMembersFromAPIServer(t *testing.T) {
 // learner's address is that of the API server, in its manifest or in the kubeconfig of
 // kube-controller-manager.
 func TestMemberWithoutManifestIsRemoved(t *testing.T) {
-	asks, err := pki.Access{Server: "https://192.0.2.1:6443", Cluster: "c", User: "u"}.WithToken("").Encode()
+	asks, err := pki.KubeconfigSpec{Server: "https://192.0.2.1:6443", Cluster: "c", User: "u"}.WithToken("").Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -350,7 +350,7 @@ func TestMemberWithoutManifestIsRemoved(t *testing.T) {
 	for name, data := range map[string][]byte{"manifests/kube-apiserver.yaml": server, "controller-manager.conf": asks} {
 		unstarted := state.Member{ID: 1, PeerURLs: []string{"https://192.0.2.1:2380"}, Learner: true}
 		s := newScene(alone, unstarted, member(2))
-		s.Elsewhere = true
+		s.RemoteAPIServer = true
 		s.Files["/etc/kubernetes/"+name] = memory.File{Data: data, Mode: 0o600}
 		delete(s.Files, "/etc/kubernetes/manifests/etcd.yaml")
 		s.Files["/etc/kubernetes/pki/etcd/server.crt"] = memory.File{Mode: 0o644}

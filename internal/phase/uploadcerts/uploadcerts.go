@@ -77,7 +77,7 @@ func Upload(ctx context.Context, e *flow.Env, n *node.Node, as state.Identity) e
 	if err != nil {
 		return err
 	}
-	secret := manifest.Certs(encrypted, owner)
+	secret := manifest.NewCertsSecret(encrypted, owner)
 	e.Say("uploading the certificates to Secret %q in namespace %q", secret.Name, secret.Namespace)
 	return e.DoAll(ctx, change.ApplyAll(as, append(manifest.CertsAccess(), secret)...)...)
 }
@@ -94,7 +94,7 @@ func createOwner(ctx context.Context, e *flow.Env, as state.Identity) (*corev1.S
 		return nil, err
 	}
 	id, secret, _ := strings.Cut(token, ".")
-	want := manifest.CertsOwner(id, secret, e.World.Now())
+	want := manifest.NewCertsOwner(id, secret, e.World.Now())
 	if err := e.Do(ctx, change.ApplyObject{Object: want, As: as, Keep: true}); err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func readSharedFiles(ctx context.Context, e *flow.Env, n *node.Node) (map[string
 		}
 		plain[name] = data
 	}
-	if _, err := pki.ParseShared(plain); err != nil {
+	if _, err := pki.ParseSharedFiles(plain); err != nil {
 		return nil, problem.New("checking the files that control planes share before any of them is uploaded", err,
 			"fix or replace these files in "+n.Paths.Certificates+", or those of etcd.external in the configuration")
 	}
@@ -140,11 +140,11 @@ func readSharedFiles(ctx context.Context, e *flow.Env, n *node.Node) (map[string
 // key.
 func encryptFiles(ctx context.Context, e *flow.Env, as state.Identity, key pki.CertificateKey, plain map[string][]byte) (map[string][]byte, error) {
 	var before map[string][]byte
-	old, err := readSecret(ctx, e, state.RefOf(manifest.Certs(nil, &corev1.Secret{}), as))
+	old, err := readSecret(ctx, e, state.RefOf(manifest.NewCertsSecret(nil, &corev1.Secret{}), as))
 	switch {
 	case err == nil:
 		before = old.Data
-		decrypts := func(data []byte) bool { _, err := key.Open(data); return err == nil }
+		decrypts := func(data []byte) bool { _, err := key.Decrypt(data); return err == nil }
 		if len(before) > 0 && !slices.ContainsFunc(slices.Collect(maps.Values(before)), decrypts) {
 			e.Say("replacing the certificates that were uploaded before: their certificate key becomes invalid")
 		}
@@ -153,7 +153,7 @@ func encryptFiles(ctx context.Context, e *flow.Env, as state.Identity, key pki.C
 	}
 	encrypted := map[string][]byte{}
 	for name, data := range plain {
-		if opened, err := key.Open(before[name]); err == nil && bytes.Equal(opened, data) {
+		if opened, err := key.Decrypt(before[name]); err == nil && bytes.Equal(opened, data) {
 			encrypted[name] = before[name]
 			continue
 		}
@@ -161,7 +161,7 @@ func encryptFiles(ctx context.Context, e *flow.Env, as state.Identity, key pki.C
 			encrypted[name] = []byte{}
 			continue
 		}
-		if encrypted[name], err = key.Seal(e.Rand("upload-certs/"+name), data); err != nil {
+		if encrypted[name], err = key.Encrypt(e.Rand("upload-certs/"+name), data); err != nil {
 			return nil, err
 		}
 	}

@@ -30,7 +30,7 @@ func upload(t *testing.T, edit func(files map[string]string)) (*fake.World, erro
 	for _, base := range []string{"ca", "front-proxy-ca", "etcd/ca"} {
 		key, err := pki.NewKey(rand.Reader, pki.ECDSAP256)
 		must(t, err)
-		ca, err := pki.NewCA(rand.Reader, key, pki.Spec{CommonName: base, Validity: pki.Lasting(time.Now(), time.Hour)})
+		ca, err := pki.NewCA(rand.Reader, key, pki.Spec{CommonName: base, Validity: pki.NewValidity(time.Now(), time.Hour)})
 		must(t, err)
 		text, err := pki.EncodeKey(key)
 		must(t, err)
@@ -47,7 +47,7 @@ func upload(t *testing.T, edit func(files map[string]string)) (*fake.World, erro
 	for name, text := range files {
 		w.Files["/etc/kubernetes/pki/"+name] = memory.File{Data: []byte(text), Mode: 0o600}
 	}
-	w.Elsewhere = true
+	w.RemoteAPIServer = true
 	n := &node.Node{Local: node.Local{Role: node.ControlPlane, CertificateKey: strings.Repeat("5e", 32), Paths: node.DefaultPaths()}}
 	e := flow.New(flow.Env{World: w, Local: n.Local, Emit: func(flow.Event) {}, Rand: func(string) io.Reader { return rand.Reader }})
 	e.Once = func(_ context.Context, _ string, make func() (string, error)) (string, error) { return make() }
@@ -74,7 +74,7 @@ func TestKeysOfAnyFormAreUploaded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, err := upload(t, edit)
 			must(t, err)
-			u, err := w.Object(t.Context(), state.RefOf(manifest.Certs(nil, &corev1.Secret{}), state.Identity{}))
+			u, err := w.Object(t.Context(), state.RefOf(manifest.NewCertsSecret(nil, &corev1.Secret{}), state.Identity{}))
 			must(t, err)
 			if data, ok := u.Object["data"].(map[string]any); !ok || len(data) != 8 {
 				t.Errorf("the Secret holds %v", u.Object)
@@ -101,7 +101,7 @@ func TestUnusableFilesAreNotUploaded(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v does not say %q", err, c.want)
 			}
-			if _, err := w.Object(t.Context(), state.RefOf(manifest.Certs(nil, &corev1.Secret{}), state.Identity{})); err == nil {
+			if _, err := w.Object(t.Context(), state.RefOf(manifest.NewCertsSecret(nil, &corev1.Secret{}), state.Identity{})); err == nil {
 				t.Error("there is a Secret")
 			}
 		})

@@ -44,7 +44,7 @@ func createControllerAccounts(ctx context.Context, e *flow.Env, n *node.Node, as
 
 func listControllerBindings(ctx context.Context, e *flow.Env, kind, namespace string, as state.Identity) ([]unstructured.Unstructured, error) {
 	all, err := e.List(ctx, state.Query{
-		GVK: rbacv1.SchemeGroupVersion.WithKind(kind), Namespace: namespace, LabelSelector: manifest.ControllerBindings, As: as,
+		GVK: rbacv1.SchemeGroupVersion.WithKind(kind), Namespace: namespace, LabelSelector: manifest.ControllerBindingSelector, As: as,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listing the role bindings of the controllers: %w", err)

@@ -26,7 +26,7 @@ func TestControllerAccounts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := fake.New()
-			w.Elsewhere = true
+			w.RemoteAPIServer = true
 			binding := &rbacv1.ClusterRoleBinding{
 				TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRoleBinding"},
 				ObjectMeta: metav1.ObjectMeta{Name: "system:controller:node-controller", Labels: map[string]string{"kubernetes.io/bootstrapping": "rbac-defaults"}},

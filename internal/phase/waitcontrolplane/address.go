@@ -36,7 +36,7 @@ func findURL(ctx context.Context, r state.Reader, n *node.Node, name, port strin
 	args := slices.Concat(container.Command, container.Args)
 	host := lastValue(args, "bind-address", "127.0.0.1")
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
-		host = n.Loopback()
+		host = n.LoopbackAddress()
 	}
 	return "https://" + net.JoinHostPort(host, lastValue(args, "secure-port", port)), nil
 }

@@ -59,7 +59,7 @@ var Join = flow.Phase{
 			return err
 		}
 		return health.WaitCheckingFiles(ctx, e, n, nil, func() error {
-			as := state.Identity{Kubeconfig: n.Paths.Kubeconfig("admin.conf"), Server: n.LocalServer()}
+			as := state.Identity{Kubeconfig: n.Paths.Kubeconfig("admin.conf"), Server: n.LocalServerURL()}
 			if err := e.Await(ctx, health.APIServer(n, as)); err != nil {
 				return health.WithComponentHints(n, err)
 			}
@@ -73,14 +73,14 @@ func waitForAPIServer(ctx context.Context, e *flow.Env, n *node.Node) error {
 	if err := e.Await(ctx, health.Kubelet(ctx, e.World, n)); err != nil {
 		return health.WithKubeletHints(err)
 	}
-	admin := state.Identity{Kubeconfig: n.Paths.Kubeconfig("super-admin.conf"), Server: n.LocalServer()}
+	admin := state.Identity{Kubeconfig: n.Paths.Kubeconfig("super-admin.conf"), Server: n.LocalServerURL()}
 	if _, err := e.World.Stat(ctx, admin.Kubeconfig); err != nil {
 		admin.Kubeconfig = n.Paths.Kubeconfig("admin.conf")
 	}
 	if err := e.Await(ctx, health.APIServer(n, admin)); err != nil {
 		return health.WithComponentHints(n, err)
 	}
-	return e.Due(ctx)
+	return e.RunDeferred(ctx)
 }
 
 // waitForComponents waits for kube-controller-manager and kube-scheduler.

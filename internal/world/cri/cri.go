@@ -78,7 +78,7 @@ func connect(ctx context.Context, socket string, limit time.Duration) (*client, 
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	defer time.AfterFunc(progressDelay, func() {
-		world.Tell(ctx, "waiting for the container runtime at %s to answer, at most %s", socket, limit)
+		world.ReportProgress(ctx, "waiting for the container runtime at %s to answer, at most %s", socket, limit)
 	}).Stop()
 	c.version, err = c.Version(limited, &runtimeapi.VersionRequest{})
 	if err == nil {

@@ -165,7 +165,7 @@ func TestRuntimeStatus(t *testing.T) {
 		"RuntimeConfig without Linux": {&server{condition: well, driver: &runtimeapi.RuntimeConfigResponse{}}, state.Runtime{Ready: true}},
 		"RuntimeConfig fails": {
 			&server{condition: well, driverErr: status.Error(codes.Internal, "no such cgroup")},
-			state.Runtime{Ready: true, DriverFault: "no such cgroup"},
+			state.Runtime{Ready: true, DriverError: "no such cgroup"},
 		},
 		"not ready": {
 			&server{condition: []*runtimeapi.RuntimeCondition{{Type: "RuntimeReady", Reason: "Broken", Message: "no disk"}}},
@@ -392,7 +392,7 @@ func TestSocketNeverAnswers(t *testing.T) {
 	}
 	var mu sync.Mutex
 	var told []string
-	ctx := world.Listen(t.Context(), func(text string) {
+	ctx := world.WithProgress(t.Context(), func(text string) {
 		mu.Lock()
 		defer mu.Unlock()
 		told = append(told, text)

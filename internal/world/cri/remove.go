@@ -31,7 +31,7 @@ func removeContainers(ctx context.Context, want change.RemoveContainers) error {
 	if err != nil {
 		return err
 	}
-	all = slices.DeleteFunc(all, func(s state.Sandbox) bool { return !want.Wants(s) })
+	all = slices.DeleteFunc(all, func(s state.Sandbox) bool { return !want.Matches(s) })
 	errs := make([]error, len(all))
 	var g errgroup.Group
 	g.SetLimit(maxParallelRemovals)

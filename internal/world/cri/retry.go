@@ -18,7 +18,7 @@ func retry(ctx context.Context, pause time.Duration, try func() error, isFinal f
 		if err == nil || n == maxAttempts || ctx.Err() != nil || isFinal(err) {
 			return err
 		}
-		world.Tell(ctx, "attempt %d of %d failed, retrying: %v", n, maxAttempts, err)
+		world.ReportProgress(ctx, "attempt %d of %d failed, retrying: %v", n, maxAttempts, err)
 		select {
 		case <-ctx.Done():
 			return err
@@ -42,7 +42,7 @@ func runWithProgress(ctx context.Context, n int, try func() error) error {
 		case err := <-done:
 			return err
 		case <-ticker.C:
-			world.Tell(ctx, "still running after %s (attempt %d of %d)", time.Since(started).Round(time.Second), n, maxAttempts)
+			world.ReportProgress(ctx, "still running after %s (attempt %d of %d)", time.Since(started).Round(time.Second), n, maxAttempts)
 		}
 	}
 }

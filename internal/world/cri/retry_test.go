@@ -18,7 +18,7 @@ import (
 // returns what try returns.
 func retryWithProgress(ctx context.Context, each time.Duration, try func(n int) error) (told []string, err error) {
 	n := 0
-	ctx = world.Listen(ctx, func(text string) { told = append(told, text) })
+	ctx = world.WithProgress(ctx, func(text string) { told = append(told, text) })
 	err = retry(ctx, pullPause, func() error {
 		n++
 		time.Sleep(each)

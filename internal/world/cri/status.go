@@ -77,7 +77,7 @@ func (r Runtimes) Runtime(ctx context.Context, socket string) (state.Runtime, er
 	found := state.Runtime{Name: c.version.RuntimeName, Version: c.version.RuntimeVersion, SandboxImage: parseSandboxImage(s.Info)}
 	found.Ready, found.Reason = runtimeReadiness(s.Status)
 	if found.CgroupDriver, err = c.cgroupDriver(ctx); err != nil {
-		found.DriverFault = err.Error()
+		found.DriverError = err.Error()
 	}
 	found.ReportsDriver = found.CgroupDriver != ""
 	return found, nil

@@ -26,7 +26,7 @@ func callEndpoint(ctx context.Context, endpoint string, trust *tls.Config, do fu
 		DialTimeout:     callTimeout,
 	})
 	if err != nil {
-		return world.GiveUp(fmt.Errorf("connecting: %w", err))
+		return world.Permanent(fmt.Errorf("connecting: %w", err))
 	}
 	defer func() { _ = c.Close() }()
 	return do(ctx, c)

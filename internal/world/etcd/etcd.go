@@ -27,7 +27,7 @@ const (
 	// etcd counts a member as connected after five seconds. A change that it refuses for twice
 	// that time, because of the quorum, it will not accept later.
 	defaultRefusalTimeout = 10 * time.Second
-	// Agree pauses twice as long as the previous request took, within these limits: etcd spends at
+	// KeepProposing pauses twice as long as the previous request took, within these limits: etcd spends at
 	// most a third of its time on the requests, and they are few on a slow disk, where each costs
 	// a write.
 	minPause = 4 * time.Millisecond
@@ -53,7 +53,7 @@ func New(readFile func(path string) ([]byte, error)) *Cluster { return &Cluster{
 func (k *Cluster) Members(ctx context.Context, via state.Etcd) ([]state.Member, error) {
 	var all []state.Member
 	var options []clientv3.OpOption
-	if via.Stale {
+	if via.Serializable {
 		options = append(options, clientv3.WithSerializable())
 	}
 	err := k.tryEndpoints(ctx, via, func(ctx context.Context, c *clientv3.Client) error {
@@ -91,7 +91,7 @@ func (k *Cluster) MemberStatus(ctx context.Context, via state.Etcd, m state.Memb
 		if err != nil {
 			return err
 		}
-		s = state.MemberStatus{Index: answer.GetRaftAppliedIndex()}
+		s = state.MemberStatus{AppliedIndex: answer.GetRaftAppliedIndex()}
 		for _, text := range answer.GetErrors() {
 			s.Problems = append(s.Problems, untrusted.Line(text))
 		}
@@ -103,9 +103,9 @@ func (k *Cluster) MemberStatus(ctx context.Context, via state.Etcd, m state.Memb
 	return s, nil
 }
 
-// Agree sends requests for the list of alarms, one after the other, until the context ends. Each
+// KeepProposing sends requests for the list of alarms, one after the other, until the context ends. Each
 // of them is a raft proposal.
-func (k *Cluster) Agree(ctx context.Context, via state.Etcd) error {
+func (k *Cluster) KeepProposing(ctx context.Context, via state.Etcd) error {
 	for {
 		err := k.tryEndpoints(ctx, via, func(ctx context.Context, c *clientv3.Client) error {
 			alarms := etcdserverpb.NewMaintenanceClient(c.ActiveConnection())
@@ -154,18 +154,18 @@ func (k *Cluster) Do(ctx context.Context, c change.Change) error {
 	var refused time.Time
 	err := world.Poll(ctx, nil, world.Condition{
 		Name:    "etcd",
-		Timeout: world.Left(ctx, cmp.Or(k.Timeout, defaultTimeout)),
+		Timeout: world.TimeLeft(ctx, cmp.Or(k.Timeout, defaultTimeout)),
 		Check: func(ctx context.Context, _ state.Reader) error {
 			last = k.tryEndpoints(ctx, set.Via, func(ctx context.Context, c *clientv3.Client) error {
 				return applyOnce(ctx, newMemberClient(c), set)
 			})
-			if world.Hopeless(last) || k.isRefusedTooLong(last, &refused) {
-				return world.GiveUp(last)
+			if world.IsPermanent(last) || k.isRefusedTooLong(last, &refused) {
+				return world.Permanent(last)
 			}
 			return last
 		},
 	})
-	if world.Hopeless(err) {
+	if world.IsPermanent(err) {
 		return last
 	}
 	return err
@@ -174,7 +174,7 @@ func (k *Cluster) Do(ctx context.Context, c change.Change) error {
 // isRefusedTooLong reports whether etcd has refused the change for longer than the RefusalTimeout.
 // since is the time of the first refusal in a row.
 func (k *Cluster) isRefusedTooLong(err error, since *time.Time) bool {
-	if !errors.Is(err, change.ErrQuorum) && !errors.Is(err, change.ErrNotItsTurn) && !errors.Is(err, change.ErrBehind) {
+	if !errors.Is(err, change.ErrWouldLoseQuorum) && !errors.Is(err, change.ErrMemberAddRefused) && !errors.Is(err, change.ErrLearnerNotReady) {
 		*since = time.Time{}
 		return false
 	}
@@ -187,16 +187,16 @@ func (k *Cluster) isRefusedTooLong(err error, since *time.Time) bool {
 // tryEndpoints calls do at one endpoint after the other until one succeeds.
 func (k *Cluster) tryEndpoints(ctx context.Context, via state.Etcd, do func(context.Context, *clientv3.Client) error) error {
 	if len(via.Endpoints) == 0 {
-		return world.GiveUp(errors.New("no etcd endpoint is known"))
+		return world.Permanent(errors.New("no etcd endpoint is known"))
 	}
 	config, err := k.loadTLSConfig(via)
 	if err != nil {
-		return world.GiveUp(err)
+		return world.Permanent(err)
 	}
 	var all error
 	for _, endpoint := range via.Endpoints {
 		err := callEndpoint(ctx, endpoint, config, do)
-		if err == nil || world.Hopeless(err) {
+		if err == nil || world.IsPermanent(err) {
 			return err
 		}
 		err = fmt.Errorf("at %s: %w", endpoint, untrusted.Error(err))

@@ -30,7 +30,7 @@ func applyOnce(ctx context.Context, c clientv3.Cluster, set change.SetMember) er
 	case change.Voter:
 		return promoteLearner(ctx, c, member, set.PeerURL)
 	}
-	return world.GiveUp(fmt.Errorf("unknown state %q of an etcd member", set.State))
+	return world.Permanent(fmt.Errorf("unknown state %q of an etcd member", set.State))
 }
 
 // findMember returns the member with that first peer URL, or nil.
@@ -56,7 +56,7 @@ func removeMember(ctx context.Context, c clientv3.Cluster, member *clientv3.Memb
 	case errors.Is(err, rpctypes.ErrMemberNotFound):
 		return nil
 	case errors.Is(err, rpctypes.ErrUnhealthy), errors.Is(err, rpctypes.ErrMemberNotEnoughStarted):
-		return change.ErrQuorum
+		return change.ErrWouldLoseQuorum
 	}
 	return err
 }
@@ -65,11 +65,11 @@ func addLearner(ctx context.Context, c clientv3.Cluster, peerURL string) error {
 	_, err := c.MemberAddAsLearner(ctx, []string{peerURL})
 	switch {
 	case errors.Is(err, rpctypes.ErrMemberBadURLs):
-		return world.GiveUp(fmt.Errorf("etcd accepts no member at %q: %w", peerURL, err))
+		return world.Permanent(fmt.Errorf("etcd accepts no member at %q: %w", peerURL, err))
 	case errors.Is(err, rpctypes.ErrTooManyLearners):
-		return world.GiveUp(fmt.Errorf("%w: %w", change.ErrNotItsTurn, err))
+		return world.Permanent(fmt.Errorf("%w: %w", change.ErrMemberAddRefused, err))
 	case errors.Is(err, rpctypes.ErrUnhealthy):
-		return fmt.Errorf("%w: %w", change.ErrNotItsTurn, err)
+		return fmt.Errorf("%w: %w", change.ErrMemberAddRefused, err)
 	}
 	return err
 }
@@ -77,7 +77,7 @@ func addLearner(ctx context.Context, c clientv3.Cluster, peerURL string) error {
 func promoteLearner(ctx context.Context, c clientv3.Cluster, member *clientv3.Member, peerURL string) error {
 	switch {
 	case member == nil:
-		return world.GiveUp(fmt.Errorf("etcd has no member at %s to promote: it must be added as a learner first", peerURL))
+		return world.Permanent(fmt.Errorf("etcd has no member at %s to promote: it must be added as a learner first", peerURL))
 	case !member.IsLearner:
 		return nil
 	case member.Name == "":
@@ -88,7 +88,7 @@ func promoteLearner(ctx context.Context, c clientv3.Cluster, member *clientv3.Me
 	case errors.Is(err, rpctypes.ErrMemberNotLearner):
 		return nil
 	case errors.Is(err, rpctypes.ErrMemberLearnerNotReady):
-		return fmt.Errorf("%w: %w", change.ErrBehind, err)
+		return fmt.Errorf("%w: %w", change.ErrLearnerNotReady, err)
 	}
 	return err
 }

@@ -64,7 +64,7 @@ func identityOf(c change.Change) (as state.Identity, ok bool) {
 // the user of admin.conf has no permissions until the cluster-admin ClusterRoleBinding exists;
 // that of super-admin.conf does not need it.
 func (w *World) checkAccess(ctx context.Context, as state.Identity) error {
-	if w.Elsewhere && !w.isOwn(as.Server+":") {
+	if w.RemoteAPIServer && !w.isOwnAPIServer(as.Server+":") {
 		return nil
 	}
 	if as.Kubeconfig != "" {
@@ -72,7 +72,7 @@ func (w *World) checkAccess(ctx context.Context, as state.Identity) error {
 			return fmt.Errorf("reading the kubeconfig: %w", err)
 		}
 	}
-	if !w.runs(ctx, "kube-apiserver") {
+	if !w.isRunning(ctx, "kube-apiserver") {
 		return errors.New("connection refused")
 	}
 	binding := state.Ref{GVK: rbacv1.SchemeGroupVersion.WithKind("ClusterRoleBinding"), Name: "kubeadm:cluster-admins"}
@@ -82,17 +82,17 @@ func (w *World) checkAccess(ctx context.Context, as state.Identity) error {
 	return nil
 }
 
-// isOwn reports whether a text contains the URL of this machine's API server.
-func (w *World) isOwn(text string) bool {
+// isOwnAPIServer reports whether a text contains the URL of this machine's API server.
+func (w *World) isOwnAPIServer(text string) bool {
 	return strings.Contains(text, "https://"+w.Interfaces[0].IP+":")
 }
 
-// runs reports whether the kubelet runs, and with it a component's static Pod; "" means the
+// isRunning reports whether the kubelet runs, and with it a component's static Pod; "" means the
 // kubelet only. A kubelet needs its configuration and a kubeconfig, a component its files, and an
 // API server etcd.
-func (w *World) runs(ctx context.Context, component string) bool {
+func (w *World) isRunning(ctx context.Context, component string) bool {
 	s, _ := w.Service(ctx, "kubelet")
-	if !s.Active || !w.has("/var/lib/kubelet/config.yaml") || !w.has("/etc/kubernetes/kubelet.conf") && !w.has("/etc/kubernetes/bootstrap-kubelet.conf") {
+	if !s.Active || !w.hasFile("/var/lib/kubelet/config.yaml") || !w.hasFile("/etc/kubernetes/kubelet.conf") && !w.hasFile("/etc/kubernetes/bootstrap-kubelet.conf") {
 		return false
 	}
 	if component == "" {
@@ -103,11 +103,11 @@ func (w *World) runs(ctx context.Context, component string) bool {
 		return false
 	}
 	for line := range strings.Lines(string(data)) {
-		if file := parseFileArgument(line); file != "" && !w.has(file) {
+		if file := parseFileArgument(line); file != "" && !w.hasFile(file) {
 			return false
 		}
 	}
-	return !strings.Contains(string(data), "--etcd-servers=https://127.0.0.1:") || w.runs(ctx, "etcd")
+	return !strings.Contains(string(data), "--etcd-servers=https://127.0.0.1:") || w.isRunning(ctx, "etcd")
 }
 
 // parseFileArgument returns the file in an argument of a component in a manifest, or "".
@@ -119,7 +119,7 @@ func parseFileArgument(line string) string {
 	return "/" + value
 }
 
-func (w *World) has(name string) bool {
+func (w *World) hasFile(name string) bool {
 	_, err := w.Stat(context.Background(), name)
 	return err == nil
 }

@@ -25,7 +25,7 @@ type ExistingCluster struct {
 
 // AddCluster makes this machine a control plane of a cluster whose API server accepts every identity.
 func (w *World) AddCluster(c ExistingCluster) error {
-	w.Elsewhere, w.APIServerVersion = true, c.Version
+	w.RemoteAPIServer, w.APIServerVersion = true, c.Version
 	w.Files["/etc/kubernetes/admin.conf"] = memory.File{Data: []byte("{}"), Mode: 0o600}
 	w.Files["/etc/kubernetes/manifests"] = memory.File{Mode: fs.ModeDir | 0o700}
 	components := []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"}

@@ -25,23 +25,23 @@ import (
 // World is a simulated machine. Tests may change its fields before a run.
 type World struct {
 	*memory.World
-	Info         state.HostInfo
-	Interfaces   []state.Address
-	Names        map[string][]string // host names that resolve
-	Paths        map[string]string   // programs in PATH
-	Kubelet      string              // version; empty if there is no kubelet
-	Taken        map[string]string   // ports in use, "host:port" or ":port", and their owners
-	CRI          state.Runtime
-	Sockets      []string // container runtimes that answer
-	Unpullable   []string // images that do not exist in any registry
-	Unreachable  []string // registries that cannot be reached
-	Attempts     []string // images that were pulled from unreachable registries
-	Slow         []string // images whose first pull fails
-	Findings     []error  // errors of Verify
-	Discovery    map[string]string
-	Elsewhere    bool // the cluster's API server runs on another machine and accepts every identity
-	APIServerLag int  // how many calls of Livez fail after the start of the API server
-	NodeName     string
+	Info                  state.HostInfo
+	Interfaces            []state.Address
+	Names                 map[string][]string // host names that resolve
+	Paths                 map[string]string   // programs in PATH
+	Kubelet               string              // version; empty if there is no kubelet
+	PortsInUse            map[string]string   // ports in use, "host:port" or ":port", and their owners
+	CRI                   state.Runtime
+	Sockets               []string // container runtimes that answer
+	MissingImages         []string // images that do not exist in any registry
+	UnreachableRegistries []string // registries that cannot be reached
+	Attempts              []string // images that were pulled from unreachable registries
+	SlowImages            []string // images whose first pull fails
+	VerifyErrors          []error  // errors of Verify
+	Discovery             map[string]string
+	RemoteAPIServer       bool // the cluster's API server runs on another machine and accepts every identity
+	APIServerLag          int  // how many calls of Livez fail after the start of the API server
+	NodeName              string
 
 	APIServerVersion string            // answer of the API server at /version
 	Published        map[string]string // versions behind labels such as "stable-1.37", if dl.k8s.io resolves
@@ -59,7 +59,7 @@ func New() *World {
 		Names:      map[string][]string{"cp1": {"192.0.2.10"}},
 		Paths:      map[string]string{},
 		Kubelet:    "v1.37.1",
-		Taken:      map[string]string{},
+		PortsInUse: map[string]string{},
 		CRI:        state.Runtime{Name: "containerd", Version: "2.4.2", Ready: true, CgroupDriver: "systemd", ReportsDriver: true},
 		Sockets:    []string{"unix:///var/run/containerd/containerd.sock"},
 		NodeName:   "cp1",
@@ -109,14 +109,14 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 // slow ones.
 func (w *World) checkPullable(ctx context.Context, c change.Change) error {
 	p, ok := c.(change.PullImage)
-	if ok && slices.Contains(w.Slow, p.Ref) {
-		world.Tell(ctx, "attempt 1 of 5 failed, retrying: i/o timeout")
+	if ok && slices.Contains(w.SlowImages, p.Ref) {
+		world.ReportProgress(ctx, "attempt 1 of 5 failed, retrying: i/o timeout")
 	}
-	if registry, _, _ := strings.Cut(p.Ref, "/"); ok && slices.Contains(w.Unreachable, registry) {
+	if registry, _, _ := strings.Cut(p.Ref, "/"); ok && slices.Contains(w.UnreachableRegistries, registry) {
 		w.Attempts = append(w.Attempts, p.Ref)
 		return &change.PullError{Ref: p.Ref, Cause: "dial tcp: lookup " + registry + ": no such host", Unreachable: true, Err: errors.New("unavailable")}
 	}
-	if ok && slices.Contains(w.Unpullable, p.Ref) {
+	if ok && slices.Contains(w.MissingImages, p.Ref) {
 		return fmt.Errorf("the runtime says: %w", &change.PullError{Ref: p.Ref, Cause: "not found", Err: errors.New("not found")})
 	}
 	return nil
@@ -125,7 +125,7 @@ func (w *World) checkPullable(ctx context.Context, c change.Change) error {
 // kubelet simulates one that is started, if there is an API server.
 func (w *World) kubelet(ctx context.Context) error {
 	const dir = "/etc/kubernetes"
-	if !w.Elsewhere && !w.runs(ctx, "kube-apiserver") {
+	if !w.RemoteAPIServer && !w.isRunning(ctx, "kube-apiserver") {
 		return nil
 	}
 	k := simkubelet.Kubelet{
@@ -134,7 +134,7 @@ func (w *World) kubelet(ctx context.Context) error {
 	}
 	boot, err := w.ReadFile(ctx, k.BootstrapConfig)
 	// That of a control plane asks the API server beside it and no other.
-	if err == nil && w.isOwn(string(boot)) && !w.runs(ctx, "kube-apiserver") {
+	if err == nil && w.isOwnAPIServer(string(boot)) && !w.isRunning(ctx, "kube-apiserver") {
 		return nil
 	}
 	for _, file := range k.Files(ctx, w) {
@@ -142,7 +142,7 @@ func (w *World) kubelet(ctx context.Context) error {
 			return err
 		}
 	}
-	if !w.has(k.Kubeconfig) {
+	if !w.hasFile(k.Kubeconfig) {
 		return nil
 	}
 	return w.World.Do(ctx, change.ApplyObject{Object: k.NodeObject(), Keep: true})
@@ -159,7 +159,7 @@ func (w *World) Await(ctx context.Context, c world.Condition) error {
 		if last == nil {
 			return nil
 		}
-		if world.Hopeless(last) {
+		if world.IsPermanent(last) {
 			break
 		}
 	}
@@ -188,8 +188,8 @@ func (w *World) KubeletVersion(context.Context) (string, error) {
 // Host is Info.
 func (w *World) Host(context.Context) (state.HostInfo, error) { return w.Info, nil }
 
-// Verify returns Findings as errors.
-func (w *World) Verify(context.Context, string) (warnings, errs []error) { return nil, w.Findings }
+// Verify returns VerifyErrors as errors.
+func (w *World) Verify(context.Context, string) (warnings, errs []error) { return nil, w.VerifyErrors }
 
 // Addresses are Interfaces.
 func (w *World) Addresses(context.Context) ([]state.Address, error) { return w.Interfaces, nil }
@@ -204,7 +204,7 @@ func (w *World) Lookup(_ context.Context, host string) ([]string, error) {
 
 // CanListen returns an error for ports in use.
 func (w *World) CanListen(_ context.Context, address string) error {
-	if owner, ok := w.Taken[address]; ok {
+	if owner, ok := w.PortsInUse[address]; ok {
 		return &state.PortError{Address: address, Owner: owner, Err: errors.New("address already in use")}
 	}
 	return nil
@@ -224,7 +224,7 @@ func (w *World) Fetch(ctx context.Context, req state.Request) (state.Response, e
 		return state.Response{Status: 200, Body: []byte(text + "\n")}, nil
 	}
 	for port, component := range map[string]string{":10257/": "kube-controller-manager", ":10259/": "kube-scheduler", ":2381/": "etcd", ":10248/": ""} {
-		if strings.Contains(req.URL, port) && w.runs(ctx, component) {
+		if strings.Contains(req.URL, port) && w.isRunning(ctx, component) {
 			return ok, nil
 		}
 	}
@@ -253,17 +253,17 @@ func (w *World) Runtime(_ context.Context, socket string) (state.Runtime, error)
 // Containers returns none.
 func (w *World) Containers(context.Context, string) ([]state.Container, error) { return nil, nil }
 
-// Made returns false: there is no journal.
-func (w *World) Made(string) bool { return false }
+// WasCreated returns false: there is no journal.
+func (w *World) WasCreated(string) bool { return false }
 
 // Clone returns a copy of the world.
 func (w *World) Clone() *World {
 	c := *w
 	c.World, c.livezCalls = memory.New(), &atomic.Int64{}
-	c.Clock = memory.Ticking(w.Now())
+	c.Clock = memory.NewTickingClock(w.Now())
 	c.Files, c.Services, c.ImageList = maps.Clone(w.Files), maps.Clone(w.Services), maps.Clone(w.ImageList)
 	c.MountList, c.Pods, c.MemberList = slices.Clone(w.MountList), slices.Clone(w.Pods), slices.Clone(w.MemberList)
-	c.Silent = slices.Clone(w.Silent)
+	c.UnreachableMembers = slices.Clone(w.UnreachableMembers)
 	for k, o := range w.Objects {
 		c.Objects[k] = o.DeepCopy()
 	}

@@ -27,7 +27,7 @@ func (w *World) Members(ctx context.Context, via state.Etcd) ([]state.Member, er
 	all, err := w.World.Members(ctx, via)
 	own := w.ownMember(ctx)
 	for i, m := range all {
-		if len(m.PeerURLs) > 0 && m.PeerURLs[0] == own.PeerURLs[0] && m.Name == "" && w.has(etcdData) {
+		if len(m.PeerURLs) > 0 && m.PeerURLs[0] == own.PeerURLs[0] && m.Name == "" && w.hasFile(etcdData) {
 			all[i].Name, all[i].ClientURLs = own.Name, own.ClientURLs
 		}
 	}
@@ -49,7 +49,7 @@ func (w *World) ownMember(ctx context.Context) state.Member {
 // startMember creates the data directory of this machine's etcd member if it was added and the
 // kubelet runs it.
 func (w *World) startMember(ctx context.Context) error {
-	if w.has(etcdData) || !w.runs(ctx, "etcd") {
+	if w.hasFile(etcdData) || !w.isRunning(ctx, "etcd") {
 		return nil
 	}
 	all, _ := w.World.Members(ctx, state.Etcd{})
@@ -67,7 +67,7 @@ func (w *World) restartMember(ctx context.Context) {
 	own := w.ownMember(ctx)
 	for _, m := range w.MemberList {
 		if slices.Equal(m.PeerURLs, own.PeerURLs) {
-			w.Silent = slices.DeleteFunc(w.Silent, func(id uint64) bool { return id == m.ID })
+			w.UnreachableMembers = slices.DeleteFunc(w.UnreachableMembers, func(id uint64) bool { return id == m.ID })
 		}
 	}
 }

@@ -34,7 +34,7 @@ func conclusions(t *testing.T, store journal.Store, run journal.Run) string {
 	w := opened(t, fake.New(), store, run)
 	text := fmt.Sprint(w.First(), w.Finished(), w.Unfinished())
 	for i := range 4 {
-		text += fmt.Sprint(" ", w.Made(target(i).Target()))
+		text += fmt.Sprint(" ", w.WasCreated(target(i).Target()))
 	}
 	value, err := w.Once(t.Context(), "value", func() (string, error) { return "", errors.New("none is kept") })
 	return fmt.Sprint(text, " ", value, " ", err)
@@ -99,14 +99,14 @@ func TestLogDoesNotGrowWithReRuns(t *testing.T) {
 		if i == 0 {
 			first = size()
 		}
-		if !opened(t, machine, store, journal.Run{Command: "init phase x"}).Made(file.Target()) {
+		if !opened(t, machine, store, journal.Run{Command: "init phase x"}).WasCreated(file.Target()) {
 			t.Fatal("what the last run wrote is not ours")
 		}
 	}
 	if size() > first {
 		t.Errorf("after the first run there were %d lines, after the last %d", first, size())
 	}
-	if again := opened(t, machine, store, journal.Run{Command: "init", Details: "1"}); !again.Made(target(0).Target()) || !again.Made(target(1).Target()) {
+	if again := opened(t, machine, store, journal.Run{Command: "init", Details: "1"}); !again.WasCreated(target(0).Target()) || !again.WasCreated(target(1).Target()) {
 		t.Error("what was killed before is forgotten")
 	}
 }

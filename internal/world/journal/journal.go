@@ -101,9 +101,9 @@ func (w *World) Skipped() []string { return w.log.skipped }
 // Unfinished is the command of another run that has not finished; empty if there is none.
 func (w *World) Unfinished() string { return w.log.others }
 
-// Made reports whether an earlier run of the same name created the target. A file must still hold
+// WasCreated reports whether an earlier run of the same name created the target. A file must still hold
 // what was written.
-func (w *World) Made(target string) bool {
+func (w *World) WasCreated(target string) bool {
 	w.mu.Lock()
 	written, ok := w.log.made[target]
 	w.mu.Unlock()
@@ -129,7 +129,7 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 		return fmt.Errorf("writing the journal: %w", err)
 	}
 	if file, ok := c.(change.WriteFile); ok && w.log.named[c.Target()] {
-		file.Resumed = true
+		file.RemoveTemporary = true
 		c = file
 	}
 	return w.World.Do(ctx, c)

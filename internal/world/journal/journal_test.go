@@ -42,7 +42,7 @@ func TestLineAfterTruncatedLineIsRead(t *testing.T) {
 		}
 		again := opened(t, machine, store, run)
 		for i, path := range []string{"/a", "/b", "/c"} {
-			if made := again.Made(change.FileTarget(path)); made != (i+1 != cut) {
+			if made := again.WasCreated(change.FileTarget(path)); made != (i+1 != cut) {
 				t.Errorf("line %d was cut; Made(%s) = %v", cut, path, made)
 			}
 		}
@@ -58,7 +58,7 @@ func TestMadeDependsOnFileContent(t *testing.T) {
 	}
 	ours := func(want bool) {
 		t.Helper()
-		if got := opened(t, machine, store, run).Made(change.FileTarget("/etc/x")); got != want {
+		if got := opened(t, machine, store, run).WasCreated(change.FileTarget("/etc/x")); got != want {
 			t.Errorf("Made = %v", got)
 		}
 	}
@@ -84,7 +84,7 @@ type resuming struct {
 }
 
 func (w *resuming) Do(ctx context.Context, c change.Change) error {
-	w.resumed = append(w.resumed, c.(change.WriteFile).Resumed)
+	w.resumed = append(w.resumed, c.(change.WriteFile).RemoveTemporary)
 	return w.World.Do(ctx, c)
 }
 

@@ -28,8 +28,8 @@ type inverse struct {
 // addInverse adds what undoes the change, and the directories that it creates. What it reads of
 // the API server is retried until the time limit of the change.
 func (w *World) addInverse(ctx context.Context, c change.Change) error {
-	if limit := world.Left(ctx, 0); limit > 0 {
-		ctx = world.Retry(ctx, limit)
+	if limit := world.TimeLeft(ctx, 0); limit > 0 {
+		ctx = world.WithRetry(ctx, limit)
 	}
 	above, err := w.newDirsAbove(ctx, c)
 	if err != nil {
@@ -37,7 +37,7 @@ func (w *World) addInverse(ctx context.Context, c change.Change) error {
 	}
 	for _, each := range append(above, c) {
 		undo, err := each.Inverse(ctx, w.World)
-		if err != nil && !errors.Is(err, change.ErrOneWay) {
+		if err != nil && !errors.Is(err, change.ErrIrreversible) {
 			return err
 		}
 		_, ours := w.log.made[each.Target()]
@@ -82,7 +82,7 @@ func (w *World) Release(mark int) {
 }
 
 // Undo undoes the changes since mark, newest first, and reports each step. What cannot be undone
-// is reported with change.ErrOneWay and does not end the undoing.
+// is reported with change.ErrIrreversible and does not end the undoing.
 func (w *World) Undo(ctx context.Context, mark int, told func(of change.Change, err error)) error {
 	w.mu.Lock()
 	todo := w.undo.inverses[mark:]
@@ -93,7 +93,7 @@ func (w *World) Undo(ctx context.Context, mark int, told func(of change.Change, 
 		if needed || err != nil {
 			told(i.of, err)
 		}
-		if err != nil && !errors.Is(err, change.ErrOneWay) {
+		if err != nil && !errors.Is(err, change.ErrIrreversible) {
 			errs = append(errs, fmt.Errorf("undoing %q: %w", i.of, err))
 		}
 	}
@@ -106,7 +106,7 @@ func (w *World) undoOne(ctx context.Context, i inverse) (needed bool, err error)
 		return true, fmt.Errorf("writing the journal: %w", err)
 	}
 	if i.undo == nil {
-		return true, change.ErrOneWay
+		return true, change.ErrIrreversible
 	}
 	if done, err := i.undo.Done(ctx, w.World); err == nil && done {
 		return false, nil

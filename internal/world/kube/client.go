@@ -52,7 +52,7 @@ func (k *Cluster) clientFor(as state.Identity) (*client, error) {
 		if as.Kubeconfig != "" {
 			err = problem.New("", err, "fix the file, or name another kubeconfig with --kubeconfig; a control plane has /etc/kubernetes/admin.conf")
 		}
-		return nil, world.GiveUp(err)
+		return nil, world.Permanent(err)
 	}
 	k.clients[key] = c
 	return c, nil
@@ -124,7 +124,7 @@ func (k *Cluster) newRESTConfig(data []byte, as state.Identity) (*rest.Config, e
 	if err != nil {
 		return nil, err
 	}
-	if cluster.InsecureSkipTLSVerify && !as.Unverified {
+	if cluster.InsecureSkipTLSVerify && !as.AllowInsecure {
 		return nil, errors.New("its insecure-skip-tls-verify turns off the verification of the server; " +
 			"replace it by the CA in certificate-authority-data")
 	}

@@ -26,7 +26,7 @@ import (
 func (k *Cluster) Do(ctx context.Context, c change.Change) error {
 	switch c := c.(type) {
 	case change.ApplyObject:
-		return k.createOrUpdate(ctx, objectWrite{c.Object, c.As, c.Onto})
+		return k.createOrUpdate(ctx, objectWrite{c.Object, c.As, c.MergeInto})
 	case change.MutateObject:
 		return k.createOrUpdate(ctx, objectWrite{c.Object, c.As, func(existing *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 			after := existing.DeepCopy()
@@ -69,7 +69,7 @@ func (k *Cluster) createOrUpdate(ctx context.Context, w objectWrite) error {
 		}
 		after, err := w.merge(existing)
 		if err != nil {
-			return world.GiveUp(err)
+			return world.Permanent(err)
 		}
 		if reflect.DeepEqual(existing.Object, after.Object) {
 			return nil
@@ -101,14 +101,14 @@ func (k *Cluster) label(ctx context.Context, c change.LabelNode) error {
 		}
 		after, err := c.Apply(existing)
 		if err != nil {
-			return world.GiveUp(err)
+			return world.Permanent(err)
 		}
 		if reflect.DeepEqual(existing.Object, after.Object) {
 			return nil
 		}
 		patch, err := newNodePatch(after)
 		if err != nil {
-			return world.GiveUp(err)
+			return world.Permanent(err)
 		}
 		_, err = r.Patch(ctx, c.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 		return err

@@ -161,7 +161,7 @@ func TestIdentities(t *testing.T) {
 	for _, as := range []state.Identity{
 		{Kubeconfig: admin},
 		{Config: s.kubeconfig(t)},
-		{Config: s.kubeconfig(t, func(a *pki.Access) { a.Server = "https://192.0.2.1:6443" }), Server: s.URL},
+		{Config: s.kubeconfig(t, func(a *pki.KubeconfigSpec) { a.Server = "https://192.0.2.1:6443" }), Server: s.URL},
 	} {
 		if _, err := k.Object(t.Context(), state.RefOf(object, as)); err != nil {
 			t.Errorf("%+v: %v", as.Kubeconfig, err)
@@ -176,7 +176,7 @@ func TestIdentities(t *testing.T) {
 func TestUnusableKubeconfigs(t *testing.T) {
 	s := startServer(t, answer{200, object})
 	foreign := pki.EncodeCertificates(foreignCA(t))
-	skipping := strings.Replace(string(s.kubeconfig(t, func(a *pki.Access) { a.CA = nil })), "server:", "insecure-skip-tls-verify: true\n    server:", 1)
+	skipping := strings.Replace(string(s.kubeconfig(t, func(a *pki.KubeconfigSpec) { a.CA = nil })), "server:", "insecure-skip-tls-verify: true\n    server:", 1)
 	for name, c := range map[string]struct {
 		data       []byte
 		text, hint string
@@ -185,7 +185,7 @@ func TestUnusableKubeconfigs(t *testing.T) {
 		"empty file":    {[]byte("\n"), "the kubeconfig " + admin + " is empty", "--kubeconfig"},
 		"not YAML":      {[]byte("{"), "using " + admin, "--kubeconfig"},
 		"no context":    {[]byte("apiVersion: v1\nkind: Config\n"), "using " + admin + ": the kubeconfig is empty: it has no clusters", "--kubeconfig"},
-		"no TLS":        {s.kubeconfig(t, func(a *pki.Access) { a.Server = "http://127.0.0.1:1"; a.CA = nil }), "is not an https URL", "--kubeconfig"},
+		"no TLS":        {s.kubeconfig(t, func(a *pki.KubeconfigSpec) { a.Server = "http://127.0.0.1:1"; a.CA = nil }), "is not an https URL", "--kubeconfig"},
 		"not verifying": {[]byte(skipping), "insecure-skip-tls-verify", "--kubeconfig"},
 		"no current context": {editedKubeconfig(t, s, func(k *pki.Kubeconfig) { k.CurrentContext = "" }),
 			`kubeconfig has no current context: set current-context to one of its contexts, "u@c"`, "--kubeconfig"},
@@ -199,8 +199,8 @@ func TestUnusableKubeconfigs(t *testing.T) {
 			k.AuthInfos["u"] = &api.AuthInfo{ClientCertificateData: foreign}
 		}), "client certificate without its key", "--kubeconfig"},
 		"certificate that has expired": {editedKubeconfig(t, s, func(k *pki.Kubeconfig) { k.AuthInfos["u"] = expiredUser(t) }), "has expired: it is valid from", "certs renew"},
-		"foreign CA":                   {s.kubeconfig(t, func(a *pki.Access) { a.CA = foreign }), "certificate signed by unknown authority", "another cluster"},
-		"foreign name": {s.kubeconfig(t, func(a *pki.Access) { a.Server = strings.Replace(a.Server, "127.0.0.1", "localhost", 1) }),
+		"foreign CA":                   {s.kubeconfig(t, func(a *pki.KubeconfigSpec) { a.CA = foreign }), "certificate signed by unknown authority", "another cluster"},
+		"foreign name": {s.kubeconfig(t, func(a *pki.KubeconfigSpec) { a.Server = strings.Replace(a.Server, "127.0.0.1", "localhost", 1) }),
 			"not localhost", "apiServer.certSANs"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -234,7 +234,7 @@ func TestInsecureServerNeedsPermission(t *testing.T) {
 	if _, err := k.Object(t.Context(), state.RefOf(object, as)); err == nil || len(s.asked) != 0 {
 		t.Errorf("got %v after %q: the server was not verified without permission", err, s.asked)
 	}
-	as.Unverified = true
+	as.AllowInsecure = true
 	if _, err := k.Object(t.Context(), state.RefOf(object, as)); err != nil {
 		t.Error(err)
 	}

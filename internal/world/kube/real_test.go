@@ -31,7 +31,7 @@ func TestRealObjects(t *testing.T) {
 		wantError(t, err, `nodes "n" is forbidden`, "administrator's kubeconfig")
 	})
 	t.Run("a deleted token is rejected", func(t *testing.T) {
-		access := pki.Access{Server: a.Server, Cluster: "c", User: "u", CA: a.CA}
+		access := pki.KubeconfigSpec{Server: a.Server, Cluster: "c", User: "u", CA: a.CA}
 		data, err := access.WithToken("abcdef.0123456789abcdee").Encode()
 		if err != nil {
 			t.Fatal(err)
@@ -79,13 +79,13 @@ func clusterObjects(t *testing.T, a *plane.APIServer) []state.Object {
 	if err != nil {
 		t.Fatal(err)
 	}
-	owner := manifest.CertsOwner("abcdef", "0123456789abcdef", time.Now())
+	owner := manifest.NewCertsOwner("abcdef", "0123456789abcdef", time.Now())
 	owner.UID = "0e4dbbd8-6a49-4b5c-8dd1-6f4a0b4ef0a1"
 	token := node.BootstrapToken{ID: "fedcba", Secret: "0123456789abcdef", TTL: time.Hour,
 		Usages: []string{"signing", "authentication"}, Groups: []string{manifest.TokenGroup}}
 	all := []state.Object{
-		manifest.ClusterAdmins(), manifest.KubeadmConfig(n), kubelet, info, manifest.Token(token, time.Now()), owner,
-		manifest.Certs(map[string][]byte{"ca.key": []byte("sealed"), "sa.key": {}}, owner),
+		manifest.ClusterAdmins(), manifest.KubeadmConfig(n), kubelet, info, manifest.NewTokenSecret(token, time.Now()), owner,
+		manifest.NewCertsSecret(map[string][]byte{"ca.key": []byte("sealed"), "sa.key": {}}, owner),
 	}
 	for _, more := range [][]state.Object{manifest.KubeadmConfigAccess(), manifest.KubeletConfigAccess(),
 		manifest.ClusterInfoAccess(), manifest.BootstrapRBAC(), manifest.CertsAccess(), addonObjects(t, n)} {
@@ -128,7 +128,7 @@ func addonObjects(t *testing.T, n *node.Node) []state.Object {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return append(dns.Printed(), proxy.Objects()...)
+	return append(dns.ManifestObjects(), proxy.Objects()...)
 }
 
 func newNode(version string) *node.Node {

@@ -41,7 +41,7 @@ func (k *Cluster) retry(ctx context.Context, a request) error {
 	var last error
 	err = world.Poll(ctx, nil, world.Condition{
 		Name:    "the API server",
-		Timeout: world.Left(ctx, cmp.Or(k.Timeout, defaultTimeout)),
+		Timeout: world.TimeLeft(ctx, cmp.Or(k.Timeout, defaultTimeout)),
 		Check: func(attemptCtx context.Context, _ state.Reader) error {
 			err := world.CallWithEtcdCheck(attemptCtx, c.readHealth, func(ctx context.Context) error { return a.do(ctx, c) })
 			last = wrapRequestError(a, c.server, err)
@@ -51,16 +51,16 @@ func (k *Cluster) retry(ctx context.Context, a request) error {
 			isTransient := a.isRead && time.Since(started) < world.RetryLimit(ctx) && isTransientReadError(last)
 			mayBeStarting := (!a.isRead || world.RetryLimit(ctx) > 0) && c.isDeniedAfterStart(last)
 			if !isTransient && !a.isRetryable(last) && !mayBeStarting {
-				return world.GiveUp(last)
+				return world.Permanent(last)
 			}
 			if time.Since(reported) >= progressInterval {
 				reported = time.Now()
-				world.Tell(ctx, "still waiting for the API server: %v", last)
+				world.ReportProgress(ctx, "still waiting for the API server: %v", last)
 			}
 			return last
 		},
 	})
-	if world.Hopeless(err) {
+	if world.IsPermanent(err) {
 		return last
 	}
 	return err
@@ -94,9 +94,9 @@ func isTransientReadError(err error) bool {
 	var request *url.Error
 	var answer apierrors.APIStatus
 	switch {
-	case world.Hopeless(err), isPermanentConnectionError(err):
+	case world.IsPermanent(err), isPermanentConnectionError(err):
 		return false
-	case isServerBusy(err), errors.Is(err, world.ErrWithoutEtcd):
+	case isServerBusy(err), errors.Is(err, world.ErrEtcdUnavailable):
 		return true
 	}
 	return !errors.As(err, &answer) && errors.As(err, &request)
@@ -118,7 +118,7 @@ func isPermanentConnectionError(err error) bool {
 // that the API server is about to create.
 func isTransientWriteError(err error) bool {
 	var untrusted *tls.CertificateVerificationError
-	if world.Hopeless(err) || errors.As(err, &untrusted) {
+	if world.IsPermanent(err) || errors.As(err, &untrusted) {
 		return false
 	}
 	switch apierrors.ReasonForError(err) {

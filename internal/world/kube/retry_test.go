@@ -63,8 +63,8 @@ func TestReadsRetryBrokenConnections(t *testing.T) {
 			t.Parallel()
 			s := startServer(t, answer{200, object})
 			address, connections := startFlakyProxy(t, s.Server, 3, spoil)
-			data := s.kubeconfig(t, func(a *pki.Access) { a.Server = "https://" + address })
-			ctx := world.Retry(t.Context(), bound)
+			data := s.kubeconfig(t, func(a *pki.KubeconfigSpec) { a.Server = "https://" + address })
+			ctx := world.WithRetry(t.Context(), bound)
 			if o, err := newCluster(&data).Object(ctx, state.RefOf(object, newApply().As)); err != nil || o.GetName() != "c" {
 				t.Errorf("%v after %d connections", err, connections.Load())
 			}
@@ -81,7 +81,7 @@ func TestReadsWaitForStartingAPIServer(t *testing.T) {
 	}
 	address := l.Addr().String()
 	l.Close() // connections are refused
-	data := s.kubeconfig(t, func(a *pki.Access) { a.Server = "https://" + address })
+	data := s.kubeconfig(t, func(a *pki.KubeconfigSpec) { a.Server = "https://" + address })
 	time.AfterFunc(time.Second, func() {
 		l, err := net.Listen("tcp", address)
 		if err != nil {
@@ -98,7 +98,7 @@ func TestReadsWaitForStartingAPIServer(t *testing.T) {
 	if _, err := k.Object(t.Context(), state.RefOf(object, newApply().As)); err == nil || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("a read without a retry limit: %v", err)
 	}
-	if _, err := k.Object(world.Retry(t.Context(), bound), state.RefOf(object, newApply().As)); err != nil {
+	if _, err := k.Object(world.WithRetry(t.Context(), bound), state.RefOf(object, newApply().As)); err != nil {
 		t.Error(err)
 	}
 }
@@ -115,7 +115,7 @@ func TestReadsRetryWithoutEtcdLeader(t *testing.T) {
 			t.Parallel()
 			s := startServer(t, first, first, answer{200, object})
 			data := s.kubeconfig(t)
-			_, err := newCluster(&data).Object(world.Retry(t.Context(), bound), state.RefOf(object, newApply().As))
+			_, err := newCluster(&data).Object(world.WithRetry(t.Context(), bound), state.RefOf(object, newApply().As))
 			if err != nil || len(s.asked) != 3 {
 				t.Errorf("%v after %q", err, s.asked)
 			}
@@ -127,7 +127,7 @@ func TestReadsRetryWithoutEtcdLeader(t *testing.T) {
 func TestStartingAPIServerRejectsUsers(t *testing.T) {
 	for name, do := range map[string]func(ctx context.Context, k *kube.Cluster) error{
 		"a read": func(ctx context.Context, k *kube.Cluster) error {
-			_, err := k.Object(world.Retry(ctx, bound), state.RefOf(object, newApply().As))
+			_, err := k.Object(world.WithRetry(ctx, bound), state.RefOf(object, newApply().As))
 			return err
 		},
 		"a write": func(ctx context.Context, k *kube.Cluster) error { return k.Do(ctx, newApply()) },
@@ -137,7 +137,7 @@ func TestStartingAPIServerRejectsUsers(t *testing.T) {
 			forbidden := newRejection(403, metav1.StatusReasonForbidden)
 			s := startServer(t, forbidden, newRejection(401, metav1.StatusReasonUnauthorized), forbidden, answer{201, object})
 			address, _ := startFlakyProxy(t, s.Server, 1, func(c net.Conn) { c.Close() })
-			data := s.kubeconfig(t, func(a *pki.Access) { a.Server = "https://" + address })
+			data := s.kubeconfig(t, func(a *pki.KubeconfigSpec) { a.Server = "https://" + address })
 			if err := do(t.Context(), newCluster(&data)); err != nil {
 				t.Error(err)
 			}
@@ -156,10 +156,10 @@ func TestReadsDoNotRetryPermanentErrors(t *testing.T) {
 	picky.StartTLS()
 	t.Cleanup(picky.Close)
 	for name, data := range map[string][]byte{
-		"another CA":   s.kubeconfig(t, func(a *pki.Access) { a.CA = foreign }),
-		"another name": s.kubeconfig(t, func(a *pki.Access) { a.Server = strings.Replace(a.Server, "127.0.0.1", "localhost", 1) }),
-		"plain HTTP":   s.kubeconfig(t, func(a *pki.Access) { a.Server = strings.Replace(plain.URL, "http:", "https:", 1) }),
-		"TLS alert":    s.kubeconfig(t, func(a *pki.Access) { a.Server = picky.URL }),
+		"another CA":   s.kubeconfig(t, func(a *pki.KubeconfigSpec) { a.CA = foreign }),
+		"another name": s.kubeconfig(t, func(a *pki.KubeconfigSpec) { a.Server = strings.Replace(a.Server, "127.0.0.1", "localhost", 1) }),
+		"plain HTTP":   s.kubeconfig(t, func(a *pki.KubeconfigSpec) { a.Server = strings.Replace(plain.URL, "http:", "https:", 1) }),
+		"TLS alert":    s.kubeconfig(t, func(a *pki.KubeconfigSpec) { a.Server = picky.URL }),
 		"forbidden":    startServer(t, newRejection(403, metav1.StatusReasonForbidden)).kubeconfig(t),
 		"unauthorized": startServer(t, newRejection(401, metav1.StatusReasonUnauthorized)).kubeconfig(t),
 		"not found":    startServer(t, newRejection(404, metav1.StatusReasonNotFound)).kubeconfig(t),
@@ -169,7 +169,7 @@ func TestReadsDoNotRetryPermanentErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			start := time.Now()
-			_, err := newCluster(&data).Object(world.Retry(t.Context(), bound), state.RefOf(object, newApply().As))
+			_, err := newCluster(&data).Object(world.WithRetry(t.Context(), bound), state.RefOf(object, newApply().As))
 			if took := time.Since(start); err == nil || took > bound/2 {
 				t.Errorf("%v after %s", err, took)
 			}
@@ -183,13 +183,13 @@ func TestRetriesEndAtLimitAndWithContext(t *testing.T) {
 	data := s.kubeconfig(t)
 	s.Close()
 	start := time.Now()
-	_, err := newCluster(&data).Object(world.Retry(t.Context(), time.Second), state.RefOf(object, newApply().As))
+	_, err := newCluster(&data).Object(world.WithRetry(t.Context(), time.Second), state.RefOf(object, newApply().As))
 	if took := time.Since(start); err == nil || !strings.Contains(err.Error(), "connection refused") || took < time.Second || took > bound/2 {
 		t.Errorf("%v after %s", err, took)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if _, err = newCluster(&data).Object(world.Retry(ctx, bound), state.RefOf(object, newApply().As)); err == nil || !strings.Contains(err.Error(), "connection refused") {
+	if _, err = newCluster(&data).Object(world.WithRetry(ctx, bound), state.RefOf(object, newApply().As)); err == nil || !strings.Contains(err.Error(), "connection refused") {
 		t.Error(err)
 	}
 }

@@ -75,10 +75,10 @@ func startServer(t *testing.T, answers ...answer) *scripted {
 }
 
 // kubeconfig returns a kubeconfig for the server with a token.
-func (s *scripted) kubeconfig(t *testing.T, edit ...func(*pki.Access)) []byte {
+func (s *scripted) kubeconfig(t *testing.T, edit ...func(*pki.KubeconfigSpec)) []byte {
 	t.Helper()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
-	a := pki.Access{Server: s.URL, Cluster: "c", User: "u", CA: ca}
+	a := pki.KubeconfigSpec{Server: s.URL, Cluster: "c", User: "u", CA: ca}
 	for _, e := range edit {
 		e(&a)
 	}
@@ -90,7 +90,7 @@ func (s *scripted) kubeconfig(t *testing.T, edit ...func(*pki.Access)) []byte {
 }
 
 // bound is long enough for a few requests on a busy machine, even if each of them obeys
-// Retry-After.
+// WithRetry-After.
 const bound = time.Minute
 
 // newCluster returns a Cluster that reads admin.conf from data.

@@ -35,7 +35,7 @@ func setAccounts(ctx context.Context, c change.SetAccounts) error {
 	for _, file := range []change.WriteFile{
 		{Path: c.GroupFile(), Data: after.Group, Mode: 0o644}, {Path: c.PasswdFile(), Data: after.Passwd, Mode: 0o644},
 	} {
-		file.Resumed = true // safe, as the lock excludes other writers
+		file.RemoveTemporary = true // safe, as the lock excludes other writers
 		if err := writeFile(ctx, file); err != nil {
 			return err
 		}
@@ -67,7 +67,7 @@ func lockAccounts(ctx context.Context, path string) (unlock func(), err error) {
 
 // setOwner follows symbolic links in the path, but none below it.
 func setOwner(c change.SetOwner) error {
-	if !c.Below {
+	if !c.Recursive {
 		return setFileOwner(c)
 	}
 	d, real, err := openDir(c.Path, 0)

@@ -46,25 +46,25 @@ func unmountBelow(ctx context.Context, c change.Unmount) error {
 	if err != nil {
 		return err
 	}
-	d, real, err := openDir(c.Below, 0)
+	d, real, err := openDir(c.Dir, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(checkNotSystemDir(d, real, c.Below), d.Close()); err != nil {
+	if err := errors.Join(checkNotSystemDir(d, real, c.Dir), d.Close()); err != nil {
 		return err
 	}
 	for {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		points, err := Machine{}.Mounts(ctx, c.Below)
+		points, err := Machine{}.Mounts(ctx, c.Dir)
 		if err != nil {
 			return err
 		}
-		points = slices.DeleteFunc(points, func(p string) bool { return p == filepath.Clean(c.Below) })
+		points = slices.DeleteFunc(points, func(p string) bool { return p == filepath.Clean(c.Dir) })
 		slices.Reverse(points)
 		count, err := unmountAll(points, flags)
 		if count == 0 {

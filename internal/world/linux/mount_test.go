@@ -50,7 +50,7 @@ func TestUnmountInAnyOrder(t *testing.T) {
 	if err != nil || !slices.Equal(got, want) {
 		t.Fatalf("got %q and %v, want %q", got, err, want)
 	}
-	mustDo(t, change.Unmount{Below: below})
+	mustDo(t, change.Unmount{Dir: below})
 	got, err = Machine{}.Mounts(t.Context(), below)
 	if err != nil || !slices.Equal(got, []string{below}) {
 		t.Errorf("left: %q and %v, want %q alone", got, err, below)
@@ -68,7 +68,7 @@ func TestMountsBelowSymlink(t *testing.T) {
 	if err != nil || !slices.Equal(got, []string{link + "/volume"}) {
 		t.Errorf("got %q and %v", got, err)
 	}
-	c := change.Unmount{Below: link}
+	c := change.Unmount{Dir: link}
 	mustDo(t, c)
 	if done, err := c.Done(t.Context(), mountsOnly{}); err != nil || !done {
 		t.Errorf("done is %v, %v", done, err)
@@ -85,14 +85,14 @@ func TestUnmountNamesBusyMount(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	wantDoError(t, change.Unmount{Below: dir}, "unmounting "+busy+":")
+	wantDoError(t, change.Unmount{Dir: dir}, "unmounting "+busy+":")
 	if left, _ := (Machine{}).Mounts(t.Context(), dir); !slices.Equal(left, []string{busy}) {
 		t.Errorf("left: %q, want the busy one alone", left)
 	}
-	mustDo(t, change.Unmount{Below: dir, Flags: []string{"MNT_DETACH", "UMOUNT_NOFOLLOW"}})
+	mustDo(t, change.Unmount{Dir: dir, Flags: []string{"MNT_DETACH", "UMOUNT_NOFOLLOW"}})
 	mountTmpfs(t, idle, "")
-	mustDo(t, change.Unmount{Below: dir, Flags: []string{"MNT_EXPIRE"}})
-	wantDoError(t, change.Unmount{Below: dir, Flags: []string{"MNT_LAZY"}}, "MNT_LAZY", "MNT_DETACH")
+	mustDo(t, change.Unmount{Dir: dir, Flags: []string{"MNT_EXPIRE"}})
+	wantDoError(t, change.Unmount{Dir: dir, Flags: []string{"MNT_LAZY"}}, "MNT_LAZY", "MNT_DETACH")
 }
 
 // mountsOnly is a Reader of mounts only.

@@ -32,7 +32,7 @@ func removePath(c change.Remove) error {
 		return err
 	}
 	defer p.close()
-	if node.OfSystem(p.path) {
+	if node.IsSystemDir(p.path) {
 		return newSystemDirError(c.Path, p.path)
 	}
 	mount, err := mountID(p.dir)
@@ -89,7 +89,7 @@ func removeContents(path string) error {
 // opened through a symbolic link or a bind mount. named is the path in the configuration, for the
 // error.
 func checkNotSystemDir(d *os.File, real, named string) error {
-	if node.OfSystem(real) {
+	if node.IsSystemDir(real) {
 		return newSystemDirError(named, real)
 	}
 	opened, err := d.Stat()
@@ -106,9 +106,9 @@ func checkNotSystemDir(d *os.File, real, named string) error {
 
 func newSystemDirError(named, real string) error {
 	if named == real {
-		return fmt.Errorf("%s is %w", named, change.ErrOfSystem)
+		return fmt.Errorf("%s is %w", named, change.ErrSystemDirectory)
 	}
-	return fmt.Errorf("%s points to %s, %w", named, real, change.ErrOfSystem)
+	return fmt.Errorf("%s points to %s, %w", named, real, change.ErrSystemDirectory)
 }
 
 // mountID returns the ID of the mount that a directory is on.

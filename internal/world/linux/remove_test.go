@@ -65,9 +65,9 @@ func TestSystemDirectoriesAreNotRemoved(t *testing.T) {
 	chain := makeSymlink(t, "link", filepath.Join(dir, "chain"))
 	for _, path := range []string{"/proc", link, chain, mounted, above, link + "/../proc"} {
 		wantDoError(t, change.Remove{Path: path, Contents: true}, path, "a directory of the operating system")
-		wantDoError(t, change.SetOwner{Path: path, UID: 1, GID: 1, Below: true}, path, "a directory of the operating system")
+		wantDoError(t, change.SetOwner{Path: path, UID: 1, GID: 1, Recursive: true}, path, "a directory of the operating system")
 	}
-	wantDoError(t, change.Unmount{Below: above}, above, "a directory of the operating system")
+	wantDoError(t, change.Unmount{Dir: above}, above, "a directory of the operating system")
 	wantDoError(t, change.Remove{Path: "/proc/self"}, "a directory of the operating system")
 	mustDo(t, change.Remove{Path: link})
 	wantAbsent(t, link)

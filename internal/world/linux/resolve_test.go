@@ -70,7 +70,7 @@ func TestForeignLinksInStickyDirectory(t *testing.T) {
 		wantDoError(t, change.MakeDir{Path: below + "/new", Mode: 0o755}, "symbolic link of another user")
 		wantDoError(t, change.Remove{Path: below, Contents: true}, "symbolic link of another user")
 		wantDoError(t, change.Remove{Path: below + "/file"}, "symbolic link of another user")
-		wantDoError(t, change.SetOwner{Path: below, UID: otherUID, GID: otherUID, Below: true}, "symbolic link of another user")
+		wantDoError(t, change.SetOwner{Path: below, UID: otherUID, GID: otherUID, Recursive: true}, "symbolic link of another user")
 		wantDoError(t, change.SetOwner{Path: file, UID: otherUID, GID: otherUID}, "symbolic link of another user")
 		mustDo(t, change.Remove{Path: file}) // the link itself
 		wantAbsent(t, file)

@@ -31,7 +31,7 @@ func writeFile(ctx context.Context, c change.WriteFile) error {
 		return explainWriteError(c.Path, err)
 	}
 	defer p.close()
-	if c.Resumed {
+	if c.RemoveTemporary {
 		if err := p.removeTemporaryFiles(); err != nil {
 			return explainWriteError(p.path, err)
 		}
@@ -89,7 +89,7 @@ func (p *resolvedPath) inheritsAccess(c change.WriteFile) bool {
 }
 
 func (p *resolvedPath) replace(c change.WriteFile, old *entry) error {
-	name := change.PendingName(p.name, rand.Text())
+	name := change.TemporaryName(p.name, rand.Text())
 	fd, err := unix.Openat(int(p.dir.Fd()), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return p.pathError("create", err)
@@ -241,7 +241,7 @@ func (p *resolvedPath) removeTemporaryFiles() error {
 		return err
 	}
 	for _, e := range entries {
-		if !e.Type().IsRegular() || !change.IsPending(p.name, e.Name()) {
+		if !e.Type().IsRegular() || !change.IsTemporaryName(p.name, e.Name()) {
 			continue
 		}
 		if err := unix.Unlinkat(int(p.dir.Fd()), e.Name(), 0); err != nil && !errors.Is(err, unix.ENOENT) {

@@ -64,7 +64,7 @@ func TestWriteThroughSymlink(t *testing.T) {
 func TestTemporaryFilesAreRemovedByResumedRunOnly(t *testing.T) {
 	dir := newTempDir(t)
 	const random = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	left := writeTestFile(t, "half a secr", dir, change.PendingName("admin.conf", random))
+	left := writeTestFile(t, "half a secr", dir, change.TemporaryName("admin.conf", random))
 	others := []string{
 		writeTestFile(t, "x", dir, ".admin.conf"), writeTestFile(t, "x", dir, ".admin.conf1"), writeTestFile(t, "x", dir, ".admin.conf20260901120000123"),
 		writeTestFile(t, "x", dir, ".admin.conf.kubeadm-2026"), writeTestFile(t, "x", dir, "admin.conf.kubeadm-"+random),
@@ -73,7 +73,7 @@ func TestTemporaryFilesAreRemovedByResumedRunOnly(t *testing.T) {
 	write := change.WriteFile{Path: filepath.Join(dir, "admin.conf"), Data: []byte("new"), Mode: 0o600}
 	mustDo(t, write)
 	wantContent(t, left, "half a secr")
-	write.Resumed = true
+	write.RemoveTemporary = true
 	mustDo(t, write)
 	wantAbsent(t, left)
 	for _, o := range others {

@@ -26,10 +26,10 @@ func (w *World) setOwner(c change.SetOwner) error {
 		return newNotExistError("chown", name)
 	}
 	for p, f := range w.Files {
-		if p != name && (!c.Below || !isBelow(p, name)) {
+		if p != name && (!c.Recursive || !isBelow(p, name)) {
 			continue
 		}
-		if f.UID, f.GID = c.UID, c.GID; c.Mode != 0 && !c.Below {
+		if f.UID, f.GID = c.UID, c.GID; c.Mode != 0 && !c.Recursive {
 			f.Mode = f.Mode&^fs.ModePerm | c.Mode.Perm()
 		}
 		w.Files[p] = f

@@ -110,8 +110,8 @@ func (w *World) ReadDir(_ context.Context, name string) ([]state.FileInfo, error
 	return files, nil
 }
 
-// Put creates a file or directory, and the directories above it.
-func (w *World) Put(name string, f File) error {
+// PutFile creates a file or directory, and the directories above it.
+func (w *World) PutFile(name string, f File) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	name = path.Clean(name)
@@ -168,8 +168,8 @@ func (w *World) makeDirs(name string, mode fs.FileMode) error {
 
 func (w *World) remove(c change.Remove) error {
 	name := w.resolve(c.Path, c.Contents)
-	if !c.OnlyEmpty && node.OfSystem(name) {
-		return fmt.Errorf("%s points to %s, %w", c.Path, name, change.ErrOfSystem)
+	if !c.OnlyEmpty && node.IsSystemDir(name) {
+		return fmt.Errorf("%s points to %s, %w", c.Path, name, change.ErrSystemDirectory)
 	}
 	inside := slices.Collect(func(yield func(string) bool) {
 		for p := range w.Files {

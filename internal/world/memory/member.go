@@ -25,13 +25,13 @@ func (w *World) Members(_ context.Context, via state.Etcd) ([]state.Member, erro
 func (w *World) checkReachable(via state.Etcd) error {
 	answers := func(url string) bool {
 		return !slices.ContainsFunc(w.MemberList, func(m state.Member) bool {
-			return slices.Contains(m.ClientURLs, url) && slices.Contains(w.Silent, m.ID)
+			return slices.Contains(m.ClientURLs, url) && slices.Contains(w.UnreachableMembers, m.ID)
 		})
 	}
 	if len(via.Endpoints) > 0 && !slices.ContainsFunc(via.Endpoints, answers) {
 		return fmt.Errorf("at %s: connection refused", via.Endpoints)
 	}
-	if !via.Stale && !w.hasQuorumWithout(0) {
+	if !via.Serializable && !w.hasQuorumWithout(0) {
 		return errors.New("etcd has no leader")
 	}
 	return nil
@@ -46,7 +46,7 @@ func (w *World) hasQuorumWithout(removed uint64) bool {
 			continue
 		}
 		voters++
-		if !slices.Contains(w.Silent, m.ID) {
+		if !slices.Contains(w.UnreachableMembers, m.ID) {
 			answering++
 		}
 	}
@@ -57,14 +57,14 @@ func (w *World) hasQuorumWithout(removed uint64) bool {
 func (w *World) MemberStatus(_ context.Context, _ state.Etcd, m state.Member) (state.MemberStatus, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if slices.Contains(w.Silent, m.ID) {
+	if slices.Contains(w.UnreachableMembers, m.ID) {
 		return state.MemberStatus{}, fmt.Errorf("asking etcd member %s: connection refused", m.Name)
 	}
-	return state.MemberStatus{Index: 1}, nil
+	return state.MemberStatus{AppliedIndex: 1}, nil
 }
 
-// Agree does nothing.
-func (w *World) Agree(context.Context, state.Etcd) error { return nil }
+// KeepProposing does nothing.
+func (w *World) KeepProposing(context.Context, state.Etcd) error { return nil }
 
 func (w *World) setMember(c change.SetMember) error {
 	if err := w.checkReachable(c.Via); err != nil {
@@ -75,8 +75,8 @@ func (w *World) setMember(c change.SetMember) error {
 	case c.State == change.Absent && at >= 0:
 		// etcd lets a learner or a member that does not answer go, whatever the quorum.
 		m := w.MemberList[at]
-		if !m.Learner && !slices.Contains(w.Silent, m.ID) && !w.hasQuorumWithout(m.ID) {
-			return change.ErrQuorum
+		if !m.Learner && !slices.Contains(w.UnreachableMembers, m.ID) && !w.hasQuorumWithout(m.ID) {
+			return change.ErrWouldLoseQuorum
 		}
 		w.MemberList = slices.Delete(w.MemberList, at, at+1)
 	case c.State == change.Absent:
@@ -85,7 +85,7 @@ func (w *World) setMember(c change.SetMember) error {
 	case c.State == change.Voter:
 		return fmt.Errorf("etcd has no member at %s to promote", c.PeerURL)
 	case slices.ContainsFunc(w.MemberList, func(m state.Member) bool { return m.Learner }):
-		return change.ErrNotItsTurn
+		return change.ErrMemberAddRefused
 	default:
 		m := state.Member{ID: w.nextID(), PeerURLs: []string{c.PeerURL}, Learner: c.State == change.Learner}
 		w.MemberList = append(w.MemberList, m)

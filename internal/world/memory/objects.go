@@ -82,7 +82,7 @@ func (w *World) apply(c change.ApplyObject) error {
 	ref := state.RefOf(c.Object, c.As)
 	u, err := change.ToUnstructured(c.Object)
 	if now, ok := w.Objects[keyOf(ref)]; ok {
-		u, err = c.Onto(now)
+		u, err = c.MergeInto(now)
 	}
 	if err == nil {
 		w.put(ref, u)

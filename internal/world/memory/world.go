@@ -23,19 +23,19 @@ type World struct {
 	mu           sync.Mutex
 	lastMemberID uint64 // highest ID of an etcd member so far
 
-	Files      map[string]File
-	Services   map[string]state.Service
-	MountList  []string
-	ImageList  map[string]bool // references of images in the container runtime
-	Pods       []state.Sandbox
-	MemberList []state.Member
-	Silent     []uint64 // IDs of members that do not answer
-	Objects    map[Key]*unstructured.Unstructured
-	Clock      func() time.Time
+	Files              map[string]File
+	Services           map[string]state.Service
+	MountList          []string
+	ImageList          map[string]bool // references of images in the container runtime
+	Pods               []state.Sandbox
+	MemberList         []state.Member
+	UnreachableMembers []uint64 // IDs of members that do not answer
+	Objects            map[Key]*unstructured.Unstructured
+	Clock              func() time.Time
 }
 
-// Ticking returns a clock that advances by a millisecond at each call.
-func Ticking(from time.Time) func() time.Time {
+// NewTickingClock returns a clock that advances by a millisecond at each call.
+func NewTickingClock(from time.Time) func() time.Time {
 	var calls atomic.Int64
 	return func() time.Time { return from.Add(time.Duration(calls.Add(1)) * time.Millisecond) }
 }
@@ -43,7 +43,7 @@ func Ticking(from time.Time) func() time.Time {
 // New returns an empty world, at a time at which the certificates of tests are valid.
 func New() *World {
 	return &World{
-		Clock:     Ticking(time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)),
+		Clock:     NewTickingClock(time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)),
 		Files:     map[string]File{},
 		Services:  map[string]state.Service{},
 		ImageList: map[string]bool{},
@@ -107,7 +107,7 @@ func (w *World) Do(_ context.Context, c change.Change) error {
 	case change.PullImage:
 		w.ImageList[c.Ref] = true
 	case change.RemoveContainers:
-		w.Pods = slices.DeleteFunc(w.Pods, c.Wants)
+		w.Pods = slices.DeleteFunc(w.Pods, c.Matches)
 	case change.SetMember:
 		return w.setMember(c)
 	case change.ApplyObject:
@@ -142,7 +142,7 @@ func (w *World) unmount(c change.Unmount) error {
 			return fmt.Errorf("%q is not a flag of umount2(2)", f)
 		}
 	}
-	w.MountList = slices.DeleteFunc(w.MountList, func(m string) bool { return isBelow(m, c.Below) })
+	w.MountList = slices.DeleteFunc(w.MountList, func(m string) bool { return isBelow(m, c.Dir) })
 	return nil
 }
 

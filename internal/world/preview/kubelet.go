@@ -45,8 +45,8 @@ func (w *World) registerNode(ctx context.Context) error {
 
 func (w *World) kubelet() simkubelet.Kubelet {
 	return simkubelet.Kubelet{
-		Node: w.paths.Node, BootstrapConfig: w.paths.BootstrapConfig,
-		Kubeconfig: w.paths.KubeletKubeconfig, RotatedCert: w.paths.RotatedCert,
+		Node: w.paths.Node, BootstrapConfig: w.paths.BootstrapKubeconfig,
+		Kubeconfig: w.paths.KubeletKubeconfig, RotatedCert: w.paths.KubeletClientCert,
 	}
 }
 
@@ -54,5 +54,5 @@ func (w *World) kubelet() simkubelet.Kubelet {
 // of this machine before that has its manifest and its etcd, as on a joining control plane.
 func (w *World) isAPIServerMissing(ctx context.Context) bool {
 	exists := func(file string) bool { _, err := w.Stat(ctx, file); return err == nil }
-	return w.paths.OwnServer != "" && exists(w.paths.BootstrapConfig) && (!exists(w.paths.OwnServer) || !exists(w.paths.OwnEtcd))
+	return w.paths.APIServerManifest != "" && exists(w.paths.BootstrapKubeconfig) && (!exists(w.paths.APIServerManifest) || !exists(w.paths.EtcdManifest))
 }

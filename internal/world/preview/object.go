@@ -105,7 +105,7 @@ func (w *World) copyFilesToOverlay(ctx context.Context, names ...string) error {
 				return err
 			}
 		}
-		if err := w.overlay.Put(name, f); err != nil {
+		if err := w.overlay.PutFile(name, f); err != nil {
 			return err
 		}
 	}

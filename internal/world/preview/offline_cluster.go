@@ -28,7 +28,7 @@ func (w *World) SimulateCluster(ctx context.Context, info map[string]string, obj
 // that path or URL.
 func (w *World) SimulateDiscoveryFile(name string, text []byte) error {
 	if !strings.Contains(name, "://") {
-		return w.overlay.Put(name, memory.File{Data: text, Mode: 0o600})
+		return w.overlay.PutFile(name, memory.File{Data: text, Mode: 0o600})
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -45,13 +45,13 @@ const (
 
 // Paths are the files of a machine that a preview needs to simulate its kubelet.
 type Paths struct {
-	Node               string // name of this machine's Node object
-	Certificates       string // copied with their directories; all other files are copied to the top directory
-	KubeletConfig      string
-	BootstrapConfig    string // the kubelet exchanges it for KubeletKubeconfig
-	KubeletKubeconfig  string
-	RotatedCert        string // the kubelet's client certificate
-	OwnServer, OwnEtcd string // manifests of the API server and the etcd of this machine; empty if it is a worker
+	Node                            string // name of this machine's Node object
+	Certificates                    string // copied with their directories; all other files are copied to the top directory
+	KubeletConfig                   string
+	BootstrapKubeconfig             string // the kubelet exchanges it for KubeletKubeconfig
+	KubeletKubeconfig               string
+	KubeletClientCert               string // the kubelet's client certificate
+	APIServerManifest, EtcdManifest string // manifests of the API server and the etcd of this machine; empty if it is a worker
 }
 
 // New previews on top of real and copies files to dir, unless it is empty.
@@ -95,9 +95,9 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 // conditions that do not depend on this run are waited for.
 func (w *World) Await(ctx context.Context, c world.Condition) error {
 	switch {
-	case c.Outside && w.simulatedInfo() != nil:
+	case c.External && w.simulatedInfo() != nil:
 		return c.Check(ctx, w)
-	case c.Outside:
+	case c.External:
 		return w.World.Await(ctx, c)
 	case !w.mark(waited):
 		return nil
@@ -183,7 +183,7 @@ func (w *World) Mounts(ctx context.Context, dir string) ([]string, error) {
 func (w *World) isUnmounted(point string) bool {
 	for point != "/" {
 		point = path.Dir(point)
-		if w.has(change.Unmount{Below: point}.Target()) {
+		if w.has(change.Unmount{Dir: point}.Target()) {
 			return true
 		}
 	}
@@ -204,7 +204,7 @@ func (w *World) Sandboxes(ctx context.Context, socket string) ([]state.Sandbox, 
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range w.removedPods {
-		left = slices.DeleteFunc(left, c.Wants)
+		left = slices.DeleteFunc(left, c.Matches)
 	}
 	return left, err
 }

@@ -94,7 +94,7 @@ func TestEveryChangeHasItsPart(t *testing.T) {
 		"rmdir":     change.Remove{Path: file, OnlyEmpty: true},
 		"chown":     change.SetOwner{Path: filepath.Join(file, "below")},
 		"passwd":    change.SetAccounts{Dir: file},
-		"umount2":   change.Unmount{Below: file, Flags: []string{"NONE"}},
+		"umount2":   change.Unmount{Dir: file, Flags: []string{"NONE"}},
 		"pull":      change.PullImage{Socket: "unix:///nonexistent/crio.sock"},
 		"remove":    change.RemoveContainers{Socket: "unix:///nonexistent/crio.sock"},
 		"member":    change.SetMember{PeerURL: "https://127.0.0.1:1", State: change.Absent, Via: state.Etcd{CAFile: nobody.Kubeconfig}},

@@ -56,5 +56,5 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 // Await polls the condition.
 func (w *World) Await(ctx context.Context, c world.Condition) error { return world.Poll(ctx, w, c) }
 
-// Made returns false: without a journal earlier runs are unknown.
-func (w *World) Made(string) bool { return false }
+// WasCreated returns false: without a journal earlier runs are unknown.
+func (w *World) WasCreated(string) bool { return false }

@@ -29,7 +29,7 @@ func Accounts(t *testing.T, w world.World, root string) {
 	absent := c
 	absent.Absent = true
 	wantDone(t, w, absent, false)
-	if _, err := absent.Inverse(newContext(t), w); !errors.Is(err, change.ErrOneWay) {
+	if _, err := absent.Inverse(newContext(t), w); !errors.Is(err, change.ErrIrreversible) {
 		t.Errorf("the inverse of a removal: %v", err)
 	}
 	mustDo(t, w, absent)
@@ -63,7 +63,7 @@ func DirectoryOwners(t *testing.T, w world.World, root string) {
 	f := fileSuite{w, root}
 	mustDo(t, w, change.MakeDir{Path: f.at("tree"), Mode: 0o700})
 	deep, beside := f.writeText(t, "x", "tree", "sub", "file"), f.writeText(t, "x", "tree-beside")
-	give := change.SetOwner{Path: f.at("tree"), UID: 7, GID: 8, Name: "etcd-user", Below: true}
+	give := change.SetOwner{Path: f.at("tree"), UID: 7, GID: 8, Name: "etcd-user", Recursive: true}
 	wantDone(t, w, give, false)
 	doAndUndo(t, w, give)
 	f.wantOwner(t, deep, 0, 0, 0o640)
@@ -74,7 +74,7 @@ func DirectoryOwners(t *testing.T, w world.World, root string) {
 	f.wantOwner(t, beside, 0, 0, 0o640)
 	mustDo(t, w, change.SetOwner{Path: deep, UID: 9, GID: 9, Name: "another"})
 	wantDone(t, w, give, false)
-	if _, err := give.Inverse(newContext(t), w); !errors.Is(err, change.ErrOneWay) {
+	if _, err := give.Inverse(newContext(t), w); !errors.Is(err, change.ErrIrreversible) {
 		t.Errorf("the inverse for files of two owners: %v", err)
 	}
 	if text := give.String(); !strings.Contains(text, f.at("tree")) || !strings.Contains(text, "etcd-user") {

@@ -25,7 +25,7 @@ func TestFakeLinks(t *testing.T) {
 		w := fake.New()
 		w.Files["/proc"] = memory.File{Mode: fs.ModeDir | 0o755}
 		suite(t, w, "/contract", func(to, at string) {
-			if err := w.Put(at, memory.File{Data: []byte(to), Mode: fs.ModeSymlink | 0o777}); err != nil {
+			if err := w.PutFile(at, memory.File{Data: []byte(to), Mode: fs.ModeSymlink | 0o777}); err != nil {
 				t.Fatal(err)
 			}
 		})
@@ -61,7 +61,7 @@ func TestFakeMounts(t *testing.T) {
 
 func TestFakeNetwork(t *testing.T) {
 	w := fake.New()
-	w.Taken["127.0.0.1:10250"] = "kubelet (pid 1)"
+	w.PortsInUse["127.0.0.1:10250"] = "kubelet (pid 1)"
 	worldtest.Network(t, w, worldtest.NetworkConfig{Name: "cp1", Taken: "127.0.0.1:10250", Free: "127.0.0.1:6443"})
 }
 

@@ -13,7 +13,7 @@ import (
 
 func TestFakeObjects(t *testing.T) {
 	w := fake.New()
-	w.Elsewhere = true
+	w.RemoteAPIServer = true
 	worldtest.Objects(t, w, state.Identity{Kubeconfig: "/etc/kubernetes/admin.conf"})
 }
 
@@ -45,9 +45,9 @@ func TestFakeMemberRemovals(t *testing.T) {
 		})
 	}
 	via := state.Etcd{Endpoints: w.MemberList[0].ClientURLs}
-	w.Silent = []uint64{3}
+	w.UnreachableMembers = []uint64{3}
 	all := slices.Clone(w.MemberList)
 	worldtest.MemberRemovals(t, w, via, "https://192.0.2.12:2380")
-	w.MemberList, w.Silent = all, []uint64{2, 3}
+	w.MemberList, w.UnreachableMembers = all, []uint64{2, 3}
 	worldtest.QuorumLoss(t, w, via)
 }

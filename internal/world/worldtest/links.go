@@ -77,7 +77,7 @@ func LinkedDirectoryOwners(t *testing.T, w world.World, root string, link func(t
 	f := fileSuite{w, root}
 	deep := f.writeText(t, "x", "elsewhere", "member", "file")
 	link(path.Dir(path.Dir(deep)), f.at("data"))
-	give := change.SetOwner{Path: f.at("data"), UID: 7, GID: 8, Name: "7:8", Below: true}
+	give := change.SetOwner{Path: f.at("data"), UID: 7, GID: 8, Name: "7:8", Recursive: true}
 	wantDone(t, w, give, false)
 	mustDo(t, w, give)
 	f.wantOwner(t, deep, 7, 8, 0o640)

@@ -28,9 +28,9 @@ func Mounts(t *testing.T, w world.World, dir string) {
 			t.Errorf("%s is missing from the list of all mounts %q", m, all)
 		}
 	}
-	wantDoError(t, w, change.Unmount{Below: dir, Flags: []string{"MNT_NONE"}})
-	wantDone(t, w, change.Unmount{Below: dir}, false)
-	mustDo(t, w, change.Unmount{Below: dir})
+	wantDoError(t, w, change.Unmount{Dir: dir, Flags: []string{"MNT_NONE"}})
+	wantDone(t, w, change.Unmount{Dir: dir}, false)
+	mustDo(t, w, change.Unmount{Dir: dir})
 	want := slices.DeleteFunc(slices.Clone(all), func(m string) bool { return strings.HasPrefix(m, dir+"/") })
 	if got := listMounts(t, w, "/"); len(got) != len(want) {
 		t.Errorf("mounted before: %q, after: %q", all, got)

@@ -26,7 +26,7 @@ func MemberRemovals(t *testing.T, w Etcd, via state.Etcd, down string) {
 		}
 	}
 	needed := etcdSuite{t, w, via, up}
-	if err := w.Do(t.Context(), needed.set(change.Absent)); !errors.Is(err, change.ErrQuorum) {
+	if err := w.Do(t.Context(), needed.set(change.Absent)); !errors.Is(err, change.ErrWouldLoseQuorum) {
 		t.Errorf("removing a member that the quorum needs: %v", err)
 	}
 	e.do(change.Absent)
@@ -47,7 +47,7 @@ func QuorumLoss(t *testing.T, w Etcd, via state.Etcd) {
 			t.Errorf("%s: done is %v, %v without a quorum", set, done, err)
 		}
 	}
-	via.Stale = true
+	via.Serializable = true
 	e := etcdSuite{t: t, w: w, via: via}
 	if all := e.list(); len(all) < 2 {
 		t.Errorf("the serializable member list is %+v", all)

@@ -34,7 +34,7 @@ func Await(t *testing.T, w world.World) {
 	})
 	t.Run("until a permanent error", func(t *testing.T) {
 		checks := 0
-		err := w.Await(newContext(t), newCondition(time.Minute, func() error { checks++; return world.GiveUp(missing) }))
+		err := w.Await(newContext(t), newCondition(time.Minute, func() error { checks++; return world.Permanent(missing) }))
 		if !errors.Is(err, missing) || checks != 1 {
 			t.Errorf("after %d checks: %v; want one check and its error", checks, err)
 		}

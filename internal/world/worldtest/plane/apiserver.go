@@ -69,7 +69,7 @@ func (a *APIServer) Identity(t *testing.T, user string, groups ...string) state.
 	if err != nil {
 		t.Fatal(err)
 	}
-	access := pki.Access{Server: a.Server, Cluster: "plane", User: user, CA: a.CA}
+	access := pki.KubeconfigSpec{Server: a.Server, Cluster: "plane", User: user, CA: a.CA}
 	data, err := access.WithCertificate(pki.EncodeCertificates(cert), pem).Encode()
 	if err != nil {
 		t.Fatal(err)

@@ -30,7 +30,7 @@ func BundleDir(t *testing.T) string {
 
 // writeCertificates writes all certificates of a control plane at the loopback address below dir.
 func writeCertificates(dir string) (map[string]pki.CA, error) {
-	site := pki.Site{NodeName: "plane", AdvertiseAddress: loopbackAddress(), ServiceSubnet: "10.96.0.0/12", DNSDomain: "cluster.local"}
+	site := pki.NodeNames{NodeName: "plane", AdvertiseAddress: loopbackAddress(), ServiceSubnet: "10.96.0.0/12", DNSDomain: "cluster.local"}
 	cas := map[string]pki.CA{}
 	for _, p := range pki.Profiles() {
 		spec, _, err := p.Spec(site, newValidity())
