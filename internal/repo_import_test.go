@@ -82,7 +82,7 @@ func layers() [][]string {
 		{"internal/manifest", "internal/world"},
 		{"internal/certstore", "internal/etcdcluster", "internal/phaseindex"},
 		{"internal/manifestinput"},
-		{"internal/preflight", "internal/config", "internal/flow"},
+		{"internal/preflight", "internal/config", "internal/engine"},
 		{"internal/discovery", "internal/health", "internal/report", "internal/staticpod", "internal/upgrade"},
 		{"internal/phase"},
 		{"internal/workflow"},
@@ -116,7 +116,7 @@ func TestImportRules(t *testing.T) {
 		{"internal/config", "kubeadm/internal/preflight", true}, // of the same layer
 		{"internal/config/strict", "kubeadm/internal/phase/certs", true},
 		{"internal/config/v1beta4", "kubeadm/internal/discovery", true},
-		{"internal/world/kube", "kubeadm/internal/flow", true},
+		{"internal/world/kube", "kubeadm/internal/engine", true},
 		{"internal/world/real", "kubeadm/internal/manifest", true}, // of the same layer
 		{"internal/world", "kubeadm/internal/cli", true},
 		{"internal/node", "kubeadm/internal/change", true},

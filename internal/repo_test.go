@@ -94,7 +94,7 @@ func newFile(parsed *ast.File, name string) file {
 	return file{File: parsed, dir: dir, name: path.Base(rel), test: test}
 }
 
-// where returns a position such as "internal/flow/run.go:12".
+// where returns a position such as "internal/engine/run.go:12".
 func (s source) where(at token.Pos) string {
 	p := s.fset.Position(at)
 	rel, _ := filepath.Rel(root, p.Filename)

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"kubeadm/internal/certstore"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
@@ -81,7 +81,7 @@ func (p *program) checkExpiration(c *cobra.Command, o *certsOptions, out *output
 		return err
 	}
 	for _, warning := range keyPairWarnings(ctx, real, n) {
-		p.newText().Emit(flow.Event{Kind: flow.Warned, Phase: "certs", Text: warning})
+		p.newText().Emit(engine.Event{Kind: engine.Warned, Phase: "certs", Text: warning})
 	}
 	if encode != nil {
 		return encode(p.Out, []any{found})

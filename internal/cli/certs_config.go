@@ -10,8 +10,8 @@ import (
 
 	"kubeadm/internal/config"
 	"kubeadm/internal/discovery"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/run"
 	"kubeadm/internal/world"
@@ -70,7 +70,7 @@ func (p *program) readClusterConfig(ctx context.Context, o *certsOptions, r *run
 		return defaults, nil
 	}
 	var warnings []string
-	e := r.NewEnv(flow.Env{Local: defaults.Local, Emit: func(e flow.Event) { warnings = append(warnings, e.Text) }})
+	e := r.NewEnv(engine.Env{Local: defaults.Local, Emit: func(e engine.Event) { warnings = append(warnings, e.Text) }})
 	ctx, cancel := context.WithTimeout(ctx, memberLimit)
 	defer cancel()
 	n, err := discovery.ExistingNode(world.WithRetry(ctx, memberRetries), e, p.readIdentity(ctx, e.World, o.kubeconfig))

@@ -9,7 +9,7 @@ import (
 
 	"kubeadm/internal/certstore"
 	"kubeadm/internal/config"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/renew"
 	"kubeadm/internal/phaseindex"
@@ -59,7 +59,7 @@ start. To restart each, move its manifest out of /etc/kubernetes/manifests and b
 
 func (p *program) renewCertificates(c *cobra.Command, o *certsOptions, name string) (err error) {
 	ctx := c.Context()
-	var sel flow.Selection
+	var sel engine.Selection
 	if name != allCertificates {
 		sel.Only = renew.Address(name)
 	}
@@ -77,15 +77,15 @@ func (p *program) renewCertificates(c *cobra.Command, o *certsOptions, name stri
 	if err := r.Begin(ctx, n, config.Run{}); err != nil {
 		return err
 	}
-	e := r.NewEnv(flow.Env{Local: n.Local, Node: flow.Resolved(n), Keys: p.keysToRenew(ctx, r, n)})
+	e := r.NewEnv(engine.Env{Local: n.Local, Node: engine.Resolved(n), Keys: p.keysToRenew(ctx, r, n)})
 	if err := r.Execute(ctx, e); err != nil {
 		return err
 	}
 	for _, warning := range keyPairWarnings(ctx, r.World(), n) {
-		r.Emit(flow.Warned, warning)
+		r.Emit(engine.Warned, warning)
 	}
 	if r.IsWhole() {
-		r.Emit(flow.Printed, restartText)
+		r.Emit(engine.Printed, restartText)
 	}
 	return nil
 }

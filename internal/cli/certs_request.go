@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubeadm/internal/config"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/run"
@@ -86,7 +86,7 @@ func (p *program) generateCSRs(ctx context.Context, file, certDir string, flags 
 			ahead++
 		}
 	}
-	return r.Execute(ctx, r.NewEnv(flow.Env{
-		Local: n.Local, Node: flow.Resolved(n), Keys: pki.NewKeyPool(p.Random("keys"), n.Cluster.Algorithm, ahead).Key,
+	return r.Execute(ctx, r.NewEnv(engine.Env{
+		Local: n.Local, Node: engine.Resolved(n), Keys: pki.NewKeyPool(p.Random("keys"), n.Cluster.Algorithm, ahead).Key,
 	}))
 }

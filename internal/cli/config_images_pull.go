@@ -8,8 +8,8 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/config"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/preflight"
@@ -52,8 +52,8 @@ func (p *program) pullImages(c *cobra.Command, o *initOptions) (err error) {
 		return err
 	}
 	defer closeRun(r, &err)
-	e := r.NewEnv(flow.Env{Local: n.Local, Emit: func(e flow.Event) { h.Text.Emit(asPulledLine(e)) }}).Named("config/images")
-	hearing := world.WithProgress(ctx, func(news string) { e.Emit(flow.Event{Kind: flow.Progress, Phase: "config/images", Text: news}) })
+	e := r.NewEnv(engine.Env{Local: n.Local, Emit: func(e engine.Event) { h.Text.Emit(asPulledLine(e)) }}).Named("config/images")
+	hearing := world.WithProgress(ctx, func(news string) { e.Emit(engine.Event{Kind: engine.Progress, Phase: "config/images", Text: news}) })
 	if _, err := real.Runtime(hearing, n.CRISocket); err != nil { // each image would fail with the same error
 		return problem.New("", err, "set --cri-socket to another container runtime")
 	}
@@ -87,9 +87,9 @@ func (p *program) imagesToPull(c *cobra.Command, o *initOptions) (*node.Node, er
 }
 
 // asPulledLine returns the event in the form that scripts read.
-func asPulledLine(e flow.Event) flow.Event {
-	if image, ok := e.Change.(change.PullImage); ok && e.Kind == flow.Did {
-		e.Kind, e.Text = flow.Printed, fmt.Sprintf("[%s] Pulled %s\n", e.Phase, image.Ref)
+func asPulledLine(e engine.Event) engine.Event {
+	if image, ok := e.Change.(change.PullImage); ok && e.Kind == engine.Did {
+		e.Kind, e.Text = engine.Printed, fmt.Sprintf("[%s] Pulled %s\n", e.Phase, image.Ref)
 	}
 	return e
 }

@@ -9,8 +9,8 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/config"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/run"
 )
@@ -52,7 +52,7 @@ func (p *program) writeOutput(ctx context.Context, file change.WriteFile) (err e
 		return err
 	}
 	defer closeRun(r, &err)
-	if err := r.NewEnv(flow.Env{}).Do(ctx, file); err != nil {
+	if err := r.NewEnv(engine.Env{}).Do(ctx, file); err != nil {
 		return problem.New("", err, fmt.Sprintf("set --%s to a file that can be written", flag.NewConfig))
 	}
 	return nil

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubeadm/internal/config"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phaseindex"
 	"kubeadm/internal/run"
@@ -17,7 +17,7 @@ import (
 
 func (p *program) initCommand() *cobra.Command {
 	t := tree{name: "init", phases: workflow.Init, args: refuseArguments}
-	t.newRun = func(sel flow.Selection) (flagTargets, runFunc) {
+	t.newRun = func(sel engine.Selection) (flagTargets, runFunc) {
 		o := newInitOptions()
 		return o.values(), func(c *cobra.Command, _ []string) error { return p.runInit(c, o, sel) }
 	}
@@ -46,7 +46,7 @@ type initOptions struct {
 	file          string
 	kubeconfig    string
 	printManifest bool
-	withhold      flow.Withhold
+	withhold      engine.Withhold
 	extra         extraArgs
 }
 
@@ -108,7 +108,7 @@ func (x extraArgs) addTo(c *node.Cluster) {
 }
 
 // runInit is "kubeadm init", or one of its phases.
-func (p *program) runInit(c *cobra.Command, o *initOptions, sel flow.Selection) (err error) {
+func (p *program) runInit(c *cobra.Command, o *initOptions, sel engine.Selection) (err error) {
 	ctx := c.Context()
 	r, err := p.openRun(ctx, run.Command{
 		Name: "init", Phases: workflow.Init, Selection: sel, Journaled: true, Unlocked: o.printManifest,
@@ -140,14 +140,14 @@ func (p *program) runInit(c *cobra.Command, o *initOptions, sel flow.Selection) 
 		return err
 	}
 	p.warnOfForeignClient(ctx, c, r.World(), o.kubeconfig)
-	env := flow.Env{Local: n.Local, Node: flow.Resolved(n), Admin: workflow.Admin(n.Local, o.kubeconfig), Withhold: o.withhold}
+	env := engine.Env{Local: n.Local, Node: engine.Resolved(n), Admin: workflow.Admin(n.Local, o.kubeconfig), Withhold: o.withhold}
 	if r.Finished() {
 		env.Admin = workflow.Admin(n.Local, "")
 		err = r.ExecutePhases(ctx, r.NewEnv(env), workflow.FinishedInit(r.FinishedRun()), closingTextOf(how))
 	} else {
 		env.Keys = r.Keys(ctx, n)
 		if r.IsWhole() {
-			r.Emit(flow.Info, "using Kubernetes version "+n.Cluster.Version)
+			r.Emit(engine.Info, "using Kubernetes version "+n.Cluster.Version)
 		}
 		err = r.Execute(ctx, r.NewEnv(env))
 	}
@@ -159,7 +159,7 @@ func (p *program) runInit(c *cobra.Command, o *initOptions, sel flow.Selection) 
 
 // closingTextOf selects the phases of a finished init that is re-run: all, but for the closing
 // text where the user skips it, since it shows secrets.
-func closingTextOf(how config.Run) (sel flow.Selection) {
+func closingTextOf(how config.Run) (sel engine.Selection) {
 	const closingText = string(phaseindex.ShowJoinCommand)
 	if slices.Contains(how.SkipPhases, closingText) {
 		sel.Skip = []string{closingText}

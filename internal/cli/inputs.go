@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubeadm/internal/config"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/report"
 	"kubeadm/internal/run"
@@ -109,6 +109,6 @@ func (p *program) newText() *report.Text {
 // printWarnings warns of what a configuration says.
 func printWarnings(t *report.Text, warnings []string) {
 	for _, w := range warnings {
-		t.Emit(flow.Event{Kind: flow.Warned, Phase: "config", Text: w})
+		t.Emit(engine.Event{Kind: engine.Warned, Phase: "config", Text: w})
 	}
 }

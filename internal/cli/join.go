@@ -8,8 +8,8 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/config"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phaseindex"
@@ -19,7 +19,7 @@ import (
 
 func (p *program) joinCommand() *cobra.Command {
 	t := tree{name: "join [api-server-endpoint]", phases: workflow.Join, args: oneEndpoint}
-	t.newRun = func(sel flow.Selection) (flagTargets, runFunc) {
+	t.newRun = func(sel engine.Selection) (flagTargets, runFunc) {
 		o := &joinOptions{JoinFlags: config.NewJoinFlags()}
 		return o.values(), func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -86,7 +86,7 @@ func (o *joinOptions) values() flagTargets {
 }
 
 // runJoin is "kubeadm join", or one of its phases.
-func (p *program) runJoin(c *cobra.Command, o *joinOptions, sel flow.Selection) (err error) {
+func (p *program) runJoin(c *cobra.Command, o *joinOptions, sel engine.Selection) (err error) {
 	ctx := c.Context()
 	r, err := p.openRun(ctx, run.Command{Name: "join", Phases: workflow.Join, Selection: sel, Journaled: true})
 	if err != nil {
@@ -111,11 +111,11 @@ func (p *program) runJoin(c *cobra.Command, o *joinOptions, sel flow.Selection) 
 	if r.Finished() {
 		return joinAgain(ctx, r, local)
 	}
-	var e *flow.Env
+	var e *engine.Env
 	keys := r.KeysOnceKnown()
-	e = r.NewEnv(flow.Env{
+	e = r.NewEnv(engine.Env{
 		Local: local,
-		Node: flow.Memoized(func(ctx context.Context) (*node.Node, error) {
+		Node: engine.Memoized(func(ctx context.Context) (*node.Node, error) {
 			n, err := r.Discover(ctx, e)
 			if err == nil {
 				keys.SetCluster(ctx, n)
@@ -136,7 +136,7 @@ func (p *program) runJoin(c *cobra.Command, o *joinOptions, sel flow.Selection) 
 		return err
 	}
 	localEtcd, _ := node.HasLocalEtcd(n)
-	r.Emit(flow.Printed, joinedAs(n.Local, localEtcd && r.Runs(phaseindex.EtcdJoin)))
+	r.Emit(engine.Printed, joinedAs(n.Local, localEtcd && r.Runs(phaseindex.EtcdJoin)))
 	r.RepeatWarnings()
 	return nil
 }
@@ -145,11 +145,11 @@ func (p *program) runJoin(c *cobra.Command, o *joinOptions, sel flow.Selection) 
 // changes nothing.
 func joinAgain(ctx context.Context, r *run.Run, local node.Local) error {
 	done := r.FinishedRun()
-	e := r.NewEnv(flow.Env{Local: local, Node: flow.Resolved(&node.Node{Local: local})})
-	if err := r.ExecutePhases(ctx, e, workflow.FinishedJoin(done), flow.Selection{}); err != nil {
+	e := r.NewEnv(engine.Env{Local: local, Node: engine.Resolved(&node.Node{Local: local})})
+	if err := r.ExecutePhases(ctx, e, workflow.FinishedJoin(done), engine.Selection{}); err != nil {
 		return err
 	}
-	r.Emit(flow.Printed, joinedAs(local, done.Recorded(change.FileTarget(local.Paths.Manifest(manifest.Etcd)))))
+	r.Emit(engine.Printed, joinedAs(local, done.Recorded(change.FileTarget(local.Paths.Manifest(manifest.Etcd)))))
 	r.RepeatWarnings()
 	return nil
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"kubeadm/internal/config"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/release"
 )
 
@@ -149,7 +149,7 @@ func TestFeatureGatesAreInHelp(t *testing.T) {
 }
 
 func TestGroupCommandHasFlagsOfChildren(t *testing.T) {
-	group := flow.Phase{Name: "g", Phases: []flow.Phase{{Phases: []flow.Phase{
+	group := engine.Phase{Name: "g", Phases: []engine.Phase{{Phases: []engine.Phase{
 		{Name: "a", Flags: []flag.Name{flag.Config, flag.CertDir}},
 		{Name: "b", Flags: []flag.Name{flag.Config, flag.Patches}},
 	}}}}

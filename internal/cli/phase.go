@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 )
 
 // runFunc runs a command once its flags are parsed.
@@ -17,10 +17,10 @@ type runFunc = func(c *cobra.Command, args []string) error
 // tree is a command that runs a workflow, with a subcommand for each phase.
 type tree struct {
 	name   string // "init"; with its argument, which a phase that looks for the cluster takes too
-	phases []flow.Phase
+	phases []engine.Phase
 	args   cobra.PositionalArgs
 	// newRun returns the flags of a run of the selected phases, and the run itself.
-	newRun func(sel flow.Selection) (flagTargets, runFunc)
+	newRun func(sel engine.Selection) (flagTargets, runFunc)
 }
 
 // command is the command of the whole workflow: c with its phases, subcommands and flags.
@@ -28,7 +28,7 @@ func (t tree) command(c *cobra.Command, names ...flag.Name) *cobra.Command {
 	c.Args = t.args
 	c.Long += fmt.Sprintf("\n\nThe \"%s\" command runs these phases:\n```\n%s```", t.name, phaseOutline(t.phases))
 	var v flagTargets
-	v, c.RunE = t.newRun(flow.Selection{})
+	v, c.RunE = t.newRun(engine.Selection{})
 	v.bind(c.Flags(), names...)
 	_ = c.RegisterFlagCompletionFunc(string(flag.SkipPhases), someOf(childAddresses(t.phases))) // every workflow has the flag
 	phase := newGroup("phase", fmt.Sprintf("Run a single phase of %q", strings.Fields(t.name)[0]))
@@ -38,7 +38,7 @@ func (t tree) command(c *cobra.Command, names ...flag.Name) *cobra.Command {
 }
 
 // addPhaseCommands adds a command for each of the phases.
-func (t tree) addPhaseCommands(parent *cobra.Command, prefix string, phases []flow.Phase) {
+func (t tree) addPhaseCommands(parent *cobra.Command, prefix string, phases []engine.Phase) {
 	for _, p := range phases {
 		switch {
 		case p.Name == "":
@@ -53,16 +53,16 @@ func (t tree) addPhaseCommands(parent *cobra.Command, prefix string, phases []fl
 }
 
 // groupCommand is the command of a phase with children. Its subcommand "all" runs all of them.
-func (t tree) groupCommand(address string, p flow.Phase) *cobra.Command {
+func (t tree) groupCommand(address string, p engine.Phase) *cobra.Command {
 	c := newGroup(p.Name, p.Short)
 	c.Long, c.Aliases = p.Long, p.Aliases
-	all := flow.Phase{Name: allName, Short: "Run all of: " + strings.Join(childAddresses(p.Phases), ", "), Flags: allFlags(p)}
+	all := engine.Phase{Name: allName, Short: "Run all of: " + strings.Join(childAddresses(p.Phases), ", "), Flags: allFlags(p)}
 	c.AddCommand(t.phaseCommand(address, all))
 	t.addPhaseCommands(c, address+"/", p.Phases)
 	return c
 }
 
-func (t tree) phaseCommand(address string, p flow.Phase) *cobra.Command {
+func (t tree) phaseCommand(address string, p engine.Phase) *cobra.Command {
 	c := &cobra.Command{Use: p.Name, Short: p.Short, Long: p.Long, Aliases: p.Aliases, Args: t.args}
 	if p.NoArgs {
 		c.Args = refuseArguments
@@ -71,7 +71,7 @@ func (t tree) phaseCommand(address string, p flow.Phase) *cobra.Command {
 		c.Use += " " + argument
 	}
 	var v flagTargets
-	v, c.RunE = t.newRun(flow.Selection{Only: address})
+	v, c.RunE = t.newRun(engine.Selection{Only: address})
 	c.Example = t.example(address, p)
 	if len(p.Flags) > 0 {
 		v.bind(c.Flags(), p.Flags...)
@@ -80,7 +80,7 @@ func (t tree) phaseCommand(address string, p flow.Phase) *cobra.Command {
 }
 
 // example shows how to skip a phase, and how to run it alone unless it needs others before it.
-func (t tree) example(address string, p flow.Phase) string {
+func (t tree) example(address string, p engine.Phase) string {
 	command := "kubeadm " + strings.Fields(t.name)[0]
 	text := "  # all phases but this one\n  " + command + " --skip-phases=" + address
 	if len(p.Needs) > 0 {
@@ -100,28 +100,28 @@ func (t tree) example(address string, p flow.Phase) string {
 const allName = "all"
 
 // allFlags are the flags of a whole group: its own, or else those of all children.
-func allFlags(p flow.Phase) []flag.Name {
+func allFlags(p engine.Phase) []flag.Name {
 	if len(p.Flags) > 0 {
 		return p.Flags
 	}
 	var all []flag.Name
-	flow.Walk(p.Phases, func(_ string, child flow.Phase) { all = append(all, child.Flags...) })
+	engine.Walk(p.Phases, func(_ string, child engine.Phase) { all = append(all, child.Flags...) })
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-func childAddresses(phases []flow.Phase) []string {
+func childAddresses(phases []engine.Phase) []string {
 	var all []string
-	flow.Walk(phases, func(address string, _ flow.Phase) { all = append(all, address) })
+	engine.Walk(phases, func(address string, _ engine.Phase) { all = append(all, address) })
 	return all
 }
 
 // phaseOutline lists the phases as users name them, with children indented.
-func phaseOutline(phases []flow.Phase) string {
+func phaseOutline(phases []engine.Phase) string {
 	type line struct{ name, short string }
 	var lines []line
 	width := 0
-	flow.Walk(phases, func(address string, p flow.Phase) {
+	engine.Walk(phases, func(address string, p engine.Phase) {
 		if p.Hidden {
 			return
 		}

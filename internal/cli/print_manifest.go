@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/manifestinput"
 	"kubeadm/internal/node"
@@ -16,7 +16,7 @@ import (
 func (p *program) printManifest(ctx context.Context, r state.Reader, n *node.Node, address string) error {
 	text := p.newText()
 	host, patches, err := manifestinput.Read(ctx, r, n, func(format string, args ...any) {
-		text.Emit(flow.Event{Kind: flow.Warned, Phase: "patches", Text: fmt.Sprintf(format, args...)})
+		text.Emit(engine.Event{Kind: engine.Warned, Phase: "patches", Text: fmt.Sprintf(format, args...)})
 	})
 	if err != nil {
 		return err

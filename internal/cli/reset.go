@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubeadm/internal/config"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/reset"
 	"kubeadm/internal/phaseindex"
@@ -24,7 +24,7 @@ import (
 
 func (p *program) resetCommand() *cobra.Command {
 	t := tree{name: "reset", phases: workflow.Reset, args: cobra.ArbitraryArgs}
-	t.newRun = func(sel flow.Selection) (flagTargets, runFunc) {
+	t.newRun = func(sel engine.Selection) (flagTargets, runFunc) {
 		o := &resetOptions{ResetFlags: config.NewResetFlags(), kubeconfig: node.DefaultPaths().Kubeconfig("admin.conf")}
 		return o.values(), func(c *cobra.Command, args []string) error {
 			for _, arg := range args { // which upstream's kubeadm accepts as well
@@ -69,7 +69,7 @@ func (o *resetOptions) values() flagTargets {
 }
 
 // runReset is "kubeadm reset", or one of its phases.
-func (p *program) runReset(c *cobra.Command, o *resetOptions, sel flow.Selection) (err error) {
+func (p *program) runReset(c *cobra.Command, o *resetOptions, sel engine.Selection) (err error) {
 	ctx := c.Context()
 	r, err := p.openRun(ctx, run.Command{Name: "reset", Phases: workflow.Reset, Selection: sel})
 	if err != nil {
@@ -93,8 +93,8 @@ func (p *program) runReset(c *cobra.Command, o *resetOptions, sel flow.Selection
 	}
 	p.warnOfForeignClient(ctx, c, p.World(), o.kubeconfig)
 	admin := p.readIdentity(ctx, p.World(), o.kubeconfig)
-	e := r.NewEnv(flow.Env{
-		Local: n.Local, Reset: resolved, Node: flow.Resolved(n),
+	e := r.NewEnv(engine.Env{
+		Local: n.Local, Reset: resolved, Node: engine.Resolved(n),
 		Admin: func(context.Context) (state.Identity, error) { return admin, nil },
 	})
 	// The question belongs to the preflight phase.
@@ -107,14 +107,14 @@ func (p *program) runReset(c *cobra.Command, o *resetOptions, sel flow.Selection
 	if err := r.Execute(ctx, e); err != nil || r.IsDryRun() || !r.IsWhole() {
 		return err
 	}
-	r.Emit(flow.Printed, reset.ClosingText)
+	r.Emit(engine.Printed, reset.ClosingText)
 	return nil
 }
 
 // confirm asks for confirmation. No answer means no.
 func (p *program) confirm(ctx context.Context, r *run.Run) error {
-	r.Emit(flow.Warned, "the changes that init or join made to this machine are about to be reverted")
-	r.Emit(flow.Printed, "[reset] Continue? [y/N]: ")
+	r.Emit(engine.Warned, "the changes that init or join made to this machine are about to be reverted")
+	r.Emit(engine.Printed, "[reset] Continue? [y/N]: ")
 	answer, err := p.readAnswer(ctx)
 	if err != nil {
 		return fmt.Errorf("reading the answer: %w", err)

@@ -15,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubeadm/internal/config"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
@@ -58,11 +58,11 @@ func (p *program) openTokenRun(ctx context.Context, out io.Writer) (*run.Run, er
 }
 
 // beginTokenRun chooses the world of a token command and returns the Env of its changes.
-func beginTokenRun(ctx context.Context, r *run.Run, o *tokenOptions, local node.Local) (*flow.Env, error) {
+func beginTokenRun(ctx context.Context, r *run.Run, o *tokenOptions, local node.Local) (*engine.Env, error) {
 	if err := r.Begin(ctx, &node.Node{Local: local}, config.Run{DryRun: o.dryRun}); err != nil {
 		return nil, err
 	}
-	return r.NewEnv(flow.Env{Local: local}).Named("token"), nil
+	return r.NewEnv(engine.Env{Local: local}).Named("token"), nil
 }
 
 // tokenIdentity is the user that token commands are towards the API server: that of --kubeconfig,
@@ -95,7 +95,7 @@ func (p *program) readIdentity(ctx context.Context, r state.Reader, file string)
 	}
 	if cluster, err := config.CurrentCluster(); err == nil && cluster.InsecureSkipTLSVerify {
 		as.AllowInsecure = true
-		p.newText().Emit(flow.Event{Phase: "kubeconfig", Kind: flow.Warned, Text: file +
+		p.newText().Emit(engine.Event{Phase: "kubeconfig", Kind: engine.Warned, Text: file +
 			" has insecure-skip-tls-verify: any server at that address can read and forge everything; set certificate-authority-data to the CA instead"})
 	}
 	return as
@@ -127,7 +127,7 @@ func (p *program) warnOfForeignClient(ctx context.Context, c *cobra.Command, r s
 	if err != nil || len(trusted) == 0 || slices.ContainsFunc(trusted, signs) {
 		return
 	}
-	p.newText().Emit(flow.Event{Phase: "kubeconfig", Kind: flow.Warned, Text: fmt.Sprintf(
+	p.newText().Emit(engine.Event{Phase: "kubeconfig", Kind: engine.Warned, Text: fmt.Sprintf(
 		"%s: its client certificate %q is not signed by the CA that the file trusts, so the API server may refuse it",
 		untrusted.Line(file), untrusted.Line(certs[0].Subject.CommonName))})
 }
@@ -154,7 +154,7 @@ func apiLimits() node.Local {
 
 // withRetries is the context in which the API server is asked: transient failures are retried
 // until the limit, with a warning on standard error.
-func withRetries(ctx context.Context, e *flow.Env, limit time.Duration) context.Context {
+func withRetries(ctx context.Context, e *engine.Env, limit time.Duration) context.Context {
 	ctx = world.WithProgress(ctx, func(text string) { e.Warn("%s", text) })
 	return world.WithRetry(ctx, limit)
 }

@@ -13,8 +13,8 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/config"
 	"kubeadm/internal/discovery"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/uploadcerts"
@@ -212,7 +212,7 @@ func joinCommand(ctx context.Context, r state.Reader, as state.Identity, local n
 
 // uploadCerts uploads the certificates that control planes share, encrypted with the certificate
 // key, as the phase of init does.
-func uploadCerts(ctx context.Context, e *flow.Env, as state.Identity) error {
+func uploadCerts(ctx context.Context, e *engine.Env, as state.Identity) error {
 	n, err := discovery.ExistingNode(ctx, e, as)
 	if err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/state"
@@ -60,7 +60,7 @@ func (p *program) listTokens(c *cobra.Command, o *tokenOptions, out *output) (er
 		return err
 	}
 	defer closeRun(r, &err)
-	e := r.NewEnv(flow.Env{Local: apiLimits()}).Named("token")
+	e := r.NewEnv(engine.Env{Local: apiLimits()}).Named("token")
 	tokens, warnings, err := knownTokens(withRetries(ctx, e, apiLimit), real, p.tokenIdentity(ctx, c, o, real))
 	if err != nil {
 		return err

@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubeadm/internal/config"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/preflight"
 	"kubeadm/internal/problem"
@@ -123,7 +123,7 @@ func (p *program) planUpgrade(c *cobra.Command, o *upgradePlanOptions) (err erro
 	}
 	defer closeRun(r, &err)
 	local := node.Local{Paths: node.DefaultPaths(), Timeouts: settings.Timeouts, IgnoredChecks: settings.Ignore}
-	e := r.NewEnv(flow.Env{Local: local}).Named("upgrade")
+	e := r.NewEnv(engine.Env{Local: local}).Named("upgrade")
 	ctx = withRetries(ctx, e, settings.Timeouts.KubernetesAPI)
 	p.warnOfForeignClient(ctx, c, real, o.kubeconfig)
 	cluster, err := p.readHealthyCluster(ctx, e, o.kubeconfig)
@@ -158,7 +158,7 @@ func (p *program) planUpgrade(c *cobra.Command, o *upgradePlanOptions) (err erro
 // readHealthyCluster reads the cluster as the user of the kubeconfig. Failed preflight checks are
 // errors.
 func (p *program) readHealthyCluster(
-	ctx context.Context, e *flow.Env, kubeconfig string,
+	ctx context.Context, e *engine.Env, kubeconfig string,
 ) (*upgrade.Cluster, error) {
 	for _, text := range preflight.UnknownNames(e.Local.IgnoredChecks) {
 		e.Warn("%s", text)
@@ -190,7 +190,7 @@ func (p *program) readHealthyCluster(
 }
 
 // checkBeforeUpgrade runs preflight checks, shows their warnings and returns their errors.
-func checkBeforeUpgrade(ctx context.Context, e *flow.Env, checks []preflight.Check) error {
+func checkBeforeUpgrade(ctx context.Context, e *engine.Env, checks []preflight.Check) error {
 	result := preflight.Run(ctx, e.World, checks, e.Local.IgnoredChecks)
 	for _, f := range result.Warnings() {
 		e.Named("preflight").WarnCheck(f.Check, f.Message())
@@ -200,7 +200,7 @@ func checkBeforeUpgrade(ctx context.Context, e *flow.Env, checks []preflight.Che
 
 // newUpgradePlan finds the versions to upgrade to and what each changes.
 func newUpgradePlan(
-	e *flow.Env, cluster *upgrade.Cluster, releases upgrade.Releases, settings config.UpgradePlan,
+	e *engine.Env, cluster *upgrade.Cluster, releases upgrade.Releases, settings config.UpgradePlan,
 ) (plan upgradePlan, err error) {
 	e.Say("cluster version: v%s", cluster.Version)
 	e.Say("kubeadm version: %s", releases.Tool)

@@ -13,7 +13,7 @@ import (
 
 	"kubeadm/internal/config"
 	"kubeadm/internal/discovery"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 )
@@ -177,7 +177,7 @@ func TestTokenWithoutAuthenticationUsage(t *testing.T) {
 // The validation of the configuration demands a pin; discovery checks it again.
 func TestDiscoveryWithoutPinFails(t *testing.T) {
 	c := newCluster(t)
-	e := flow.New(flow.Env{World: newMachine(), Emit: func(flow.Event) {},
+	e := engine.New(engine.Env{World: newMachine(), Emit: func(engine.Event) {},
 		Local: node.Local{Discovery: node.Discovery{Endpoint: c.address(), Token: token, TLSBootstrapToken: token}, Timeouts: node.Timeouts{Discovery: limit}}})
 	if _, err := discovery.Node(t.Context(), e); err == nil || !strings.Contains(err.Error(), "no hash of the cluster's CA certificate") {
 		t.Errorf("got %v, want an error about the missing hash", err)

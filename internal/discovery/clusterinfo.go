@@ -12,8 +12,8 @@ import (
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 	"k8s.io/cluster-bootstrap/token/jws"
 
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
@@ -24,7 +24,7 @@ import (
 
 // findClusterByToken reads cluster-info from the endpoint until it is verified by the token's
 // signature and the CA certificate hashes.
-func findClusterByToken(ctx context.Context, e *flow.Env, j node.Discovery) (*api.Cluster, error) {
+func findClusterByToken(ctx context.Context, e *engine.Env, j node.Discovery) (*api.Cluster, error) {
 	id, secret, ok := strings.Cut(j.Token, ".")
 	switch {
 	case !ok:

@@ -11,7 +11,7 @@ import (
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 
 	"kubeadm/internal/config"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
@@ -51,7 +51,7 @@ func newJoinCommandHint(l node.Local) string {
 }
 
 // read returns this machine's configuration as a node of the cluster.
-func (c configReader) read(ctx context.Context, e *flow.Env) (*node.Node, error) {
+func (c configReader) read(ctx context.Context, e *engine.Env) (*node.Node, error) {
 	e.Say("reading the cluster's configuration from ConfigMap %q of namespace %q", manifest.KubeadmConfigMap, "kube-system")
 	var stored config.StoredConfig
 	var found corev1.ConfigMap
@@ -89,7 +89,7 @@ const (
 const bootstrapTokenGroup = "system:bootstrappers:kubeadm:default-node-token"
 
 // awaitConfigMap reads a ConfigMap that must exist.
-func (c configReader) awaitConfigMap(ctx context.Context, e *flow.Env, name string, into *corev1.ConfigMap) error {
+func (c configReader) awaitConfigMap(ctx context.Context, e *engine.Env, name string, into *corev1.ConfigMap) error {
 	begun := e.World.Now()
 	return awaitServer(ctx, e, world.Condition{
 		Name:    "ConfigMap " + name + " of namespace kube-system",
@@ -114,7 +114,7 @@ func (c configReader) awaitConfigMap(ctx context.Context, e *flow.Env, name stri
 }
 
 // readOptionalConfigMap reads a ConfigMap that a cluster may not have.
-func (c configReader) readOptionalConfigMap(ctx context.Context, e *flow.Env, name string) (corev1.ConfigMap, error) {
+func (c configReader) readOptionalConfigMap(ctx context.Context, e *engine.Env, name string) (corev1.ConfigMap, error) {
 	var found corev1.ConfigMap
 	u, err := ReadObject(ctx, e, configMapRef(name, c.as))
 	switch {

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"kubeadm/internal/config"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
@@ -19,7 +19,7 @@ import (
 
 // Node discovers the cluster, reads its configuration and returns the configuration of this
 // machine as a node of it.
-func Node(ctx context.Context, e *flow.Env) (*node.Node, error) {
+func Node(ctx context.Context, e *engine.Env) (*node.Node, error) {
 	e = e.Named("discovery")
 	verified, err := findCluster(ctx, e)
 	if err != nil {
@@ -47,7 +47,7 @@ func Node(ctx context.Context, e *flow.Env) (*node.Node, error) {
 
 // CompleteMember returns the configuration of a machine that is a node of the cluster already, without the
 // kubelet's and kube-proxy's.
-func ExistingNode(ctx context.Context, e *flow.Env, as state.Identity) (*node.Node, error) {
+func ExistingNode(ctx context.Context, e *engine.Env, as state.Identity) (*node.Node, error) {
 	var stored corev1.ConfigMap
 	if err := readConfigMap(ctx, e.World, configMapRef(manifest.KubeadmConfigMap, as), &stored); err != nil {
 		return nil, fmt.Errorf("reading the cluster's configuration: %w", err)
@@ -65,7 +65,7 @@ type verifiedCluster struct {
 	reader    configReader
 }
 
-func findCluster(ctx context.Context, e *flow.Env) (verifiedCluster, error) {
+func findCluster(ctx context.Context, e *engine.Env) (verifiedCluster, error) {
 	j := e.Local.Discovery
 	if j.File != "" {
 		return findClusterByFile(ctx, e, j)

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
@@ -39,7 +39,7 @@ type discoveryFile struct {
 
 // findClusterByFile finds the cluster by the kubeconfig of --discovery-file. A token for the TLS
 // bootstrap replaces the credentials in it.
-func findClusterByFile(ctx context.Context, e *flow.Env, j node.Discovery) (verifiedCluster, error) {
+func findClusterByFile(ctx context.Context, e *engine.Env, j node.Discovery) (verifiedCluster, error) {
 	d, err := readDiscoveryFile(ctx, e, j.File)
 	if err != nil {
 		return verifiedCluster{}, err
@@ -69,7 +69,7 @@ func findClusterByFile(ctx context.Context, e *flow.Env, j node.Discovery) (veri
 
 // readDiscoveryFile reads and checks the file and all that it refers to. It does not connect to
 // the cluster.
-func readDiscoveryFile(ctx context.Context, e *flow.Env, name string) (*discoveryFile, error) {
+func readDiscoveryFile(ctx context.Context, e *engine.Env, name string) (*discoveryFile, error) {
 	d := &discoveryFile{source: name}
 	data, err := d.load(ctx, e, name)
 	if err != nil {
@@ -102,7 +102,7 @@ func readDiscoveryFile(ctx context.Context, e *flow.Env, name string) (*discover
 }
 
 // load reads the file from this machine or from a URL.
-func (d *discoveryFile) load(ctx context.Context, e *flow.Env, name string) ([]byte, error) {
+func (d *discoveryFile) load(ctx context.Context, e *engine.Env, name string) ([]byte, error) {
 	u, err := url.Parse(name)
 	if err == nil && u.Scheme == "https" && u.Host != "" {
 		d.source = (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
@@ -116,7 +116,7 @@ func (d *discoveryFile) load(ctx context.Context, e *flow.Env, name string) ([]b
 }
 
 // download gets the file from a server that this machine's trust store verifies.
-func (d *discoveryFile) download(ctx context.Context, e *flow.Env, address string) (text []byte, err error) {
+func (d *discoveryFile) download(ctx context.Context, e *engine.Env, address string) (text []byte, err error) {
 	err = awaitServer(ctx, e, world.Condition{
 		Name:    "the discovery file at " + d.source,
 		Timeout: e.Local.Timeouts.Discovery,
@@ -227,7 +227,7 @@ func (d *discoveryFile) identity() (state.Identity, error) {
 // warnIfClientCertificateIsForeign warns about a client certificate that is not signed by a CA in
 // the file. It is no error: the file has the CA of the API server's serving certificate, and
 // --client-ca-file may be another.
-func (d *discoveryFile) warnIfClientCertificateIsForeign(e *flow.Env) {
+func (d *discoveryFile) warnIfClientCertificateIsForeign(e *engine.Env) {
 	user, err := d.config.CurrentUser()
 	if err != nil || user.Token != "" || user.TokenFile != "" || user.Exec != nil || user.AuthProvider != nil {
 		return // the API server may know the user by these
@@ -245,7 +245,7 @@ func (d *discoveryFile) warnIfClientCertificateIsForeign(e *flow.Env) {
 
 // verifyUnpinned reads cluster-info from the server in the file, and takes the CA from it if the
 // file has none. A cluster that does not publish cluster-info can be joined too.
-func (d *discoveryFile) verifyUnpinned(ctx context.Context, e *flow.Env) error {
+func (d *discoveryFile) verifyUnpinned(ctx context.Context, e *engine.Env) error {
 	published, refused, err := d.awaitClusterInfo(ctx, e, d.hasCredentials)
 	switch {
 	case err != nil:
@@ -267,7 +267,7 @@ func (d *discoveryFile) verifyUnpinned(ctx context.Context, e *flow.Env) error {
 // verifyPinned verifies the cluster with the hashes of CA certificates. As in discovery by token,
 // only a CA certificate that has one of the hashes verifies the server, and no credentials are
 // sent before. Then all CA certificates in its cluster-info are trusted.
-func (d *discoveryFile) verifyPinned(ctx context.Context, e *flow.Env, hashes []string) error {
+func (d *discoveryFile) verifyPinned(ctx context.Context, e *engine.Env, hashes []string) error {
 	if !d.hasCA() {
 		// Only this machine's trust store verifies the server yet: this just finds out what the
 		// pinned CA is.
@@ -320,7 +320,7 @@ func (d *discoveryFile) matchPins(cluster *api.Cluster, hashes []string) ([]byte
 	return pki.EncodeCertificates(certs...), nil
 }
 
-func (d *discoveryFile) warnIfServerDiffers(e *flow.Env, published *api.Cluster) {
+func (d *discoveryFile) warnIfServerDiffers(e *engine.Env, published *api.Cluster) {
 	if published.Server != d.cluster.Server {
 		e.Warn("the cluster's server is %s in its cluster-info and %s in %s; using the latter",
 			untrusted.Quote(published.Server), d.cluster.Server, d.source)
@@ -328,7 +328,7 @@ func (d *discoveryFile) warnIfServerDiffers(e *flow.Env, published *api.Cluster)
 }
 
 // awaitClusterInfo reads the cluster in cluster-info; refused says why there is none of use.
-func (d *discoveryFile) awaitClusterInfo(ctx context.Context, e *flow.Env, asUser bool) (published *api.Cluster, refused, err error) {
+func (d *discoveryFile) awaitClusterInfo(ctx context.Context, e *engine.Env, asUser bool) (published *api.Cluster, refused, err error) {
 	var info corev1.ConfigMap
 	err = awaitServer(ctx, e, world.Condition{
 		Name:    "the cluster at " + d.cluster.Server + ", which " + d.source + " names",

@@ -16,7 +16,7 @@ import (
 
 	"kubeadm/internal/config"
 	"kubeadm/internal/discovery"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
@@ -107,14 +107,14 @@ func (m *machine) join(t *testing.T, flags config.JoinFlags) (a attempt) {
 	}
 	local.Timeouts.Discovery, local.Timeouts.KubernetesAPI = m.limit, m.limit
 	var mu sync.Mutex
-	e := flow.New(flow.Env{World: m, Local: local, Tool: tool,
+	e := engine.New(engine.Env{World: m, Local: local, Tool: tool,
 		Rand: func(string) io.Reader { return rand.Reader },
 		Keys: func() (crypto.Signer, error) { return pki.NewKey(rand.Reader, pki.ECDSAP256) },
-		Emit: func(ev flow.Event) {
+		Emit: func(ev engine.Event) {
 			mu.Lock()
 			defer mu.Unlock()
 			a.said += ev.Text + "\n"
-			if ev.Kind == flow.Did {
+			if ev.Kind == engine.Did {
 				a.did = append(a.did, ev.Text)
 			}
 		},
@@ -130,7 +130,7 @@ func (m *machine) join(t *testing.T, flags config.JoinFlags) (a attempt) {
 		}
 		return n, err
 	}
-	a.err = flow.Run(t.Context(), e, workflow.Join, flow.Selection{})
+	a.err = engine.Run(t.Context(), e, workflow.Join, engine.Selection{})
 	return a
 }
 

@@ -8,14 +8,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
 
 // ReadObject reads an object of the discovered cluster. It retries until a server answers, as not all
 // backends of a load balancer may be ready. "Not found" is an answer.
-func ReadObject(ctx context.Context, e *flow.Env, ref state.Ref) (*unstructured.Unstructured, error) {
+func ReadObject(ctx context.Context, e *engine.Env, ref state.Ref) (*unstructured.Unstructured, error) {
 	u, err := e.World.Object(ctx, ref)
 	if !isUnanswered(err) {
 		return u, err

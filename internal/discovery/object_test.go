@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubeadm/internal/discovery"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
@@ -52,7 +52,7 @@ func TestObjectBehindFlappingLoadBalancer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &flapping{World: fake.New(), says: c.says}
-			e := flow.New(flow.Env{World: f, Emit: func(flow.Event) {}})
+			e := engine.New(engine.Env{World: f, Emit: func(engine.Event) {}})
 			e.Local.Timeouts.KubernetesAPI = time.Minute
 			_, err := discovery.ReadObject(t.Context(), e, state.Ref{GVK: state.NodeKind, Name: "cp2"})
 			if !errors.Is(err, c.want) || f.asked != c.asked {
@@ -61,7 +61,7 @@ func TestObjectBehindFlappingLoadBalancer(t *testing.T) {
 		})
 	}
 	f := &flapping{World: fake.New(), says: []error{cut}}
-	e := flow.New(flow.Env{World: f, Emit: func(flow.Event) {}})
+	e := engine.New(engine.Env{World: f, Emit: func(engine.Event) {}})
 	e.Local.Timeouts.KubernetesAPI = 50 * time.Millisecond
 	_, err := discovery.ReadObject(t.Context(), e, state.Ref{GVK: state.NodeKind, Name: "cp2"})
 	if !errors.Is(err, cut) || !strings.Contains(err.Error(), "waited 50ms for the cluster to answer") {

@@ -8,7 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/clientcmd/api"
 
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/world"
 )
@@ -16,7 +16,7 @@ import (
 // Probe asks once, without credentials, whether a cluster answers where Node would look for one;
 // unreachable says why not. config is the discovery file, if there is one, and cluster a part of
 // it. Node reports all other errors.
-func Probe(ctx context.Context, e *flow.Env) (cluster *api.Cluster, config *pki.Kubeconfig, unreachable error) {
+func Probe(ctx context.Context, e *engine.Env) (cluster *api.Cluster, config *pki.Kubeconfig, unreachable error) {
 	j := e.Local.Discovery
 	if j.File == "" {
 		cluster = &api.Cluster{Server: "https://" + j.Endpoint}

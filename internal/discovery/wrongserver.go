@@ -11,7 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
@@ -41,7 +41,7 @@ func isWrongServer(err error) bool {
 
 // awaitServer waits for a condition of the cluster. After an answer of a wrong server it asks
 // again, and gives up if there is no other answer for wrongServerDuration.
-func awaitServer(ctx context.Context, e *flow.Env, c world.Condition) error {
+func awaitServer(ctx context.Context, e *engine.Env, c world.Condition) error {
 	check, count, since := c.Check, 0, time.Time{}
 	c.External = true
 	c.Check = func(ctx context.Context, r state.Reader) error {

@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"slices"
 
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phaseindex"
 	"kubeadm/internal/problem"
@@ -16,7 +16,7 @@ import (
 // WaitCheckingFiles calls wait, which needs the files of this machine. It warns first about files
 // that do not exist, as the phase that creates them was skipped, and adds these warnings to the
 // error of the wait. The manifests of the later components need not exist yet.
-func WaitCheckingFiles(ctx context.Context, e *flow.Env, n *node.Node, later []string, wait func() error) error {
+func WaitCheckingFiles(ctx context.Context, e *engine.Env, n *node.Node, later []string, wait func() error) error {
 	localEtcd, _ := node.HasLocalEtcd(n)
 	var missing []string
 	for _, f := range phaseindex.Files(n.Local, n.IsJoining()) {

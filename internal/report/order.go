@@ -1,11 +1,11 @@
 package report
 
-import "kubeadm/internal/flow"
+import "kubeadm/internal/engine"
 
 // treeOrder shows events in the order of the tree of phases: those of a branch are held back until
 // the branches before it have ended.
 type treeOrder struct {
-	show func(flow.Event)
+	show func(engine.Event)
 	root branchQueue
 }
 
@@ -17,7 +17,7 @@ type branchQueue struct {
 
 // queueItem is an event, or a group of concurrent branches.
 type queueItem struct {
-	event flow.Event
+	event engine.Event
 	fork  *branchGroup
 }
 
@@ -26,15 +26,15 @@ type branchGroup struct {
 	branches []branchQueue
 }
 
-func (o *treeOrder) add(e flow.Event) {
+func (o *treeOrder) add(e engine.Event) {
 	// Two kinds are shown at once: progress, which would be outdated later, and events of steps
 	// that concurrent phases share. The certificate key must stay the last line of upload-certs.
-	if e.Kind == flow.Progress || len(e.Place) == 0 && len(o.root.items) > 0 {
+	if e.Kind == engine.Progress || len(e.Place) == 0 && len(o.root.items) > 0 {
 		o.show(e)
 		return
 	}
 	q := o.root.branchAt(e.Place)
-	if e.Kind == flow.Joined {
+	if e.Kind == engine.Joined {
 		q.over = true
 	} else {
 		q.items = append(q.items, queueItem{event: e})
@@ -46,7 +46,7 @@ func (o *treeOrder) add(e flow.Event) {
 func (o *treeOrder) flushAll() { o.root.flush(o.show, true) }
 
 // branchAt finds the queue of a branch, and creates those above it.
-func (q *branchQueue) branchAt(place []flow.Slot) *branchQueue {
+func (q *branchQueue) branchAt(place []engine.Slot) *branchQueue {
 	for _, s := range place {
 		f := q.lastFork(s.Group)
 		if f == nil {
@@ -68,7 +68,7 @@ func (q *branchQueue) lastFork(group int) *branchGroup {
 }
 
 // flush shows what may be shown and reports whether nothing is left.
-func (q *branchQueue) flush(show func(flow.Event), all bool) bool {
+func (q *branchQueue) flush(show func(engine.Event), all bool) bool {
 	for len(q.items) > 0 {
 		head := q.items[0]
 		if head.fork == nil {
@@ -81,7 +81,7 @@ func (q *branchQueue) flush(show func(flow.Event), all bool) bool {
 	return true
 }
 
-func (f *branchGroup) flush(show func(flow.Event), all bool) bool {
+func (f *branchGroup) flush(show func(engine.Event), all bool) bool {
 	for i := range f.branches {
 		b := &f.branches[i]
 		if empty := b.flush(show, all); !all && (!empty || !b.over) {

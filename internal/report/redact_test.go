@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/problem"
 )
 
@@ -96,17 +96,17 @@ func TestErrorsCannotForgeHints(t *testing.T) {
 func TestEventsCannotForgeLines(t *testing.T) {
 	text := "token k3h9wd." + secret + "\n[init] \x1b[1mdone\x9b"
 	for _, c := range []struct {
-		event    flow.Event
+		event    engine.Event
 		out, err string
 	}{
-		{flow.Event{Kind: flow.Warned, Phase: "w", Text: text}, "", "[w] warning: token k3h9wd.[hidden]\n\t[init] \\x1b[1mdone\\u009b\n"},
-		{flow.Event{Kind: flow.Warned, Check: "C", Text: text}, "", "\t[WARNING C]: token k3h9wd.[hidden]\n\t\t[init] \\x1b[1mdone\\u009b\n"},
-		{flow.Event{Kind: flow.Progress, Phase: "w", Text: text}, "", "[w] token k3h9wd.[hidden]\n\t[init] \\x1b[1mdone\\u009b\n"},
-		{flow.Event{Kind: flow.Waiting, Phase: "w", Text: text}, "[w] waiting for token k3h9wd.[hidden]\n\t[init] \\x1b[1mdone\\u009b\n", ""},
-		{flow.Event{Kind: flow.Info, Phase: "w", Text: text}, "[w] token k3h9wd.[hidden]\n\t[init] \\x1b[1mdone\\u009b\n", ""},
-		{flow.Event{Kind: flow.Info, Phase: "w", Text: "not yet: " + key}, "[w] not yet: [64 hex digits hidden]\n", ""},
-		{flow.Event{Kind: flow.Result, Phase: "w", Text: "key:\n" + key + "\x1b"}, "[w] key:\n" + key + "\\x1b\n", ""},
-		{flow.Event{Kind: flow.Printed, Phase: "w", Text: text}, text, ""},
+		{engine.Event{Kind: engine.Warned, Phase: "w", Text: text}, "", "[w] warning: token k3h9wd.[hidden]\n\t[init] \\x1b[1mdone\\u009b\n"},
+		{engine.Event{Kind: engine.Warned, Check: "C", Text: text}, "", "\t[WARNING C]: token k3h9wd.[hidden]\n\t\t[init] \\x1b[1mdone\\u009b\n"},
+		{engine.Event{Kind: engine.Progress, Phase: "w", Text: text}, "", "[w] token k3h9wd.[hidden]\n\t[init] \\x1b[1mdone\\u009b\n"},
+		{engine.Event{Kind: engine.Waiting, Phase: "w", Text: text}, "[w] waiting for token k3h9wd.[hidden]\n\t[init] \\x1b[1mdone\\u009b\n", ""},
+		{engine.Event{Kind: engine.Info, Phase: "w", Text: text}, "[w] token k3h9wd.[hidden]\n\t[init] \\x1b[1mdone\\u009b\n", ""},
+		{engine.Event{Kind: engine.Info, Phase: "w", Text: "not yet: " + key}, "[w] not yet: [64 hex digits hidden]\n", ""},
+		{engine.Event{Kind: engine.Result, Phase: "w", Text: "key:\n" + key + "\x1b"}, "[w] key:\n" + key + "\\x1b\n", ""},
+		{engine.Event{Kind: engine.Printed, Phase: "w", Text: text}, text, ""},
 	} {
 		c.event.Text = strings.ReplaceAll(c.event.Text, "\x9b", "\u009b")
 		c.out = strings.ReplaceAll(c.out, "\x9b", "\u009b")

@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/untrusted"
 )
@@ -30,7 +30,7 @@ type Text struct {
 }
 
 // Emit shows one event, in its turn. It is safe for concurrent use.
-func (t *Text) Emit(e flow.Event) {
+func (t *Text) Emit(e engine.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.order == nil {
@@ -48,37 +48,37 @@ func (t *Text) Close() {
 	}
 }
 
-func (t *Text) show(e flow.Event) {
+func (t *Text) show(e engine.Event) {
 	switch e.Kind {
-	case flow.Printed:
+	case engine.Printed:
 		if t.Conditional {
 			t.printLine(e, "would show:")
 		}
 		fmt.Fprint(t.Out, e.Text)
-	case flow.Warned:
+	case engine.Warned:
 		t.showWarning(e)
-	case flow.Progress:
+	case engine.Progress:
 		fmt.Fprintf(t.Err, "[%s] %s\n", phaseTag(e), safeMessage(e.Text, "\t"))
-	case flow.Info:
+	case engine.Info:
 		t.printLine(e, "%s", e.Text)
-	case flow.Result:
+	case engine.Result:
 		fmt.Fprintf(t.Out, "[%s] %s\n", phaseTag(e), untrusted.Screen(e.Text))
-	case flow.Waiting:
+	case engine.Waiting:
 		t.showWait(e)
-	case flow.Waited:
+	case engine.Waited:
 		if !t.Conditional {
 			t.printLine(e, "%s", e.Text)
 		}
-	case flow.Did:
+	case engine.Did:
 		t.showChange(e)
-	case flow.Undone:
+	case engine.Undone:
 		t.printLine(e, "undone: %s", e.Text)
-	case flow.Unchanged, flow.Skipped:
+	case engine.Unchanged, engine.Skipped:
 		t.showMinor(e)
 	}
 }
 
-func (t *Text) showWarning(e flow.Event) {
+func (t *Text) showWarning(e engine.Event) {
 	if e.Check != "" {
 		fmt.Fprintf(t.Err, "\t[WARNING %s]: %s\n", e.Check, safeMessage(e.Text, "\t\t"))
 		return
@@ -86,7 +86,7 @@ func (t *Text) showWarning(e flow.Event) {
 	fmt.Fprintf(t.Err, "[%s] warning: %s\n", phaseTag(e), safeMessage(e.Text, "\t"))
 }
 
-func (t *Text) showWait(e flow.Event) {
+func (t *Text) showWait(e engine.Event) {
 	if t.Conditional {
 		t.printLine(e, "would wait for %s", e.Text)
 		return
@@ -94,7 +94,7 @@ func (t *Text) showWait(e flow.Event) {
 	t.printLine(e, "waiting for %s", e.Text)
 }
 
-func (t *Text) showChange(e flow.Event) {
+func (t *Text) showChange(e engine.Event) {
 	if !t.Conditional {
 		if t.Verbosity > 0 {
 			t.printLine(e, "done: %s", e.Text)
@@ -109,18 +109,18 @@ func (t *Text) showChange(e flow.Event) {
 	}
 }
 
-func (t *Text) showMinor(e flow.Event) {
+func (t *Text) showMinor(e engine.Event) {
 	if t.Verbosity == 0 {
 		return
 	}
-	if e.Kind == flow.Skipped {
+	if e.Kind == engine.Skipped {
 		t.printLine(e, "phase %s is skipped: %s", e.Phase, e.Text)
 		return
 	}
 	t.printLine(e, "unchanged: %s", e.Text)
 }
 
-func (t *Text) printLine(e flow.Event, format string, args ...any) {
+func (t *Text) printLine(e engine.Event, format string, args ...any) {
 	fmt.Fprintf(t.Out, "[%s] %s\n", phaseTag(e), safeMessage(fmt.Sprintf(format, args...), "\t"))
 }
 
@@ -135,7 +135,7 @@ func safeMessage(text, indent string) string {
 }
 
 // phaseTag is the first part of the phase's address.
-func phaseTag(e flow.Event) string {
+func phaseTag(e engine.Event) string {
 	if e.Phase == "" {
 		return "kubeadm"
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/kubelet"
@@ -31,7 +31,7 @@ func (r *Run) enterPreview(ctx context.Context, n *node.Node) error {
 			return err
 		}
 		if r.command.Name == "join" && n.CertificateKey != "" {
-			r.Emit(flow.Warned, fmt.Sprintf("with --certificate-key the copies include the private keys of the cluster's CAs: remove %s when you have seen it", dir))
+			r.Emit(engine.Warned, fmt.Sprintf("with --certificate-key the copies include the private keys of the cluster's CAs: remove %s when you have seen it", dir))
 		}
 	}
 	if r.past != nil {
@@ -67,10 +67,10 @@ func (r *Run) createCopyDir(ctx context.Context, paths node.Paths) (string, erro
 	}
 	// The only change that a dry run makes by itself. It is no event of the dry run, which shows
 	// what would be changed.
-	e := flow.New(flow.Env{World: r.host.World, Emit: func(flow.Event) {}})
+	e := engine.New(engine.Env{World: r.host.World, Emit: func(engine.Event) {}})
 	if err := e.Do(ctx, change.MakeDir{Path: dir, Mode: 0o700}); err != nil {
 		return "", problem.New("creating a directory for copies of the files", err, "set the environment variable "+variable+" to another directory")
 	}
-	r.Emit(flow.Warned, fmt.Sprintf("copies of the files that would be written are kept in %s; set %s to use another directory", dir, variable))
+	r.Emit(engine.Warned, fmt.Sprintf("copies of the files that would be written are kept in %s; set %s to use another directory", dir, variable))
 	return dir, nil
 }

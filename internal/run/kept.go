@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phaseindex"
 	"kubeadm/internal/pki"
@@ -19,7 +19,7 @@ import (
 func (r *Run) once() func(context.Context, string, func() (string, error)) (string, error) {
 	switch {
 	case r.journal == nil || !r.IsWhole():
-		return flow.NotKept
+		return engine.NotKept
 	case r.journal.Finished():
 		return r.journal.Kept
 	}
@@ -44,7 +44,7 @@ func (r *Run) keptVersion(label, current string) (string, error) {
 // place of its own, so that tokens and keys that were shown already stay valid.
 func (r *Run) ReuseValues(ctx context.Context, n *node.Node) (*node.Node, error) {
 	for _, note := range r.notes {
-		r.Emit(flow.Info, note)
+		r.Emit(engine.Info, note)
 	}
 	once, reused := r.once(), *n
 	if n.Cluster.VersionLabel != "" {

@@ -17,7 +17,7 @@ import (
 	"kubeadm/internal/certstore"
 	"kubeadm/internal/config"
 	"kubeadm/internal/discovery"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
@@ -30,7 +30,7 @@ const offlineLimit = 5 * time.Second
 
 // Discover finds the cluster that this machine joins. In an offline dry run that is the simulated
 // one: its CA takes the place of the pinned one here and nowhere else.
-func (r *Run) Discover(ctx context.Context, e *flow.Env) (*node.Node, error) {
+func (r *Run) Discover(ctx context.Context, e *engine.Env) (*node.Node, error) {
 	searching := *e
 	if r.simulatedPins != nil {
 		searching.Local.Discovery.CACertHashes = r.simulatedPins
@@ -45,7 +45,7 @@ func (r *Run) Discover(ctx context.Context, e *flow.Env) (*node.Node, error) {
 // SimulateOfflineCluster lets the dry run of a join continue where no cluster answers: the preview
 // then shows a simulated one with the defaults of this program, which accepts the token and has
 // whatever CA is wanted.
-func (r *Run) SimulateOfflineCluster(ctx context.Context, e *flow.Env) error {
+func (r *Run) SimulateOfflineCluster(ctx context.Context, e *engine.Env) error {
 	simulation, ok := r.world.(*preview.World)
 	if !ok {
 		return nil
@@ -57,7 +57,7 @@ func (r *Run) SimulateOfflineCluster(ctx context.Context, e *flow.Env) error {
 		return context.Cause(ctx)
 	}
 	endpoint := strings.TrimPrefix(cluster.Server, "https://")
-	r.Emit(flow.Warned, fmt.Sprintf("no cluster answers at %s (%v): using a simulated cluster with default settings", endpoint, noAnswer))
+	r.Emit(engine.Warned, fmt.Sprintf("no cluster answers at %s (%v): using a simulated cluster with default settings", endpoint, noAnswer))
 	o, err := r.newOfflineCluster(ctx, e, cluster)
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ type offlineCluster struct {
 
 // newOfflineCluster chooses the settings and the CA of a simulated cluster, and puts the CA into
 // cluster.
-func (r *Run) newOfflineCluster(ctx context.Context, e *flow.Env, cluster *api.Cluster) (*offlineCluster, error) {
+func (r *Run) newOfflineCluster(ctx context.Context, e *engine.Env, cluster *api.Cluster) (*offlineCluster, error) {
 	facts, err := r.host.Facts(ctx, false)
 	if err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func (r *Run) newOfflineCluster(ctx context.Context, e *flow.Env, cluster *api.C
 // chooseCA takes the CA that a discovery file names, or that of this machine, or a new one, and
 // puts it into cluster. Where certificates are to be downloaded, the cluster must have the key of
 // the CA that it shows; if that of the discovery file is not here, a new CA takes its place.
-func (o *offlineCluster) chooseCA(ctx context.Context, e *flow.Env, cluster *api.Cluster) error {
+func (o *offlineCluster) chooseCA(ctx context.Context, e *engine.Env, cluster *api.Cluster) error {
 	profile, _ := pki.ProfileOf(pki.ClusterCA)
 	here, absent := certstore.ReadCA(ctx, e.World, o.node, profile)
 	wanted := cluster.CertificateAuthorityData

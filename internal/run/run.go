@@ -14,7 +14,7 @@ import (
 	"sync"
 
 	"kubeadm/internal/config"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/finished"
 	"kubeadm/internal/phaseindex"
@@ -49,8 +49,8 @@ type Journal interface {
 // Command says what is run.
 type Command struct {
 	Name      string // as the user types it: "init"
-	Phases    []flow.Phase
-	Selection flow.Selection
+	Phases    []engine.Phase
+	Selection engine.Selection
 	// Journaled records the changes, so that a re-run resumes, and makes a dry run keep copies of
 	// the files that it would write.
 	Journaled bool
@@ -136,7 +136,7 @@ func (r *Run) Begin(ctx context.Context, n *node.Node, how config.Run) error {
 	if r.IsWhole() {
 		r.command.Selection.Skip = how.SkipPhases // a single phase runs even if the file skips it
 	}
-	if err := flow.Check(r.command.Phases, r.command.Selection); err != nil {
+	if err := engine.Check(r.command.Phases, r.command.Selection); err != nil {
 		return err
 	}
 	if how.DryRun {
@@ -155,7 +155,7 @@ func (r *Run) Begin(ctx context.Context, n *node.Node, how config.Run) error {
 
 // NewEnv completes the Env with everything that does not depend on the command. An Emit that is
 // set stays.
-func (r *Run) NewEnv(e flow.Env) *flow.Env {
+func (r *Run) NewEnv(e engine.Env) *engine.Env {
 	e.World, e.Tool, e.Rand, e.Once = r.world, r.host.Tool, r.host.Random, r.once()
 	if e.Emit == nil {
 		e.Emit = r.emit
@@ -163,17 +163,17 @@ func (r *Run) NewEnv(e flow.Env) *flow.Env {
 	if r.journal != nil {
 		e.Undoer = r.journal
 	}
-	return flow.New(e)
+	return engine.New(e)
 }
 
 // Execute runs the selected phases of the command and reports what to do next if one fails.
-func (r *Run) Execute(ctx context.Context, e *flow.Env) error {
+func (r *Run) Execute(ctx context.Context, e *engine.Env) error {
 	return r.ExecutePhases(ctx, e, r.command.Phases, r.command.Selection)
 }
 
 // ExecutePhases is Execute with other phases than the command's.
-func (r *Run) ExecutePhases(ctx context.Context, e *flow.Env, phases []flow.Phase, sel flow.Selection) error {
-	err := flow.Run(ctx, e, phases, sel)
+func (r *Run) ExecutePhases(ctx context.Context, e *engine.Env, phases []engine.Phase, sel engine.Selection) error {
+	err := engine.Run(ctx, e, phases, sel)
 	r.host.Text.Close()
 	if r.journal == nil {
 		return err
@@ -254,23 +254,23 @@ func (r *Run) FinishedRun() finished.Run {
 }
 
 // Emit reports an event of the command itself, not of one of its phases.
-func (r *Run) Emit(kind flow.Kind, text string) {
-	r.emit(flow.Event{Time: r.host.World.Now(), Phase: r.command.Name, Kind: kind, Text: text})
+func (r *Run) Emit(kind engine.Kind, text string) {
+	r.emit(engine.Event{Time: r.host.World.Now(), Phase: r.command.Name, Kind: kind, Text: text})
 }
 
 // Warn warns of what the configuration says.
 func (r *Run) Warn(warnings ...string) {
 	for _, w := range warnings {
-		r.emit(flow.Event{Kind: flow.Warned, Phase: "config", Text: w})
+		r.emit(engine.Event{Kind: engine.Warned, Phase: "config", Text: w})
 	}
 }
 
-func (r *Run) emit(e flow.Event) {
+func (r *Run) emit(e engine.Event) {
 	r.mu.Lock()
 	switch e.Kind {
-	case flow.Did:
+	case engine.Did:
 		r.changed = !r.config.DryRun
-	case flow.Failed:
+	case engine.Failed:
 		r.failedPhase = e.Phase
 	}
 	r.mu.Unlock()

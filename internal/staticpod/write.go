@@ -5,7 +5,7 @@ import (
 	"context"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/manifestinput"
 	"kubeadm/internal/node"
@@ -15,7 +15,7 @@ import (
 // Write writes the manifest of a component, with the user's patches applied. In a rootless
 // control plane it first creates the component's user and sets the owner of its files. Members
 // are those of the etcd cluster that is joined; nil for a new cluster.
-func Write(ctx context.Context, e *flow.Env, n *node.Node, component string, members []state.Member) error {
+func Write(ctx context.Context, e *engine.Env, n *node.Node, component string, members []state.Member) error {
 	if err := e.Do(ctx, manifest.AccountChanges(n)...); err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func Write(ctx context.Context, e *flow.Env, n *node.Node, component string, mem
 
 // CheckPatches returns an error if the user's patches of a component do not apply, or result in a
 // Pod that cannot work. Call it before the first change of a phase that ends in Write.
-func CheckPatches(ctx context.Context, e *flow.Env, n *node.Node, component string) error {
+func CheckPatches(ctx context.Context, e *engine.Env, n *node.Node, component string) error {
 	host, patches, err := manifestinput.Read(ctx, e.World, n, e.Named("patches").WarnOnce)
 	if err != nil {
 		return err

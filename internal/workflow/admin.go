@@ -12,7 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
@@ -47,9 +47,9 @@ func JoinAdmin(r state.Reader, l node.Local) func(context.Context) (state.Identi
 // bindClusterAdmins creates the ClusterRoleBinding that makes the group of admin.conf
 // cluster-admin, if there is none. In a new cluster only super-admin.conf has the rights to create
 // it. Another kubeconfig, where the user names one, is not given any rights.
-var bindClusterAdmins = flow.Step{
+var bindClusterAdmins = engine.Step{
 	Name: "cluster-admin",
-	Run: func(ctx context.Context, e *flow.Env) error {
+	Run: func(ctx context.Context, e *engine.Env) error {
 		as, err := e.Admin(ctx)
 		if err != nil || as.Server == "" {
 			return err
@@ -62,7 +62,7 @@ var bindClusterAdmins = flow.Step{
 }
 
 // missingKubeconfigs are hints to run the phases that write the kubeconfigs that are missing.
-func missingKubeconfigs(ctx context.Context, e *flow.Env) (hints []string) {
+func missingKubeconfigs(ctx context.Context, e *engine.Env) (hints []string) {
 	for _, name := range []string{"admin", "super-admin"} {
 		file := e.Local.Paths.Kubeconfig(name + ".conf")
 		if _, err := e.World.Stat(ctx, file); errors.Is(err, fs.ErrNotExist) {
@@ -74,7 +74,7 @@ func missingKubeconfigs(ctx context.Context, e *flow.Env) (hints []string) {
 
 // createBinding creates the binding unless admin finds it or is denied for another reason than a
 // lack of rights.
-func createBinding(ctx context.Context, e *flow.Env, admin state.Identity) error {
+func createBinding(ctx context.Context, e *engine.Env, admin state.Identity) error {
 	binding := manifest.ClusterAdmins()
 	look := func(ctx context.Context, r state.Reader) error {
 		_, err := r.Object(ctx, state.RefOf(binding, admin))
@@ -110,7 +110,7 @@ func createBinding(ctx context.Context, e *flow.Env, admin state.Identity) error
 func lacksRights(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) }
 
 // apiServerAnswers holds once the API server gives any answer at all.
-func apiServerAnswers(e *flow.Env, as state.Identity, look func(context.Context, state.Reader) error) world.Condition {
+func apiServerAnswers(e *engine.Env, as state.Identity, look func(context.Context, state.Reader) error) world.Condition {
 	return world.Condition{
 		Name:    "kube-apiserver at " + as.Server,
 		Timeout: e.Local.Timeouts.KubernetesAPI,

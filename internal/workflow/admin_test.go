@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
@@ -37,7 +37,7 @@ func (l *late) Await(ctx context.Context, c world.Condition) error { return worl
 func TestClusterAdminBindingWaitsForAPIServer(t *testing.T) {
 	for silent, answers := range map[int]bool{0: true, 5: true, 1000: false} {
 		l := &late{World: fake.New(), silent: silent}
-		e := flow.New(flow.Env{World: l, Emit: func(flow.Event) {}})
+		e := engine.New(engine.Env{World: l, Emit: func(engine.Event) {}})
 		e.Local.Timeouts.KubernetesAPI = 300 * time.Millisecond
 		err := createBinding(t.Context(), e, state.Identity{Kubeconfig: "/admin.conf"})
 		if (err == nil) != answers {
@@ -58,7 +58,7 @@ func (l leaderless) Object(ctx context.Context, _ state.Ref) (*unstructured.Unst
 }
 
 func TestClusterAdminBindingRetriesWithoutEtcdLeader(t *testing.T) {
-	e := flow.New(flow.Env{World: leaderless{fake.New()}, Emit: func(flow.Event) {}})
+	e := engine.New(engine.Env{World: leaderless{fake.New()}, Emit: func(engine.Event) {}})
 	e.Local.Timeouts.KubernetesAPI = time.Minute
 	if err := createBinding(t.Context(), e, state.Identity{Kubeconfig: "/admin.conf"}); err != nil {
 		t.Error(err)

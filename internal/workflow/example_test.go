@@ -9,7 +9,7 @@ import (
 	"log"
 
 	"kubeadm/internal/config"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/release"
@@ -36,17 +36,17 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	env := flow.New(flow.Env{
+	env := engine.New(engine.Env{
 		World: machine,
 		Local: intent.Local,
 		Node:  func(context.Context) (*node.Node, error) { return intent, nil },
 		Rand:  func(string) io.Reader { return rand.Reader },
 		Keys:  func() (crypto.Signer, error) { return pki.NewKey(rand.Reader, pki.ECDSAP256) },
-		Emit:  func(flow.Event) {},
+		Emit:  func(engine.Event) {},
 	})
 
-	only := flow.Selection{Only: "certs/ca"}
-	if err := flow.Run(ctx, env, workflow.Init, only); err != nil {
+	only := engine.Selection{Only: "certs/ca"}
+	if err := engine.Run(ctx, env, workflow.Init, only); err != nil {
 		log.Fatal(err)
 	}
 	for _, name := range []string{"ca.crt", "ca.key"} {
@@ -58,7 +58,7 @@ func Example() {
 	}
 
 	before := machine.Snapshot()
-	if err := flow.Run(ctx, env, workflow.Init, only); err != nil {
+	if err := engine.Run(ctx, env, workflow.Init, only); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println("unchanged:", machine.Snapshot() == before)

@@ -2,8 +2,8 @@
 package workflow
 
 import (
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/addon"
 	"kubeadm/internal/phase/bootstraptoken"
@@ -28,7 +28,7 @@ import (
 // Init makes this machine the first control plane of a cluster. Once its API server answers and
 // the group of admin.conf is bound to cluster-admin, the phases that talk to the API server run
 // side by side. One of them that runs alone begins with that binding too.
-var Init = []flow.Phase{
+var Init = []engine.Phase{
 	preflight.Init,
 	certs.Phase,
 	kubeconfig.Phase,
@@ -36,7 +36,7 @@ var Init = []flow.Phase{
 	controlplane.Phase,
 	kubelet.Start,
 	waitcontrolplane.Init(bindClusterAdmins),
-	{Parallel: true, Phases: []flow.Phase{
+	{Parallel: true, Phases: []engine.Phase{
 		withStep(bindClusterAdmins, uploadconfig.Phase),
 		withStep(bindClusterAdmins.If(uploadsCerts), uploadcerts.Phase),
 		withStep(bindClusterAdmins, markcontrolplane.Phase),
@@ -50,23 +50,23 @@ var Init = []flow.Phase{
 func uploadsCerts(n *node.Node) bool { return n.UploadCerts }
 
 // withStep is the phase with a step to be done before it.
-func withStep(s flow.Step, p flow.Phase) flow.Phase {
+func withStep(s engine.Step, p engine.Phase) engine.Phase {
 	p.Before = append(p.Before, s)
 	return p
 }
 
 // FinishedInit is what a re-run of a finished init does: it changes nothing.
-func FinishedInit(run finished.Run) []flow.Phase {
-	return []flow.Phase{finished.Init(run), joincommand.ShowAgain}
+func FinishedInit(run finished.Run) []engine.Phase {
+	return []engine.Phase{finished.Init(run), joincommand.ShowAgain}
 }
 
 // FinishedJoin is what a re-run of a finished join does: it changes nothing.
-func FinishedJoin(run finished.Run) []flow.Phase { return []flow.Phase{finished.Join(run)} }
+func FinishedJoin(run finished.Run) []engine.Phase { return []engine.Phase{finished.Join(run)} }
 
 // Join makes this machine a node of a cluster: a worker, or one more control plane. The kubelet of
 // a control plane talks to the API server beside it, which needs etcd: so etcd comes before the
 // wait for the kubelet.
-var Join = []flow.Phase{
+var Join = []engine.Phase{
 	preflight.Join,
 	prepare,
 	etcd.Check,
@@ -78,24 +78,24 @@ var Join = []flow.Phase{
 }
 
 // prepare creates the files of an additional control plane.
-var prepare = flow.Phase{
+var prepare = engine.Phase{
 	Name:   "control-plane-prepare",
 	Short:  "Make the files of a control plane",
 	Long:   "Make all files from which the kubelet is to run a control plane.",
 	Flags:  flag.WithDiscovery(flag.APIServerAdvertise, flag.APIServerBindPort, flag.CertificateKey, flag.Config, flag.ControlPlane, flag.DryRun, flag.NodeName, flag.Patches),
 	When:   node.IsControlPlane,
-	Phases: []flow.Phase{downloadcerts.Phase, certs.Join, kubeconfig.Join, controlplane.Join},
+	Phases: []engine.Phase{downloadcerts.Phase, certs.Join, kubeconfig.Join, controlplane.Join},
 }
 
 // Reset reverts what Init and Join did to this machine.
-var Reset = []flow.Phase{
+var Reset = []engine.Phase{
 	preflight.Reset,
 	reset.Etcd,
 	reset.Cleanup,
 }
 
 // Renew renews the certificates of this control plane.
-var Renew = []flow.Phase{renew.Phase}
+var Renew = []engine.Phase{renew.Phase}
 
 // GenerateCSR generates keys and certificate signing requests for an external CA.
-var GenerateCSR = []flow.Phase{generatecsr.Phase}
+var GenerateCSR = []engine.Phase{generatecsr.Phase}

@@ -4,14 +4,14 @@ import (
 	"slices"
 	"testing"
 
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phaseindex"
 )
 
 func TestPhasesOfTheIndexExist(t *testing.T) {
-	addresses := func(phases []flow.Phase) (all []phaseindex.Address) {
-		flow.Walk(phases, func(address string, _ flow.Phase) { all = append(all, phaseindex.Address(address)) })
+	addresses := func(phases []engine.Phase) (all []phaseindex.Address) {
+		engine.Walk(phases, func(address string, _ engine.Phase) { all = append(all, phaseindex.Address(address)) })
 		return all
 	}
 	ofInit, ofJoin := addresses(Init), addresses(Join)

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"kubeadm/internal/config"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/workflow"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/memory"
@@ -27,7 +27,7 @@ func newExternalCAMachine(t testing.TB) *fake.World {
 	w := newInitMachine(t)
 	for _, phase := range []string{"certs", "kubeconfig"} {
 		r := findSubject("init").newRun(w)
-		r.sel = flow.Selection{Only: phase}
+		r.sel = engine.Selection{Only: phase}
 		r.mustSucceed(t)
 	}
 	removeCAKeys(w)
@@ -53,11 +53,11 @@ func removeCAKeys(w *fake.World) {
 	maps.DeleteFunc(w.Files, func(path string, _ memory.File) bool { return strings.HasSuffix(path, "ca.key") })
 }
 
-func setUpExternalCAInit(t testing.TB, e *flow.Env) error {
+func setUpExternalCAInit(t testing.TB, e *engine.Env) error {
 	return setUpInitWith(t, e, config.NewInitFlags(), initConfig)
 }
 
-func setUpExternalCAJoin(t testing.TB, e *flow.Env) error {
+func setUpExternalCAJoin(t testing.TB, e *engine.Env) error {
 	flags := config.NewJoinFlags()
 	flags.ControlPlane = true
 	err := setUpJoinWith(t, e, flags)

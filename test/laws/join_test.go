@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world/fake"
@@ -119,7 +119,7 @@ func TestKubeletWithoutServiceWarns(t *testing.T) {
 	out := newJoinRun(m).execute(t)
 	warned := false
 	for _, e := range out.events {
-		warned = warned || e.Kind == flow.Warned && e.Phase == "kubelet-start" && strings.Contains(e.Text, "start the kubelet by hand")
+		warned = warned || e.Kind == engine.Warned && e.Phase == "kubelet-start" && strings.Contains(e.Text, "start the kubelet by hand")
 	}
 	if !warned || out.err == nil || !strings.Contains(out.err.Error(), "kubelet-wait-bootstrap") {
 		t.Errorf("warned: %v; %v", warned, out.err)

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/fault"
@@ -15,7 +15,7 @@ const ownPeerURL = "https://192.0.2.30:2380"
 // joinReplacing is the join of a control plane with --replace-member.
 func joinReplacing(names ...string) subject {
 	s := findSubject("join a control plane")
-	s.setUp = func(t testing.TB, e *flow.Env) error {
+	s.setUp = func(t testing.TB, e *engine.Env) error {
 		err := setUpControlPlaneJoin(t, e)
 		e.Local.Discovery.ReplaceMembers = names
 		return err

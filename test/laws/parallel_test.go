@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/report"
 )
 
@@ -37,7 +37,7 @@ func TestParallelPhasesRunInAnyOrder(t *testing.T) {
 	forEachSubject(t, func(t *testing.T, s subject) {
 		beside := s.newRun(s.machine(t))
 		out := beside.mustSucceed(t)
-		for order, arrange := range map[string]func([]flow.Phase){"forwards": func([]flow.Phase) {}, "backwards": slices.Reverse[[]flow.Phase]} {
+		for order, arrange := range map[string]func([]engine.Phase){"forwards": func([]engine.Phase) {}, "backwards": slices.Reverse[[]engine.Phase]} {
 			r := s.newRun(s.machine(t))
 			r.phases = serialPhases(s.phases, arrange)
 			again := r.mustSucceed(t)
@@ -54,7 +54,7 @@ func TestParallelPhasesRunInAnyOrder(t *testing.T) {
 func TestParallelRunPrintsTextOfSerialRun(t *testing.T) {
 	forEachSubject(t, func(t *testing.T, s subject) {
 		for _, conditional := range []bool{false, true} {
-			serial := renderRun(t, s, serialPhases(s.phases, func([]flow.Phase) {}), conditional)
+			serial := renderRun(t, s, serialPhases(s.phases, func([]engine.Phase) {}), conditional)
 			for range 3 {
 				if diff := diffLines(serial, renderRun(t, s, s.phases, conditional)); diff != "" {
 					t.Errorf("the text differs (-serial +parallel):\n%s", diff)
@@ -68,7 +68,7 @@ func TestParallelRunPrintsTextOfSerialRun(t *testing.T) {
 var caPattern = regexp.MustCompile(`sha256:[0-9a-f]{64}|certificate-authority-data: \S+`)
 
 // renderRun returns the output of a run with a stopped clock.
-func renderRun(t testing.TB, s subject, phases []flow.Phase, conditional bool) string {
+func renderRun(t testing.TB, s subject, phases []engine.Phase, conditional bool) string {
 	t.Helper()
 	r := s.newRun(s.machine(t))
 	now := r.machine.Now()
@@ -85,7 +85,7 @@ func renderRun(t testing.TB, s subject, phases []flow.Phase, conditional bool) s
 
 // serialPhases is a workflow whose parallel phases run one after the other, in the order of
 // arrange.
-func serialPhases(ps []flow.Phase, arrange func([]flow.Phase)) []flow.Phase {
+func serialPhases(ps []engine.Phase, arrange func([]engine.Phase)) []engine.Phase {
 	ps = slices.Clone(ps)
 	for i := range ps {
 		ps[i].Phases = serialPhases(ps[i].Phases, arrange)

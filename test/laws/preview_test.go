@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/memory"
 )
@@ -46,9 +46,9 @@ func announcedChanges(out outcome) []string {
 	var waits []string
 	for _, e := range out.events {
 		switch e.Kind {
-		case flow.Did:
+		case engine.Did:
 			changes = append(changes, e.Change)
-		case flow.Waiting:
+		case engine.Waiting:
 			waits = append(waits, "wait for "+e.Text)
 		}
 	}

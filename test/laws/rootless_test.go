@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"kubeadm/internal/config"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/memory"
 )
@@ -37,7 +37,7 @@ var sharedRootless struct {
 	machine *fake.World
 }
 
-func setUpRootlessInit(t testing.TB, e *flow.Env) error {
+func setUpRootlessInit(t testing.TB, e *engine.Env) error {
 	text := strings.Replace(initConfig, "networking:", "featureGates:\n  RootlessControlPlane: true\nnetworking:", 1)
 	return setUpInitWith(t, e, config.NewInitFlags(), text)
 }

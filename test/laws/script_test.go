@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 )
 
 var update = flag.Bool("update", false, "rewrite the scripts")
@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "rewrite the scripts")
 func TestWorkflowScripts(t *testing.T) {
 	forEachSubject(t, func(t *testing.T, s subject) {
 		r := s.newRun(s.machine(t))
-		r.phases = serialPhases(s.phases, func([]flow.Phase) {})
+		r.phases = serialPhases(s.phases, func([]engine.Phase) {})
 		got := renderScript(r.mustSucceed(t).events)
 		file := filepath.Join("testdata", strings.ReplaceAll(s.name, " ", "-")+".script")
 		if *update {
@@ -39,15 +39,15 @@ func TestWorkflowScripts(t *testing.T) {
 }
 
 // renderScript lists the changes and waits of a run without parallel phases.
-func renderScript(events []flow.Event) string {
+func renderScript(events []engine.Event) string {
 	var b strings.Builder
 	phase := ""
 	for _, e := range orderByPlace(events) {
 		line := ""
 		switch e.Kind {
-		case flow.Did:
+		case engine.Did:
 			line = e.Text
-		case flow.Waiting:
+		case engine.Waiting:
 			line = "wait for " + e.Text
 		default:
 			continue
@@ -62,27 +62,27 @@ func renderScript(events []flow.Event) string {
 }
 
 // orderByPlace sorts changes that were made in parallel by the order of the requests.
-func orderByPlace(events []flow.Event) []flow.Event {
+func orderByPlace(events []engine.Event) []engine.Event {
 	events = slices.Clone(events)
 	for from := 0; from < len(events); {
 		to := from + 1
 		for to < len(events) && placeGroup(events[from]) > 0 && placeGroup(events[to]) == placeGroup(events[from]) {
 			to++
 		}
-		slices.SortStableFunc(events[from:to], func(a, b flow.Event) int { return cmp.Compare(placeIndex(a), placeIndex(b)) })
+		slices.SortStableFunc(events[from:to], func(a, b engine.Event) int { return cmp.Compare(placeIndex(a), placeIndex(b)) })
 		from = to
 	}
 	return events
 }
 
-func placeGroup(e flow.Event) int {
+func placeGroup(e engine.Event) int {
 	if len(e.Place) == 0 {
 		return 0
 	}
 	return e.Place[0].Group
 }
 
-func placeIndex(e flow.Event) int {
+func placeIndex(e engine.Event) int {
 	if len(e.Place) == 0 {
 		return 0
 	}

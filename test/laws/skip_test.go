@@ -5,14 +5,14 @@ import (
 	"strings"
 	"testing"
 
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/problem"
 )
 
 // A run without one of its phases succeeds, or names the missing phase.
 func TestErrorNamesSkippedPhase(t *testing.T) {
 	forEachSubject(t, func(t *testing.T, s subject) {
-		flow.Walk(s.phases, func(address string, _ flow.Phase) {
+		engine.Walk(s.phases, func(address string, _ engine.Phase) {
 			t.Run(strings.ReplaceAll(address, "/", " "), func(t *testing.T) {
 				r := s.newRun(s.machine(t))
 				r.sel.Skip = []string{address}

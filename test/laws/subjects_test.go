@@ -20,7 +20,7 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/config"
 	"kubeadm/internal/discovery"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
@@ -35,9 +35,9 @@ import (
 // subject is a command with a machine on which it succeeds.
 type subject struct {
 	name     string
-	phases   []flow.Phase
+	phases   []engine.Phase
 	machine  func(t testing.TB) *fake.World // a new one at each call
-	setUp    func(t testing.TB, e *flow.Env) error
+	setUp    func(t testing.TB, e *engine.Env) error
 	node     string   // the machine's name
 	kubelets []string // files that the kubelet creates there
 }
@@ -255,13 +255,13 @@ networking:
   podSubnet: 10.244.0.0/16
 `
 
-func setUpInit(t testing.TB, e *flow.Env) error {
+func setUpInit(t testing.TB, e *engine.Env) error {
 	flags := config.NewInitFlags()
 	flags.UploadCerts = true
 	return setUpInitWith(t, e, flags, initConfig)
 }
 
-func setUpInitWith(t testing.TB, e *flow.Env, flags config.InitFlags, text string) error {
+func setUpInitWith(t testing.TB, e *engine.Env, flags config.InitFlags, text string) error {
 	ctx := t.Context()
 	n, _, err := config.Init(config.File{Name: "laws.yaml", Data: []byte(text)}, flags, gatherFacts(ctx, e))
 	if err == nil {
@@ -277,7 +277,7 @@ func setUpInitWith(t testing.TB, e *flow.Env, flags config.InitFlags, text strin
 }
 
 // keepValues generates values, or reuses those of an interrupted run.
-func keepValues(ctx context.Context, e *flow.Env, n *node.Node) (err error) {
+func keepValues(ctx context.Context, e *engine.Env, n *node.Node) (err error) {
 	t := &n.Tokens[0]
 	end := e.World.Now().Add(t.TTL)
 	n.CertificateKey, err = e.Once(ctx, "certificate-key", func() (string, error) {
@@ -301,9 +301,9 @@ func keepValues(ctx context.Context, e *flow.Env, n *node.Node) (err error) {
 	return err
 }
 
-func setUpJoin(t testing.TB, e *flow.Env) error { return setUpJoinWith(t, e, config.NewJoinFlags()) }
+func setUpJoin(t testing.TB, e *engine.Env) error { return setUpJoinWith(t, e, config.NewJoinFlags()) }
 
-func setUpControlPlaneJoin(t testing.TB, e *flow.Env) error {
+func setUpControlPlaneJoin(t testing.TB, e *engine.Env) error {
 	flags := config.NewJoinFlags()
 	initializedMachine(t)
 	flags.ControlPlane, flags.CertificateKey = true, sharedCluster.key
@@ -312,7 +312,7 @@ func setUpControlPlaneJoin(t testing.TB, e *flow.Env) error {
 	return err
 }
 
-func setUpJoinWith(t testing.TB, e *flow.Env, flags config.JoinFlags) error {
+func setUpJoinWith(t testing.TB, e *engine.Env, flags config.JoinFlags) error {
 	certs, err := pki.ParseCertificates(initializedMachine(t).Files["/etc/kubernetes/pki/ca.crt"].Data)
 	if err != nil {
 		return err
@@ -325,7 +325,7 @@ func setUpJoinWith(t testing.TB, e *flow.Env, flags config.JoinFlags) error {
 }
 
 // setUpDiscovery sets Env.Node, which discovers the cluster once.
-func setUpDiscovery(e *flow.Env) {
+func setUpDiscovery(e *engine.Env) {
 	var mu sync.Mutex
 	var found *node.Node
 	e.Node = func(ctx context.Context) (n *node.Node, err error) {
@@ -338,7 +338,7 @@ func setUpDiscovery(e *flow.Env) {
 	}
 }
 
-func setUpJoinByFile(t testing.TB, e *flow.Env) (err error) {
+func setUpJoinByFile(t testing.TB, e *engine.Env) (err error) {
 	flags := config.NewJoinFlags()
 	flags.DiscoveryFile, flags.Token = discoveryFile, joinToken
 	if e.Local, _, err = config.Join(config.File{}, flags, gatherFacts(t.Context(), e)); err == nil {
@@ -347,7 +347,7 @@ func setUpJoinByFile(t testing.TB, e *flow.Env) (err error) {
 	return err
 }
 
-func setUpReset(t testing.TB, e *flow.Env) (err error) {
+func setUpReset(t testing.TB, e *engine.Env) (err error) {
 	if e.Reset, _, err = config.Reset(config.File{}, config.NewResetFlags(), gatherFacts(t.Context(), e)); err != nil {
 		return err
 	}
@@ -357,7 +357,7 @@ func setUpReset(t testing.TB, e *flow.Env) (err error) {
 	return nil
 }
 
-func gatherFacts(ctx context.Context, e *flow.Env) config.Facts {
+func gatherFacts(ctx context.Context, e *engine.Env) config.Facts {
 	host, _ := e.World.Host(ctx)
 	addresses, _ := e.World.Addresses(ctx)
 	f := config.Facts{Tool: e.Tool, Hostname: host.Hostname, Addresses: addresses, Random: rand.Reader}

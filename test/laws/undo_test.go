@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/fault"
 	"kubeadm/internal/world/journal"
@@ -140,10 +140,10 @@ func addFile(t testing.TB, m *fake.World, name, text string) {
 }
 
 // withUndo is a workflow that undoes everything when it fails.
-func withUndo(ps []flow.Phase) []flow.Phase {
+func withUndo(ps []engine.Phase) []engine.Phase {
 	const top = "all"
-	var below func(ps []flow.Phase) []flow.Phase
-	below = func(ps []flow.Phase) []flow.Phase {
+	var below func(ps []engine.Phase) []engine.Phase
+	below = func(ps []engine.Phase) []engine.Phase {
 		ps = slices.Clone(ps)
 		for i := range ps {
 			ps[i].Phases, ps[i].Needs = below(ps[i].Phases), slices.Clone(ps[i].Needs)
@@ -153,14 +153,14 @@ func withUndo(ps []flow.Phase) []flow.Phase {
 		}
 		return ps
 	}
-	return []flow.Phase{{Name: top, OnError: flow.Undo, Phases: below(ps)}}
+	return []engine.Phase{{Name: top, OnError: engine.Undo, Phases: below(ps)}}
 }
 
 // listIrreversibleWarnings lists the changes for which the run warns that they cannot be undone.
 func listIrreversibleWarnings(t testing.TB, out outcome) []change.Change {
 	var lost []change.Change
 	for _, e := range out.events {
-		if e.Kind != flow.Warned || e.Change == nil {
+		if e.Kind != engine.Warned || e.Change == nil {
 			continue
 		}
 		if !isIrreversible(e.Change) {

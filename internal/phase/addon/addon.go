@@ -5,22 +5,22 @@ import (
 	"context"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/manifestinput"
 	"kubeadm/internal/node"
 )
 
 // Phase deploys CoreDNS and kube-proxy.
-var Phase = flow.Phase{
+var Phase = engine.Phase{
 	Name:  "addon",
 	Short: "Deploy CoreDNS and kube-proxy",
 	Long:  "Deploy the addons that a conformant cluster needs: CoreDNS and kube-proxy.",
 	Flags: []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.Config, flag.ControlPlaneEndpoint, flag.DryRun,
 		flag.FeatureGates, flag.ImageRepository, flag.Kubeconfig, flag.KubernetesVersion, flag.PodNetworkCIDR, flag.ServiceCIDR, flag.ServiceDNSDomain},
 	Parallel: true,
-	Phases: []flow.Phase{
+	Phases: []engine.Phase{
 		{
 			Name: "coredns", Short: "Deploy CoreDNS", Run: deployCoreDNS,
 			Flags: []flag.Name{flag.Config, flag.DryRun, flag.FeatureGates, flag.ImageRepository, flag.Kubeconfig,
@@ -40,7 +40,7 @@ var Phase = flow.Phase{
 	},
 }
 
-func deployKubeProxy(ctx context.Context, e *flow.Env) error {
+func deployKubeProxy(ctx context.Context, e *engine.Env) error {
 	n, as, err := e.Cluster(ctx)
 	if err != nil {
 		return err

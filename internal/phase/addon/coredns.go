@@ -10,14 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/manifestinput"
 	"kubeadm/internal/node"
 	"kubeadm/internal/state"
 )
 
-func deployCoreDNS(ctx context.Context, e *flow.Env) error {
+func deployCoreDNS(ctx context.Context, e *engine.Env) error {
 	n, as, err := e.Cluster(ctx)
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func deployCoreDNS(ctx context.Context, e *flow.Env) error {
 
 // applyCoreDNS applies the objects. A running CoreDNS of an old version uses a copy of the old
 // Corefile until it is replaced.
-func applyCoreDNS(ctx context.Context, e *flow.Env, as state.Identity, objects manifest.CoreDNS, plan manifest.CorefilePlan) error {
+func applyCoreDNS(ctx context.Context, e *engine.Env, as state.Identity, objects manifest.CoreDNS, plan manifest.CorefilePlan) error {
 	if err := e.Do(ctx, change.ApplyObject{Object: plan.Config, As: as, Keep: plan.KeepConfig}); err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func applyCoreDNS(ctx context.Context, e *flow.Env, as state.Identity, objects m
 }
 
 // findDeployedDNS returns the number of replicas and the version of CoreDNS in the cluster.
-func findDeployedDNS(ctx context.Context, e *flow.Env, as state.Identity) (int32, string, error) {
+func findDeployedDNS(ctx context.Context, e *engine.Env, as state.Identity) (int32, string, error) {
 	all, err := e.List(ctx, state.Query{
 		GVK: appsv1.SchemeGroupVersion.WithKind("Deployment"), Namespace: "kube-system", LabelSelector: manifest.DNSSelector, As: as,
 	})
@@ -81,7 +81,7 @@ func findDeployedDNS(ctx context.Context, e *flow.Env, as state.Identity) (int32
 	return manifest.ReadDNSDeployment(found)
 }
 
-func planCorefile(ctx context.Context, e *flow.Env, n *node.Node, ref state.Ref, version string) (manifest.CorefilePlan, error) {
+func planCorefile(ctx context.Context, e *engine.Env, n *node.Node, ref state.Ref, version string) (manifest.CorefilePlan, error) {
 	u, err := e.Object(ctx, ref)
 	if apierrors.IsNotFound(err) {
 		return manifest.PlanCorefile(n, nil, version)

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/addon"
@@ -25,7 +25,7 @@ import (
 type scene struct {
 	*fake.World
 	node *node.Node
-	e    *flow.Env
+	e    *engine.Env
 
 	mu    sync.Mutex      // changes are done in parallel
 	lines []string        // the output
@@ -47,7 +47,7 @@ func newScene() *scene {
 		Local:   node.Local{Paths: node.DefaultPaths()},
 		Cluster: node.Cluster{Version: "v1.37.1", ServiceSubnet: "10.96.0.0/12", DNSDomain: "cluster.local"},
 	}
-	s.e = flow.New(flow.Env{World: s, Local: s.node.Local, Emit: func(e flow.Event) {
+	s.e = engine.New(engine.Env{World: s, Local: s.node.Local, Emit: func(e engine.Event) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.lines = append(s.lines, fmt.Sprintf("%s: %s", e.Kind, e.Text))
@@ -81,7 +81,7 @@ func running(t *testing.T, version string, replicas int32, corefile string) *sce
 
 func (s *scene) deploy(t *testing.T) {
 	t.Helper()
-	if err := flow.Run(t.Context(), s.e, []flow.Phase{addon.Phase}, flow.Selection{Only: "addon/coredns"}); err != nil {
+	if err := engine.Run(t.Context(), s.e, []engine.Phase{addon.Phase}, engine.Selection{Only: "addon/coredns"}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -186,7 +186,7 @@ func TestCorefileThatCannotBeMigrated(t *testing.T) {
 func TestDisabledAddons(t *testing.T) {
 	s := newScene()
 	s.node.Cluster.DNS.Disabled, s.node.Cluster.Proxy.Disabled = true, true
-	if err := flow.Run(t.Context(), s.e, []flow.Phase{addon.Phase}, flow.Selection{}); err != nil {
+	if err := engine.Run(t.Context(), s.e, []engine.Phase{addon.Phase}, engine.Selection{}); err != nil {
 		t.Fatal(err)
 	}
 	if len(s.did) > 0 {

@@ -7,21 +7,21 @@ import (
 	"slices"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/state"
 )
 
 // Phase creates the tokens, their rights and the ConfigMap cluster-info.
-var Phase = flow.Phase{
+var Phase = engine.Phase{
 	Name:    "bootstrap-token",
 	Aliases: []string{"bootstraptoken"},
 	Short:   "Create bootstrap tokens with which nodes join",
 	Long: "Create the bootstrap tokens, the RBAC rules with which a machine that has one gets its own certificate, " +
 		"and the public ConfigMap cluster-info.",
 	Flags: []flag.Name{flag.Config, flag.DryRun, flag.Kubeconfig, flag.SkipTokenPrint},
-	Run: func(ctx context.Context, e *flow.Env) error {
+	Run: func(ctx context.Context, e *engine.Env) error {
 		n, as, err := e.Cluster(ctx)
 		if err != nil {
 			return err
@@ -35,7 +35,7 @@ var Phase = flow.Phase{
 			objects = append(objects, manifest.NewTokenSecret(t, e.World.Now()))
 			shown := t.String()
 			if e.Withhold.Token {
-				shown = flow.Withheld
+				shown = engine.Withheld
 			}
 			e.Result("using token: %s", shown)
 		}

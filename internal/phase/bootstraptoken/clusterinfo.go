@@ -11,7 +11,7 @@ import (
 	"k8s.io/cluster-bootstrap/token/jws"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
@@ -19,7 +19,7 @@ import (
 )
 
 // newClusterInfo returns the ConfigMap cluster-info, signed with the tokens.
-func newClusterInfo(ctx context.Context, e *flow.Env, n *node.Node) (*corev1.ConfigMap, error) {
+func newClusterInfo(ctx context.Context, e *engine.Env, n *node.Node) (*corev1.ConfigMap, error) {
 	data, err := e.World.ReadFile(ctx, n.Paths.Kubeconfig("admin.conf"))
 	if err != nil {
 		return nil, err

@@ -11,47 +11,47 @@ import (
 
 	"kubeadm/internal/certstore"
 	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 )
 
 // Phase generates all of them, in parallel for each CA.
-var Phase = flow.Phase{
+var Phase = engine.Phase{
 	Name:  "certs",
 	Short: "Generate the certificates",
 	Long:  "Generate the certificates and keys of the control plane's components, and keep the existing ones.",
-	Run: func(ctx context.Context, e *flow.Env) error {
+	Run: func(ctx context.Context, e *engine.Env) error {
 		e.Say("using the certificate directory %q", e.Local.Paths.Certificates)
 		return checkExisting(ctx, e)
 	},
-	Phases: []flow.Phase{{Parallel: true, Phases: []flow.Phase{
+	Phases: []engine.Phase{{Parallel: true, Phases: []engine.Phase{
 		newCAPhase(pki.ClusterCA), newCAPhase(pki.FrontProxyCA), newCAPhase(pki.EtcdCA), serviceAccountPhase,
 	}}},
 }
 
 // Join generates the certificates of a joining control plane. Those that all control planes share
 // must exist.
-var Join = flow.Phase{
+var Join = engine.Phase{
 	Name:  "certs",
 	Short: "Generate the certificates of this control plane",
 	Long:  "Generate the certificates of this control plane, signed by the certificate authorities that all control planes share.",
 	Flags: flag.WithDiscovery(flag.APIServerAdvertise, flag.Config, flag.ControlPlane, flag.DryRun, flag.NodeName),
 	When:  node.IsControlPlane,
-	Run: func(ctx context.Context, e *flow.Env) error {
+	Run: func(ctx context.Context, e *engine.Env) error {
 		n, err := e.Node(ctx)
 		if err == nil {
 			e.Say("using the certificate directory %q", n.Paths.Certificates)
 		}
 		return err
 	},
-	Phases: []flow.Phase{newJoinPhase()},
+	Phases: []engine.Phase{newJoinPhase()},
 }
 
 // checkExisting checks the existing CAs and service account keys before the first file is written.
-func checkExisting(ctx context.Context, e *flow.Env) error {
+func checkExisting(ctx context.Context, e *engine.Env) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err
@@ -73,8 +73,8 @@ func checkExisting(ctx context.Context, e *flow.Env) error {
 
 // newJoinPhase returns the phase that generates the certificates of a single control plane, in
 // parallel.
-func newJoinPhase() flow.Phase {
-	all := flow.Phase{Parallel: true}
+func newJoinPhase() engine.Phase {
+	all := engine.Phase{Parallel: true}
 	for _, p := range pki.Profiles() {
 		if p.IsCA() {
 			continue
@@ -94,9 +94,9 @@ var (
 )
 
 // newCAPhase returns the phases that generate a CA, and then all certificates that it signs.
-func newCAPhase(ca string) flow.Phase {
-	var group flow.Phase
-	leaves := flow.Phase{Parallel: true}
+func newCAPhase(ca string) engine.Phase {
+	var group engine.Phase
+	leaves := engine.Phase{Parallel: true}
 	for _, p := range pki.Profiles() {
 		switch {
 		case p.Name == ca:
@@ -109,12 +109,12 @@ func newCAPhase(ca string) flow.Phase {
 	return group
 }
 
-func newPhase(p pki.Profile, run func(context.Context, *flow.Env, pki.Profile) error) flow.Phase {
-	phase := flow.Phase{
+func newPhase(p pki.Profile, run func(context.Context, *engine.Env, pki.Profile) error) engine.Phase {
+	phase := engine.Phase{
 		Name:  p.Name,
 		Short: "Generate the certificate for " + p.Purpose,
 		Flags: certFlags,
-		Run:   func(ctx context.Context, e *flow.Env) error { return run(ctx, e, p) },
+		Run:   func(ctx context.Context, e *engine.Env) error { return run(ctx, e, p) },
 	}
 	if p.SANs == pki.APIServerSANs {
 		phase.Flags = apiServerCertFlags
@@ -126,7 +126,7 @@ func newPhase(p pki.Profile, run func(context.Context, *flow.Env, pki.Profile) e
 }
 
 // createCA generates a CA, or keeps the existing one.
-func createCA(ctx context.Context, e *flow.Env, p pki.Profile) error {
+func createCA(ctx context.Context, e *engine.Env, p pki.Profile) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err
@@ -164,7 +164,7 @@ func createCA(ctx context.Context, e *flow.Env, p pki.Profile) error {
 }
 
 // createCertificate generates a certificate signed by its CA, or keeps the existing one.
-func createCertificate(ctx context.Context, e *flow.Env, p pki.Profile) error {
+func createCertificate(ctx context.Context, e *engine.Env, p pki.Profile) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err
@@ -209,7 +209,7 @@ func createCertificate(ctx context.Context, e *flow.Env, p pki.Profile) error {
 
 // newKey generates a key. It uses an existing key without a certificate if an unfinished run of
 // the same command wrote it.
-func newKey(e *flow.Env, paths node.Paths, p pki.Profile, found pki.StoredPair) (crypto.Signer, error) {
+func newKey(e *engine.Env, paths node.Paths, p pki.Profile, found pki.StoredPair) (crypto.Signer, error) {
 	if found.Key == nil {
 		return e.Keys()
 	}
@@ -222,7 +222,7 @@ func newKey(e *flow.Env, paths node.Paths, p pki.Profile, found pki.StoredPair) 
 
 // writeCertificate writes the key before the certificate: a CA certificate without its key would
 // be an external CA.
-func writeCertificate(ctx context.Context, e *flow.Env, p pki.Profile, cert *x509.Certificate, key crypto.Signer) error {
+func writeCertificate(ctx context.Context, e *engine.Env, p pki.Profile, cert *x509.Certificate, key crypto.Signer) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err

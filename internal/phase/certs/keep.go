@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 )
@@ -13,7 +13,7 @@ import (
 // keepCertificate keeps an existing certificate if its CA signed it and it has not expired. On a
 // machine that joins it must also have its key and all SANs; on the first control plane that is a
 // warning.
-func keepCertificate(ctx context.Context, e *flow.Env, p pki.Profile, found pki.StoredPair, ca pki.CA) error {
+func keepCertificate(ctx context.Context, e *engine.Env, p pki.Profile, found pki.StoredPair, ca pki.CA) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err
@@ -45,7 +45,7 @@ func keepCertificate(ctx context.Context, e *flow.Env, p pki.Profile, found pki.
 }
 
 // renewalHints says how to renew a certificate that has expired.
-func renewalHints(e *flow.Env, p pki.Profile, found pki.StoredPair, ca pki.CA) []string {
+func renewalHints(e *engine.Env, p pki.Profile, found pki.StoredPair, ca pki.CA) []string {
 	certs, err := pki.ParseCertificates(found.Certificate)
 	if err != nil || !ca.CanIssue() || pki.CheckPeriod(certs[0], e.World.Now()) == nil {
 		return nil

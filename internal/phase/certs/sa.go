@@ -5,17 +5,17 @@ import (
 
 	"kubeadm/internal/certstore"
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/state"
 )
 
 // serviceAccountPhase generates the key pair that signs service account tokens.
-var serviceAccountPhase = flow.Phase{
+var serviceAccountPhase = engine.Phase{
 	Name:  "sa",
 	Short: "Generate the key pair that signs and verifies service account tokens",
 	Flags: certFlags,
-	Run: func(ctx context.Context, e *flow.Env) error {
+	Run: func(ctx context.Context, e *engine.Env) error {
 		n, err := e.Node(ctx)
 		if err != nil {
 			return err
@@ -56,7 +56,7 @@ var serviceAccountPhase = flow.Phase{
 }
 
 // keepKeyPair keeps an existing key, and writes the public key if that is missing.
-func keepKeyPair(ctx context.Context, e *flow.Env, pubFile string, key []byte) error {
+func keepKeyPair(ctx context.Context, e *engine.Env, pubFile string, key []byte) error {
 	e.Say("using the existing %q key pair", "sa")
 	public, err := state.ReadOptional(ctx, e.World, pubFile)
 	if err != nil || public != nil {
@@ -65,7 +65,7 @@ func keepKeyPair(ctx context.Context, e *flow.Env, pubFile string, key []byte) e
 	return writePublicKey(ctx, e, pubFile, key)
 }
 
-func writePublicKey(ctx context.Context, e *flow.Env, path string, key []byte) error {
+func writePublicKey(ctx context.Context, e *engine.Env, path string, key []byte) error {
 	signer, err := pki.ParseKey(key)
 	if err != nil {
 		return err

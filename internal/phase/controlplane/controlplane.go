@@ -5,8 +5,8 @@ import (
 	"context"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/release"
@@ -15,15 +15,15 @@ import (
 )
 
 // Phase writes the manifests of kube-apiserver, kube-controller-manager and kube-scheduler.
-var Phase = flow.Phase{
+var Phase = engine.Phase{
 	Name:  "control-plane",
 	Short: "Write the static Pods of the control plane",
 	Long:  "Write the static Pod manifests from which the kubelet runs the control plane's components.",
-	Run: func(_ context.Context, e *flow.Env) error {
+	Run: func(_ context.Context, e *engine.Env) error {
 		e.Say("using the manifest directory %q", e.Local.Paths.Manifests())
 		return nil
 	},
-	Phases: []flow.Phase{
+	Phases: []engine.Phase{
 		newComponentPhase("apiserver", release.APIServer, "", flag.APIServerAdvertise, flag.APIServerBindPort, flag.APIServerExtraArgs,
 			flag.ControlPlaneEndpoint, flag.FeatureGates, flag.ServiceCIDR),
 		newComponentPhase("controller-manager", release.ControllerManager, "wait-control-plane", flag.ControllerManagerArgs, flag.PodNetworkCIDR),
@@ -32,14 +32,14 @@ var Phase = flow.Phase{
 }
 
 // Join writes the same manifests for one more control plane.
-var Join = flow.Phase{
+var Join = engine.Phase{
 	Name:   "control-plane",
 	Short:  "Write the static Pods of this control plane",
 	Long:   "Write the static Pod manifests from which the kubelet runs this control plane's components.",
 	Flags:  []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.Config, flag.ControlPlane, flag.DryRun, flag.Patches},
 	NoArgs: true,
 	When:   node.IsControlPlane,
-	Run: func(ctx context.Context, e *flow.Env) error {
+	Run: func(ctx context.Context, e *engine.Env) error {
 		n, err := e.Node(ctx)
 		if err != nil {
 			return err
@@ -60,14 +60,14 @@ var Join = flow.Phase{
 
 // newComponentPhase returns the phase that writes the manifest of a component. If later is set,
 // the phase of that name writes it.
-func newComponentPhase(name, program, later string, flags ...flag.Name) flow.Phase {
-	return flow.Phase{
+func newComponentPhase(name, program, later string, flags ...flag.Name) engine.Phase {
+	return engine.Phase{
 		Name:  name,
 		Short: "Write the " + program + " static Pod",
 		Flags: append([]flag.Name{
 			flag.CertDir, flag.Config, flag.DryRun, flag.ImageRepository, flag.KubernetesVersion, flag.Patches,
 		}, flags...),
-		Run: func(ctx context.Context, e *flow.Env) error {
+		Run: func(ctx context.Context, e *engine.Env) error {
 			n, err := e.Node(ctx)
 			if err != nil {
 				return err
@@ -80,7 +80,7 @@ func newComponentPhase(name, program, later string, flags ...flag.Name) flow.Pha
 // writeOrPostpone postpones the manifest to a later phase, unless an earlier run wrote it already.
 // A component that starts before those that it needs retries only seconds later
 // (docs/decisions/0022).
-func writeOrPostpone(ctx context.Context, e *flow.Env, n *node.Node, program, phase string) error {
+func writeOrPostpone(ctx context.Context, e *engine.Env, n *node.Node, program, phase string) error {
 	exists, err := state.Exists(ctx, e.World, n.Paths.Manifest(program))
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ func writeOrPostpone(ctx context.Context, e *flow.Env, n *node.Node, program, ph
 	return writeManifest(ctx, e, n, program)
 }
 
-func writeManifest(ctx context.Context, e *flow.Env, n *node.Node, program string) error {
+func writeManifest(ctx context.Context, e *engine.Env, n *node.Node, program string) error {
 	e.Say("creating the static Pod manifest for %q", program)
 	return staticpod.Write(ctx, e, n, program, nil)
 }

@@ -19,8 +19,8 @@ import (
 	"kubeadm/internal/certstore"
 	"kubeadm/internal/change"
 	"kubeadm/internal/discovery"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
@@ -29,7 +29,7 @@ import (
 )
 
 // Phase writes the uploaded files, if the user gives the certificate key.
-var Phase = flow.Phase{
+var Phase = engine.Phase{
 	Name:  "download-certs",
 	Short: "Download the shared certificates that another control plane has uploaded",
 	Long:  "Read the Secret kubeadm-certs, decrypt the certificates and keys in it with the certificate key, and write them to this machine.",
@@ -48,7 +48,7 @@ func hasCertificateKey(n *node.Node) (bool, string) {
 // uploadAgainHint names the command that uploads the certificates again, with a new key.
 const uploadAgainHint = "upload them again on a control plane, which prints a new join command: kubeadm token create --print-join-command --upload-certs"
 
-func downloadCerts(ctx context.Context, e *flow.Env) error {
+func downloadCerts(ctx context.Context, e *engine.Env) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func downloadCerts(ctx context.Context, e *flow.Env) error {
 
 // isDownloaded reports whether an earlier run of the same command has written all files. The
 // Secret may have expired since.
-func isDownloaded(ctx context.Context, e *flow.Env, paths map[string]string) bool {
+func isDownloaded(ctx context.Context, e *engine.Env, paths map[string]string) bool {
 	for _, path := range paths {
 		if _, err := e.World.Stat(ctx, path); err != nil || !e.World.WasCreated(change.FileTarget(path)) {
 			return false
@@ -95,14 +95,14 @@ func isDownloaded(ctx context.Context, e *flow.Env, paths map[string]string) boo
 
 // isOfDiscoveredCluster reports whether the CA on this machine is that of the discovered cluster.
 // The earlier run may have discovered another one.
-func isOfDiscoveredCluster(ctx context.Context, e *flow.Env, n *node.Node) bool {
+func isOfDiscoveredCluster(ctx context.Context, e *engine.Env, n *node.Node) bool {
 	profile, _ := pki.ProfileOf(pki.ClusterCA)
 	here, err := certstore.ReadCA(ctx, e.World, n, profile)
 	return err == nil && certstore.CheckDiscoveredCA(n, here.Certificate) == nil
 }
 
 // readSecret reads the Secret with the bootstrap credentials of this machine.
-func readSecret(ctx context.Context, e *flow.Env, n *node.Node) (map[string][]byte, error) {
+func readSecret(ctx context.Context, e *engine.Env, n *node.Node) (map[string][]byte, error) {
 	ref := state.Ref{GVK: corev1.SchemeGroupVersion.WithKind("Secret"), Namespace: "kube-system", Name: manifest.CertsSecret,
 		As: state.Identity{Config: n.BootstrapKubeconfig}}
 	u, err := discovery.ReadObject(ctx, e, ref)
@@ -174,7 +174,7 @@ func newFiles(plain map[string][]byte, paths map[string]string) []change.Change 
 
 // checkNoForeignFiles is an error if files that this command did not write differ from the
 // downloaded ones.
-func checkNoForeignFiles(ctx context.Context, e *flow.Env, files []change.Change) error {
+func checkNoForeignFiles(ctx context.Context, e *engine.Env, files []change.Change) error {
 	var errs []error
 	for _, c := range files {
 		f := c.(change.WriteFile)

@@ -15,7 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/downloadcerts"
@@ -96,11 +96,11 @@ func (l *upload) download(t *testing.T, w *fake.World, key string) error {
 	n := &node.Node{Local: node.Local{Role: node.ControlPlane, CertificateKey: key, Paths: node.DefaultPaths()}}
 	n.BootstrapKubeconfig = l.bootstrap(t)
 	n.Timeouts.KubernetesAPI = time.Second
-	e := flow.New(flow.Env{
-		World: w, Local: n.Local, Emit: func(flow.Event) {},
+	e := engine.New(engine.Env{
+		World: w, Local: n.Local, Emit: func(engine.Event) {},
 		Node: func(context.Context) (*node.Node, error) { return n, nil },
 	})
-	return flow.Run(t.Context(), e, []flow.Phase{downloadcerts.Phase}, flow.Selection{})
+	return engine.Run(t.Context(), e, []engine.Phase{downloadcerts.Phase}, engine.Selection{})
 }
 
 func TestDownloadedFilesAreWritten(t *testing.T) {

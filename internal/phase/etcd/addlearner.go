@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/etcdcluster"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
@@ -25,7 +25,7 @@ const (
 )
 
 // addLearner adds this machine's member as a learner, once etcd accepts it.
-func addLearner(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) error {
+func addLearner(ctx context.Context, e *engine.Env, n *node.Node, via state.Etcd) error {
 	slot := &learnerSlot{n: n, via: via, unreachableSince: map[uint64]time.Time{}}
 	e.Say("adding etcd member %s at %s as a learner", n.Name, n.PeerURL())
 	for range maxAttempts {

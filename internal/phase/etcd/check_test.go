@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
@@ -43,7 +43,7 @@ func TestCheckMembersRetries(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := &unready{World: fake.New(), failures: 3, why: c.why}
 			d.MemberList = []state.Member{{ID: 1, Name: "cp1"}}
-			e := flow.New(flow.Env{World: d, Emit: func(flow.Event) {}})
+			e := engine.New(engine.Env{World: d, Emit: func(engine.Event) {}})
 			n := &node.Node{}
 			n.Timeouts.EtcdAPI = time.Minute
 			members, err := checkMembers(t.Context(), e, n, state.Etcd{})

@@ -8,9 +8,9 @@ import (
 	"path"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/etcdcluster"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/health"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
@@ -21,12 +21,12 @@ import (
 )
 
 // Check checks whether a member can be added to etcd, before anything is started on this machine.
-var Check = flow.Phase{
+var Check = engine.Phase{
 	Name:   "check-etcd",
 	Short:  "Check that a member can be added to etcd",
 	Hidden: true,
 	When:   joinsEtcd,
-	Run: func(ctx context.Context, e *flow.Env) error {
+	Run: func(ctx context.Context, e *engine.Env) error {
 		n, via, err := findEtcd(ctx, e)
 		if err != nil {
 			return err
@@ -49,7 +49,7 @@ var Check = flow.Phase{
 
 // Discovery adds this machine's member to the etcd cluster: as a learner, which is started, and
 // promoted to a voter once it has caught up.
-var Join = flow.Phase{
+var Join = engine.Phase{
 	Name:   "etcd-join",
 	Short:  "Add this machine's member to etcd",
 	Long:   "Add this machine's etcd member as a learner, start it, and promote it to a voter once it has caught up with the others.",
@@ -66,7 +66,7 @@ func joinsEtcd(n *node.Node) (bool, string) {
 	return node.HasLocalEtcd(n)
 }
 
-func joinEtcd(ctx context.Context, e *flow.Env) error {
+func joinEtcd(ctx context.Context, e *engine.Env) error {
 	n, via, err := findEtcd(ctx, e)
 	if err != nil {
 		return err
@@ -98,7 +98,7 @@ func joinEtcd(ctx context.Context, e *flow.Env) error {
 
 // findEtcd finds the endpoints of etcd: of the etcd Pods first, then of all members. Those that do
 // not answer come last, as each request to them takes seconds.
-func findEtcd(ctx context.Context, e *flow.Env) (*node.Node, state.Etcd, error) {
+func findEtcd(ctx context.Context, e *engine.Env) (*node.Node, state.Etcd, error) {
 	n, as, err := e.Cluster(ctx)
 	if err != nil {
 		return nil, state.Etcd{}, err
@@ -153,11 +153,11 @@ func quorumLossError(ctx context.Context, r state.Reader, via state.Etcd) error 
 
 // checkMembers checks the health of all members. It retries, as etcd does not list its members
 // while it elects a leader.
-func checkMembers(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) (etcdcluster.Health, error) {
+func checkMembers(ctx context.Context, e *engine.Env, n *node.Node, via state.Etcd) (etcdcluster.Health, error) {
 	return retryCheck(ctx, e, n, via, etcdcluster.CheckHealth)
 }
 
-func retryCheck(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd,
+func retryCheck(ctx context.Context, e *engine.Env, n *node.Node, via state.Etcd,
 	check func(context.Context, state.Reader, state.Etcd) (etcdcluster.Health, error)) (etcdcluster.Health, error) {
 	members, err := check(ctx, e.World, via)
 	if err == nil {
@@ -184,7 +184,7 @@ func explainMissingFiles(err error) error {
 
 // writeManifest writes the member's static Pod manifest. Once a member has started, it takes the
 // other members from its data and not from the manifest, which then stays as it is.
-func writeManifest(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) error {
+func writeManifest(ctx context.Context, e *engine.Env, n *node.Node, via state.Etcd) error {
 	members, err := retryCheck(ctx, e, n, via, etcdcluster.CheckHealthQuickly)
 	if err != nil {
 		return err

@@ -5,19 +5,19 @@ import (
 	"context"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/staticpod"
 )
 
 // Phase creates an etcd cluster of one member.
-var Phase = flow.Phase{
+var Phase = engine.Phase{
 	Name:  "etcd",
 	Short: "Write the static Pod of a local etcd",
 	Long:  "Write the static Pod manifest of an etcd member on this machine.",
-	Phases: []flow.Phase{{
+	Phases: []engine.Phase{{
 		Name:  "local",
 		Short: "Write the static Pod of a local, single etcd member",
 		Flags: []flag.Name{flag.CertDir, flag.Config, flag.DryRun, flag.ImageRepository, flag.Patches},
@@ -26,7 +26,7 @@ var Phase = flow.Phase{
 	}},
 }
 
-func createEtcd(ctx context.Context, e *flow.Env) error {
+func createEtcd(ctx context.Context, e *engine.Env) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err

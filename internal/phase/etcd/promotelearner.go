@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/health"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
@@ -15,7 +15,7 @@ import (
 )
 
 // promoteLearner promotes this machine's learner to a voter as soon as it has caught up.
-func promoteLearner(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) error {
+func promoteLearner(ctx context.Context, e *engine.Env, n *node.Node, via state.Etcd) error {
 	begun := e.World.Now()
 	for {
 		if err := waitForLearner(ctx, e, n, via); err != nil {
@@ -34,7 +34,7 @@ func promoteLearner(ctx context.Context, e *flow.Env, n *node.Node, via state.Et
 
 // waitForLearner waits until the learner serves clients and may be promoted. It restarts a learner
 // that has not published itself: without a vote, that does not affect the other members.
-func waitForLearner(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) error {
+func waitForLearner(ctx context.Context, e *engine.Env, n *node.Node, via state.Etcd) error {
 	wait := func(restarted bool) error {
 		return health.WaitCheckingFiles(ctx, e, n, manifest.Components(), func() error {
 			return withProposals(ctx, e, via, func() error {
@@ -60,7 +60,7 @@ const proposalDuration = 15 * time.Second
 // at the next applied entry. If that is the learner's own publish request, the learner does not
 // see it, and serves no clients until it repeats the request after seven seconds
 // (docs/decisions/0019).
-func withProposals(ctx context.Context, e *flow.Env, via state.Etcd, wait func() error) error {
+func withProposals(ctx context.Context, e *engine.Env, via state.Etcd, wait func() error) error {
 	limited, stop := context.WithTimeout(ctx, proposalDuration)
 	var done sync.WaitGroup
 	done.Go(func() { _ = e.World.KeepProposing(limited, via) }) // the wait reports the errors of etcd

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/etcdcluster"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
@@ -18,7 +18,7 @@ import (
 )
 
 // replaceMembers removes the members that this machine replaces.
-func replaceMembers(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) error {
+func replaceMembers(ctx context.Context, e *engine.Env, n *node.Node, via state.Etcd) error {
 	stale, err := findMembersToReplace(ctx, e, n, via)
 	if err != nil {
 		return err
@@ -40,7 +40,7 @@ const confirmationTime = 5 * time.Second
 
 // confirmUnreachable is an error if a voter to remove answers within confirmationTime: it may be
 // just restarting.
-func confirmUnreachable(ctx context.Context, e *flow.Env, via state.Etcd, m state.Member) error {
+func confirmUnreachable(ctx context.Context, e *engine.Env, via state.Etcd, m state.Member) error {
 	if m.Learner {
 		return nil
 	}
@@ -69,7 +69,7 @@ func memberAnswersError(name string, m state.Member) error {
 // findMembersToReplace returns the members to remove before this machine's is added: one that an
 // earlier join of this machine left, and those of --replace-member. It checks that a voter to
 // remove is unreachable and that the others keep the quorum.
-func findMembersToReplace(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) ([]state.Member, error) {
+func findMembersToReplace(ctx context.Context, e *engine.Env, n *node.Node, via state.Etcd) ([]state.Member, error) {
 	members, err := checkMembers(ctx, e, n, via)
 	if err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func checkQuorumAfterRemoval(members etcdcluster.Health, stale []state.Member) e
 // address or by its name. A learner at its address can be removed; any other one only with
 // --replace-member. A learner of the same name at another address may be of another machine that
 // is joining.
-func findStaleMember(ctx context.Context, e *flow.Env, n *node.Node, members etcdcluster.Health) ([]state.Member, error) {
+func findStaleMember(ctx context.Context, e *engine.Env, n *node.Node, members etcdcluster.Health) ([]state.Member, error) {
 	data, err := hasData(ctx, e.World, n)
 	if err != nil {
 		return nil, err

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
@@ -33,7 +33,7 @@ func TestAddLearnerDuringElection(t *testing.T) {
 	w.MemberList = []state.Member{{ID: 1, Name: "cp1", PeerURLs: []string{"https://192.0.2.1:2380"}}}
 	n := &node.Node{Local: node.Local{Name: "cp2", Address: "192.0.2.2"}}
 	n.Timeouts.EtcdAPI = time.Minute
-	e := flow.New(flow.Env{World: w, Local: n.Local, Emit: func(flow.Event) {}})
+	e := engine.New(engine.Env{World: w, Local: n.Local, Emit: func(engine.Event) {}})
 	if err := addLearner(t.Context(), e, n, state.Etcd{}); err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phaseindex"
@@ -85,7 +85,7 @@ func IsReset(ctx context.Context, r state.Reader, p node.Paths, recorded func(ta
 }
 
 // missingFiles is an error that names the files of the finished run that are missing.
-func missingFiles(ctx context.Context, e *flow.Env, command string, files []requiredFile, run Run) error {
+func missingFiles(ctx context.Context, e *engine.Env, command string, files []requiredFile, run Run) error {
 	var gone, phases []string
 	lost := false
 	for _, f := range files {
@@ -125,7 +125,7 @@ func missingFiles(ctx context.Context, e *flow.Env, command string, files []requ
 
 // pinsOfDiscoveryFile are the pins of the CAs in a discovery file. A file that is missing or not
 // on this machine has none.
-func pinsOfDiscoveryFile(ctx context.Context, e *flow.Env, path string) ([]string, error) {
+func pinsOfDiscoveryFile(ctx context.Context, e *engine.Env, path string) ([]string, error) {
 	if strings.Contains(path, "://") {
 		return nil, nil
 	}

@@ -13,7 +13,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
@@ -27,11 +27,11 @@ type Run struct {
 }
 
 // Init checks the control plane of a finished init, and waits for its API server.
-func Init(run Run) flow.Phase {
-	return flow.Phase{
+func Init(run Run) engine.Phase {
+	return engine.Phase{
 		Name:  "finished",
 		Short: "Check the control plane that a finished init made",
-		Run: func(ctx context.Context, e *flow.Env) error {
+		Run: func(ctx context.Context, e *engine.Env) error {
 			as, err := e.Admin(ctx)
 			if err != nil {
 				return err
@@ -46,11 +46,11 @@ func Init(run Run) flow.Phase {
 }
 
 // Discovery checks the node of a finished join, and waits for its cluster.
-func Join(run Run) flow.Phase {
-	return flow.Phase{
+func Join(run Run) engine.Phase {
+	return engine.Phase{
 		Name:  "finished",
 		Short: "Check the node that a finished join made",
-		Run: func(ctx context.Context, e *flow.Env) error {
+		Run: func(ctx context.Context, e *engine.Env) error {
 			reportFinished(e, "join", run)
 			if err := missingFiles(ctx, e, "join", nodeFiles(e.Local), run); err != nil {
 				return err
@@ -63,7 +63,7 @@ func Join(run Run) flow.Phase {
 	}
 }
 
-func reportFinished(e *flow.Env, command string, run Run) {
+func reportFinished(e *engine.Env, command string, run Run) {
 	e.Say("this command has already finished on this machine: nothing is changed")
 	for _, phase := range run.Skipped {
 		e.Warn("the finished run skipped phase %q; to run it: kubeadm %s phase %s", phase, command, strings.ReplaceAll(phase, "/", " "))
@@ -75,7 +75,7 @@ const startup = 15 * time.Second
 
 // awaitRegistration waits until the API server reports whether the cluster has this machine's
 // Node.
-func awaitRegistration(ctx context.Context, e *flow.Env, as state.Identity) error {
+func awaitRegistration(ctx context.Context, e *engine.Env, as state.Identity) error {
 	ref := state.Ref{GVK: state.NodeKind, Name: e.Local.Name, As: as}
 	var absent, refused error
 	var since time.Time // when the API server first refused
@@ -122,7 +122,7 @@ func awaitRegistration(ctx context.Context, e *flow.Env, as state.Identity) erro
 }
 
 // sameCluster is an error if the arguments name another cluster than the one of this node.
-func sameCluster(ctx context.Context, e *flow.Env) error {
+func sameCluster(ctx context.Context, e *engine.Env) error {
 	path := e.Local.Paths.KubeletKubeconfig()
 	data, err := e.World.ReadFile(ctx, path)
 	if err != nil {
@@ -171,7 +171,7 @@ func sameCluster(ctx context.Context, e *flow.Env) error {
 
 // awaitVerifiedServer waits until the server at the endpoint to join presents a certificate signed
 // by the CA.
-func awaitVerifiedServer(ctx context.Context, e *flow.Env, ca []byte) error {
+func awaitVerifiedServer(ctx context.Context, e *engine.Env, ca []byte) error {
 	server := "https://" + e.Local.Discovery.Endpoint
 	return e.Await(ctx, world.Condition{
 		Name:     "the API server at " + server,

@@ -10,7 +10,7 @@ import (
 	"path"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
@@ -19,10 +19,10 @@ import (
 
 // Phase writes a key and a request for each certificate, and a kubeconfig without certificates and
 // a request for each kubeconfig user. It writes nothing if any of the files exists.
-var Phase = flow.Phase{
+var Phase = engine.Phase{
 	Name:  "generate-csr",
 	Short: "Generate keys and certificate signing requests",
-	Run: func(ctx context.Context, e *flow.Env) error {
+	Run: func(ctx context.Context, e *engine.Env) error {
 		n, err := e.Node(ctx)
 		if err != nil {
 			return err
@@ -52,7 +52,7 @@ var Phase = flow.Phase{
 	},
 }
 
-func newFiles(e *flow.Env, n *node.Node) ([]change.WriteFile, error) {
+func newFiles(e *engine.Env, n *node.Node) ([]change.WriteFile, error) {
 	var files []change.WriteFile
 	for _, p := range pki.Profiles() {
 		if p.IsCA() {
@@ -75,7 +75,7 @@ func newFiles(e *flow.Env, n *node.Node) ([]change.WriteFile, error) {
 }
 
 // newKeyAndRequest generates a key and the signing request for its certificate.
-func newKeyAndRequest(e *flow.Env, n *node.Node, p pki.Profile) ([]change.WriteFile, error) {
+func newKeyAndRequest(e *engine.Env, n *node.Node, p pki.Profile) ([]change.WriteFile, error) {
 	spec, ignored, err := p.Spec(n.Site(), pki.Validity{})
 	if err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func newKeyAndRequest(e *flow.Env, n *node.Node, p pki.Profile) ([]change.WriteF
 
 // newKubeconfigAndRequest generates a kubeconfig with a key and without certificates, and the
 // signing request for its user's certificate.
-func newKubeconfigAndRequest(e *flow.Env, n *node.Node, p pki.KubeconfigProfile) ([]change.WriteFile, error) {
+func newKubeconfigAndRequest(e *engine.Env, n *node.Node, p pki.KubeconfigProfile) ([]change.WriteFile, error) {
 	key, request, err := newRequest(e, p.File, pki.ClientSpec(p.UserName(n.Name), p.Organization, pki.Validity{}))
 	if err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func newKubeconfigAndRequest(e *flow.Env, n *node.Node, p pki.KubeconfigProfile)
 }
 
 // newRequest generates a key and a signing request with it.
-func newRequest(e *flow.Env, name string, s pki.Spec) (crypto.Signer, []byte, error) {
+func newRequest(e *engine.Env, name string, s pki.Spec) (crypto.Signer, []byte, error) {
 	key, err := e.Keys()
 	if err != nil {
 		return nil, nil, err
@@ -128,7 +128,7 @@ func newSecretFile(path string, data []byte) change.WriteFile {
 }
 
 // checkAbsent is an error if any of the files exists: a key may be in use.
-func checkAbsent(ctx context.Context, e *flow.Env, files []change.WriteFile) error {
+func checkAbsent(ctx context.Context, e *engine.Env, files []change.WriteFile) error {
 	var errs []error
 	for _, f := range files {
 		exists, err := state.Exists(ctx, e.World, f.Path)

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
@@ -19,11 +19,11 @@ import (
 )
 
 // Phase prints the next steps.
-var Phase = flow.Phase{
+var Phase = engine.Phase{
 	Name:  "show-join-command",
 	Short: "Show how to use the cluster and how to join it",
 	Needs: []string{"bootstrap-token", "upload-certs"},
-	Run: func(ctx context.Context, e *flow.Env) error {
+	Run: func(ctx context.Context, e *engine.Env) error {
 		n, err := e.Node(ctx)
 		if err != nil {
 			return err
@@ -32,7 +32,7 @@ var Phase = flow.Phase{
 	},
 }
 
-func showNextSteps(ctx context.Context, e *flow.Env, n *node.Node) error {
+func showNextSteps(ctx context.Context, e *engine.Env, n *node.Node) error {
 	data, err := e.World.ReadFile(ctx, n.Paths.Kubeconfig("admin.conf"))
 	if err != nil {
 		return err
@@ -58,10 +58,10 @@ func showNextSteps(ctx context.Context, e *flow.Env, n *node.Node) error {
 
 // ShowAgain prints the same on a machine where init has finished before, for the tokens that the
 // cluster still has.
-var ShowAgain = flow.Phase{
+var ShowAgain = engine.Phase{
 	Name:  Phase.Name,
 	Short: Phase.Short,
-	Run: func(ctx context.Context, e *flow.Env) error {
+	Run: func(ctx context.Context, e *engine.Env) error {
 		n, as, err := e.Cluster(ctx)
 		if err != nil {
 			return err
@@ -92,7 +92,7 @@ var ShowAgain = flow.Phase{
 
 // isUploaded reports whether the certificates are uploaded, encrypted with the node's certificate
 // key.
-func isUploaded(ctx context.Context, e *flow.Env, n *node.Node, as state.Identity) (bool, error) {
+func isUploaded(ctx context.Context, e *engine.Env, n *node.Node, as state.Identity) (bool, error) {
 	if !n.UploadCerts {
 		return false, nil
 	}
@@ -119,14 +119,14 @@ func isUploaded(ctx context.Context, e *flow.Env, n *node.Node, as state.Identit
 	}
 	text := n.CertificateKey
 	if e.Withhold.CertificateKey {
-		text = flow.Withheld
+		text = engine.Withheld
 	}
 	e.Result("Using certificate key:\n%s", text)
 	return true, nil
 }
 
 // readSecret reads a Secret; nil if there is none.
-func readSecret(ctx context.Context, e *flow.Env, named *corev1.Secret, as state.Identity) (*corev1.Secret, error) {
+func readSecret(ctx context.Context, e *engine.Env, named *corev1.Secret, as state.Identity) (*corev1.Secret, error) {
 	u, err := e.Object(ctx, state.RefOf(named, as))
 	if apierrors.IsNotFound(err) {
 		return nil, nil
@@ -142,13 +142,13 @@ func readSecret(ctx context.Context, e *flow.Env, named *corev1.Secret, as state
 // and ControlPlane is empty without a shared endpoint of control planes.
 type joinCommands struct{ Worker, ControlPlane string }
 
-func newJoinCommands(w flow.Withhold, n *node.Node, admin *pki.Kubeconfig, t node.BootstrapToken) (c joinCommands, err error) {
+func newJoinCommands(w engine.Withhold, n *node.Node, admin *pki.Kubeconfig, t node.BootstrapToken) (c joinCommands, err error) {
 	token, key := t.String(), n.CertificateKey
 	if w.Token {
-		token = flow.Withheld
+		token = engine.Withheld
 	}
 	if key != "" && w.CertificateKey {
-		key = flow.Withheld
+		key = engine.Withheld
 	}
 	if c.Worker, err = manifest.JoinCommand(admin, token, false, ""); err == nil && n.Cluster.Endpoint != "" {
 		c.ControlPlane, err = manifest.JoinCommand(admin, token, true, key)
@@ -157,7 +157,7 @@ func newJoinCommands(w flow.Withhold, n *node.Node, admin *pki.Kubeconfig, t nod
 }
 
 // printNextSteps prints the closing text.
-func printNextSteps(e *flow.Env, n *node.Node, c joinCommands) error {
+func printNextSteps(e *engine.Env, n *node.Node, c joinCommands) error {
 	var b strings.Builder
 	err := nextSteps.Execute(&b, struct {
 		joinCommands

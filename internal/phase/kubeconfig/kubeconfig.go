@@ -9,8 +9,8 @@ import (
 
 	"kubeadm/internal/certstore"
 	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
@@ -18,38 +18,38 @@ import (
 )
 
 // Phase generates the five files of a first control plane.
-var Phase = flow.Phase{
+var Phase = engine.Phase{
 	Name:  "kubeconfig",
 	Short: "Generate the kubeconfig files of the administrator and the components",
 	Long:  "Generate the kubeconfig files with which the administrator, the kubelet and the control plane's components connect to the API server.",
-	Run: func(_ context.Context, e *flow.Env) error {
+	Run: func(_ context.Context, e *engine.Env) error {
 		e.Say("using the kubeconfig directory %q", e.Local.Paths.Kubeconfigs)
 		return nil
 	},
-	Phases: []flow.Phase{{Parallel: true, Phases: newPhases()}},
+	Phases: []engine.Phase{{Parallel: true, Phases: newPhases()}},
 }
 
 // Join generates the files of a joining control plane, without that of its kubelet, which the
 // kubelet writes itself.
-var Join = flow.Phase{
+var Join = engine.Phase{
 	Name:  "kubeconfig",
 	Short: "Generate the kubeconfig files of this control plane",
 	Long:  "Generate the kubeconfig files with which the administrator and this control plane's components connect to the API server.",
 	Flags: flag.WithDiscovery(flag.CertificateKey, flag.Config, flag.ControlPlane, flag.DryRun),
 	When:  node.IsControlPlane,
-	Run: func(_ context.Context, e *flow.Env) error {
+	Run: func(_ context.Context, e *engine.Env) error {
 		e.Say("using the kubeconfig directory %q", e.Local.Paths.Kubeconfigs)
 		return nil
 	},
-	Phases: []flow.Phase{{Parallel: true, Phases: newJoinPhases()}},
+	Phases: []engine.Phase{{Parallel: true, Phases: newJoinPhases()}},
 }
 
 // newJoinPhases returns unnamed phases: in a join no file has a phase of its own.
-func newJoinPhases() []flow.Phase {
-	var all []flow.Phase
+func newJoinPhases() []engine.Phase {
+	var all []engine.Phase
 	for _, p := range pki.KubeconfigProfiles() {
 		if p.OnJoin {
-			all = append(all, flow.Phase{Run: func(ctx context.Context, e *flow.Env) error { return createKubeconfig(ctx, e, p) }})
+			all = append(all, engine.Phase{Run: func(ctx context.Context, e *engine.Env) error { return createKubeconfig(ctx, e, p) }})
 		}
 	}
 	return all
@@ -63,14 +63,14 @@ func commonFlags() []flag.Name {
 		flag.ControlPlaneEndpoint, flag.DryRun, flag.KubeconfigDir, flag.KubernetesVersion}
 }
 
-func newPhases() []flow.Phase {
-	var all []flow.Phase
+func newPhases() []engine.Phase {
+	var all []engine.Phase
 	for _, p := range pki.KubeconfigProfiles() {
-		phase := flow.Phase{
+		phase := engine.Phase{
 			Name:  p.Name,
 			Short: "Generate the kubeconfig file for " + p.Purpose,
 			Flags: commonFlags(),
-			Run:   func(ctx context.Context, e *flow.Env) error { return createKubeconfig(ctx, e, p) },
+			Run:   func(ctx context.Context, e *engine.Env) error { return createKubeconfig(ctx, e, p) },
 		}
 		if p.PerNode {
 			phase.Flags = AllFlags
@@ -83,7 +83,7 @@ func newPhases() []flow.Phase {
 }
 
 // createKubeconfig generates a kubeconfig, or keeps the existing one.
-func createKubeconfig(ctx context.Context, e *flow.Env, p pki.KubeconfigProfile) error {
+func createKubeconfig(ctx context.Context, e *engine.Env, p pki.KubeconfigProfile) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err
@@ -128,7 +128,7 @@ func serverURL(n *node.Node, p pki.KubeconfigProfile) string {
 	return n.ServerURL()
 }
 
-func newKubeconfig(e *flow.Env, n *node.Node, p pki.KubeconfigProfile, ca pki.CA) ([]byte, error) {
+func newKubeconfig(e *engine.Env, n *node.Node, p pki.KubeconfigProfile, ca pki.CA) ([]byte, error) {
 	key, err := e.Keys()
 	if err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func newKubeconfig(e *flow.Env, n *node.Node, p pki.KubeconfigProfile, ca pki.CA
 
 // keepKubeconfig checks that the file is for this cluster. owner is the common name that its
 // certificate should have, empty for any.
-func keepKubeconfig(ctx context.Context, e *flow.Env, f certstore.KubeconfigFile, owner string) error {
+func keepKubeconfig(ctx context.Context, e *engine.Env, f certstore.KubeconfigFile, owner string) error {
 	var err error
 	if f.CAs, err = readCAs(ctx, e); err != nil {
 		return err
@@ -169,7 +169,7 @@ func keepKubeconfig(ctx context.Context, e *flow.Env, f certstore.KubeconfigFile
 }
 
 // readCAs returns the cluster's CA and the other certificates in its file.
-func readCAs(ctx context.Context, e *flow.Env) ([]*x509.Certificate, error) {
+func readCAs(ctx context.Context, e *engine.Env) ([]*x509.Certificate, error) {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return nil, err

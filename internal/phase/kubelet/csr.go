@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/state"
@@ -30,7 +30,7 @@ const (
 
 // withRequestState returns the condition with errors that say in what state the kubelet's
 // certificate signing request is.
-func withRequestState(ctx context.Context, e *flow.Env, n *node.Node, c world.Condition) (world.Condition, error) {
+func withRequestState(ctx context.Context, e *engine.Env, n *node.Node, c world.Condition) (world.Condition, error) {
 	w, err := newCSRWatch(ctx, e, n)
 	check := c.Check
 	c.Check = func(ctx context.Context, r state.Reader) error {
@@ -56,7 +56,7 @@ type csrWatch struct {
 
 // newCSRWatch watches the requests that the kubelet makes with the bootstrap kubeconfig on this
 // machine, or if that does not exist with the one from discovery.
-func newCSRWatch(ctx context.Context, e *flow.Env, n *node.Node) (*csrWatch, error) {
+func newCSRWatch(ctx context.Context, e *engine.Env, n *node.Node) (*csrWatch, error) {
 	credential, err := state.ReadOptional(ctx, e.World, n.Paths.BootstrapKubeconfig())
 	if err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/state"
@@ -67,8 +67,8 @@ func waited(t *testing.T, w *fake.World) (said []string, err error) {
 	begun := w.Now()
 	w.Clock = func() time.Time { begun = begun.Add(time.Second); return begun }
 	n := &node.Node{Local: node.Local{Name: "worker1", Paths: node.DefaultPaths()}, BootstrapKubeconfig: bootstrap}
-	e := flow.New(flow.Env{World: w, Emit: func(e flow.Event) {
-		if e.Kind == flow.Info && !strings.HasPrefix(e.Text, "still waiting") {
+	e := engine.New(engine.Env{World: w, Emit: func(e engine.Event) {
+		if e.Kind == engine.Info && !strings.HasPrefix(e.Text, "still waiting") {
 			said = append(said, e.Text)
 		}
 	}})

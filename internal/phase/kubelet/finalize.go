@@ -8,18 +8,18 @@ import (
 	"path"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 )
 
 // Finalize makes the first control plane's kubelet use its rotated client certificate.
-var Finalize = flow.Phase{
+var Finalize = engine.Phase{
 	Name:  "kubelet-finalize",
 	Short: "Switch the kubelet to its rotated client certificate",
 	Long:  "Change kubelet.conf to the client certificate file that the running kubelet rotates, and restart the kubelet.",
-	Phases: []flow.Phase{{
+	Phases: []engine.Phase{{
 		Name:  "enable-client-cert-rotation",
 		Short: "Make the kubelet use the client certificate that it rotates",
 		Flags: FinalizeFlags,
@@ -30,7 +30,7 @@ var Finalize = flow.Phase{
 // FinalizeFlags are the flags of Finalize and its children.
 var FinalizeFlags = []flag.Name{flag.CertDir, flag.Config, flag.DryRun}
 
-func useRotatedCertificate(ctx context.Context, e *flow.Env) error {
+func useRotatedCertificate(ctx context.Context, e *engine.Env) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err

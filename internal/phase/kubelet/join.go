@@ -10,8 +10,8 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/discovery"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
@@ -19,12 +19,12 @@ import (
 )
 
 // JoinStart writes the bootstrap kubeconfig of a joining machine's kubelet and starts the kubelet.
-var JoinStart = flow.Phase{
+var JoinStart = engine.Phase{
 	Name:  "kubelet-start",
 	Short: "Write the kubelet's configuration and bootstrap kubeconfig and (re)start it",
 	Long:  "Write the kubelet's files and the bootstrap kubeconfig with which it requests its client certificate, and start it.",
 	Flags: flag.WithDiscovery(flag.Config, flag.CRISocket, flag.DryRun, flag.NodeName, flag.Patches),
-	Run: func(ctx context.Context, e *flow.Env) error {
+	Run: func(ctx context.Context, e *engine.Env) error {
 		n, err := e.Node(ctx)
 		if err != nil {
 			return err
@@ -50,7 +50,7 @@ var JoinStart = flow.Phase{
 
 // newCredentialFiles returns the bootstrap kubeconfig and the cluster's CA. It overwrites the CA
 // of an earlier run of this command, which may be of another cluster, and no other one.
-func newCredentialFiles(ctx context.Context, e *flow.Env, n *node.Node) ([]change.Change, error) {
+func newCredentialFiles(ctx context.Context, e *engine.Env, n *node.Node) ([]change.Change, error) {
 	bootstrap, err := newBootstrapKubeconfig(n)
 	if err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func newBootstrapKubeconfig(n *node.Node) ([]byte, error) {
 
 // checkNodeName is an error if the cluster has a Node of this name that is Ready, and so of
 // another machine.
-func checkNodeName(ctx context.Context, e *flow.Env, n *node.Node) error {
+func checkNodeName(ctx context.Context, e *engine.Env, n *node.Node) error {
 	u, err := discovery.ReadObject(ctx, e, state.Ref{GVK: state.NodeKind, Name: n.Name, As: state.Identity{Config: n.BootstrapKubeconfig}})
 	if apierrors.IsNotFound(err) {
 		return nil

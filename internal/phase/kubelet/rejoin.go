@@ -9,7 +9,7 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/discovery"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
@@ -19,7 +19,7 @@ import (
 // hasJoined reports whether the kubelet has its client certificate from an earlier run, and so
 // needs no bootstrap kubeconfig. A certificate of another cluster than the discovered one is an
 // error.
-func hasJoined(ctx context.Context, e *flow.Env, n *node.Node) (bool, error) {
+func hasJoined(ctx context.Context, e *engine.Env, n *node.Node) (bool, error) {
 	path := n.Paths.KubeletKubeconfig()
 	kubeconfig, err := state.ReadOptional(ctx, e.World, path)
 	if err != nil || kubeconfig == nil {
@@ -39,7 +39,7 @@ func hasJoined(ctx context.Context, e *flow.Env, n *node.Node) (bool, error) {
 }
 
 // checkSameCluster checks that kubelet.conf trusts the CA of the discovered cluster.
-func checkSameCluster(ctx context.Context, e *flow.Env, n *node.Node, kubeconfig []byte) error {
+func checkSameCluster(ctx context.Context, e *engine.Env, n *node.Node, kubeconfig []byte) error {
 	found, err := pki.ParseKubeconfig(n.BootstrapKubeconfig)
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func checkSameCluster(ctx context.Context, e *flow.Env, n *node.Node, kubeconfig
 
 // rejoin starts the kubelet with the client certificate that it has. If its Node was deleted, it
 // stops the kubelet first: a kubelet registers only when it starts.
-func rejoin(ctx context.Context, e *flow.Env, n *node.Node) error {
+func rejoin(ctx context.Context, e *engine.Env, n *node.Node) error {
 	as, err := newIdentity(n)
 	if err != nil {
 		return err

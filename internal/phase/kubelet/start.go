@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/health"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/manifestinput"
@@ -22,12 +22,12 @@ import (
 const service = "kubelet"
 
 // Start writes the kubelet's files and starts it on a first control plane.
-var Start = flow.Phase{
+var Start = engine.Phase{
 	Name:  "kubelet-start",
 	Short: "Write the kubelet's configuration and (re)start it",
 	Long:  "Write the kubelet's environment and configuration files and start it with them.",
 	Flags: []flag.Name{flag.Config, flag.CRISocket, flag.DryRun, flag.ImageRepository, flag.NodeName, flag.Patches},
-	Run: func(ctx context.Context, e *flow.Env) error {
+	Run: func(ctx context.Context, e *engine.Env) error {
 		n, err := e.Node(ctx)
 		if err != nil {
 			return err
@@ -43,7 +43,7 @@ var Start = flow.Phase{
 // they are newer: before its Node exists the kubelet may miss a changed manifest. Those of
 // kube-controller-manager and kube-scheduler count only if this run changed them, as they are
 // written while the kubelet runs.
-func listFollowedManifests(e *flow.Env, n *node.Node) []string {
+func listFollowedManifests(e *engine.Env, n *node.Node) []string {
 	manifests := []string{n.Paths.Manifest(release.APIServer), n.Paths.Manifest(manifest.Etcd)}
 	for _, late := range []string{release.ControllerManager, release.Scheduler} {
 		if file := n.Paths.Manifest(late); e.Changed(change.FileTarget(file)) {
@@ -55,7 +55,7 @@ func listFollowedManifests(e *flow.Env, n *node.Node) []string {
 
 // stopIfComponentsFailed stops a kubelet of an earlier run whose components have failed: its
 // restart back-off may take five minutes, and starts from zero in a new kubelet.
-func stopIfComponentsFailed(ctx context.Context, e *flow.Env, n *node.Node) error {
+func stopIfComponentsFailed(ctx context.Context, e *engine.Env, n *node.Node) error {
 	failed := health.FailedComponents(ctx, e.World, n)
 	if len(failed) == 0 {
 		return nil
@@ -67,7 +67,7 @@ func stopIfComponentsFailed(ctx context.Context, e *flow.Env, n *node.Node) erro
 // startKubelet writes the kubelet's files and starts it. It writes config.yaml last: without that
 // file a kubelet exits at once, so it never runs with only some of the files. A running kubelet
 // that is older than one of the files or of reads is restarted.
-func startKubelet(ctx context.Context, e *flow.Env, n *node.Node, reads ...string) error {
+func startKubelet(ctx context.Context, e *engine.Env, n *node.Node, reads ...string) error {
 	config, err := newConfigFile(ctx, e, n)
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func startKubelet(ctx context.Context, e *flow.Env, n *node.Node, reads ...strin
 
 // startService starts the kubelet's service. Without a service the user runs the kubelet by other
 // means; a later phase waits for it.
-func startService(ctx context.Context, e *flow.Env, reads ...string) error {
+func startService(ctx context.Context, e *engine.Env, reads ...string) error {
 	s, err := e.World.Service(ctx, service)
 	if err == nil && !s.Exists {
 		err = fmt.Errorf("the init system has no service %q", service)
@@ -103,7 +103,7 @@ func startService(ctx context.Context, e *flow.Env, reads ...string) error {
 	return e.Do(ctx, change.SetService{Name: service, Active: true, Reads: reads})
 }
 
-func newConfigFile(ctx context.Context, e *flow.Env, n *node.Node) ([]byte, error) {
+func newConfigFile(ctx context.Context, e *engine.Env, n *node.Node) ([]byte, error) {
 	host, patches, err := manifestinput.Read(ctx, e.World, n, e.Named("patches").WarnOnce)
 	if err != nil {
 		return nil, err

@@ -7,8 +7,8 @@ import (
 	"io/fs"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/health"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
@@ -19,12 +19,12 @@ import (
 
 // WaitBootstrap waits until the kubelet has its own client certificate, and removes the bootstrap
 // kubeconfig.
-var WaitBootstrap = flow.Phase{
+var WaitBootstrap = engine.Phase{
 	Name:  "kubelet-wait-bootstrap",
 	Short: "Wait until the kubelet has its own certificate",
 	Long:  "Wait until the kubelet runs and the cluster has issued its client certificate, then remove the bootstrap kubeconfig.",
 	Flags: []flag.Name{flag.Config, flag.CRISocket, flag.DryRun},
-	Run: func(ctx context.Context, e *flow.Env) error {
+	Run: func(ctx context.Context, e *engine.Env) error {
 		n, err := e.Node(ctx)
 		if err != nil {
 			return err
@@ -53,7 +53,7 @@ var WaitBootstrap = flow.Phase{
 
 // waitForLocalAPIServer waits for the local API server of a control plane, from which its kubelet
 // requests the certificate.
-func waitForLocalAPIServer(ctx context.Context, e *flow.Env, n *node.Node) error {
+func waitForLocalAPIServer(ctx context.Context, e *engine.Env, n *node.Node) error {
 	if n.Role != node.ControlPlane {
 		return nil
 	}

@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
@@ -20,13 +20,13 @@ import (
 )
 
 // Join labels and taints the Node of a joining control plane.
-var Join = flow.Phase{
+var Join = engine.Phase{
 	Name:  "control-plane-join",
 	Short: "Mark this node as a control plane",
 	Long:  "Label and taint this node as a control plane.",
 	Flags: []flag.Name{flag.APIServerAdvertise, flag.Config, flag.ControlPlane, flag.DryRun, flag.NodeName, flag.Patches},
 	When:  node.IsControlPlane,
-	Phases: []flow.Phase{{
+	Phases: []engine.Phase{{
 		Name:   Phase.Name,
 		Short:  Phase.Short,
 		Long:   Phase.Long,
@@ -37,12 +37,12 @@ var Join = flow.Phase{
 }
 
 // Phase labels and taints this machine's Node.
-var Phase = flow.Phase{
+var Phase = engine.Phase{
 	Name:  "mark-control-plane",
 	Short: "Mark this node as a control plane",
 	Long:  "Label this machine's Node as a control plane, and taint it so that ordinary Pods are not scheduled on it.",
 	Flags: []flag.Name{flag.Config, flag.DryRun, flag.NodeName},
-	Run: func(ctx context.Context, e *flow.Env) error {
+	Run: func(ctx context.Context, e *engine.Env) error {
 		n, as, err := e.Cluster(ctx)
 		if err != nil {
 			return err

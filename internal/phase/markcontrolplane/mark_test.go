@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/markcontrolplane"
@@ -45,11 +45,11 @@ func TestMarkBehindFlappingLoadBalancer(t *testing.T) {
 	}
 	n := &node.Node{Local: node.Local{Name: "cp2", Role: node.ControlPlane}}
 	n.Timeouts.KubernetesAPI = time.Minute
-	e := flow.New(flow.Env{World: f, Local: n.Local, Emit: func(flow.Event) {},
+	e := engine.New(engine.Env{World: f, Local: n.Local, Emit: func(engine.Event) {},
 		Node:  func(context.Context) (*node.Node, error) { return n, nil },
 		Admin: func(context.Context) (state.Identity, error) { return state.Identity{}, nil },
 	})
-	if err := flow.Run(t.Context(), e, []flow.Phase{markcontrolplane.Phase}, flow.Selection{}); err != nil {
+	if err := engine.Run(t.Context(), e, []engine.Phase{markcontrolplane.Phase}, engine.Selection{}); err != nil {
 		t.Fatal(err)
 	}
 	u, err := f.World.Object(t.Context(), change.LabelNode{Name: "cp2"}.Ref())

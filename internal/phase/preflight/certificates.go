@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"kubeadm/internal/certstore"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
@@ -13,7 +13,7 @@ import (
 )
 
 // checkCertificates checks the existing certificates of a first control plane.
-func checkCertificates(ctx context.Context, e *flow.Env, n *node.Node) error {
+func checkCertificates(ctx context.Context, e *engine.Env, n *node.Node) error {
 	err := errors.Join(checkExistingCAs(ctx, e, n), certstore.CheckServiceAccountKeys(ctx, e.World, n))
 	if n.UploadCerts {
 		err = errors.Join(err, certstore.CheckUploadable(ctx, e.World, n))
@@ -23,7 +23,7 @@ func checkCertificates(ctx context.Context, e *flow.Env, n *node.Node) error {
 
 // checkExistingCAs checks the existing CAs, and the files that must exist if the cluster's CA is
 // external. It reports all errors together.
-func checkExistingCAs(ctx context.Context, e *flow.Env, n *node.Node) error {
+func checkExistingCAs(ctx context.Context, e *engine.Env, n *node.Node) error {
 	var errs []error
 	local, _ := node.HasLocalEtcd(n)
 	for _, p := range pki.Profiles() {
@@ -56,7 +56,7 @@ func checkExistingCAs(ctx context.Context, e *flow.Env, n *node.Node) error {
 }
 
 // checkFilesOfExternalCA checks that the files exist that cannot be created without the CA's key.
-func checkFilesOfExternalCA(ctx context.Context, e *flow.Env, n *node.Node, ca pki.StoredPair) error {
+func checkFilesOfExternalCA(ctx context.Context, e *engine.Env, n *node.Node, ca pki.StoredPair) error {
 	var errs []error
 	for _, p := range pki.KubeconfigProfiles() {
 		if p.OnJoin || !n.IsJoining() {
@@ -79,7 +79,7 @@ func checkFilesOfExternalCA(ctx context.Context, e *flow.Env, n *node.Node, ca p
 }
 
 // checkExistingKubeconfigs checks the existing kubeconfigs that a later phase would keep.
-func checkExistingKubeconfigs(ctx context.Context, e *flow.Env, n *node.Node, ca pki.StoredPair) error {
+func checkExistingKubeconfigs(ctx context.Context, e *engine.Env, n *node.Node, ca pki.StoredPair) error {
 	var errs []error
 	for _, p := range pki.KubeconfigProfiles() {
 		path := n.Paths.Kubeconfig(p.File)
@@ -94,7 +94,7 @@ func checkExistingKubeconfigs(ctx context.Context, e *flow.Env, n *node.Node, ca
 
 // checkKubeconfig checks that the cluster accepts the client certificate in a kubeconfig. A later
 // phase checks its server.
-func checkKubeconfig(ctx context.Context, e *flow.Env, path string, ca pki.StoredPair) error {
+func checkKubeconfig(ctx context.Context, e *engine.Env, path string, ca pki.StoredPair) error {
 	data, err := state.ReadRequired(ctx, e.World, path)
 	if err != nil {
 		return err

@@ -7,8 +7,8 @@ import (
 	"fmt"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/manifestinput"
 	"kubeadm/internal/node"
@@ -18,12 +18,12 @@ import (
 
 // Init checks whether this machine can become the first control plane of a cluster, and pulls its
 // images.
-var Init = flow.Phase{
+var Init = engine.Phase{
 	Name:  "preflight",
 	Short: "Check this machine and pull images",
 	Long:  "Check whether this machine can become a control plane, and pull the images that it needs.",
 	Flags: []flag.Name{flag.Config, flag.CRISocket, flag.DryRun, flag.IgnorePreflightErrors, flag.ImageRepository},
-	Run: func(ctx context.Context, e *flow.Env) error {
+	Run: func(ctx context.Context, e *engine.Env) error {
 		e.Say("checking this machine")
 		warnOfUnknownNames(e)
 		n, err := e.Node(ctx)
@@ -50,12 +50,12 @@ var Init = flow.Phase{
 }
 
 // Join checks whether this machine can become a node, and discovers the cluster.
-var Join = flow.Phase{
+var Join = engine.Phase{
 	Name:  "preflight",
 	Short: "Check this machine and find the cluster",
 	Long:  "Check whether this machine can become a node, find the cluster to join and read its configuration.",
 	Flags: flag.WithDiscovery(flag.APIServerAdvertise, flag.APIServerBindPort, flag.CertificateKey, flag.Config, flag.ControlPlane, flag.CRISocket, flag.DryRun, flag.IgnorePreflightErrors, flag.NodeName),
-	Run: func(ctx context.Context, e *flow.Env) error {
+	Run: func(ctx context.Context, e *engine.Env) error {
 		e.Say("checking this machine")
 		warnOfUnknownNames(e)
 		if err := runChecks(ctx, e, checks.Root()); err != nil {
@@ -82,7 +82,7 @@ var Join = flow.Phase{
 }
 
 // checkControlPlane checks what a joining control plane needs of the cluster and of this machine.
-func checkControlPlane(ctx context.Context, e *flow.Env, n *node.Node) error {
+func checkControlPlane(ctx context.Context, e *engine.Env, n *node.Node) error {
 	if err := checkControlPlaneEndpoint(n); err != nil {
 		return err
 	}
@@ -99,31 +99,31 @@ func checkControlPlane(ctx context.Context, e *flow.Env, n *node.Node) error {
 }
 
 // Reset only checks whether this process may change the machine.
-var Reset = flow.Phase{
+var Reset = engine.Phase{
 	Name:    "preflight",
 	Aliases: []string{"pre-flight"},
 	Short:   "Check the rights to change this machine",
 	Flags:   []flag.Name{flag.DryRun, flag.Force, flag.IgnorePreflightErrors},
-	Run: func(ctx context.Context, e *flow.Env) error {
+	Run: func(ctx context.Context, e *engine.Env) error {
 		warnOfUnknownNames(e)
 		return runChecks(ctx, e, checks.Root())
 	},
 }
 
 // warnOfUnknownNames warns about names in --ignore-preflight-errors that no check has.
-func warnOfUnknownNames(e *flow.Env) {
+func warnOfUnknownNames(e *engine.Env) {
 	for _, text := range checks.UnknownNames(e.Local.IgnoredChecks) {
 		e.Warn("%s", text)
 	}
 }
 
 // runChecks runs the checks. Errors that are not ignored end the phase.
-func runChecks(ctx context.Context, e *flow.Env, set []checks.Check) error {
+func runChecks(ctx context.Context, e *engine.Env, set []checks.Check) error {
 	ctx = world.WithProgress(ctx, func(text string) { e.Say("%s", text) })
 	return reportFindings(e, checks.Run(ctx, e.World, set, e.Local.IgnoredChecks))
 }
 
-func reportFindings(e *flow.Env, found checks.Result) error {
+func reportFindings(e *engine.Env, found checks.Result) error {
 	for _, w := range found.Warnings() {
 		e.WarnCheck(w.Check, w.Message())
 	}
@@ -132,7 +132,7 @@ func reportFindings(e *flow.Env, found checks.Result) error {
 
 // checkPatchFiles warns about skipped patch files, and finds unreadable ones before anything is
 // changed.
-func checkPatchFiles(ctx context.Context, e *flow.Env) error {
+func checkPatchFiles(ctx context.Context, e *engine.Env) error {
 	_, notes, err := manifestinput.ReadPatches(ctx, e.World, e.Local.Patches)
 	for _, note := range notes {
 		e.Named("patches").WarnOnce("%s", note)
@@ -141,7 +141,7 @@ func checkPatchFiles(ctx context.Context, e *flow.Env) error {
 }
 
 // tryPatches finds patches that do not apply before anything is changed.
-func tryPatches(ctx context.Context, e *flow.Env, n *node.Node) error {
+func tryPatches(ctx context.Context, e *engine.Env, n *node.Node) error {
 	host, patches, err := manifestinput.Read(ctx, e.World, n, e.Named("patches").WarnOnce)
 	if err != nil {
 		return err
@@ -150,7 +150,7 @@ func tryPatches(ctx context.Context, e *flow.Env, n *node.Node) error {
 }
 
 // pullImages pulls the images by the pull policy.
-func pullImages(ctx context.Context, e *flow.Env, n *node.Node) error {
+func pullImages(ctx context.Context, e *engine.Env, n *node.Node) error {
 	images, err := manifest.Images(n)
 	if err != nil {
 		return err
@@ -180,7 +180,7 @@ func pullImages(ctx context.Context, e *flow.Env, n *node.Node) error {
 }
 
 // sayIfPulling says that pulling takes time, if any image has to be pulled.
-func sayIfPulling(ctx context.Context, e *flow.Env, pulls []change.Change) {
+func sayIfPulling(ctx context.Context, e *engine.Env, pulls []change.Change) {
 	for _, p := range pulls {
 		if done, err := p.Done(ctx, e.World); err == nil && !done {
 			e.Say("pulling images; this takes a minute or two on an ordinary connection (`kubeadm config images pull` does it ahead of time)")

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/preflight"
 	"kubeadm/internal/release"
@@ -24,7 +24,7 @@ type asked struct {
 	*fake.World
 	node   *node.Node
 	mu     sync.Mutex
-	events []flow.Event
+	events []engine.Event
 }
 
 // machine returns a machine that can become the first control plane.
@@ -42,21 +42,21 @@ func machine() *asked {
 	}}
 }
 
-func (a *asked) run(t *testing.T, p flow.Phase) error {
+func (a *asked) run(t *testing.T, p engine.Phase) error {
 	t.Helper()
 	tool, err := release.ParseTool("v1.37.1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := flow.New(flow.Env{
+	e := engine.New(engine.Env{
 		World: a.World, Local: a.node.Local, Tool: tool,
 		Emit: a.note,
 		Node: func(context.Context) (*node.Node, error) { return a.node, nil },
 	})
-	return flow.Run(t.Context(), e, []flow.Phase{p}, flow.Selection{})
+	return engine.Run(t.Context(), e, []engine.Phase{p}, engine.Selection{})
 }
 
-func (a *asked) note(e flow.Event) {
+func (a *asked) note(e engine.Event) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.events = append(a.events, e)
@@ -66,7 +66,7 @@ func (a *asked) note(e flow.Event) {
 func (a *asked) pulled() []string {
 	var all []string
 	for _, e := range a.events {
-		if image, ok := e.Change.(change.PullImage); ok && e.Kind == flow.Did {
+		if image, ok := e.Change.(change.PullImage); ok && e.Kind == engine.Did {
 			all = append(all, image.Ref)
 		}
 	}
@@ -176,8 +176,8 @@ func TestSandboxImageWarning(t *testing.T) {
 	if err := a.run(t, preflight.Init); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.ContainsFunc(a.events, func(e flow.Event) bool {
-		return e.Kind == flow.Warned && strings.Contains(e.Text, "pause:3.1,") && strings.Contains(e.Text, "pause:3.10.2")
+	if !slices.ContainsFunc(a.events, func(e engine.Event) bool {
+		return e.Kind == engine.Warned && strings.Contains(e.Text, "pause:3.1,") && strings.Contains(e.Text, "pause:3.10.2")
 	}) {
 		t.Errorf("it is not told: %v", a.events)
 	}

@@ -7,12 +7,12 @@ import (
 	"strings"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 )
 
 // Pull pulls images, serially or in parallel. If one fails it still pulls the others, but not from
 // an unreachable registry. The error lists the images that failed by cause.
-func Pull(ctx context.Context, e *flow.Env, pulls []change.Change, serially bool) error {
+func Pull(ctx context.Context, e *engine.Env, pulls []change.Change, serially bool) error {
 	if !serially {
 		return groupPullErrors(e.DoAll(ctx, pulls...))
 	}

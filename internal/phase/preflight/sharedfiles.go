@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"kubeadm/internal/certstore"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
@@ -25,7 +25,7 @@ func checkControlPlaneEndpoint(n *node.Node) error {
 
 // checkSharedFiles checks that the files that all control planes share are on this machine, as
 // they are not downloaded.
-func checkSharedFiles(ctx context.Context, e *flow.Env, n *node.Node) error {
+func checkSharedFiles(ctx context.Context, e *engine.Env, n *node.Node) error {
 	var errs []error
 	for _, p := range pki.Profiles() {
 		if !p.IsCA() || p.LocalEtcdOnly() && n.Cluster.Etcd.External != nil {
@@ -46,7 +46,7 @@ func checkSharedFiles(ctx context.Context, e *flow.Env, n *node.Node) error {
 		"or copy them by hand from a control plane to "+n.Paths.Certificates)
 }
 
-func checkSharedCA(ctx context.Context, e *flow.Env, n *node.Node, p pki.Profile) error {
+func checkSharedCA(ctx context.Context, e *engine.Env, n *node.Node, p pki.Profile) error {
 	found, err := certstore.ReadPair(ctx, e.World, n.Paths, p.Base)
 	if err != nil {
 		return err
@@ -71,7 +71,7 @@ func checkSharedCA(ctx context.Context, e *flow.Env, n *node.Node, p pki.Profile
 }
 
 // checkServiceAccountKeyPair checks the key pair that signs and verifies service account tokens.
-func checkServiceAccountKeyPair(ctx context.Context, e *flow.Env, n *node.Node) error {
+func checkServiceAccountKeyPair(ctx context.Context, e *engine.Env, n *node.Node) error {
 	var errs []error
 	for _, half := range []string{pki.ServiceAccountKey, pki.ServiceAccountPublicKey} {
 		_, err := state.ReadRequired(ctx, e.World, n.Paths.Certificate(half))

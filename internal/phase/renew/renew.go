@@ -10,7 +10,7 @@ import (
 
 	"kubeadm/internal/certstore"
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
@@ -21,19 +21,19 @@ const Name = "renew"
 
 // Phase renews them serially, in the order of their names, whether they are about to expire or
 // not.
-var Phase = flow.Phase{
+var Phase = engine.Phase{
 	Name:   Name,
 	Short:  "Renew the certificates",
 	Phases: newPhases(),
 }
 
-func newPhases() []flow.Phase {
-	var phases []flow.Phase
+func newPhases() []engine.Phase {
+	var phases []engine.Phase
 	for _, c := range pki.Renewables() {
-		phases = append(phases, flow.Phase{
+		phases = append(phases, engine.Phase{
 			Name:  c.Name,
 			Short: "Renew the certificate for " + c.Purpose,
-			Run:   func(ctx context.Context, e *flow.Env) error { return renewCertificate(ctx, e, c) },
+			Run:   func(ctx context.Context, e *engine.Env) error { return renewCertificate(ctx, e, c) },
 		})
 	}
 	return phases
@@ -42,7 +42,7 @@ func newPhases() []flow.Phase {
 // Address is the phase that renews the certificate of that name.
 func Address(name string) string { return Name + "/" + name }
 
-func renewCertificate(ctx context.Context, e *flow.Env, c pki.Renewable) error {
+func renewCertificate(ctx context.Context, e *engine.Env, c pki.Renewable) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func renewCertificate(ctx context.Context, e *flow.Env, c pki.Renewable) error {
 }
 
 // readIssuer returns the CA that signs the certificate.
-func readIssuer(ctx context.Context, e *flow.Env, n *node.Node, c pki.Renewable) (pki.CA, error) {
+func readIssuer(ctx context.Context, e *engine.Env, n *node.Node, c pki.Renewable) (pki.CA, error) {
 	profile, _ := pki.ProfileOf(c.Issuer)
 	if _, err := certstore.IsExternalCA(ctx, e.World, n.Paths, profile); err != nil {
 		return pki.CA{}, err
@@ -93,7 +93,7 @@ type renewal struct {
 
 // replaceCertificate generates a new key and certificate. An interrupt does not stop it between
 // writing the two.
-func replaceCertificate(ctx context.Context, e *flow.Env, r renewal) error {
+func replaceCertificate(ctx context.Context, e *engine.Env, r renewal) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func replaceCertificate(ctx context.Context, e *flow.Env, r renewal) error {
 
 // newKey generates a key with the cluster's algorithm, or with that of the old key if the
 // cluster's is not known.
-func newKey(e *flow.Env, n *node.Node, old crypto.PublicKey) (crypto.Signer, error) {
+func newKey(e *engine.Env, n *node.Node, old crypto.PublicKey) (crypto.Signer, error) {
 	algorithm, ok := pki.AlgorithmOf(old)
 	if n.Cluster.Algorithm != "" || !ok {
 		return e.Keys()
@@ -132,7 +132,7 @@ func newKey(e *flow.Env, n *node.Node, old crypto.PublicKey) (crypto.Signer, err
 
 // newFiles returns the files to write: the key first, so that a new certificate always has its
 // key.
-func (r renewal) newFiles(ctx context.Context, e *flow.Env, key []byte, cert *x509.Certificate) ([]change.Change, error) {
+func (r renewal) newFiles(ctx context.Context, e *engine.Env, key []byte, cert *x509.Certificate) ([]change.Change, error) {
 	if r.File == "" {
 		return []change.Change{
 			change.WriteFile{Path: r.paths.Key(r.Base), Data: key, Mode: 0o600, Secret: true},

@@ -8,20 +8,20 @@ import (
 	"slices"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 )
 
 // Cleanup stops the kubelet and removes containers, mounts and files.
-var Cleanup = flow.Phase{
+var Cleanup = engine.Phase{
 	Name:    "cleanup-node",
 	Aliases: []string{"cleanupnode"},
 	Short:   "Stop the kubelet and remove containers, mounts and files",
 	Long:    "Stop the kubelet, remove all Kubernetes containers, unmount Pod volumes and remove what init and join wrote.",
 	Flags:   []flag.Name{flag.CertDir, flag.CleanupTmpDir, flag.CRISocket, flag.DryRun},
-	Run: func(ctx context.Context, e *flow.Env) error {
+	Run: func(ctx context.Context, e *engine.Env) error {
 		removeJournal(ctx, e)
 		e.Say("stopping the kubelet")
 		warnOnError(e, e.Do(ctx, change.SetService{Name: "kubelet"}), "stop the kubelet by hand: systemctl stop kubelet")
@@ -36,11 +36,11 @@ var Cleanup = flow.Phase{
 
 // removeJournal removes the journal before anything else: after an interrupted reset, no init or
 // join may resume.
-func removeJournal(ctx context.Context, e *flow.Env) {
+func removeJournal(ctx context.Context, e *engine.Env) {
 	warnOnError(e, e.Do(ctx, change.Remove{Path: e.Local.Paths.Journal()}), "remove it by hand")
 }
 
-func unmountVolumes(ctx context.Context, e *flow.Env) error {
+func unmountVolumes(ctx context.Context, e *engine.Env) error {
 	dir := e.Local.Paths.Kubelet
 	if _, err := e.World.Stat(ctx, dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -49,7 +49,7 @@ func unmountVolumes(ctx context.Context, e *flow.Env) error {
 	return e.Do(ctx, change.Unmount{Dir: dir, Flags: e.Reset.UnmountFlags})
 }
 
-func removeFiles(ctx context.Context, e *flow.Env) error {
+func removeFiles(ctx context.Context, e *engine.Env) error {
 	p := e.Local.Paths
 	if d := node.DefaultPaths().Certificates; p.Certificates != d {
 		e.Warn("certificates are removed from %s, not from %s: check that all of them are there", p.Certificates, d)
@@ -77,7 +77,7 @@ func removeFiles(ctx context.Context, e *flow.Env) error {
 }
 
 // findPending finds the unfinished files of a killed run.
-func findPending(ctx context.Context, e *flow.Env, files []string) (left []string) {
+func findPending(ctx context.Context, e *engine.Env, files []string) (left []string) {
 	inside, err := e.World.ReadDir(ctx, e.Local.Paths.Kubeconfigs)
 	if err != nil {
 		return nil
@@ -91,7 +91,7 @@ func findPending(ctx context.Context, e *flow.Env, files []string) (left []strin
 }
 
 // warnOnError turns an error into a warning.
-func warnOnError(e *flow.Env, err error, remedy string) {
+func warnOnError(e *engine.Env, err error, remedy string) {
 	switch {
 	case errors.Is(err, change.ErrSystemDirectory):
 		e.Warn("%v: nothing was removed there", err)

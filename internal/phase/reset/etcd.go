@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/etcdcluster"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
@@ -24,12 +24,12 @@ import (
 )
 
 // Etcd removes this machine's member from its etcd cluster, and the member's data.
-var Etcd = flow.Phase{
+var Etcd = engine.Phase{
 	Name:  "remove-etcd-member",
 	Short: "Remove this machine's etcd member and its data",
 	Long:  "Remove this machine's member from the etcd cluster, if there are others, and remove its data.",
 	Flags: []flag.Name{flag.DryRun, flag.Kubeconfig},
-	Run: func(ctx context.Context, e *flow.Env) error {
+	Run: func(ctx context.Context, e *engine.Env) error {
 		pod, err := readStaticPod(ctx, e, manifest.Etcd)
 		if errors.Is(err, fs.ErrNotExist) {
 			return removeMemberWithoutManifest(ctx, e)
@@ -55,7 +55,7 @@ var Etcd = flow.Phase{
 }
 
 // removeData stops the kubelet and etcd before it removes etcd's data.
-func removeData(ctx context.Context, e *flow.Env, dir string) {
+func removeData(ctx context.Context, e *engine.Env, dir string) {
 	removeJournal(ctx, e)
 	e.Say("stopping etcd and removing the contents of %q", dir)
 	warnOnError(e, e.Do(ctx, change.SetService{Name: "kubelet"}), "stop the kubelet by hand: systemctl stop kubelet")
@@ -67,7 +67,7 @@ func removeData(ctx context.Context, e *flow.Env, dir string) {
 // removeMemberWithoutManifest removes a member whose manifest is not written yet or was removed,
 // and its data. It does nothing without etcd's server certificate; clients of an external etcd
 // have the etcd CA too.
-func removeMemberWithoutManifest(ctx context.Context, e *flow.Env) error {
+func removeMemberWithoutManifest(ctx context.Context, e *engine.Env) error {
 	_, err := e.World.Stat(ctx, e.Local.Paths.Cert("etcd/server"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // this machine never ran etcd for Kubernetes
@@ -92,7 +92,7 @@ func removeMemberWithoutManifest(ctx context.Context, e *flow.Env) error {
 
 // findServerAddress returns the address of this machine's API server from its manifest, or from
 // the kubeconfig of kube-controller-manager; empty if there is neither.
-func findServerAddress(ctx context.Context, e *flow.Env) string {
+func findServerAddress(ctx context.Context, e *engine.Env) string {
 	if pod, err := readStaticPod(ctx, e, release.APIServer); err == nil {
 		return argumentValue(pod, "advertise-address")
 	}
@@ -119,7 +119,7 @@ func findServerAddress(ctx context.Context, e *flow.Env) string {
 const defaultDataDir = "/var/lib/etcd"
 
 // readStaticPod reads the static Pod manifest of a component.
-func readStaticPod(ctx context.Context, e *flow.Env, component string) (*corev1.Pod, error) {
+func readStaticPod(ctx context.Context, e *engine.Env, component string) (*corev1.Pod, error) {
 	data, err := e.World.ReadFile(ctx, e.Local.Paths.Manifest(component))
 	if err != nil {
 		return nil, err

@@ -9,8 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"kubeadm/internal/engine"
 	"kubeadm/internal/etcdcluster"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/state"
 )
@@ -23,7 +23,7 @@ type localMember struct {
 	via     state.Etcd // credentials, without endpoints
 }
 
-func newLocalMember(e *flow.Env, pod *corev1.Pod) localMember {
+func newLocalMember(e *engine.Env, pod *corev1.Pod) localMember {
 	paths := e.Local.Paths
 	if file, ok := strings.CutSuffix(argumentValue(pod, "trusted-ca-file"), "/etcd/ca.crt"); ok {
 		paths.Certificates = file // not that of --cert-dir, which names the files to remove
@@ -51,7 +51,7 @@ const apiTimeout = 5 * time.Second
 
 // checkMembers checks the health of all members. It takes their list from this member, else from
 // those that it joined, else from the etcd Pods in the API server. A stale list will do.
-func (l localMember) checkMembers(ctx context.Context, e *flow.Env) (etcdcluster.Health, error) {
+func (l localMember) checkMembers(ctx context.Context, e *engine.Env) (etcdcluster.Health, error) {
 	via := l.via
 	via.Serializable = true
 	via.Endpoints = slices.Concat(l.clients, l.initialClientURLs())

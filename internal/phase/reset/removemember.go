@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/etcdcluster"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
@@ -41,7 +41,7 @@ const quorumLossTimeout = 40 * time.Second
 // It asks the others, as a member that removes itself does not see the result. While etcd elects a
 // leader, or another control plane is reset too, it retries, for Timeouts.EtcdAPI in total. If the
 // quorum is lost it gives up earlier.
-func removeMember(ctx context.Context, e *flow.Env, local localMember) error {
+func removeMember(ctx context.Context, e *engine.Env, local localMember) error {
 	begun, limit := e.World.Now(), cmp.Or(e.Local.Timeouts.EtcdAPI, 2*time.Minute)
 	var out outage
 	for count := 1; ; count++ {
@@ -112,7 +112,7 @@ func (u *outage) record(members etcdcluster.Health, now time.Time) time.Duration
 // newRetryCondition is met when the removal can be retried: etcd has a quorum, or no other voter
 // is left. It gives up when the outage has lasted for quorumLossTimeout: members that elect a
 // leader answer, unlike those of a lost quorum.
-func (l localMember) newRetryCondition(e *flow.Env, limit time.Duration, out *outage) world.Condition {
+func (l localMember) newRetryCondition(e *engine.Env, limit time.Duration, out *outage) world.Condition {
 	return world.Condition{
 		Name:    "a quorum of etcd's members",
 		Timeout: limit,
@@ -131,7 +131,7 @@ func (l localMember) newRetryCondition(e *flow.Env, limit time.Duration, out *ou
 }
 
 // findMembers checks the members, and retries for a while if none answers.
-func (l localMember) findMembers(ctx context.Context, e *flow.Env) (etcdcluster.Health, error) {
+func (l localMember) findMembers(ctx context.Context, e *engine.Env) (etcdcluster.Health, error) {
 	members, err := l.checkMembers(ctx, e)
 	if err == nil {
 		return members, nil
@@ -153,7 +153,7 @@ func (l localMember) findMembers(ctx context.Context, e *flow.Env) (etcdcluster.
 
 // checkMemberAddress is an error if this machine does not have the member's address: then it is a
 // clone, and the member is that of the original machine.
-func checkMemberAddress(ctx context.Context, e *flow.Env, m state.Member) error {
+func checkMemberAddress(ctx context.Context, e *engine.Env, m state.Member) error {
 	here, err := e.World.Addresses(ctx)
 	if err != nil {
 		return fmt.Errorf("reading the addresses of this machine: %w", err)
@@ -187,7 +187,7 @@ func checkMemberAddress(ctx context.Context, e *flow.Env, m state.Member) error 
 
 // ReportQuorumAfterRemoval reports, before anything is changed, what the removal of this machine's member means for
 // the quorum. It reports nothing if the members cannot be checked.
-func ReportQuorumAfterRemoval(ctx context.Context, e *flow.Env) {
+func ReportQuorumAfterRemoval(ctx context.Context, e *engine.Env) {
 	pod, err := readStaticPod(ctx, e, manifest.Etcd)
 	if err != nil {
 		return
@@ -205,7 +205,7 @@ func ReportQuorumAfterRemoval(ctx context.Context, e *flow.Env) {
 
 // reportQuorum says whether etcd keeps its quorum without the member. It only warns if not, as the
 // user decides.
-func reportQuorum(e *flow.Env, members etcdcluster.Health, m state.Member) {
+func reportQuorum(e *engine.Env, members etcdcluster.Health, m state.Member) {
 	if m.Learner {
 		return
 	}

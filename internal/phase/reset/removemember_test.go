@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/reset"
@@ -45,7 +45,7 @@ spec:
 // scene is a control plane, cp1, that is reset.
 type scene struct {
 	*fake.World
-	e      *flow.Env
+	e      *engine.Env
 	lines  []string
 	leaves []change.SetMember // that were carried out, or refused
 
@@ -104,7 +104,7 @@ func newScene(initial string, members ...state.Member) *scene {
 	}
 	s.MemberList = members
 	s.Interfaces = []state.Address{{IP: "192.0.2.1", Interface: "eth0", DefaultRoute: true}}
-	s.e = flow.New(flow.Env{World: s, Local: node.Local{Paths: node.DefaultPaths()}, Emit: func(e flow.Event) {
+	s.e = engine.New(engine.Env{World: s, Local: node.Local{Paths: node.DefaultPaths()}, Emit: func(e engine.Event) {
 		s.lines = append(s.lines, fmt.Sprintf("%s: %s", e.Kind, e.Text))
 	}})
 	s.e.Admin = func(context.Context) (state.Identity, error) {

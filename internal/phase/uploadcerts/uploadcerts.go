@@ -19,8 +19,8 @@ import (
 
 	"kubeadm/internal/certstore"
 	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
@@ -29,12 +29,12 @@ import (
 )
 
 // Phase uploads the certificates if --upload-certs is set.
-var Phase = flow.Phase{
+var Phase = engine.Phase{
 	Name:  "upload-certs",
 	Short: "Upload the shared certificates for control planes that join",
 	Long:  "Upload the certificates that all control planes share to a Secret, encrypted with the certificate key. The Secret expires after two hours.",
 	Flags: []flag.Name{flag.CertificateKey, flag.Config, flag.DryRun, flag.Kubeconfig, flag.SkipCertificateKeyPrint, flag.UploadCerts},
-	Run: func(ctx context.Context, e *flow.Env) error {
+	Run: func(ctx context.Context, e *engine.Env) error {
 		if !e.Local.UploadCerts {
 			e.Say("nothing is uploaded; to upload the certificates, set --upload-certs")
 			return nil
@@ -48,7 +48,7 @@ var Phase = flow.Phase{
 		}
 		shown := n.CertificateKey
 		if e.Withhold.CertificateKey {
-			shown = flow.Withheld
+			shown = engine.Withheld
 		}
 		e.Result("Using certificate key:\n%s", shown) // what programs look for: test/parity/phrases
 		return nil
@@ -57,7 +57,7 @@ var Phase = flow.Phase{
 
 // Upload uploads the certificates, encrypted with the node's certificate key. It replaces those
 // that were uploaded before with another key, which then decrypts nothing any more.
-func Upload(ctx context.Context, e *flow.Env, n *node.Node, as state.Identity) error {
+func Upload(ctx context.Context, e *engine.Env, n *node.Node, as state.Identity) error {
 	key, err := pki.ParseCertificateKey(n.CertificateKey)
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func Upload(ctx context.Context, e *flow.Env, n *node.Node, as state.Identity) e
 
 // createOwner creates the bootstrap token that owns the Secret. When it expires, its Secret and
 // that of the certificates are deleted.
-func createOwner(ctx context.Context, e *flow.Env, as state.Identity) (*corev1.Secret, error) {
+func createOwner(ctx context.Context, e *engine.Env, as state.Identity) (*corev1.Secret, error) {
 	const name = "upload-certs/owner"
 	token, err := e.Once(ctx, name, func() (string, error) {
 		id, secret, err := node.NewToken(e.Rand(name))
@@ -101,7 +101,7 @@ func createOwner(ctx context.Context, e *flow.Env, as state.Identity) (*corev1.S
 	return readSecret(ctx, e, state.RefOf(want, as))
 }
 
-func readSecret(ctx context.Context, e *flow.Env, ref state.Ref) (*corev1.Secret, error) {
+func readSecret(ctx context.Context, e *engine.Env, ref state.Ref) (*corev1.Secret, error) {
 	u, err := e.Object(ctx, ref)
 	if err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func readSecret(ctx context.Context, e *flow.Env, ref state.Ref) (*corev1.Secret
 
 // readSharedFiles reads the shared files, by their names in the Secret. The file of an external
 // CA's key is empty.
-func readSharedFiles(ctx context.Context, e *flow.Env, n *node.Node) (map[string][]byte, error) {
+func readSharedFiles(ctx context.Context, e *engine.Env, n *node.Node) (map[string][]byte, error) {
 	plain := map[string][]byte{}
 	for name, path := range n.SharedFiles() {
 		data, err := e.World.ReadFile(ctx, path)
@@ -138,7 +138,7 @@ func readSharedFiles(ctx context.Context, e *flow.Env, n *node.Node) (map[string
 
 // encryptFiles encrypts the files. It keeps the encrypted text of an earlier upload with the same
 // key.
-func encryptFiles(ctx context.Context, e *flow.Env, as state.Identity, key pki.CertificateKey, plain map[string][]byte) (map[string][]byte, error) {
+func encryptFiles(ctx context.Context, e *engine.Env, as state.Identity, key pki.CertificateKey, plain map[string][]byte) (map[string][]byte, error) {
 	var before map[string][]byte
 	old, err := readSecret(ctx, e, state.RefOf(manifest.NewCertsSecret(nil, &corev1.Secret{}), as))
 	switch {

@@ -10,7 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/uploadcerts"
@@ -49,7 +49,7 @@ func upload(t *testing.T, edit func(files map[string]string)) (*fake.World, erro
 	}
 	w.RemoteAPIServer = true
 	n := &node.Node{Local: node.Local{Role: node.ControlPlane, CertificateKey: strings.Repeat("5e", 32), Paths: node.DefaultPaths()}}
-	e := flow.New(flow.Env{World: w, Local: n.Local, Emit: func(flow.Event) {}, Rand: func(string) io.Reader { return rand.Reader }})
+	e := engine.New(engine.Env{World: w, Local: n.Local, Emit: func(engine.Event) {}, Rand: func(string) io.Reader { return rand.Reader }})
 	e.Once = func(_ context.Context, _ string, make func() (string, error)) (string, error) { return make() }
 	return w, uploadcerts.Upload(t.Context(), e, n, state.Identity{})
 }

@@ -7,19 +7,19 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 )
 
 // Phase uploads the configuration of the cluster and of its kubelets.
-var Phase = flow.Phase{
+var Phase = engine.Phase{
 	Name:     "upload-config",
 	Aliases:  []string{"uploadconfig"},
 	Short:    "Store the configuration in the cluster",
 	Long:     "Store the configuration of the cluster and of its kubelets in ConfigMaps, which nodes that join read.",
 	Parallel: true,
-	Phases: []flow.Phase{
+	Phases: []engine.Phase{
 		{Name: "kubeadm", Short: "Store the cluster's configuration in a ConfigMap", Flags: Flags, Run: uploadKubeadmConfig},
 		{Name: "kubelet", Short: "Store the kubelets' configuration in a ConfigMap", Flags: Flags, Run: uploadKubeletConfig},
 	},
@@ -28,7 +28,7 @@ var Phase = flow.Phase{
 // Flags are the flags of the phase and its children.
 var Flags = []flag.Name{flag.Config, flag.CRISocket, flag.DryRun, flag.Kubeconfig}
 
-func uploadKubeadmConfig(ctx context.Context, e *flow.Env) error {
+func uploadKubeadmConfig(ctx context.Context, e *engine.Env) error {
 	n, as, err := e.Cluster(ctx)
 	if err != nil {
 		return err
@@ -41,7 +41,7 @@ func uploadKubeadmConfig(ctx context.Context, e *flow.Env) error {
 	return e.DoAll(ctx, append(changes, change.ApplyAll(as, manifest.KubeadmConfigAccess()...)...)...)
 }
 
-func uploadKubeletConfig(ctx context.Context, e *flow.Env) error {
+func uploadKubeletConfig(ctx context.Context, e *engine.Env) error {
 	n, as, err := e.Cluster(ctx)
 	if err != nil {
 		return err

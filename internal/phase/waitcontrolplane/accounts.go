@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/state"
@@ -18,7 +18,7 @@ import (
 // createControllerAccounts creates the ServiceAccounts of controllers while
 // kube-controller-manager starts. It would create them itself, serially, for five seconds before
 // the first controller starts (docs/decisions/0024).
-func createControllerAccounts(ctx context.Context, e *flow.Env, n *node.Node, as state.Identity) error {
+func createControllerAccounts(ctx context.Context, e *engine.Env, n *node.Node, as state.Identity) error {
 	set, _ := node.LastArg(n.Cluster.ControllerManager.Args, "use-service-account-credentials")
 	if enabled, err := strconv.ParseBool(set); err == nil && !enabled {
 		return nil
@@ -42,7 +42,7 @@ func createControllerAccounts(ctx context.Context, e *flow.Env, n *node.Node, as
 	return e.DoAll(ctx, all...)
 }
 
-func listControllerBindings(ctx context.Context, e *flow.Env, kind, namespace string, as state.Identity) ([]unstructured.Unstructured, error) {
+func listControllerBindings(ctx context.Context, e *engine.Env, kind, namespace string, as state.Identity) ([]unstructured.Unstructured, error) {
 	all, err := e.List(ctx, state.Query{
 		GVK: rbacv1.SchemeGroupVersion.WithKind(kind), Namespace: namespace, LabelSelector: manifest.ControllerBindingSelector, As: as,
 	})

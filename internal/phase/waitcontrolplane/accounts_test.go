@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world/fake"
@@ -36,8 +36,8 @@ func TestControllerAccounts(t *testing.T) {
 				t.Fatal(err)
 			}
 			var did []string
-			e := flow.New(flow.Env{World: w, Emit: func(ev flow.Event) {
-				if ev.Kind == flow.Did {
+			e := engine.New(engine.Env{World: w, Emit: func(ev engine.Event) {
+				if ev.Kind == engine.Did {
 					did = append(did, ev.Change.Target())
 				}
 			}})

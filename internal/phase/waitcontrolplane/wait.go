@@ -5,7 +5,7 @@ package waitcontrolplane
 import (
 	"context"
 
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/health"
 	"kubeadm/internal/node"
 	"kubeadm/internal/release"
@@ -14,13 +14,13 @@ import (
 
 // Init waits for the kubelet and the components of a first control plane. The step is done as soon
 // as the API server answers.
-func Init(onceReady flow.Step) flow.Phase {
-	return flow.Phase{
+func Init(onceReady engine.Step) engine.Phase {
+	return engine.Phase{
 		Name:  "wait-control-plane",
 		Short: "Wait until the control plane is healthy",
 		Long:  "Wait until the kubelet has started the control plane's components and they are healthy.",
-		Phases: []flow.Phase{
-			{Run: func(ctx context.Context, e *flow.Env) error {
+		Phases: []engine.Phase{
+			{Run: func(ctx context.Context, e *engine.Env) error {
 				n, err := e.Node(ctx)
 				if err != nil {
 					return err
@@ -31,7 +31,7 @@ func Init(onceReady flow.Step) flow.Phase {
 					return waitForAPIServer(ctx, e, n)
 				})
 			}},
-			{Before: []flow.Step{onceReady}, Run: func(ctx context.Context, e *flow.Env) error {
+			{Before: []engine.Step{onceReady}, Run: func(ctx context.Context, e *engine.Env) error {
 				n, as, err := e.Cluster(ctx)
 				if err != nil {
 					return err
@@ -48,12 +48,12 @@ func Init(onceReady flow.Step) flow.Phase {
 }
 
 // Join waits for the components of one more control plane.
-var Join = flow.Phase{
+var Join = engine.Phase{
 	Name:  "wait-control-plane",
 	Short: "Wait until this control plane is healthy",
 	Long:  "Wait until this control plane's components are healthy.",
 	When:  node.IsControlPlane,
-	Run: func(ctx context.Context, e *flow.Env) error {
+	Run: func(ctx context.Context, e *engine.Env) error {
 		n, err := e.Node(ctx)
 		if err != nil {
 			return err
@@ -69,7 +69,7 @@ var Join = flow.Phase{
 }
 
 // waitForAPIServer waits for the kubelet and the API server. Then it does the deferred work.
-func waitForAPIServer(ctx context.Context, e *flow.Env, n *node.Node) error {
+func waitForAPIServer(ctx context.Context, e *engine.Env, n *node.Node) error {
 	if err := e.Await(ctx, health.Kubelet(ctx, e.World, n)); err != nil {
 		return health.WithKubeletHints(err)
 	}
@@ -84,7 +84,7 @@ func waitForAPIServer(ctx context.Context, e *flow.Env, n *node.Node) error {
 }
 
 // waitForComponents waits for kube-controller-manager and kube-scheduler.
-func waitForComponents(ctx context.Context, e *flow.Env, n *node.Node) error {
+func waitForComponents(ctx context.Context, e *engine.Env, n *node.Node) error {
 	for _, c := range []struct {
 		name, port, path string
 	}{

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
@@ -40,8 +40,8 @@ func TestInverseIsReadWithRetries(t *testing.T) {
 	w := opened(t, machine, &journal.Memory{}, journal.Run{Command: "init"})
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "s"}}
 	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-	e := flow.New(flow.Env{
-		World: w, Undoer: w, Emit: func(flow.Event) {},
+	e := engine.New(engine.Env{
+		World: w, Undoer: w, Emit: func(engine.Event) {},
 		Local: node.Local{Timeouts: node.Timeouts{KubernetesAPI: time.Minute}},
 	})
 	w.Mark()

@@ -1,7 +1,7 @@
-// Package flow is the engine: it runs trees of phases in order, skips phases, runs siblings
+// Package engine is the engine: it runs trees of phases in order, skips phases, runs siblings
 // concurrently, and reports everything that happens as events. It knows nothing of
 // command lines, files or clusters.
-package flow
+package engine
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package flow_test
+package engine_test
 
 import (
 	"cmp"
@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
@@ -25,7 +25,7 @@ type log struct {
 	lines []string
 }
 
-func (l *log) emit(e flow.Event) {
+func (l *log) emit(e engine.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lines = append(l.lines, strings.TrimSuffix(fmt.Sprintf("%s %s: %s", e.Kind, e.Phase, e.Text), ": "))
@@ -33,30 +33,30 @@ func (l *log) emit(e flow.Event) {
 
 func (l *log) has(line string) bool { return slices.Contains(l.lines, line) }
 
-func env(w world.World) (*flow.Env, *log) {
+func env(w world.World) (*engine.Env, *log) {
 	l := &log{}
 	n := &node.Node{}
-	return flow.New(flow.Env{World: w, Emit: l.emit, Node: func(context.Context) (*node.Node, error) { return n, nil }}), l
+	return engine.New(engine.Env{World: w, Emit: l.emit, Node: func(context.Context) (*node.Node, error) { return n, nil }}), l
 }
 
 // phase says its name when it runs.
-func phase(name string, below ...flow.Phase) flow.Phase {
-	return flow.Phase{Name: name, Phases: below, Run: func(_ context.Context, e *flow.Env) error {
+func phase(name string, below ...engine.Phase) engine.Phase {
+	return engine.Phase{Name: name, Phases: below, Run: func(_ context.Context, e *engine.Env) error {
 		e.Say("ran")
 		return nil
 	}}
 }
 
-func tree() []flow.Phase {
+func tree() []engine.Phase {
 	needy := phase("d")
 	needy.Needs = []string{"a/b"}
-	return []flow.Phase{phase("a", phase("b"), flow.Phase{Phases: []flow.Phase{phase("c")}}), needy}
+	return []engine.Phase{phase("a", phase("b"), engine.Phase{Phases: []engine.Phase{phase("c")}}), needy}
 }
 
-func ran(t *testing.T, sel flow.Selection) string {
+func ran(t *testing.T, sel engine.Selection) string {
 	t.Helper()
 	e, l := env(fake.New())
-	if err := flow.Run(t.Context(), e, tree(), sel); err != nil {
+	if err := engine.Run(t.Context(), e, tree(), sel); err != nil {
 		t.Fatal(err)
 	}
 	var all []string
@@ -70,15 +70,15 @@ func ran(t *testing.T, sel flow.Selection) string {
 
 func TestSelectedPhasesRunInOrder(t *testing.T) {
 	for _, c := range []struct {
-		sel  flow.Selection
+		sel  engine.Selection
 		want string
 	}{
-		{flow.Selection{}, "a a/b a/c d"},
-		{flow.Selection{Skip: []string{"d"}}, "a a/b a/c"},
-		{flow.Selection{Skip: []string{"a/c"}}, "a a/b d"},
-		{flow.Selection{Skip: []string{"a", "d"}}, ""},
-		{flow.Selection{Only: "a"}, "a a/b a/c"},
-		{flow.Selection{Only: "a/c"}, "a/c"},
+		{engine.Selection{}, "a a/b a/c d"},
+		{engine.Selection{Skip: []string{"d"}}, "a a/b a/c"},
+		{engine.Selection{Skip: []string{"a/c"}}, "a a/b d"},
+		{engine.Selection{Skip: []string{"a", "d"}}, ""},
+		{engine.Selection{Only: "a"}, "a a/b a/c"},
+		{engine.Selection{Only: "a/c"}, "a/c"},
 	} {
 		if got := ran(t, c.sel); got != c.want {
 			t.Errorf("%+v ran %q, want %q", c.sel, got, c.want)
@@ -87,13 +87,13 @@ func TestSelectedPhasesRunInOrder(t *testing.T) {
 }
 
 func TestSelectionIsCheckedBeforeAnythingRuns(t *testing.T) {
-	for word, sel := range map[string]flow.Selection{
+	for word, sel := range map[string]engine.Selection{
 		`there is no phase "e"; the phases are: a, a/b, a/c, d`:  {Skip: []string{"e"}},
 		`there is no phase "a/e"`:                                {Only: "a/e"},
 		`phase "d" needs phase "a/b", which is not part of this`: {Skip: []string{"a"}},
 	} {
 		e, l := env(fake.New())
-		if err := flow.Run(t.Context(), e, tree(), sel); err == nil || !strings.Contains(err.Error(), word) || len(l.lines) > 0 {
+		if err := engine.Run(t.Context(), e, tree(), sel); err == nil || !strings.Contains(err.Error(), word) || len(l.lines) > 0 {
 			t.Errorf("%+v: %v, want %q; said %v", sel, err, word, l.lines)
 		}
 	}
@@ -103,29 +103,29 @@ func TestPhaseConditionIsReported(t *testing.T) {
 	p := phase("etcd")
 	p.When = func(*node.Node) (bool, string) { return false, "etcd is external" }
 	e, l := env(fake.New())
-	if err := flow.Run(t.Context(), e, []flow.Phase{p}, flow.Selection{}); err != nil || !l.has("skipped etcd: etcd is external") || len(l.lines) != 1 {
+	if err := engine.Run(t.Context(), e, []engine.Phase{p}, engine.Selection{}); err != nil || !l.has("skipped etcd: etcd is external") || len(l.lines) != 1 {
 		t.Errorf("%v, said %q", err, l.lines)
 	}
 }
 
 func TestNamelessPhaseIsPartOfParent(t *testing.T) {
-	part := func(name string, when bool) flow.Phase {
+	part := func(name string, when bool) engine.Phase {
 		p := phase("")
-		p.Run = func(_ context.Context, e *flow.Env) error { e.Say("%s", name); return nil }
+		p.Run = func(_ context.Context, e *engine.Env) error { e.Say("%s", name); return nil }
 		p.When = func(*node.Node) (bool, string) { return when, "pointless" }
 		return p
 	}
-	broken := flow.Phase{Run: func(context.Context, *flow.Env) error { return errors.New("no luck") }}
-	tree := []flow.Phase{phase("a", part("first", true), part("second", false)), phase("b", broken)}
+	broken := engine.Phase{Run: func(context.Context, *engine.Env) error { return errors.New("no luck") }}
+	tree := []engine.Phase{phase("a", part("first", true), part("second", false)), phase("b", broken)}
 	for _, c := range []struct {
-		sel       flow.Selection
+		sel       engine.Selection
 		said, err string
 	}{
-		{flow.Selection{Only: "a"}, "started a, said a: ran, said a: first, finished a", ""},
-		{flow.Selection{Skip: []string{"a"}}, "skipped a: skipped by the user, started b, said b: ran, failed b: no luck", "phase b: no luck"},
+		{engine.Selection{Only: "a"}, "started a, said a: ran, said a: first, finished a", ""},
+		{engine.Selection{Skip: []string{"a"}}, "skipped a: skipped by the user, started b, said b: ran, failed b: no luck", "phase b: no luck"},
 	} {
 		e, l := env(fake.New())
-		err := flow.Run(t.Context(), e, tree, c.sel)
+		err := engine.Run(t.Context(), e, tree, c.sel)
 		if got := strings.Join(l.lines, ", "); got != c.said || fmt.Sprint(err) != cmp.Or(c.err, "<nil>") {
 			t.Errorf("%+v: %v, said %s", c.sel, err, got)
 		}
@@ -133,9 +133,9 @@ func TestNamelessPhaseIsPartOfParent(t *testing.T) {
 }
 
 func TestErrorNamesPhaseAndStopsRun(t *testing.T) {
-	broken := flow.Phase{Name: "b", Run: func(context.Context, *flow.Env) error { return errors.New("no luck") }}
+	broken := engine.Phase{Name: "b", Run: func(context.Context, *engine.Env) error { return errors.New("no luck") }}
 	e, l := env(fake.New())
-	err := flow.Run(t.Context(), e, []flow.Phase{{Name: "a", Phases: []flow.Phase{broken}}, phase("c")}, flow.Selection{})
+	err := engine.Run(t.Context(), e, []engine.Phase{{Name: "a", Phases: []engine.Phase{broken}}, phase("c")}, engine.Selection{})
 	if err == nil || err.Error() != "phase a/b: no luck" || !l.has("failed a/b: no luck") || l.has("said c: ran") {
 		t.Errorf("%v, said %q", err, l.lines)
 	}
@@ -143,13 +143,13 @@ func TestErrorNamesPhaseAndStopsRun(t *testing.T) {
 
 func TestFirstSiblingErrorIsReturned(t *testing.T) {
 	second := make(chan struct{})
-	fail := func(name string, before func()) flow.Phase {
-		return flow.Phase{Name: name, Run: func(context.Context, *flow.Env) error { before(); return errors.New("broken") }}
+	fail := func(name string, before func()) engine.Phase {
+		return engine.Phase{Name: name, Run: func(context.Context, *engine.Env) error { before(); return errors.New("broken") }}
 	}
 	e, _ := env(fake.New())
-	err := flow.Run(t.Context(), e, []flow.Phase{{Name: "all", Parallel: true, Phases: []flow.Phase{
+	err := engine.Run(t.Context(), e, []engine.Phase{{Name: "all", Parallel: true, Phases: []engine.Phase{
 		fail("first", func() { <-second }), fail("second", func() { close(second) }),
-	}}}, flow.Selection{})
+	}}}, engine.Selection{})
 	if err == nil || err.Error() != "phase all/first: broken" {
 		t.Error(err)
 	}
@@ -177,7 +177,7 @@ func TestSkipWithoutEffectIsWarnedAbout(t *testing.T) {
 		{[]string{"a/b", "d"}, "", true},
 	} {
 		e, l := env(fake.New())
-		if err := flow.Run(t.Context(), e, tree(), flow.Selection{Skip: c.skip}); err != nil {
+		if err := engine.Run(t.Context(), e, tree(), engine.Selection{Skip: c.skip}); err != nil {
 			t.Fatal(err)
 		}
 		warnings := slices.DeleteFunc(slices.Clone(l.lines), func(line string) bool { return !strings.HasPrefix(line, "warned") })
@@ -295,29 +295,29 @@ func TestLongWaitReportsCause(t *testing.T) {
 }
 
 func TestDeferredWork(t *testing.T) {
-	early := flow.Phase{Name: "early", Run: func(ctx context.Context, e *flow.Env) error {
+	early := engine.Phase{Name: "early", Run: func(ctx context.Context, e *engine.Env) error {
 		return e.Defer(ctx, "late", func(context.Context) error {
 			e.Say("done")
 			return nil
 		})
 	}}
-	late := flow.Phase{Name: "late", Run: func(ctx context.Context, e *flow.Env) error {
+	late := engine.Phase{Name: "late", Run: func(ctx context.Context, e *engine.Env) error {
 		e.Say("now")
 		return cmp.Or(e.RunDeferred(ctx), e.RunDeferred(ctx))
 	}}
 	for name, c := range map[string]struct {
-		sel  flow.Selection
+		sel  engine.Selection
 		want []string
 	}{
-		"by the later phase":         {flow.Selection{}, []string{"said late: now", "said early: done"}},
-		"at once without that phase": {flow.Selection{Only: "early"}, []string{"said early: done"}},
-		"at once where it is left out": {flow.Selection{Skip: []string{"late"}},
+		"by the later phase":         {engine.Selection{}, []string{"said late: now", "said early: done"}},
+		"at once without that phase": {engine.Selection{Only: "early"}, []string{"said early: done"}},
+		"at once where it is left out": {engine.Selection{Skip: []string{"late"}},
 			[]string{"said early: done"}},
-		"not where it was left out": {flow.Selection{Skip: []string{"early"}}, []string{"said late: now"}},
+		"not where it was left out": {engine.Selection{Skip: []string{"early"}}, []string{"said late: now"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, l := env(fake.New())
-			if err := flow.Run(t.Context(), e, []flow.Phase{early, late}, c.sel); err != nil {
+			if err := engine.Run(t.Context(), e, []engine.Phase{early, late}, c.sel); err != nil {
 				t.Fatal(err)
 			}
 			said := slices.DeleteFunc(slices.Clone(l.lines), func(line string) bool { return !strings.HasPrefix(line, "said ") })
