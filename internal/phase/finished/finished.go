@@ -70,7 +70,8 @@ func reportFinished(e *engine.Env, command string, run Run) {
 	}
 }
 
-// startup is how long an API server that has just started may reject users and their permissions.
+// startup is how long an API server that has just started may reject users and their permissions,
+// and a kubelet that has just started may take to register its Node.
 const startup = 15 * time.Second
 
 // awaitRegistration waits until the API server reports whether the cluster has this machine's
@@ -87,6 +88,11 @@ func awaitRegistration(ctx context.Context, e *engine.Env, as state.Identity) er
 			_, err := r.Object(ctx, ref)
 			switch {
 			case apierrors.IsNotFound(err):
+				// A kubelet registers its Node a moment after the join that started it has ended.
+				kubelet, unknown := r.Service(ctx, "kubelet")
+				if unknown == nil && r.Now().Sub(kubelet.Since) < startup {
+					return err
+				}
 				absent = err
 				return nil
 			case apierrors.IsUnauthorized(err), apierrors.IsForbidden(err):
