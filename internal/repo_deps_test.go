@@ -23,7 +23,8 @@ func TestDependenciesHavePurpose(t *testing.T) {
 		t.Errorf("tools/deps.txt names %s, but go.mod does not require it directly", m)
 	}
 	if len(required) > maxDependencies {
-		t.Errorf("%d direct dependencies, at most %d are allowed: others may change their code", len(required), maxDependencies)
+		t.Errorf("%d direct dependencies, at most %d are allowed: others may change their code",
+			len(required), maxDependencies)
 	}
 	if slices.Contains(required, "k8s.io/kubernetes") {
 		t.Error("k8s.io/kubernetes must not be linked in")

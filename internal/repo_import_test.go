@@ -16,34 +16,50 @@ func importRules() []rule {
 	const oneDoor = "the machine and the cluster are accessed only through world.World, so that previews, journals and faults see every access"
 	return []rule{
 		onlyImportedBy("only world/linux uses the operating system", oneDoor,
-			[]string{"os", "os/exec", "os/signal", "os/user", "syscall", "golang.org/x/sys", "github.com/coreos/go-systemd", "github.com/moby/sys"},
+			[]string{"os", "os/exec", "os/signal", "os/user", "syscall", "golang.org/x/sys",
+				"github.com/coreos/go-systemd", "github.com/moby/sys"},
 			"internal/world/linux", "cmd/kubeadm"),
 		onlyImportedBy("only world/kube uses clients of the API server", oneDoor,
-			[]string{"k8s.io/client-go/dynamic", "k8s.io/client-go/kubernetes", "k8s.io/client-go/rest", "k8s.io/client-go/discovery"}, "internal/world/kube"),
-		onlyImportedBy("only world/etcd uses etcd's client", oneDoor, []string{"go.etcd.io"}, "internal/world/etcd"),
-		onlyImportedBy("only world/cri uses the container runtime interface", oneDoor, []string{"google.golang.org/grpc", "k8s.io/cri-api"}, "internal/world/cri"),
-		onlyImportedBy("random values come from the environment", "tests must control them, and a resumed run must find them again",
+			[]string{"k8s.io/client-go/dynamic", "k8s.io/client-go/kubernetes",
+				"k8s.io/client-go/rest", "k8s.io/client-go/discovery"}, "internal/world/kube"),
+		onlyImportedBy("only world/etcd uses etcd's client", oneDoor, []string{"go.etcd.io"},
+			"internal/world/etcd"),
+		onlyImportedBy("only world/cri uses the container runtime interface", oneDoor,
+			[]string{"google.golang.org/grpc", "k8s.io/cri-api"}, "internal/world/cri"),
+		onlyImportedBy("random values come from the environment",
+			"tests must control them, and a resumed run must find them again",
 			[]string{"math/rand"}, "internal/world"),
-		onlyImportedBy("only cli uses the command line library", "workflows must run without a command line", []string{"github.com/spf13"}, "internal/cli", "cmd/kubeadm"),
-		onlyImportedBy("upstream's code is not linked in", "kubeadm is implemented here, not reused", []string{"k8s.io/kubernetes"}),
-		onlyImportedBy("main selects the real worlds", "a package that names one cannot be tested with another",
-			subpackages("internal/world", "linux", "kube", "etcd", "cri", "real"), "cmd/kubeadm", "internal/world/real"),
-		onlyImportedBy("only tests use fakes", "the program must not contain its tests' worlds", subpackages("internal/world", "fake", "fault", "worldtest")),
-		onlyImportedBy("a run selects wrappers of the world", "a phase must behave the same in all of them",
+		onlyImportedBy("only cli uses the command line library",
+			"workflows must run without a command line", []string{"github.com/spf13"},
+			"internal/cli", "cmd/kubeadm"),
+		onlyImportedBy("upstream's code is not linked in",
+			"kubeadm is implemented here, not reused", []string{"k8s.io/kubernetes"}),
+		onlyImportedBy("main selects the real worlds",
+			"a package that names one cannot be tested with another",
+			subpackages("internal/world", "linux", "kube", "etcd", "cri", "real"), "cmd/kubeadm",
+			"internal/world/real"),
+		onlyImportedBy("only tests use fakes", "the program must not contain its tests' worlds",
+			subpackages("internal/world", "fake", "fault", "worldtest")),
+		onlyImportedBy("a run selects wrappers of the world",
+			"a phase must behave the same in all of them",
 			subpackages("internal/world", "journal", "preview"), "internal/run"),
-		onlyImportedBy("only worlds use memory", "it implements previews and fakes", subpackages("internal/world", "memory"), "internal/world"),
+		onlyImportedBy("only worlds use memory", "it implements previews and fakes",
+			subpackages("internal/world", "memory"), "internal/world"),
 		{
-			name: "a phase does not import another phase", reason: "shared code moves to a lower layer, so that each phase can be read, skipped and run alone",
+			name:   "a phase does not import another phase",
+			reason: "shared code moves to a lower layer, so that each phase can be read, skipped and run alone",
 			check: func(s source, report func(token.Pos, string, ...any)) {
 				s.imports(func(f file, at token.Pos, what string) {
-					if isBelow(f.dir, "internal/phase") && isBelow(localDir(what), "internal/phase") {
+					if isBelow(f.dir, "internal/phase") &&
+						isBelow(localDir(what), "internal/phase") {
 						report(at, "%s imports %s", f.dir, what)
 					}
 				})
 			},
 		},
 		{
-			name: "packages import only lower layers", reason: "so a change affects only higher layers, and each layer can be tested alone",
+			name:   "packages import only lower layers",
+			reason: "so a change affects only higher layers, and each layer can be tested alone",
 			check: func(s source, report func(token.Pos, string, ...any)) {
 				s.imports(func(f file, at token.Pos, what string) {
 					dir := localDir(what)
@@ -51,13 +67,15 @@ func importRules() []rule {
 						return // another module, or the same entry of layers
 					}
 					if layerOf(dir) < 0 || layerOf(dir) >= layerOf(f.dir) {
-						report(at, "%s (layer %d) imports %s (layer %d)", f.dir, layerOf(f.dir), dir, layerOf(dir))
+						report(at, "%s (layer %d) imports %s (layer %d)", f.dir, layerOf(f.dir),
+							dir, layerOf(dir))
 					}
 				})
 			},
 		},
 		{
-			name: "every package has a layer", reason: "the order of packages is a decision: add new ones to layers()",
+			name:   "every package has a layer",
+			reason: "the order of packages is a decision: add new ones to layers()",
 			check: func(s source, report func(token.Pos, string, ...any)) {
 				s.program(func(f file) {
 					if layerOf(f.dir) < 0 {
@@ -83,7 +101,8 @@ func layers() [][]string {
 		{"internal/certstore", "internal/etcdcluster", "internal/phaseindex"},
 		{"internal/manifestinput"},
 		{"internal/preflight", "internal/config", "internal/engine"},
-		{"internal/discovery", "internal/health", "internal/report", "internal/staticpod", "internal/upgrade"},
+		{"internal/discovery", "internal/health", "internal/report", "internal/staticpod",
+			"internal/upgrade"},
 		{"internal/phase"},
 		{"internal/workflow"},
 		{"internal/run"},
@@ -133,14 +152,16 @@ func TestImportRules(t *testing.T) {
 		{"internal/cli", "strings", false},
 	} {
 		planted := source{fset: token.NewFileSet()}
-		parsed, err := parser.ParseFile(planted.fset, "planted.go", fmt.Sprintf("package planted\n\nimport _ %q\n", c.imports), 0)
+		parsed, err := parser.ParseFile(planted.fset, "planted.go",
+			fmt.Sprintf("package planted\n\nimport _ %q\n", c.imports), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		planted.files = []file{{File: parsed, dir: c.dir, name: "planted.go"}}
 		found := false
 		for _, r := range importRules() {
-			if r.name == "packages import only lower layers" || r.name == "a phase does not import another phase" {
+			if r.name == "packages import only lower layers" ||
+				r.name == "a phase does not import another phase" {
 				r.check(planted, func(token.Pos, string, ...any) { found = true })
 			}
 		}
@@ -152,14 +173,16 @@ func TestImportRules(t *testing.T) {
 
 // onlyImportedBy is the rule that only the packages in by may import those in what.
 func onlyImportedBy(name, reason string, what []string, by ...string) rule {
-	return rule{name: name, reason: reason, check: func(s source, report func(token.Pos, string, ...any)) {
-		s.imports(func(f file, at token.Pos, found string) {
-			// Packages may always import their own subpackages.
-			if isBelow(found, what...) && !isBelow(f.dir, by...) && !isBelow(f.dir, localDirs(what)...) {
-				report(at, "%s imports %s", f.dir, found)
-			}
-		})
-	}}
+	return rule{name: name, reason: reason,
+		check: func(s source, report func(token.Pos, string, ...any)) {
+			s.imports(func(f file, at token.Pos, found string) {
+				// Packages may always import their own subpackages.
+				if isBelow(found, what...) && !isBelow(f.dir, by...) &&
+					!isBelow(f.dir, localDirs(what)...) {
+					report(at, "%s imports %s", f.dir, found)
+				}
+			})
+		}}
 }
 
 func (s source) imports(visit func(f file, at token.Pos, what string)) {
@@ -221,7 +244,8 @@ func (f file) refersTo(what string, names []string, visit func(at token.Pos, nam
 		return
 	}
 	f.selectors(func(at token.Pos, of, name string) {
-		if of == as && (names == nil || slices.ContainsFunc(names, func(n string) bool { return matchesPattern(n, name) })) {
+		if of == as && (names == nil ||
+			slices.ContainsFunc(names, func(n string) bool { return matchesPattern(n, name) })) {
 			visit(at, of+"."+name)
 		}
 	})

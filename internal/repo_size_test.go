@@ -5,7 +5,8 @@ import (
 	"go/token"
 )
 
-// Upper bounds, never aims: a function that reads top to bottom is better than five of four lines each.
+// Upper bounds, never aims: a function that reads top to bottom is better than five of four lines
+// each.
 const (
 	maxFileLines     = 500
 	maxFunctionLines = 80
@@ -18,29 +19,36 @@ const readable = "long files and functions are hard to review"
 // sizeRules set upper bounds for sizes.
 func sizeRules() []rule {
 	return []rule{
-		{name: "files are short", reason: readable, check: func(s source, report func(token.Pos, string, ...any)) {
-			for _, f := range s.files {
-				if lines := s.line(f.FileEnd); lines > maxFileLines {
-					report(f.Package, "%d lines, at most %d are allowed", lines, maxFileLines)
-				}
-			}
-		}},
-		{name: "functions are short", reason: readable, check: checkFunctionLength},
-		{name: "parameters are few", reason: "a call must be readable without looking up its parameters", check: func(s source, report func(token.Pos, string, ...any)) {
-			s.program(func(f file) {
-				f.functions(func(fn *ast.FuncDecl) { checkParameters(fn, report) })
-			})
-		}},
-		{name: "interfaces are small", reason: "a large interface is hard to fake and says little about what its user needs", check: func(s source, report func(token.Pos, string, ...any)) {
-			s.program(func(f file) {
-				ast.Inspect(f.File, func(n ast.Node) bool {
-					if i, ok := n.(*ast.InterfaceType); ok && i.Methods.NumFields() > maxMethods && !mayBeWide(f) {
-						report(i.Pos(), "%d methods, at most %d are allowed", i.Methods.NumFields(), maxMethods)
+		{name: "files are short", reason: readable,
+			check: func(s source, report func(token.Pos, string, ...any)) {
+				for _, f := range s.files {
+					if lines := s.line(f.FileEnd); lines > maxFileLines {
+						report(f.Package, "%d lines, at most %d are allowed", lines, maxFileLines)
 					}
-					return true
+				}
+			}},
+		{name: "functions are short", reason: readable, check: checkFunctionLength},
+		{name: "parameters are few",
+			reason: "a call must be readable without looking up its parameters",
+			check: func(s source, report func(token.Pos, string, ...any)) {
+				s.program(func(f file) {
+					f.functions(func(fn *ast.FuncDecl) { checkParameters(fn, report) })
 				})
-			})
-		}},
+			}},
+		{name: "interfaces are small",
+			reason: "a large interface is hard to fake and says little about what its user needs",
+			check: func(s source, report func(token.Pos, string, ...any)) {
+				s.program(func(f file) {
+					ast.Inspect(f.File, func(n ast.Node) bool {
+						if i, ok := n.(*ast.InterfaceType); ok &&
+							i.Methods.NumFields() > maxMethods && !mayBeWide(f) {
+							report(i.Pos(), "%d methods, at most %d are allowed",
+								i.Methods.NumFields(), maxMethods)
+						}
+						return true
+					})
+				})
+			}},
 	}
 }
 
@@ -51,7 +59,8 @@ func checkFunctionLength(s source, report func(token.Pos, string, ...any)) {
 	s.program(func(f file) {
 		f.functions(func(fn *ast.FuncDecl) {
 			if lines := s.line(fn.End()) - s.line(fn.Pos()) + 1; lines > maxFunctionLines {
-				report(fn.Pos(), "%s has %d lines, at most %d are allowed", fn.Name, lines, maxFunctionLines)
+				report(fn.Pos(), "%s has %d lines, at most %d are allowed", fn.Name, lines,
+					maxFunctionLines)
 			}
 		})
 	})
@@ -74,6 +83,7 @@ func checkParameters(fn *ast.FuncDecl, report func(token.Pos, string, ...any)) {
 		}
 	}
 	if count > maxParameters {
-		report(fn.Pos(), "%s takes %d parameters besides the context, at most %d are allowed", fn.Name, count, maxParameters)
+		report(fn.Pos(), "%s takes %d parameters besides the context, at most %d are allowed",
+			fn.Name, count, maxParameters)
 	}
 }

@@ -9,32 +9,37 @@ import (
 // stateRules forbid global state.
 func stateRules() []rule {
 	return []rule{
-		{name: "no init", reason: "importing a package must do nothing", check: func(s source, report func(token.Pos, string, ...any)) {
-			for _, f := range s.files {
-				f.functions(func(fn *ast.FuncDecl) {
-					if fn.Recv == nil && fn.Name.Name == "init" {
-						report(fn.Pos(), "func init")
-					}
-				})
-			}
-		}},
-		{name: "package variables do not change", reason: "callers must not affect each other", check: func(s source, report func(token.Pos, string, ...any)) {
-			vars := map[string]map[string]*ast.ValueSpec{}
-			s.program(func(f file) {
-				if vars[f.dir] == nil {
-					vars[f.dir] = map[string]*ast.ValueSpec{}
+		{name: "no init", reason: "importing a package must do nothing",
+			check: func(s source, report func(token.Pos, string, ...any)) {
+				for _, f := range s.files {
+					f.functions(func(fn *ast.FuncDecl) {
+						if fn.Recv == nil && fn.Name.Name == "init" {
+							report(fn.Pos(), "func init")
+						}
+					})
 				}
-				packageVariables(f, vars[f.dir], report)
-			})
-			s.program(func(f file) {
-				f.functions(func(fn *ast.FuncDecl) { checkAssignments(fn, vars[f.dir], report) })
-			})
-		}},
+			}},
+		{name: "package variables do not change", reason: "callers must not affect each other",
+			check: func(s source, report func(token.Pos, string, ...any)) {
+				vars := map[string]map[string]*ast.ValueSpec{}
+				s.program(func(f file) {
+					if vars[f.dir] == nil {
+						vars[f.dir] = map[string]*ast.ValueSpec{}
+					}
+					packageVariables(f, vars[f.dir], report)
+				})
+				s.program(func(f file) {
+					f.functions(func(fn *ast.FuncDecl) {
+						checkAssignments(fn, vars[f.dir], report)
+					})
+				})
+			}},
 	}
 }
 
 // packageVariables collects a file's package variables, and reports those of mutable types.
-func packageVariables(f file, into map[string]*ast.ValueSpec, report func(token.Pos, string, ...any)) {
+func packageVariables(f file, into map[string]*ast.ValueSpec,
+	report func(token.Pos, string, ...any)) {
 	for _, d := range f.Decls {
 		g, ok := d.(*ast.GenDecl)
 		if !ok || g.Tok != token.VAR {
@@ -80,7 +85,8 @@ func mutableKind(v *ast.ValueSpec) string {
 }
 
 // checkAssignments reports assignments to package variables.
-func checkAssignments(fn *ast.FuncDecl, vars map[string]*ast.ValueSpec, report func(token.Pos, string, ...any)) {
+func checkAssignments(fn *ast.FuncDecl, vars map[string]*ast.ValueSpec,
+	report func(token.Pos, string, ...any)) {
 	look := func(e ast.Expr) {
 		id := rootVariable(e)
 		if id == nil || vars[id.Name] == nil || id.Obj != nil && id.Obj.Decl != any(vars[id.Name]) {

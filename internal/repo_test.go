@@ -30,7 +30,8 @@ func TestRepositoryRules(t *testing.T) {
 		t.Run(strings.NewReplacer(" ", "-", "/", "-").Replace(r.name), func(t *testing.T) {
 			t.Parallel()
 			r.check(files, func(at token.Pos, format string, args ...any) {
-				t.Errorf("%s: %s\n\tthe rule: %s, because %s", files.where(at), fmt.Sprintf(format, args...), r.name, r.reason)
+				t.Errorf("%s: %s\n\tthe rule: %s, because %s", files.where(at),
+					fmt.Sprintf(format, args...), r.name, r.reason)
 			})
 		})
 	}
@@ -59,22 +60,23 @@ func loadSource(t *testing.T) source {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for _, top := range []string{"cmd/kubeadm", "internal", "test"} {
-		err := filepath.WalkDir(filepath.Join(root, top), func(name string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() || filepath.Ext(name) != ".go" {
-				return err
-			}
-			wg.Go(func() {
-				parsed, err := parser.ParseFile(s.fset, name, nil, parser.ParseComments)
-				mu.Lock()
-				defer mu.Unlock()
-				if err != nil {
-					t.Error(err)
-					return
+		err := filepath.WalkDir(filepath.Join(root, top),
+			func(name string, d fs.DirEntry, err error) error {
+				if err != nil || d.IsDir() || filepath.Ext(name) != ".go" {
+					return err
 				}
-				s.files = append(s.files, newFile(parsed, name))
+				wg.Go(func() {
+					parsed, err := parser.ParseFile(s.fset, name, nil, parser.ParseComments)
+					mu.Lock()
+					defer mu.Unlock()
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					s.files = append(s.files, newFile(parsed, name))
+				})
+				return nil
 			})
-			return nil
-		})
 		if err != nil && !os.IsNotExist(err) {
 			t.Fatal(err)
 		}
@@ -83,14 +85,16 @@ func loadSource(t *testing.T) source {
 	if len(s.files) < 100 {
 		t.Fatalf("only %d files were found", len(s.files))
 	}
-	slices.SortFunc(s.files, func(a, b file) int { return strings.Compare(a.dir+"/"+a.name, b.dir+"/"+b.name) })
+	slices.SortFunc(s.files,
+		func(a, b file) int { return strings.Compare(a.dir+"/"+a.name, b.dir+"/"+b.name) })
 	return s
 }
 
 func newFile(parsed *ast.File, name string) file {
 	rel, _ := filepath.Rel(root, name)
 	dir := path.Dir(filepath.ToSlash(rel))
-	test := strings.HasSuffix(name, "_test.go") || isBelow(dir, "test") || isBelow(dir, "internal/world/worldtest")
+	test := strings.HasSuffix(name, "_test.go") || isBelow(dir, "test") ||
+		isBelow(dir, "internal/world/worldtest")
 	return file{File: parsed, dir: dir, name: path.Base(rel), test: test}
 }
 
@@ -135,5 +139,6 @@ func (f file) selectors(visit func(at token.Pos, of, name string)) {
 
 // isBelow reports whether a directory is one of the tops or below one.
 func isBelow(dir string, tops ...string) bool {
-	return slices.ContainsFunc(tops, func(top string) bool { return dir == top || strings.HasPrefix(dir, top+"/") })
+	return slices.ContainsFunc(tops,
+		func(top string) bool { return dir == top || strings.HasPrefix(dir, top+"/") })
 }

@@ -11,34 +11,45 @@ import (
 // wordRules say which names may be used where.
 func wordRules() []rule {
 	return []rule{
-		onlyUsedBy("only reports and main write to the terminal", "other packages emit events, so that text, JSON and tests show the same run",
-			map[string][]string{"fmt": {"Print*"}, "os": {"Stdout", "Stderr", "Stdin"}}, "internal/report", "cmd/kubeadm"),
-		onlyUsedBy("clock and random values come from the environment", "a run must be reproducible in a test, and a wait must have a name and a limit",
+		onlyUsedBy("only reports and main write to the terminal",
+			"other packages emit events, so that text, JSON and tests show the same run",
+			map[string][]string{"fmt": {"Print*"}, "os": {"Stdout", "Stderr", "Stdin"}},
+			"internal/report", "cmd/kubeadm"),
+		onlyUsedBy("clock and random values come from the environment",
+			"a run must be reproducible in a test, and a wait must have a name and a limit",
 			map[string][]string{
-				"time":        {"Now", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker", "Since", "Until"},
+				"time": {"Now", "Sleep", "After", "AfterFunc", "Tick", "NewTimer",
+					"NewTicker", "Since", "Until"},
 				"crypto/rand": {"Reader", "Read", "Text", "Prime"},
 			}, "internal/world"),
 		onlyUsedBy("only worlds use the network", "previews and tests must see every request",
 			map[string][]string{
-				"net":      {"Dial*", "Listen*", "Lookup*", "Resolver", "DefaultResolver", "Interfaces", "InterfaceAddrs"},
-				"net/http": {"Get", "Head", "Post*", "Client", "Transport", "DefaultClient", "DefaultTransport", "NewRequest*"},
+				"net": {"Dial*", "Listen*", "Lookup*", "Resolver", "DefaultResolver",
+					"Interfaces", "InterfaceAddrs"},
+				"net/http": {"Get", "Head", "Post*", "Client", "Transport", "DefaultClient",
+					"DefaultTransport", "NewRequest*"},
 			}, "internal/world"),
 		{
-			name: "no phase handles dry runs", reason: "a preview is a world like others: a phase must behave the same in it",
+			name:   "no phase handles dry runs",
+			reason: "a preview is a world like others: a phase must behave the same in it",
 			check: func(s source, report func(token.Pos, string, ...any)) {
 				s.program(func(f file) {
-					if !isBelow(f.dir, "internal/cli", "internal/run", "internal/config", "internal/flag", "internal/world/preview", "internal/world/kube", "cmd/kubeadm") {
+					if !isBelow(f.dir, "internal/cli", "internal/run", "internal/config",
+						"internal/flag", "internal/world/preview", "internal/world/kube",
+						"cmd/kubeadm") {
 						checkDryRunNames(f, report)
 					}
 				})
 			},
 		},
 		{
-			name: "no package has an empty name", reason: "a package is named after what it provides; these names fit everything",
+			name:   "no package has an empty name",
+			reason: "a package is named after what it provides; these names fit everything",
 			check: func(s source, report func(token.Pos, string, ...any)) {
 				for _, f := range s.files {
 					name := strings.TrimSuffix(f.Name.Name, "_test")
-					if slices.Contains([]string{"util", "utils", "common", "helper", "helpers", "constants", "types", "manager", "base", "misc"}, name) {
+					if slices.Contains([]string{"util", "utils", "common", "helper", "helpers",
+						"constants", "types", "manager", "base", "misc"}, name) {
 						report(f.Package, "package %s", name)
 					}
 				}
@@ -61,16 +72,18 @@ func wordRules() []rule {
 
 // onlyUsedBy is the rule that only the packages in by may use these names of other packages.
 func onlyUsedBy(name, reason string, what map[string][]string, by ...string) rule {
-	return rule{name: name, reason: reason, check: func(s source, report func(token.Pos, string, ...any)) {
-		s.program(func(f file) {
-			if isBelow(f.dir, by...) {
-				return
-			}
-			for pkg, names := range what {
-				f.refersTo(pkg, names, func(at token.Pos, name string) { report(at, "%s uses %s", f.dir, name) })
-			}
-		})
-	}}
+	return rule{name: name, reason: reason,
+		check: func(s source, report func(token.Pos, string, ...any)) {
+			s.program(func(f file) {
+				if isBelow(f.dir, by...) {
+					return
+				}
+				for pkg, names := range what {
+					f.refersTo(pkg, names,
+						func(at token.Pos, name string) { report(at, "%s uses %s", f.dir, name) })
+				}
+			})
+		}}
 }
 
 // checkDryRunNames reports names that contain the word. flag.DryRun is only the name of a flag.
@@ -112,7 +125,9 @@ func findEmptyWord(name string) string {
 	words := splitWords(name)
 	verb, doer := words[0], words[len(words)-1]
 	switch {
-	case len(words) > 1 && slices.Contains([]string{"get", "ensure", "handle", "process", "manage", "perform", "setup"}, verb):
+	case len(words) > 1 &&
+		slices.Contains([]string{"get", "ensure", "handle", "process", "manage", "perform",
+			"setup"}, verb):
 		return verb
 	case name == "controllerManager": // the component's name
 		return ""
@@ -128,7 +143,8 @@ func splitWords(name string) []string {
 	start := 0
 	runes := []rune(name)
 	for i := 1; i <= len(runes); i++ {
-		if i == len(runes) || unicode.IsUpper(runes[i]) && !unicode.IsUpper(runes[i-1]) || runes[i] == '_' {
+		if i == len(runes) || unicode.IsUpper(runes[i]) && !unicode.IsUpper(runes[i-1]) ||
+			runes[i] == '_' {
 			words = append(words, strings.ToLower(strings.Trim(string(runes[start:i]), "_")))
 			start = i
 		}

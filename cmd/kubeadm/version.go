@@ -20,11 +20,14 @@ var (
 // buildInfo is the version and the build of this program.
 func buildInfo() version.Info {
 	info := version.Info{
-		GitVersion: gitVersion, GitCommit: gitCommit, GitTreeState: gitTreeState, BuildDate: buildDate,
-		GoVersion: runtime.Version(), Compiler: runtime.Compiler, Platform: fmt.Sprintf("%s/%s", runtime.GOOS, runtime.GOARCH),
+		GitVersion: gitVersion, GitCommit: gitCommit, GitTreeState: gitTreeState,
+		BuildDate: buildDate,
+		GoVersion: runtime.Version(), Compiler: runtime.Compiler,
+		Platform: fmt.Sprintf("%s/%s", runtime.GOOS, runtime.GOARCH),
 	}
 	if tool, err := release.ParseTool(gitVersion); err == nil {
-		info.Major, info.Minor = fmt.Sprint(tool.Version().Major()), fmt.Sprint(tool.Version().Minor())
+		info.Major, info.Minor = fmt.Sprint(tool.Version().Major()),
+			fmt.Sprint(tool.Version().Minor())
 	}
 	return info
 }

@@ -16,7 +16,8 @@ import (
 	"kubeadm/internal/state"
 )
 
-// ReadCA reads a ParseCA of this machine, whose key may be missing. The ParseCA must exist and be valid now.
+// ReadCA reads a ParseCA of this machine, whose key may be missing. The ParseCA must exist and be
+// valid now.
 func ReadCA(ctx context.Context, r state.Reader, n *node.Node, p pki.Profile) (pki.CA, error) {
 	found, err := ReadPair(ctx, r, n.Paths, p.Base)
 	if err != nil {
@@ -27,14 +28,15 @@ func ReadCA(ctx context.Context, r state.Reader, n *node.Node, p pki.Profile) (p
 		if n.IsJoining() {
 			hint = "run the control-plane-prepare/download-certs phase first, or copy the shared certificates from a control plane"
 		}
-		return pki.CA{}, problem.New("", fmt.Errorf("the certificate authority %s does not exist", n.Paths.Cert(p.Base)), hint)
+		return pki.CA{}, problem.New("",
+			fmt.Errorf("the certificate authority %s does not exist", n.Paths.Cert(p.Base)), hint)
 	}
 	return CheckCA(n.Paths, p, found, r.Now())
 }
 
-// CheckCA parses a ParseCA. Its certificate must be a ParseCA certificate that is valid at that time, and
-// its key, if there is one, must belong to it. Preflight and every phase that signs or verifies
-// with a ParseCA use this.
+// CheckCA parses a ParseCA. Its certificate must be a ParseCA certificate that is valid at that
+// time, and its key, if there is one, must belong to it. Preflight and every phase that signs or
+// verifies with a ParseCA use this.
 func CheckCA(paths node.Paths, p pki.Profile, found pki.StoredPair, at time.Time) (pki.CA, error) {
 	ca, err := parseCA(paths, p, found)
 	if err != nil {
@@ -52,8 +54,8 @@ func CheckCA(paths node.Paths, p pki.Profile, found pki.StoredPair, at time.Time
 	return ca, problem.New("the certificate authority "+paths.Cert(p.Base), err, hints...)
 }
 
-// parseCA parses a ParseCA and checks that its key, if there is one, belongs to it. It does not look at
-// the validity period.
+// parseCA parses a ParseCA and checks that its key, if there is one, belongs to it. It does not
+// look at the validity period.
 func parseCA(paths node.Paths, p pki.Profile, found pki.StoredPair) (pki.CA, error) {
 	cert, key := paths.Cert(p.Base), paths.Key(p.Base)
 	ca, err := found.ParseCA()
@@ -65,19 +67,23 @@ func parseCA(paths node.Paths, p pki.Profile, found pki.StoredPair) (pki.CA, err
 		err = errors.New("it may not sign certificates: its key usage lacks keyCertSign (Certificate Sign)")
 	}
 	if err != nil {
-		return ca, problem.New("using the existing "+cert, err, "fix the file, or move it away to have a new one generated")
+		return ca, problem.New("using the existing "+cert, err,
+			"fix the file, or move it away to have a new one generated")
 	}
 	switch {
 	case found.Key != nil && ca.Key == nil:
 		_, err := pki.ParseKey(found.Key)
-		return ca, problem.New("", fmt.Errorf("%s contains no usable private key: %w", key, err), "put back the key that belongs to "+cert)
+		return ca, problem.New("", fmt.Errorf("%s contains no usable private key: %w", key, err),
+			"put back the key that belongs to "+cert)
 	case found.Key != nil && !ca.HasMatchingKey():
-		return ca, problem.New("", fmt.Errorf("%s is not the key of %s", key, cert), "put back the key that belongs to "+cert)
+		return ca, problem.New("", fmt.Errorf("%s is not the key of %s", key, cert),
+			"put back the key that belongs to "+cert)
 	}
 	return ca, nil
 }
 
-// HasExternalTokenSigner reports whether another program than kube-apiserver signs service account tokens (KEP-740).
+// HasExternalTokenSigner reports whether another program than kube-apiserver signs service account
+// tokens (KEP-740).
 func HasExternalTokenSigner(n *node.Node) bool {
 	endpoint, _ := node.LastArg(n.Cluster.APIServer.Args, "service-account-signing-endpoint")
 	return endpoint != ""
@@ -87,7 +93,8 @@ func HasExternalTokenSigner(n *node.Node) bool {
 // belong together. sa.pub without sa.key is an error too, unless an external program signs tokens:
 // a new pair would replace it, and tokens signed by the old key would be rejected.
 func CheckServiceAccountKeys(ctx context.Context, r state.Reader, n *node.Node) error {
-	keyFile, pubFile := n.Paths.Certificate(pki.ServiceAccountKey), n.Paths.Certificate(pki.ServiceAccountPublicKey)
+	keyFile, pubFile := n.Paths.Certificate(pki.ServiceAccountKey),
+		n.Paths.Certificate(pki.ServiceAccountPublicKey)
 	private, err := state.ReadOptional(ctx, r, keyFile)
 	if err != nil {
 		return err
@@ -103,12 +110,14 @@ func CheckServiceAccountKeys(ctx context.Context, r state.Reader, n *node.Node) 
 			return err // with an external ParseCA no key pair is generated
 		}
 		return problem.New("", fmt.Errorf("%s exists without %s", pubFile, keyFile),
-			"put back the private key that belongs to it; to have a new pair generated, move "+pubFile+" away",
+			"put back the private key that belongs to it; to have a new pair generated, move "+
+				pubFile+" away",
 			"if another program signs service account tokens: name it in apiServer.extraArgs, service-account-signing-endpoint")
 	}
 	key, err := pki.ParseKey(private)
 	if err != nil {
-		return problem.New("using the existing "+keyFile, err, "fix the file, or move it and "+pubFile+" away to have a new pair generated")
+		return problem.New("using the existing "+keyFile, err,
+			"fix the file, or move it and "+pubFile+" away to have a new pair generated")
 	}
 	if public == nil {
 		return nil
@@ -116,10 +125,13 @@ func CheckServiceAccountKeys(ctx context.Context, r state.Reader, n *node.Node) 
 	matches, err := pki.ContainsPublicKeyOf(public, key)
 	switch {
 	case err != nil:
-		return problem.New("using the existing "+pubFile, err, "move it away to have it generated from "+keyFile)
+		return problem.New("using the existing "+pubFile, err,
+			"move it away to have it generated from "+keyFile)
 	case !matches:
-		return problem.New("", fmt.Errorf("%s does not contain the public key of %s: service account tokens would be rejected", pubFile, keyFile),
-			"put back the files that belong together; or move "+pubFile+" away to have it generated from "+keyFile)
+		return problem.New("",
+			fmt.Errorf("%s does not contain the public key of %s: service account tokens would be rejected", pubFile, keyFile),
+			"put back the files that belong together; or move "+pubFile+
+				" away to have it generated from "+keyFile)
 	}
 	return nil
 }
@@ -135,7 +147,8 @@ func HasExternalClusterCA(ctx context.Context, r state.Reader, p node.Paths) (bo
 }
 
 // ReadPair reads the two files of a certificate by its base name, such as "etcd/server".
-func ReadPair(ctx context.Context, r state.Reader, p node.Paths, base string) (s pki.StoredPair, err error) {
+func ReadPair(ctx context.Context, r state.Reader, p node.Paths,
+	base string) (s pki.StoredPair, err error) {
 	s.Certificate, err = state.ReadOptional(ctx, r, p.Cert(base))
 	if err == nil {
 		s.Key, err = state.ReadOptional(ctx, r, p.Key(base))

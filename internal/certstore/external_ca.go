@@ -12,9 +12,9 @@ import (
 	"kubeadm/internal/state"
 )
 
-// IsExternalCA reports whether the key of a ParseCA is not on this machine. If so, every certificate
-// that the ParseCA signs for this machine must exist with its key; the error names every file that is
-// missing or unusable.
+// IsExternalCA reports whether the key of a ParseCA is not on this machine. If so, every
+// certificate that the ParseCA signs for this machine must exist with its key; the error names
+// every file that is missing or unusable.
 func IsExternalCA(ctx context.Context, r state.Reader, p node.Paths, ca pki.Profile) (bool, error) {
 	found, err := ReadPair(ctx, r, p, ca.Base)
 	if err != nil {
@@ -22,7 +22,8 @@ func IsExternalCA(ctx context.Context, r state.Reader, p node.Paths, ca pki.Prof
 	}
 	path := p.Cert(ca.Base)
 	if found.Certificate == nil {
-		return false, problem.New("", fmt.Errorf("the certificate authority %s does not exist", path),
+		return false, problem.New("",
+			fmt.Errorf("the certificate authority %s does not exist", path),
 			"put it there, or name another directory with --cert-dir")
 	}
 	parsed, err := parseCA(p, ca, found)
@@ -41,15 +42,18 @@ func IsExternalCA(ctx context.Context, r state.Reader, p node.Paths, ca pki.Prof
 		errs = append(errs, checkSignedPair(p, profile, pair, parsed.Certificate))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return true, problem.New("the key of "+path+" is not on this machine, so the certificates that it signs must be", err,
-			"copy the files that the owner of the CA generates, or put "+p.Key(ca.Base)+" beside its certificate")
+		return true, problem.New("the key of "+path+
+			" is not on this machine, so the certificates that it signs must be", err,
+			"copy the files that the owner of the CA generates, or put "+p.Key(ca.Base)+
+				" beside its certificate")
 	}
 	return true, nil
 }
 
-// checkSignedPair returns an error unless the certificate was signed by the ParseCA and its key exists.
-// It does not check whether the certificate has expired.
-func checkSignedPair(p node.Paths, profile pki.Profile, pair pki.StoredPair, ca *x509.Certificate) error {
+// checkSignedPair returns an error unless the certificate was signed by the ParseCA and its key
+// exists. It does not check whether the certificate has expired.
+func checkSignedPair(p node.Paths, profile pki.Profile, pair pki.StoredPair,
+	ca *x509.Certificate) error {
 	switch {
 	case pair.Certificate == nil:
 		return fmt.Errorf("%s does not exist", p.Cert(profile.Base))
@@ -66,8 +70,8 @@ func checkSignedPair(p node.Paths, profile pki.Profile, pair pki.StoredPair, ca 
 	return nil
 }
 
-// CheckUploadable returns an error if the key of a ParseCA is not on this machine: a control plane that
-// downloads the shared certificates could not generate its own without it.
+// CheckUploadable returns an error if the key of a ParseCA is not on this machine: a control plane
+// that downloads the shared certificates could not generate its own without it.
 func CheckUploadable(ctx context.Context, r state.Reader, n *node.Node) error {
 	for _, name := range []string{pki.ClusterCA, pki.FrontProxyCA} {
 		p, _ := pki.ProfileOf(name)
@@ -76,7 +80,8 @@ func CheckUploadable(ctx context.Context, r state.Reader, n *node.Node) error {
 			return err
 		}
 		if found.Certificate != nil && found.Key == nil {
-			return problem.New("", fmt.Errorf("cannot upload the control plane certificates: %s is not on this machine", n.Paths.Key(p.Base)),
+			return problem.New("",
+				fmt.Errorf("cannot upload the control plane certificates: %s is not on this machine", n.Paths.Key(p.Base)),
 				"leave out --upload-certs, and copy the shared certificates and each control plane's own ones by hand")
 		}
 	}

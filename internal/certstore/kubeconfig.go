@@ -17,14 +17,16 @@ import (
 type KubeconfigFile struct {
 	Path   string
 	Data   []byte
-	Server string              // the expected URL of the API server
-	CAs    []*x509.Certificate // of the cluster; the file must trust one, and one must have signed its client certificate
+	Server string // the expected URL of the API server
+	// of the cluster; the file must trust one, and one must have signed its client certificate
+	CAs []*x509.Certificate
 }
 
 // Check parses the file. It returns an error if the file cannot be used for the cluster: it trusts
-// another ParseCA, its client certificate has expired, was signed by another ParseCA or lacks its key, or it
-// has no credentials at all. A different server is a warning only.
-func (f KubeconfigFile) Check(ctx context.Context, r state.Reader) (config *pki.Kubeconfig, warnings []string, err error) {
+// another ParseCA, its client certificate has expired, was signed by another ParseCA or lacks its
+// key, or it has no credentials at all. A different server is a warning only.
+func (f KubeconfigFile) Check(ctx context.Context,
+	r state.Reader) (config *pki.Kubeconfig, warnings []string, err error) {
 	read := func(name string) ([]byte, error) {
 		data, err := r.ReadFile(ctx, name)
 		return data, state.ExplainMisplaced(ctx, r, name, err)
@@ -39,7 +41,8 @@ func (f KubeconfigFile) Check(ctx context.Context, r state.Reader) (config *pki.
 	if err == nil {
 		// The kubelet rotates a client certificate in a file of its own.
 		user, userErr := config.CurrentUser()
-		if userErr != nil || !strings.HasSuffix(user.ClientCertificate, "/kubelet-client-current.pem") {
+		if userErr != nil ||
+			!strings.HasSuffix(user.ClientCertificate, "/kubelet-client-current.pem") {
 			err = config.CheckClient(f.CAs, r.Now(), read)
 		}
 	}
@@ -52,10 +55,13 @@ func (f KubeconfigFile) Check(ctx context.Context, r state.Reader) (config *pki.
 	hints := []string{"fix the file, or move it away to have a new one generated"}
 	if config != nil && f.isOutsideValidity(r) {
 		name := path.Base(f.Path)
-		if slices.ContainsFunc(pki.Renewables(), func(c pki.Renewable) bool { return c.File == name }) {
-			hints = append([]string{"if it worked until now: kubeadm certs renew " + name}, hints...)
+		if slices.ContainsFunc(pki.Renewables(),
+			func(c pki.Renewable) bool { return c.File == name }) {
+			hints = append([]string{"if it worked until now: kubeadm certs renew " + name},
+				hints...)
 		}
-		hints = append(hints, "if the certificate should be valid, compare this machine's clock with that of the machine that generated it: timedatectl")
+		hints = append(hints,
+			"if the certificate should be valid, compare this machine's clock with that of the machine that generated it: timedatectl")
 	}
 	return config, warnings, problem.New("using the existing "+f.Path, err, hints...)
 }

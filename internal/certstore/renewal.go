@@ -13,7 +13,8 @@ import (
 
 // ReadRenewable reads a certificate that can be renewed. It returns nil without an error if the
 // file does not exist.
-func ReadRenewable(ctx context.Context, r state.Reader, p node.Paths, c pki.Renewable) (*x509.Certificate, error) {
+func ReadRenewable(ctx context.Context, r state.Reader, p node.Paths,
+	c pki.Renewable) (*x509.Certificate, error) {
 	path := RenewablePath(p, c)
 	data, err := state.ReadOptional(ctx, r, path)
 	if err != nil || data == nil {

@@ -56,11 +56,12 @@ func (c SetAccounts) Done(ctx context.Context, r state.Reader) (bool, error) {
 		return false, err
 	}
 	after, err := c.Edit(old)
-	return err == nil && bytes.Equal(old.Passwd, after.Passwd) && bytes.Equal(old.Group, after.Group), err
+	return err == nil && bytes.Equal(old.Passwd, after.Passwd) &&
+		bytes.Equal(old.Group, after.Group), err
 }
 
-// Inverse removes those that do not exist yet. A removal is ErrIrreversible, as the old IDs may be taken
-// later.
+// Inverse removes those that do not exist yet. A removal is ErrIrreversible, as the old IDs may be
+// taken later.
 func (c SetAccounts) Inverse(ctx context.Context, r state.Reader) (Change, error) {
 	if c.Absent {
 		return nil, ErrIrreversible
@@ -109,7 +110,8 @@ func (c SetAccounts) Edit(f Accounts) (Accounts, error) {
 
 // ReadAccounts reads the account files. A file that does not exist counts as empty.
 func ReadAccounts(ctx context.Context, r state.Files, dir string) (f Accounts, err error) {
-	for name, into := range map[string]*[]byte{"passwd": &f.Passwd, "group": &f.Group, "login.defs": &f.LoginDefs} {
+	for name, into := range map[string]*[]byte{"passwd": &f.Passwd, "group": &f.Group,
+		"login.defs": &f.LoginDefs} {
 		data, err := r.ReadFile(ctx, path.Join(dir, name))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return f, fmt.Errorf("reading the accounts of this machine: %w", err)

@@ -60,9 +60,11 @@ func (f *Accounts) addUser(name string) error {
 		return newAccountConflict("user", name,
 			fmt.Sprintf("its UID %d is not that of a system user, %d to %d", uid, first, last))
 	case gid != group:
-		return newAccountConflict("user", name, "its primary group is not the group of the same name")
+		return newAccountConflict("user", name,
+			"its primary group is not the group of the same name")
 	case fields[6] != noLogin:
-		return newAccountConflict("user", name, fmt.Sprintf("its shell is %q, not %s", fields[6], noLogin))
+		return newAccountConflict("user", name,
+			fmt.Sprintf("its shell is %q, not %s", fields[6], noLogin))
 	}
 	return nil
 }
@@ -72,11 +74,13 @@ func (f *Accounts) addGroup(g Group) error {
 	fields := findLine(f.Group, g.Name)
 	if fields == nil {
 		gid, err := f.findFreeID("GID", f.Group)
-		f.Group = addLine(f.Group, fmt.Sprintf("%s:x:%d:%s", g.Name, gid, strings.Join(g.Members, ",")))
+		f.Group = addLine(f.Group,
+			fmt.Sprintf("%s:x:%d:%s", g.Name, gid, strings.Join(g.Members, ",")))
 		return err
 	}
 	gid, ok := f.GroupID(g.Name)
-	members := slices.DeleteFunc(strings.Split(fields[3], ","), func(s string) bool { return s == "" })
+	members := slices.DeleteFunc(strings.Split(fields[3], ","),
+		func(s string) bool { return s == "" })
 	slices.Sort(members)
 	switch first, last := f.systemIDRange("GID"); {
 	case !ok:
@@ -93,7 +97,8 @@ func (f *Accounts) addGroup(g Group) error {
 
 func newAccountConflict(kind, name, why string) error {
 	err := fmt.Errorf("%s %s exists, but cannot be used: %s", kind, name, why)
-	return problem.New("", err, fmt.Sprintf("rename or remove it to have it created: %sdel %s", kind, name))
+	return problem.New("", err,
+		fmt.Sprintf("rename or remove it to have it created: %sdel %s", kind, name))
 }
 
 // findFreeID returns the lowest ID of a system account that no line of the file has.
@@ -110,7 +115,8 @@ func (f Accounts) findFreeID(kind string, file []byte) (int, error) {
 			return id, nil
 		}
 	}
-	return 0, fmt.Errorf("no %s is free for a system account: login.defs allows %d to %d", kind, first, last)
+	return 0, fmt.Errorf("no %s is free for a system account: login.defs allows %d to %d", kind,
+		first, last)
 }
 
 // systemIDRange returns the IDs of system accounts; kind is UID or GID.

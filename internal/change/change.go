@@ -22,7 +22,8 @@ type Change interface {
 	String() string
 	// Done reports whether the desired state is reached already.
 	Done(ctx context.Context, r state.Reader) (bool, error)
-	// Inverse returns the change that restores the current state, or ErrIrreversible if there is none.
+	// Inverse returns the change that restores the current state, or ErrIrreversible if there is
+	// none.
 	Inverse(ctx context.Context, r state.Reader) (Change, error)
 }
 

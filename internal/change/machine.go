@@ -32,7 +32,9 @@ func (c Unmount) Done(ctx context.Context, r state.Reader) (bool, error) {
 }
 
 // Inverse is ErrIrreversible: the mounts belong to Pods that are gone.
-func (c Unmount) Inverse(context.Context, state.Reader) (Change, error) { return nil, ErrIrreversible }
+func (c Unmount) Inverse(context.Context, state.Reader) (Change, error) {
+	return nil, ErrIrreversible
+}
 
 // PullImage pulls an image into the container runtime.
 type PullImage struct {

@@ -9,13 +9,14 @@ import (
 	"kubeadm/internal/state"
 )
 
-// ErrMemberAddRefused means that etcd accepts no learner now: it has one already, or some voting members
-// are unhealthy.
+// ErrMemberAddRefused means that etcd accepts no learner now: it has one already, or some voting
+// members are unhealthy.
 var ErrMemberAddRefused = errors.New("etcd accepts no new member now")
 
-// ErrWouldLoseQuorum means that etcd refuses to remove a member, as too few of the remaining ones are
-// started and healthy.
-var ErrWouldLoseQuorum = errors.New("too few of the remaining etcd members are healthy for a quorum")
+// ErrWouldLoseQuorum means that etcd refuses to remove a member, as too few of the remaining ones
+// are started and healthy.
+var ErrWouldLoseQuorum = errors.New(
+	"too few of the remaining etcd members are healthy for a quorum")
 
 // ErrLearnerNotReady means that a learner cannot be promoted yet.
 var ErrLearnerNotReady = errors.New("the learner is not in sync with the leader yet")
@@ -61,8 +62,8 @@ func (c SetMember) Done(ctx context.Context, r state.Reader) (bool, error) {
 // Cancelable marks the change: each of its attempts reads the member list first.
 func (c SetMember) Cancelable() {}
 
-// Inverse removes a member that does not exist yet. All else is ErrIrreversible: etcd does not demote a
-// voter, and a removed member loses its data.
+// Inverse removes a member that does not exist yet. All else is ErrIrreversible: etcd does not
+// demote a voter, and a removed member loses its data.
 func (c SetMember) Inverse(ctx context.Context, r state.Reader) (Change, error) {
 	current, err := c.currentState(ctx, r)
 	if err != nil || current != Absent {

@@ -13,7 +13,8 @@ import (
 // their values, such as defaulted and immutable fields, and other programs' labels and
 // annotations. Lists, data and selectors are replaced as a whole. With Exact nothing but the
 // fields that only the API server writes is kept.
-func (c ApplyObject) MergeInto(existing *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (c ApplyObject) MergeInto(
+	existing *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if c.Keep {
 		return existing.DeepCopy(), nil
 	}
@@ -55,7 +56,8 @@ func ToUnstructured(o state.Object) (*unstructured.Unstructured, error) {
 	}
 	m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
-		return nil, fmt.Errorf("converting %s %s: %w", o.GetObjectKind().GroupVersionKind().Kind, o.GetName(), err)
+		return nil, fmt.Errorf("converting %s %s: %w", o.GetObjectKind().GroupVersionKind().Kind,
+			o.GetName(), err)
 	}
 	dropServerFields(m)
 	return &unstructured.Unstructured{Object: m}, nil
@@ -63,7 +65,8 @@ func ToUnstructured(o state.Object) (*unstructured.Unstructured, error) {
 
 // serverFields returns the fields of metadata that only the API server writes.
 func serverFields() []string {
-	return []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
+	return []string{"uid", "resourceVersion", "generation", "creationTimestamp",
+		"deletionTimestamp",
 		"deletionGracePeriodSeconds", "managedFields", "selfLink"}
 }
 

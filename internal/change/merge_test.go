@@ -22,7 +22,8 @@ func TestIsSubset(t *testing.T) {
 		{"empty values match anything", m{"a": "", "b": m{}, "c": nil}, m{}, true},
 		{"false and true", m{"a": false}, m{"a": true}, false},
 		{"an additional label", m{"labels": m{"a": "x"}}, m{"labels": m{"a": "x", "b": "y"}}, true},
-		{"an additional key of data", m{"data": m{"a": "x"}}, m{"data": m{"a": "x", "b": "y"}}, false},
+		{"an additional key of data", m{"data": m{"a": "x"}}, m{"data": m{"a": "x", "b": "y"}},
+			false},
 		{"empty data", m{"data": m{}}, m{"data": m{"b": "y"}}, true},
 		{"an additional list element", m{"l": []any{"a"}}, m{"l": []any{"a", "b"}}, false},
 		{"an empty list and a full one", m{"l": []any{}}, m{"l": []any{"b"}}, false},
@@ -55,9 +56,10 @@ func newStoredObject(data map[string]any) *unstructured.Unstructured {
 
 func newApply(data map[string]string) ApplyObject {
 	return ApplyObject{Object: &corev1.ConfigMap{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-		ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: "n", Labels: map[string]string{"ours": "y"}, ResourceVersion: "0"},
-		Data:       data,
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: "n",
+			Labels: map[string]string{"ours": "y"}, ResourceVersion: "0"},
+		Data: data,
 	}}
 }
 

@@ -137,7 +137,8 @@ func (c LabelNode) String() string {
 	for _, t := range c.Taints {
 		taints = append(taints, t.ToString())
 	}
-	return fmt.Sprintf("label and taint Node %s: %v %v", c.Name, slices.Sorted(maps.Keys(c.Labels)), taints)
+	return fmt.Sprintf("label and taint Node %s: %v %v", c.Name, slices.Sorted(maps.Keys(c.Labels)),
+		taints)
 }
 
 // Done reports whether the Node has all of them. If the Node cannot be read, as when a load
@@ -152,7 +153,8 @@ func (c LabelNode) Done(ctx context.Context, r state.Reader) (bool, error) {
 	return err == nil && reflect.DeepEqual(u.Object, after.Object), err
 }
 
-// Apply returns the Node with the labels and taints added: the given taints first, then those it has.
+// Apply returns the Node with the labels and taints added: the given taints first, then those it
+// has.
 func (c LabelNode) Apply(u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	var n corev1.Node
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &n); err != nil {

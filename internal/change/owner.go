@@ -21,7 +21,9 @@ type SetOwner struct {
 // Target names the owner of the file.
 func (c SetOwner) Target() string { return "owner:" + c.Path }
 
-func (c SetOwner) String() string { return fmt.Sprintf("set the owner of %q to %s", c.Path, c.Name) }
+func (c SetOwner) String() string {
+	return fmt.Sprintf("set the owner of %q to %s", c.Path, c.Name)
+}
 
 // Matches reports whether a file has that owner and mode.
 func (c SetOwner) Matches(f state.FileInfo) bool {
@@ -60,14 +62,16 @@ func (c SetOwner) isDoneBelow(ctx context.Context, r state.Reader, dir string) (
 	return err == nil, err
 }
 
-// Inverse restores the owner. It is ErrIrreversible if the files below a directory have several owners.
+// Inverse restores the owner. It is ErrIrreversible if the files below a directory have several
+// owners.
 func (c SetOwner) Inverse(ctx context.Context, r state.Reader) (Change, error) {
 	info, err := r.Stat(ctx, c.Path)
 	if err != nil {
 		return nil, err
 	}
 	inverse := SetOwner{
-		Path: c.Path, UID: info.UID, GID: info.GID, Name: fmt.Sprintf("%d:%d", info.UID, info.GID), Recursive: c.Recursive,
+		Path: c.Path, UID: info.UID, GID: info.GID, Name: fmt.Sprintf("%d:%d", info.UID, info.GID),
+		Recursive: c.Recursive,
 	}
 	if !c.Recursive {
 		inverse.Mode = info.Mode.Perm()

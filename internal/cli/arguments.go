@@ -59,7 +59,8 @@ func longFlags(c *cobra.Command) []string {
 
 // isFreeText reports whether the value of a flag may be any text.
 func isFreeText(arg string) bool {
-	return slices.Contains([]string{"--" + string(flag.Description), "--" + string(flag.Output), "-o"}, arg)
+	return slices.Contains([]string{"--" + string(flag.Description), "--" + string(flag.Output),
+		"-o"}, arg)
 }
 
 // attachedForm is a flag at the end of a word, or with its value.
@@ -70,28 +71,41 @@ func checkArgument(arg string, flags []string) *problem.Problem {
 	if i := strings.IndexFunc(arg, isInvisible); i >= 0 {
 		r := []rune(arg[i:])[0]
 		if r == '\r' {
-			return problem.New("", errors.New("has a carriage return: the script has Windows line endings"),
+			return problem.New("",
+				errors.New("has a carriage return: the script has Windows line endings"),
 				`convert the script: sed -i 's/\r$//' FILE`)
 		}
-		return problem.New("", fmt.Errorf("has %s (U+%04X) as character %d", characterName(r), r, len([]rune(arg[:i]))+1),
+		return problem.New("",
+			fmt.Errorf("has %s (U+%04X) as character %d", characterName(r), r,
+				len([]rune(arg[:i]))+1),
 			"the character is invisible: type this part of the command instead of copying it")
 	}
 	first := []rune(arg + " ")[0]
 	if unicode.Is(unicode.Pd, first) && first != '-' || first == '\u2212' {
-		return problem.New("", fmt.Errorf("begins with %s (U+%04X), not with a hyphen", characterName(first), first),
-			"write flags with two hyphens: --"+strings.TrimLeftFunc(arg, func(r rune) bool { return r == '-' || r == '\u2212' || unicode.Is(unicode.Pd, r) }))
+		return problem.New("",
+			fmt.Errorf("begins with %s (U+%04X), not with a hyphen", characterName(first), first),
+			"write flags with two hyphens: --"+
+				strings.TrimLeftFunc(arg,
+					func(r rune) bool {
+						return r == '-' || r == '\u2212' ||
+							unicode.Is(unicode.Pd, r)
+					}))
 	}
 	if i := strings.IndexAny(arg, "\u201c\u201d\u201e\u2018\u2019"); i >= 0 {
-		return problem.New("", errors.New("has a typographic quotation mark, which shells do not recognize"), `use ' or "`)
+		return problem.New("",
+			errors.New("has a typographic quotation mark, which shells do not recognize"),
+			`use ' or "`)
 	}
 	name, _, _ := strings.Cut(strings.TrimPrefix(arg, "-"), "=")
 	if strings.HasPrefix(arg, "-") && slices.Contains(flags, name) {
-		return problem.New("", errors.New("has one hyphen before a long flag name"), "use two hyphens: --"+name)
+		return problem.New("", errors.New("has one hyphen before a long flag name"),
+			"use two hyphens: --"+name)
 	}
 	if !strings.HasPrefix(arg, "-") || strings.Contains(arg, "=") {
 		for _, found := range attachedForm.FindAllStringSubmatch(arg, -1) {
 			if slices.Contains(flags, found[1]) {
-				return problem.New("", fmt.Errorf("has --%s inside a word", found[1]), "insert a space before --"+found[1])
+				return problem.New("", fmt.Errorf("has --%s inside a word", found[1]),
+					"insert a space before --"+found[1])
 			}
 		}
 	}
@@ -133,7 +147,9 @@ func flagError(c *cobra.Command, err error) error {
 		return problem.New("", untrusted.Error(err), append(suggestFlag(c, unknown), help)...)
 	case errors.As(err, &invalid):
 		f := invalid.GetFlag()
-		return problem.New("", fmt.Errorf("--%s: invalid value %s: %s", f.Name, untrusted.Quote(invalid.GetValue()), describeValues(f, invalid)), help)
+		return problem.New("",
+			fmt.Errorf("--%s: invalid value %s: %s", f.Name, untrusted.Quote(invalid.GetValue()),
+				describeValues(f, invalid)), help)
 	case errors.As(err, &missing):
 		return problem.New("", fmt.Errorf("--%s requires a value", missing.GetFlag().Name), help)
 	}
@@ -154,7 +170,8 @@ func suggestFlag(c *cobra.Command, unknown *pflag.NotExistError) []string {
 	})
 	slices.SortFunc(there, func(a, b string) int { return len(b) - len(a) })
 	for _, f := range there {
-		if len(f) > 3 && strings.HasPrefix(name, f) && !slices.Contains(there, strings.TrimRight(name, "s")) {
+		if len(f) > 3 && strings.HasPrefix(name, f) &&
+			!slices.Contains(there, strings.TrimRight(name, "s")) {
 			return []string{"insert a space or an equals sign after --" + f}
 		}
 	}

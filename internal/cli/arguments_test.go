@@ -45,7 +45,8 @@ func TestPermissionDeniedHasRootHint(t *testing.T) {
 	for user, want := range map[int]bool{1000: true, 0: false} {
 		h := newTestMachine(t)
 		h.world.Info.UserID = user
-		err := addRootHint(t.Context(), h.Host, &fs.PathError{Op: "open", Path: "/etc/kubernetes/admin.conf", Err: fs.ErrPermission})
+		err := addRootHint(t.Context(), h.Host,
+			&fs.PathError{Op: "open", Path: "/etc/kubernetes/admin.conf", Err: fs.ErrPermission})
 		if got := strings.Contains(strings.Join(problem.Hints(err), "\n"), "as root"); got != want {
 			t.Errorf("user %d: %t", user, got)
 		}

@@ -120,11 +120,13 @@ func keyPairWarnings(ctx context.Context, r state.Reader, n *node.Node) (warning
 	local, _ := node.HasLocalEtcd(n)
 	for _, c := range pki.Renewables() {
 		issuer, _ := pki.ProfileOf(c.Issuer)
-		if external, err := certstore.IsExternalCA(ctx, r, n.Paths, issuer); external || err != nil || c.LocalEtcdOnly() && !local {
+		if external, err := certstore.IsExternalCA(ctx, r, n.Paths, issuer); external ||
+			err != nil || c.LocalEtcdOnly() && !local {
 			continue
 		}
 		if err := certstore.CheckRenewableKey(ctx, r, n.Paths, c); err != nil {
-			warnings = append(warnings, fmt.Sprintf("%v: components that use them cannot start; to renew both: kubeadm certs renew %s", err, c.Name))
+			warnings = append(warnings,
+				fmt.Sprintf("%v: components that use them cannot start; to renew both: kubeadm certs renew %s", err, c.Name))
 		}
 	}
 	return warnings
@@ -143,9 +145,11 @@ func expirationsOfCAs(ctx context.Context, r state.Reader, n *node.Node) ([]expi
 		}
 		e := newExpiration(p.Name, nil, r.Now())
 		if found.Certificate != nil {
-			ca, err := pki.StoredPair{Certificate: found.Certificate}.ParseCA() // its expiration does not depend on its key
+			// its expiration does not depend on its key
+			ca, err := pki.StoredPair{Certificate: found.Certificate}.ParseCA()
 			if err != nil {
-				return nil, problem.New("reading "+n.Paths.Cert(p.Base), err, "restore the file from a backup")
+				return nil, problem.New("reading "+n.Paths.Cert(p.Base), err,
+					"restore the file from a backup")
 			}
 			e = newExpiration(p.Name, ca.Certificate, r.Now())
 			e.External = found.Key == nil
@@ -161,7 +165,8 @@ func newExpiration(name string, cert *x509.Certificate, now time.Time) expiratio
 	if cert == nil {
 		return expiration{Name: name, Missing: true}
 	}
-	return expiration{Name: name, Date: &metav1.Time{Time: cert.NotAfter}, Residual: int64(cert.NotAfter.Sub(now) / time.Second)}
+	return expiration{Name: name, Date: &metav1.Time{Time: cert.NotAfter},
+		Residual: int64(cert.NotAfter.Sub(now) / time.Second)}
 }
 
 // write prints two tables.
@@ -173,7 +178,8 @@ func (x expirations) write(out io.Writer) error {
 			fmt.Fprintf(w, "!MISSING! %s\t\t\t\t\n", e.Name)
 			continue
 		}
-		fmt.Fprintf(w, "%s\t%-8s\n", strings.Join([]string{e.Name, e.date(), e.residual(), e.CA}, "\t"), yesOrNo(e.External))
+		fmt.Fprintf(w, "%s\t%-8s\n",
+			strings.Join([]string{e.Name, e.date(), e.residual(), e.CA}, "\t"), yesOrNo(e.External))
 	}
 	fmt.Fprintln(w, "\nCERTIFICATE AUTHORITY\tEXPIRES\tRESIDUAL TIME\tEXTERNALLY MANAGED")
 	for _, e := range x.Authorities {

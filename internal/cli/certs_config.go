@@ -26,13 +26,15 @@ func newCertsOptions() *certsOptions {
 }
 
 func (o *certsOptions) values() flagTargets {
-	return flagTargets{flag.CertDir: &o.certDir, flag.Config: &o.file, flag.Kubeconfig: &o.kubeconfig}
+	return flagTargets{flag.CertDir: &o.certDir, flag.Config: &o.file,
+		flag.Kubeconfig: &o.kubeconfig}
 }
 
 // readClusterOrConfig returns where the certificates of this control plane are and how they are
 // generated: from the configuration file, or else from the cluster. If the cluster does not
 // answer, the default paths are used, and the key algorithm is unknown.
-func (p *program) readClusterOrConfig(c *cobra.Command, o *certsOptions, r *run.Run) (*node.Node, []string, error) {
+func (p *program) readClusterOrConfig(c *cobra.Command, o *certsOptions,
+	r *run.Run) (*node.Node, []string, error) {
 	ctx := c.Context()
 	file, err := p.readConfig(ctx, r.World(), o.file)
 	if err != nil {
@@ -64,16 +66,19 @@ const (
 
 // readClusterConfig reads the configuration from the cluster of this control plane, or returns the
 // default one with a warning.
-func (p *program) readClusterConfig(ctx context.Context, o *certsOptions, r *run.Run, defaults *node.Node) (*node.Node, []string) {
+func (p *program) readClusterConfig(ctx context.Context, o *certsOptions, r *run.Run,
+	defaults *node.Node) (*node.Node, []string) {
 	defaults.Cluster.Algorithm = ""
 	if _, err := r.World().Stat(ctx, o.kubeconfig); errors.Is(err, fs.ErrNotExist) {
 		return defaults, nil
 	}
 	var warnings []string
-	e := r.NewEnv(engine.Env{Local: defaults.Local, Emit: func(e engine.Event) { warnings = append(warnings, e.Text) }})
+	e := r.NewEnv(engine.Env{Local: defaults.Local,
+		Emit: func(e engine.Event) { warnings = append(warnings, e.Text) }})
 	ctx, cancel := context.WithTimeout(ctx, memberLimit)
 	defer cancel()
-	n, err := discovery.ExistingNode(world.WithRetry(ctx, memberRetries), e, p.readIdentity(ctx, e.World, o.kubeconfig))
+	n, err := discovery.ExistingNode(world.WithRetry(ctx, memberRetries), e,
+		p.readIdentity(ctx, e.World, o.kubeconfig))
 	if err != nil {
 		return defaults, []string{"could not read the configuration of certificates from the cluster, using the default: " + err.Error()}
 	}

@@ -17,8 +17,8 @@ import (
 	"kubeadm/internal/world/memory"
 )
 
-// upstreamPair is upstream's kubeadm at work in a directory, and ours on a machine in memory that has the
-// same files.
+// upstreamPair is upstream's kubeadm at work in a directory, and ours on a machine in memory that
+// has the same files.
 type upstreamPair struct {
 	*testMachine
 	program, dir string
@@ -27,7 +27,8 @@ type upstreamPair struct {
 // newUpstreamPair skips the test unless KUBEADM_PEER names upstream's kubeadm.
 func newUpstreamPair(t *testing.T) upstreamPair {
 	t.Helper()
-	b := upstreamPair{testMachine: newTestMachine(t), program: os.Getenv("KUBEADM_PEER"), dir: t.TempDir()}
+	b := upstreamPair{testMachine: newTestMachine(t), program: os.Getenv("KUBEADM_PEER"),
+		dir: t.TempDir()}
 	if b.program == "" {
 		t.Skip("KUBEADM_PEER names no upstream kubeadm to compare with")
 	}
@@ -107,14 +108,18 @@ var passing = regexp.MustCompile(`(residualTime"?: *)\d+`)
 
 func TestCheckExpirationMatchesUpstream(t *testing.T) {
 	b := newUpstreamPair(t)
-	for _, lost := range []string{"", "pki/ca.key", "pki/etcd/ca.key", "pki/front-proxy-client.crt"} {
+	for _, lost := range []string{"", "pki/ca.key", "pki/etcd/ca.key",
+		"pki/front-proxy-client.crt"} {
 		if lost != "" {
 			b.lose(t, lost)
 		}
-		for _, format := range []string{"text", "json", "yaml", "kyaml", "jsonpath={.certificates[*].caName}", "go-template={{range .certificates}}{{.name}} {{.missing}}{{end}}"} {
+		for _, format := range []string{"text", "json", "yaml", "kyaml",
+			"jsonpath={.certificates[*].caName}",
+			"go-template={{range .certificates}}{{.name}} {{.missing}}{{end}}"} {
 			args := []string{"certs", "check-expiration", "--config", b.config(), "-o", format}
 			theirs, ours := b.peer(t, args...), b.ours(t, args...)
-			if diff := cmp.Diff(passing.ReplaceAllString(theirs, "$1"), passing.ReplaceAllString(ours, "$1")); diff != "" {
+			if diff := cmp.Diff(passing.ReplaceAllString(theirs, "$1"),
+				passing.ReplaceAllString(ours, "$1")); diff != "" {
 				t.Errorf("without %q as %s: the peer (-) and we (+):\n%s", lost, format, diff)
 			}
 		}
@@ -135,7 +140,8 @@ func TestRenewedCertificatesMatchUpstream(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(renewedAs(t, r, theirs), renewedAs(t, r, b.world.Files[path].Data)); diff != "" {
+		if diff := cmp.Diff(renewedAs(t, r, theirs),
+			renewedAs(t, r, b.world.Files[path].Data)); diff != "" {
 			t.Errorf("%s: the peer's (-) and ours (+):\n%s", r.Name, diff)
 		}
 	}
@@ -153,36 +159,41 @@ func renewedAs(t *testing.T, r pki.Renewable, file []byte) string {
 	for _, x := range c.Extensions {
 		extensions = append(extensions, fmt.Sprintf("%v %v %x", x.Id, x.Critical, x.Value))
 	}
-	return fmt.Sprintf("%s by %s\n%s\n%s\n%+v\n%s", c.Subject, c.Issuer, c.SignatureAlgorithm, c.NotAfter.Sub(c.NotBefore).Round(10*time.Minute), keptOf(c), strings.Join(extensions, "\n"))
+	return fmt.Sprintf("%s by %s\n%s\n%s\n%+v\n%s", c.Subject, c.Issuer, c.SignatureAlgorithm,
+		c.NotAfter.Sub(c.NotBefore).Round(10*time.Minute), keptOf(c),
+		strings.Join(extensions, "\n"))
 }
 
 func TestCSRsMatchUpstream(t *testing.T) {
 	b := newUpstreamPair(t)
 	args := func(who string) []string {
-		return []string{"certs", "generate-csr", "--config", b.config(), "--cert-dir", filepath.Join(b.dir, who, "pki"), "--kubeconfig-dir", filepath.Join(b.dir, who)}
+		return []string{"certs", "generate-csr", "--config", b.config(), "--cert-dir",
+			filepath.Join(b.dir, who, "pki"), "--kubeconfig-dir", filepath.Join(b.dir, who)}
 	}
 	b.peer(t, args("theirs")...)
 	b.ours(t, args("ours")...)
 	seen := 0
-	err := filepath.WalkDir(filepath.Join(b.dir, "theirs"), func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		seen++
-		theirs, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		ours, there := b.world.Files[strings.Replace(path, "/theirs/", "/ours/", 1)]
-		if !there || ours.Mode != 0o600 {
-			t.Errorf("ours is lacking %s, or has the mode %v", path, ours.Mode)
+	err := filepath.WalkDir(filepath.Join(b.dir, "theirs"),
+		func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			seen++
+			theirs, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			ours, there := b.world.Files[strings.Replace(path, "/theirs/", "/ours/", 1)]
+			if !there || ours.Mode != 0o600 {
+				t.Errorf("ours is lacking %s, or has the mode %v", path, ours.Mode)
+				return nil
+			}
+			if diff := cmp.Diff(csrDetails(t, path, theirs),
+				csrDetails(t, path, ours.Data)); diff != "" {
+				t.Errorf("%s: the peer's (-) and ours (+):\n%s", path, diff)
+			}
 			return nil
-		}
-		if diff := cmp.Diff(csrDetails(t, path, theirs), csrDetails(t, path, ours.Data)); diff != "" {
-			t.Errorf("%s: the peer's (-) and ours (+):\n%s", path, diff)
-		}
-		return nil
-	})
+		})
 	if err != nil || seen != 24 {
 		t.Errorf("compared %d files: %v", seen, err)
 	}
@@ -198,7 +209,8 @@ func csrDetails(t *testing.T, path string, data []byte) string {
 			t.Fatal(err)
 		}
 		kind, _ := pki.AlgorithmOf(r.PublicKey)
-		return fmt.Sprintf("%s %v %v %v %s", r.Subject, r.DNSNames, r.IPAddresses, r.SignatureAlgorithm, kind)
+		return fmt.Sprintf("%s %v %v %v %s", r.Subject, r.DNSNames, r.IPAddresses,
+			r.SignatureAlgorithm, kind)
 	case ".key":
 		key, err := pki.ParseKey(data)
 		if err != nil {
@@ -214,17 +226,21 @@ var withoutSecrets = regexp.MustCompile(`(client-certificate-data: |client-key-d
 
 func TestUserKubeconfigsMatchUpstream(t *testing.T) {
 	b := newUpstreamPair(t)
-	for _, args := range [][]string{{"--org", "a,b", "--org", "c"}, {"--validity-period", "1h"}, {"--token", "secret"}} {
-		args = append([]string{"kubeconfig", "user", "--client-name", "somebody", "--config", b.config()}, args...)
+	for _, args := range [][]string{{"--org", "a,b", "--org", "c"}, {"--validity-period", "1h"},
+		{"--token", "secret"}} {
+		args = append([]string{"kubeconfig", "user", "--client-name", "somebody", "--config",
+			b.config()}, args...)
 		theirs, ours := b.peer(t, args...), b.ours(t, args...)
-		if diff := cmp.Diff(withoutSecrets.ReplaceAllString(theirs, "$1"), withoutSecrets.ReplaceAllString(ours, "$1")); diff != "" {
+		if diff := cmp.Diff(withoutSecrets.ReplaceAllString(theirs, "$1"),
+			withoutSecrets.ReplaceAllString(ours, "$1")); diff != "" {
 			t.Errorf("%v: the peer (-) and we (+):\n%s", args, diff)
 		}
 		inside := pki.Renewable{Name: "user", File: "user.conf"}
 		if strings.Contains(ours, "token") {
 			continue
 		}
-		if diff := cmp.Diff(renewedAs(t, inside, []byte(theirs)), renewedAs(t, inside, []byte(ours))); diff != "" {
+		if diff := cmp.Diff(renewedAs(t, inside, []byte(theirs)),
+			renewedAs(t, inside, []byte(ours))); diff != "" {
 			t.Errorf("%v: the peer's certificate (-) and ours (+):\n%s", args, diff)
 		}
 	}

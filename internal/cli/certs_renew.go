@@ -22,7 +22,8 @@ import (
 const allCertificates = "all"
 
 func (p *program) certsRenew() *cobra.Command {
-	c := newGroup("renew", "Renew certificates", p.renewCommand(allCertificates, "Renew all certificates of this control plane"))
+	c := newGroup("renew", "Renew certificates",
+		p.renewCommand(allCertificates, "Renew all certificates of this control plane"))
 	c.Long = "Renew certificates of a control plane. CAs are not renewed, and kubelets rotate their own certificates."
 	for _, r := range pki.Renewables() {
 		c.AddCommand(p.renewCommand(r.Name, "Renew the certificate for "+r.Purpose))
@@ -44,7 +45,9 @@ by the CA on this machine; certificates of an external CA are not renewed.
 Components use the old certificate until they are restarted. To resume an interrupted command, re-run it.`,
 		Example: "  kubeadm certs renew " + name,
 		Args:    refuseArguments,
-		RunE:    func(c *cobra.Command, _ []string) error { return p.renewCertificates(c, o, name) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			return p.renewCertificates(c, o, name)
+		},
 	}
 	o.values().bind(c.Flags())
 	return c
@@ -77,7 +80,8 @@ func (p *program) renewCertificates(c *cobra.Command, o *certsOptions, name stri
 	if err := r.Begin(ctx, n, config.Run{}); err != nil {
 		return err
 	}
-	e := r.NewEnv(engine.Env{Local: n.Local, Node: engine.Resolved(n), Keys: p.keysToRenew(ctx, r, n)})
+	e := r.NewEnv(engine.Env{Local: n.Local, Node: engine.Resolved(n),
+		Keys: p.keysToRenew(ctx, r, n)})
 	if err := r.Execute(ctx, e); err != nil {
 		return err
 	}
@@ -92,13 +96,16 @@ func (p *program) renewCertificates(c *cobra.Command, o *certsOptions, name stri
 
 // keysToRenew returns private keys of the cluster's algorithm. They are generated ahead of need if
 // it is known.
-func (p *program) keysToRenew(ctx context.Context, r *run.Run, n *node.Node) func() (crypto.Signer, error) {
+func (p *program) keysToRenew(ctx context.Context, r *run.Run,
+	n *node.Node) func() (crypto.Signer, error) {
 	ahead := 0
 	for _, c := range pki.Renewables() {
 		_, err := r.World().Stat(ctx, certstore.RenewablePath(n.Paths, c))
-		if err == nil && n.Cluster.Algorithm != "" && r.Runs(phaseindex.Address(renew.Address(c.Name))) {
+		if err == nil && n.Cluster.Algorithm != "" &&
+			r.Runs(phaseindex.Address(renew.Address(c.Name))) {
 			ahead++
 		}
 	}
-	return pki.NewKeyPool(p.Random("keys"), cmp.Or(n.Cluster.Algorithm, pki.DefaultAlgorithm), ahead).Key
+	return pki.NewKeyPool(p.Random("keys"), cmp.Or(n.Cluster.Algorithm, pki.DefaultAlgorithm),
+		ahead).Key
 }

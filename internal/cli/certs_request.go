@@ -34,14 +34,16 @@ to the CA certificate, both in base64. Then run "kubeadm init".`,
 			return p.generateCSRs(c.Context(), file, certDir, flags)
 		},
 	}
-	flagTargets{flag.CertDir: &certDir, flag.Config: &file, flag.KubeconfigDir: &flags.KubeconfigDir}.bind(c.Flags())
+	flagTargets{flag.CertDir: &certDir, flag.Config: &file,
+		flag.KubeconfigDir: &flags.KubeconfigDir}.bind(c.Flags())
 	return c
 }
 
 // resolveOffline resolves the intent of an init without network requests. Without a default route
 // it has no address to advertise: that is a warning if the command needs one or there is no
 // control plane endpoint.
-func (p *program) resolveOffline(ctx context.Context, name string, flags config.InitFlags, needsAddress bool) (*node.Node, config.Run, error) {
+func (p *program) resolveOffline(ctx context.Context, name string, flags config.InitFlags,
+	needsAddress bool) (*node.Node, config.Run, error) {
 	file, err := p.readConfig(ctx, p.World(), name)
 	if err != nil {
 		return nil, config.Run{}, err
@@ -55,14 +57,16 @@ func (p *program) resolveOffline(ctx context.Context, name string, flags config.
 	if err == nil && n.Address == "" {
 		n.Address = "0.0.0.0"
 		if needsAddress || n.Cluster.Endpoint == "" {
-			how.Warnings = append(how.Warnings, "no default route, so the advertise address is "+n.Address+
-				"; set localAPIEndpoint.advertiseAddress in a file for --config")
+			how.Warnings = append(how.Warnings,
+				"no default route, so the advertise address is "+n.Address+
+					"; set localAPIEndpoint.advertiseAddress in a file for --config")
 		}
 	}
 	return n, how, err
 }
 
-func (p *program) generateCSRs(ctx context.Context, file, certDir string, flags config.InitFlags) (err error) {
+func (p *program) generateCSRs(ctx context.Context, file, certDir string,
+	flags config.InitFlags) (err error) {
 	r, err := p.openRun(ctx, run.Command{Name: "certs", Phases: workflow.GenerateCSR})
 	if err != nil {
 		return err
@@ -87,6 +91,7 @@ func (p *program) generateCSRs(ctx context.Context, file, certDir string, flags 
 		}
 	}
 	return r.Execute(ctx, r.NewEnv(engine.Env{
-		Local: n.Local, Node: engine.Resolved(n), Keys: pki.NewKeyPool(p.Random("keys"), n.Cluster.Algorithm, ahead).Key,
+		Local: n.Local, Node: engine.Resolved(n),
+		Keys: pki.NewKeyPool(p.Random("keys"), n.Cluster.Algorithm, ahead).Key,
 	}))
 }

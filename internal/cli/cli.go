@@ -69,14 +69,17 @@ a machine, and --dry-run prints what a command would change.`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
-		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return p.applyGlobalFlags(c) },
-		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
+			return p.applyGlobalFlags(c)
+		},
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetIn(h.In)
 	root.SetOut(h.Out)
 	root.SetErr(h.Err)
 	root.SetFlagErrorFunc(flagError)
-	flagTargets{flag.Verbosity: &p.verbosity, flag.VModule: &p.vmodule, flag.RootFS: &p.rootfs}.bind(root.PersistentFlags())
+	flagTargets{flag.Verbosity: &p.verbosity, flag.VModule: &p.vmodule,
+		flag.RootFS: &p.rootfs}.bind(root.PersistentFlags())
 	p.addCommands(root)
 	return root
 }
@@ -85,8 +88,10 @@ a machine, and --dry-run prints what a command would change.`,
 func (p *program) addCommands(root *cobra.Command) {
 	help := helpCommand()
 	root.SetHelpCommand(help)
-	addUnderHeading(root, "Create and remove a cluster:", p.initCommand(), p.joinCommand(), p.resetCommand())
-	addUnderHeading(root, "Manage a cluster:", p.certsCommand(), p.configCommand(), p.kubeconfigCommand(), p.tokenCommand(),
+	addUnderHeading(root, "Create and remove a cluster:", p.initCommand(), p.joinCommand(),
+		p.resetCommand())
+	addUnderHeading(root, "Manage a cluster:", p.certsCommand(), p.configCommand(),
+		p.kubeconfigCommand(), p.tokenCommand(),
 		p.upgradeCommand())
 	addUnderHeading(root, "Other commands:", p.completionCommand(), help, p.versionCommand())
 	root.AddCommand(alphaCommand())
@@ -99,7 +104,8 @@ func (p *program) bindStrict(c *cobra.Command) {
 	for _, child := range c.Commands() {
 		p.bindStrict(child)
 	}
-	if c.Flags().Lookup(string(flag.Config)) != nil && c.CommandPath() != "kubeadm config validate" {
+	if c.Flags().Lookup(string(flag.Config)) != nil &&
+		c.CommandPath() != "kubeadm config validate" {
 		flagTargets{flag.Strict: &p.strict}.bind(c.Flags())
 	}
 }
@@ -134,7 +140,8 @@ func Run(ctx context.Context, h Host, args []string) error {
 // addRootHint adds a hint to errors of missing permissions if the user is not root.
 func addRootHint(ctx context.Context, h Host, err error) error {
 	// Of an error of the container runtime's socket gRPC returns only the text.
-	if !errors.Is(err, fs.ErrPermission) && (err == nil || !strings.Contains(err.Error(), "connect: permission denied")) {
+	if !errors.Is(err, fs.ErrPermission) &&
+		(err == nil || !strings.Contains(err.Error(), "connect: permission denied")) {
 		return err
 	}
 	host, unknown := h.World().Host(ctx)

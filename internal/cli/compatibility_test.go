@@ -17,7 +17,8 @@ func TestCompatibilityPageListsEveryCommand(t *testing.T) {
 	}
 	_, table, _ := strings.Cut(string(text), "\n## Commands\n")
 	table, _, _ = strings.Cut(table, "\n## ")
-	told := map[string]bool{} // command, or what it begins with and an ellipsis; and whether it is there
+	// command, or what it begins with and an ellipsis; and whether it is there
+	told := map[string]bool{}
 	for line := range strings.Lines(table) {
 		cells := strings.Split(line, "|")
 		if len(cells) < 4 || !strings.Contains(cells[1], "`kubeadm") {
@@ -29,13 +30,15 @@ func TestCompatibilityPageListsEveryCommand(t *testing.T) {
 	}
 	root := New(testHost(t))
 	eachCommand(root, func(c *cobra.Command) {
-		leaf := !c.HasAvailableSubCommands() || c.Name() == "init" || c.Name() == "join" || c.Name() == "reset"
+		leaf := !c.HasAvailableSubCommands() || c.Name() == "init" || c.Name() == "join" ||
+			c.Name() == "reset"
 		if path := c.CommandPath(); leaf && c.IsAvailableCommand() && !isListed(told, path) {
 			t.Errorf("%s is not in the table", path)
 		}
 	})
 	for name, there := range told {
-		c, rest, err := root.Find(strings.Fields(strings.TrimSuffix(strings.TrimPrefix(name, "kubeadm"), "…")))
+		c, rest, err := root.Find(
+			strings.Fields(strings.TrimSuffix(strings.TrimPrefix(name, "kubeadm"), "…")))
 		if found := err == nil && len(rest) == 0 && !c.Hidden; found != there {
 			t.Errorf("the table says that %s is there: %v", name, there)
 		}

@@ -21,7 +21,8 @@ const completeLimit = 2 * time.Second
 // isCompletionRequest reports whether a shell requests completions. Other runs skip
 // addCompletions, which takes as long as all other preparations.
 func isCompletionRequest(args []string) bool {
-	return len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd)
+	return len(args) > 0 &&
+		(args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd)
 }
 
 // addCompletions registers the possible values of flags, for the command and its subcommands.
@@ -35,7 +36,8 @@ func (p *program) addCompletions(c *cobra.Command) {
 			if _, taken := c.GetFlagCompletionFunc(f.Name); taken || offers[name] == nil {
 				return
 			}
-			_ = c.RegisterFlagCompletionFunc(f.Name, offers[name]) // fails only for one that was registered before
+			// fails only for one that was registered before
+			_ = c.RegisterFlagCompletionFunc(f.Name, offers[name])
 		})
 	}
 	for _, child := range c.Commands() {
@@ -45,10 +47,12 @@ func (p *program) addCompletions(c *cobra.Command) {
 
 // flagCompletions are the values that flags may have.
 func (p *program) flagCompletions() map[flag.Name]cobra.CompletionFunc {
-	file, dir := offerFiles(cobra.ShellCompDirectiveDefault), offerFiles(cobra.ShellCompDirectiveFilterDirs)
+	file, dir := offerFiles(cobra.ShellCompDirectiveDefault),
+		offerFiles(cobra.ShellCompDirectiveFilterDirs)
 	return map[flag.Name]cobra.CompletionFunc{
-		flag.CertDir:               dir,
-		flag.ComponentConfigs:      someOf([]string{"KubeletConfiguration", "KubeProxyConfiguration"}),
+		flag.CertDir: dir,
+		flag.ComponentConfigs: someOf([]string{"KubeletConfiguration",
+			"KubeProxyConfiguration"}),
 		flag.Config:                file,
 		flag.CRISocket:             p.completeSockets,
 		flag.DiscoveryFile:         file,
@@ -77,7 +81,8 @@ func someOf(words []string) cobra.CompletionFunc {
 		before := typed[:strings.LastIndex(typed, ",")+1]
 		var fit []cobra.Completion
 		for _, w := range words {
-			if strings.HasPrefix(before+w, typed) && !slices.Contains(strings.Split(before, ","), w) {
+			if strings.HasPrefix(before+w, typed) &&
+				!slices.Contains(strings.Split(before, ","), w) {
 				fit = append(fit, before+w)
 			}
 		}
@@ -104,7 +109,8 @@ func (p *program) completeVersions() []string {
 }
 
 // completeSockets are those of the container runtimes that run here.
-func (p *program) completeSockets(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (p *program) completeSockets(c *cobra.Command, _ []string,
+	_ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(c.Context(), completeLimit)
 	defer cancel()
 	found, err := p.World().Runtimes(ctx)
@@ -126,7 +132,8 @@ func (p *program) tokenIDs(o *tokenOptions) cobra.CompletionFunc {
 		}
 		var all []cobra.Completion
 		for _, t := range found {
-			if !slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, t.ID) }) {
+			if !slices.ContainsFunc(args,
+				func(arg string) bool { return strings.HasPrefix(arg, t.ID) }) {
 				all = append(all, cobra.CompletionWithDesc(t.ID, t.Description))
 			}
 		}

@@ -34,14 +34,16 @@ SHELL is ` + strings.Join(shellNames(), ", ") + `.`,
 		ValidArgs: shellNames(),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return problem.New("", errors.New("exactly one shell is required"), "use one of "+strings.Join(shellNames(), ", "))
+				return problem.New("", errors.New("exactly one shell is required"),
+					"use one of "+strings.Join(shellNames(), ", "))
 			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			write, ok := completionWriters(c.Root())[args[0]]
 			if !ok {
-				return problem.New("", fmt.Errorf("unsupported shell %q", args[0]), "use one of "+strings.Join(shellNames(), ", "))
+				return problem.New("", fmt.Errorf("unsupported shell %q", args[0]),
+					"use one of "+strings.Join(shellNames(), ", "))
 			}
 			return write(p.Out)
 		},

@@ -9,7 +9,8 @@ import (
 
 func (p *program) configCommand() *cobra.Command {
 	c := newGroup("config", "Manage kubeadm configuration files",
-		newGroup("images", "List or pull the control plane images", p.configImagesList(), p.configImagesPull()),
+		newGroup("images", "List or pull the control plane images", p.configImagesList(),
+			p.configImagesPull()),
 		p.configMigrate(), p.configPrint(), p.configValidate())
 	// No command here accesses a cluster. Scripts set the flag all the same.
 	kubeconfig := node.DefaultPaths().Kubeconfig("admin.conf")

@@ -28,7 +28,8 @@ func (p *program) configImagesList() *cobra.Command {
 		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return p.listImages(c, o, &out) },
 	}
-	o.values().bind(c.Flags(), flag.Config, flag.FeatureGates, flag.ImageRepository, flag.KubernetesVersion)
+	o.values().bind(c.Flags(), flag.Config, flag.FeatureGates, flag.ImageRepository,
+		flag.KubernetesVersion)
 	out.values().bind(c.Flags())
 	return c
 }
@@ -56,7 +57,8 @@ func (p *program) listImages(c *cobra.Command, o *initOptions, out *output) erro
 	if err != nil {
 		return err
 	}
-	cluster, how, err := config.Cluster(file, o.InitFlags, config.Facts{Tool: tool, Fetch: run.FetchVersion(ctx, real)})
+	cluster, how, err := config.Cluster(file, o.InitFlags,
+		config.Facts{Tool: tool, Fetch: run.FetchVersion(ctx, real)})
 	printWarnings(p.newText(), how.Warnings)
 	if err != nil {
 		return err
@@ -82,7 +84,9 @@ func (p *program) warnIgnoredFlags(given []string) error {
 	for _, name := range given {
 		switch f := flag.Name(name); f {
 		case flag.CRISocket, flag.FeatureGates, flag.ImageRepository, flag.KubernetesVersion:
-			printWarnings(p.newText(), []string{fmt.Sprintf("--%s is ignored with --%s: set the field in the file instead", f, flag.Config)})
+			printWarnings(p.newText(),
+				[]string{fmt.Sprintf("--%s is ignored with --%s: set the field in the file instead",
+					f, flag.Config)})
 		}
 	}
 	return nil

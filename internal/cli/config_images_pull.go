@@ -33,7 +33,8 @@ runtime has it already. With --config the other flags are ignored.`,
 		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return p.pullImages(c, o) },
 	}
-	o.values().bind(c.Flags(), flag.Config, flag.CRISocket, flag.FeatureGates, flag.ImageRepository, flag.KubernetesVersion)
+	o.values().bind(c.Flags(), flag.Config, flag.CRISocket, flag.FeatureGates, flag.ImageRepository,
+		flag.KubernetesVersion)
 	return c
 }
 
@@ -52,9 +53,15 @@ func (p *program) pullImages(c *cobra.Command, o *initOptions) (err error) {
 		return err
 	}
 	defer closeRun(r, &err)
-	e := r.NewEnv(engine.Env{Local: n.Local, Emit: func(e engine.Event) { h.Text.Emit(asPulledLine(e)) }}).Named("config/images")
-	hearing := world.WithProgress(ctx, func(news string) { e.Emit(engine.Event{Kind: engine.Progress, Phase: "config/images", Text: news}) })
-	if _, err := real.Runtime(hearing, n.CRISocket); err != nil { // each image would fail with the same error
+	e := r.NewEnv(engine.Env{Local: n.Local,
+		Emit: func(e engine.Event) { h.Text.Emit(asPulledLine(e)) }}).Named("config/images")
+	hearing := world.WithProgress(ctx,
+		func(news string) {
+			e.Emit(engine.Event{Kind: engine.Progress, Phase: "config/images",
+				Text: news})
+		})
+	// each image would fail with the same error
+	if _, err := real.Runtime(hearing, n.CRISocket); err != nil {
 		return problem.New("", err, "set --cri-socket to another container runtime")
 	}
 	images, err := manifest.Images(n)
@@ -70,7 +77,8 @@ func (p *program) pullImages(c *cobra.Command, o *initOptions) (err error) {
 		return fmt.Errorf("stopped while pulling images: %w", stopped)
 	}
 	if err != nil {
-		return problem.New("", err, "check the image names and the registry, or set --image-repository to another")
+		return problem.New("", err,
+			"check the image names and the registry, or set --image-repository to another")
 	}
 	return nil
 }

@@ -38,10 +38,12 @@ Component configurations are checked and not converted.`,
 				return err
 			}
 			// A configuration can contain tokens and keys.
-			return p.writeOutput(c.Context(), change.WriteFile{Path: to, Data: text, Mode: 0o600, Secret: true, Output: true})
+			return p.writeOutput(c.Context(),
+				change.WriteFile{Path: to, Data: text, Mode: 0o600, Secret: true, Output: true})
 		},
 	}
-	flagTargets{flag.OldConfig: &from, flag.NewConfig: &to, flag.AllowExperimentalAPI: &experimental}.bind(c.Flags())
+	flagTargets{flag.OldConfig: &from, flag.NewConfig: &to,
+		flag.AllowExperimentalAPI: &experimental}.bind(c.Flags())
 	return c
 }
 
@@ -53,7 +55,8 @@ func (p *program) writeOutput(ctx context.Context, file change.WriteFile) (err e
 	}
 	defer closeRun(r, &err)
 	if err := r.NewEnv(engine.Env{}).Do(ctx, file); err != nil {
-		return problem.New("", err, fmt.Sprintf("set --%s to a file that can be written", flag.NewConfig))
+		return problem.New("", err,
+			fmt.Sprintf("set --%s to a file that can be written", flag.NewConfig))
 	}
 	return nil
 }
@@ -81,9 +84,12 @@ func (p *program) migrateConfig(c *cobra.Command, name string, experimental bool
 }
 
 // readRequiredConfig reads the configuration file that a required flag names.
-func (p *program) readRequiredConfig(c *cobra.Command, by flag.Name, name string) (config.File, error) {
+func (p *program) readRequiredConfig(c *cobra.Command, by flag.Name,
+	name string) (config.File, error) {
 	if name == "" {
-		return config.File{}, problem.New("", fmt.Errorf("--%s is required", by), fmt.Sprintf("set --%s to a configuration file", by))
+		return config.File{},
+			problem.New("", fmt.Errorf("--%s is required", by),
+				fmt.Sprintf("set --%s to a configuration file", by))
 	}
 	return readConfigOf(c.Context(), p.World(), by, name)
 }

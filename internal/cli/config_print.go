@@ -16,8 +16,10 @@ func (p *program) configPrint() *cobra.Command {
 			host, err := p.World().Host(c.Context())
 			return config.ExampleJoin(host.Hostname), err
 		}),
-		p.printExample("reset-defaults", "reset", func(*cobra.Command) ([]any, error) { return config.ExampleReset(), nil }),
-		p.printExample("upgrade-defaults", "upgrade", func(*cobra.Command) ([]any, error) { return config.ExampleUpgrade(), nil }))
+		p.printExample("reset-defaults", "reset",
+			func(*cobra.Command) ([]any, error) { return config.ExampleReset(), nil }),
+		p.printExample("upgrade-defaults", "upgrade",
+			func(*cobra.Command) ([]any, error) { return config.ExampleUpgrade(), nil }))
 }
 
 func (p *program) printInit() *cobra.Command {
@@ -38,7 +40,8 @@ func (p *program) printInit() *cobra.Command {
 }
 
 // printExample is a command that prints an example configuration.
-func (p *program) printExample(use, command string, documents func(*cobra.Command) ([]any, error)) *cobra.Command {
+func (p *program) printExample(use, command string,
+	documents func(*cobra.Command) ([]any, error)) *cobra.Command {
 	return &cobra.Command{
 		Use:   use,
 		Short: "Print the default configuration file for " + command,

@@ -24,11 +24,13 @@ error with its field.`,
 			if err != nil {
 				return err
 			}
-			file.AllowDeprecated, file.AllowExperimental, file.ReportComponentProblems = deprecated, experimental, true
+			file.AllowDeprecated, file.AllowExperimental, file.ReportComponentProblems = deprecated,
+				experimental, true
 			return p.validate(c, file)
 		},
 	}
-	flagTargets{flag.Config: &name, flag.AllowDeprecatedAPI: &deprecated, flag.AllowExperimentalAPI: &experimental}.bind(c.Flags())
+	flagTargets{flag.Config: &name, flag.AllowDeprecatedAPI: &deprecated,
+		flag.AllowExperimentalAPI: &experimental}.bind(c.Flags())
 	return c
 }
 

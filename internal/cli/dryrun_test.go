@@ -11,9 +11,12 @@ import (
 func TestDryRunPrintsNoKeys(t *testing.T) {
 	const dir = "/root/copies"
 	for variable, args := range map[string][]string{
-		"KUBEADM_INIT_DRYRUN_DIR": {"init", "--dry-run", "--upload-certs", "--kubernetes-version", "v1.37.1", "-v", "9"},
-		"KUBEADM_JOIN_DRYRUN_DIR": {"join", "192.0.2.1:6443", "--dry-run", "--control-plane", "-v", "9", "--token", "abcdef.0123456789abcdef",
-			"--discovery-token-unsafe-skip-ca-verification", "--certificate-key", strings.Repeat("5e", 32)},
+		"KUBEADM_INIT_DRYRUN_DIR": {"init", "--dry-run", "--upload-certs", "--kubernetes-version",
+			"v1.37.1", "-v", "9"},
+		"KUBEADM_JOIN_DRYRUN_DIR": {"join", "192.0.2.1:6443", "--dry-run", "--control-plane", "-v",
+			"9", "--token", "abcdef.0123456789abcdef",
+			"--discovery-token-unsafe-skip-ca-verification", "--certificate-key",
+			strings.Repeat("5e", 32)},
 	} {
 		s := newTestMachine(t)
 		s.env[variable] = dir
@@ -32,7 +35,8 @@ func TestDryRunPrintsNoKeys(t *testing.T) {
 				break
 			}
 		}
-		if strings.Contains(shown, "token-secret: MD") || strings.Contains(shown, "token-secret: 01") {
+		if strings.Contains(shown, "token-secret: MD") ||
+			strings.Contains(shown, "token-secret: 01") {
 			t.Errorf("%s shows the Secret of a token", args[0])
 		}
 	}

@@ -14,31 +14,42 @@ func (s *testMachine) supplied(t *testing.T) {
 	t.Helper()
 	s.world.Files["/init.yaml"] = memory.File{Data: quick, Mode: 0o644}
 	for _, phase := range []string{"certs", "kubeconfig"} {
-		if err := s.run(t.Context(), "init", "phase", phase, "all", "--config", "/init.yaml"); err != nil {
+		if err := s.run(t.Context(), "init", "phase", phase, "all", "--config",
+			"/init.yaml"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	delete(s.world.Files, "/etc/kubernetes/pki/ca.key")
 }
 
-// Each fault in what the keeper of a ParseCA has supplied is named with its file, before anything is
-// done.
+// Each fault in what the keeper of a ParseCA has supplied is named with its file, before anything
+// is done.
 func TestExternalCAFilesAreChecked(t *testing.T) {
 	const directory = "/etc/kubernetes/"
 	other := newTestMachine(t)
 	other.supplied(t)
 	foreign := func(file string) string { return string(other.world.Files[directory+file].Data) }
 	for name, c := range map[string]struct{ file, data, want string }{
-		"a certificate of another CA": {"pki/apiserver.crt", foreign("pki/apiserver.crt"), "pki/apiserver.crt: certificate \"kube-apiserver\" does not verify against CA \"kubernetes\""},
-		"another key":                 {"pki/apiserver-kubelet-client.key", foreign("pki/apiserver.key"), "pki/apiserver-kubelet-client.crt: the private key beside it is that of another certificate"},
-		"no key":                      {"pki/apiserver.key", "x", "pki/apiserver.crt: no private key in PEM form"},
-		"no certificate":              {"pki/apiserver.crt", "x", "pki/apiserver.crt: no certificate in PEM form"},
-		"no authority":                {"pki/ca.crt", foreign("pki/apiserver.crt"), "pki/ca.crt: it is not a certificate authority"},
-		"a damaged authority":         {"pki/ca.crt", "x", "pki/ca.crt: no certificate in PEM form"},
-		"a damaged authority's key":   {"pki/front-proxy-ca.key", "x", "pki/front-proxy-ca.key contains no usable private key"},
-		"a kubeconfig of another CA":  {"admin.conf", foreign("admin.conf"), "admin.conf: kubeconfig trusts CA \"kubernetes\""},
-		"no kubeconfig":               {"scheduler.conf", "{", "scheduler.conf: parsing a kubeconfig"},
-		"kubeconfig without a user":   {"kubelet.conf", "", "kubelet.conf: user \"system:node:cp1\" of the kubeconfig has a client key without its certificate"},
+		"a certificate of another CA": {"pki/apiserver.crt", foreign("pki/apiserver.crt"),
+			"pki/apiserver.crt: certificate \"kube-apiserver\" does not verify against CA \"kubernetes\""},
+		"another key": {"pki/apiserver-kubelet-client.key",
+			foreign("pki/apiserver.key"),
+			"pki/apiserver-kubelet-client.crt: the private key beside it is that of another certificate"},
+		"no key": {"pki/apiserver.key", "x",
+			"pki/apiserver.crt: no private key in PEM form"},
+		"no certificate": {"pki/apiserver.crt", "x",
+			"pki/apiserver.crt: no certificate in PEM form"},
+		"no authority": {"pki/ca.crt", foreign("pki/apiserver.crt"),
+			"pki/ca.crt: it is not a certificate authority"},
+		"a damaged authority": {"pki/ca.crt", "x", "pki/ca.crt: no certificate in PEM form"},
+		"a damaged authority's key": {"pki/front-proxy-ca.key", "x",
+			"pki/front-proxy-ca.key contains no usable private key"},
+		"a kubeconfig of another CA": {"admin.conf", foreign("admin.conf"),
+			"admin.conf: kubeconfig trusts CA \"kubernetes\""},
+		"no kubeconfig": {"scheduler.conf", "{",
+			"scheduler.conf: parsing a kubeconfig"},
+		"kubeconfig without a user": {"kubelet.conf", "",
+			"kubelet.conf: user \"system:node:cp1\" of the kubeconfig has a client key without its certificate"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newTestMachine(t)
@@ -80,14 +91,16 @@ func (s *testMachine) anonymous(t *testing.T, path string) []byte {
 	return text
 }
 
-// A ParseCA below another one brings its superior along in its file, and kubeconfigs may trust either.
+// A ParseCA below another one brings its superior along in its file, and kubeconfigs may trust
+// either.
 func TestKubeconfigMayTrustRootCA(t *testing.T) {
 	root, s := newTestMachine(t), newTestMachine(t)
 	root.supplied(t)
 	s.supplied(t)
 	const ca, admin = "/etc/kubernetes/pki/ca.crt", "/etc/kubernetes/admin.conf"
 	superior := root.world.Files[ca].Data
-	s.world.Files[ca] = memory.File{Data: slices.Concat(s.world.Files[ca].Data, superior), Mode: 0o644}
+	s.world.Files[ca] = memory.File{Data: slices.Concat(s.world.Files[ca].Data, superior),
+		Mode: 0o644}
 	config, err := pki.ParseKubeconfig(s.world.Files[admin].Data)
 	if err != nil {
 		t.Fatal(err)

@@ -37,12 +37,15 @@ func refuseArguments(c *cobra.Command, args []string) error {
 	}
 	for _, file := range []flag.Name{flag.Config, flag.OldConfig} {
 		if f := c.Flag(string(file)); f != nil && !f.Changed && strings.ContainsAny(args[0], "./") {
-			return problem.New("", fmt.Errorf("%s takes no arguments, but got %s", c.CommandPath(), untrusted.Quote(args[0])),
+			return problem.New("",
+				fmt.Errorf("%s takes no arguments, but got %s", c.CommandPath(),
+					untrusted.Quote(args[0])),
 				fmt.Sprintf("to name a file use --%s=%s", file, untrusted.Line(args[0])))
 		}
 	}
 	if !c.HasSubCommands() {
-		return fmt.Errorf("%s takes no arguments, but got %s", c.CommandPath(), untrusted.Quote(args[0]))
+		return fmt.Errorf("%s takes no arguments, but got %s", c.CommandPath(),
+			untrusted.Quote(args[0]))
 	}
 	c.SuggestionsMinimumDistance = 2 // wrong letters
 	err := fmt.Errorf("unknown command %s for %q", untrusted.Quote(args[0]), c.CommandPath())

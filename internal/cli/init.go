@@ -34,10 +34,14 @@ prints how to use the cluster and how to join other machines.`,
 
   # with a configuration file; print what would be changed
   kubeadm init --config kubeadm.yaml --dry-run`,
-	}, flag.APIServerAdvertise, flag.APIServerBindPort, flag.APIServerCertSANs, flag.CertDir, flag.CertificateKey,
-		flag.Config, flag.ControlPlaneEndpoint, flag.CRISocket, flag.DryRun, flag.FeatureGates, flag.IgnorePreflightErrors,
-		flag.ImageRepository, flag.KubernetesVersion, flag.NodeName, flag.Patches, flag.PodNetworkCIDR, flag.ServiceCIDR,
-		flag.ServiceDNSDomain, flag.SkipCertificateKeyPrint, flag.SkipPhases, flag.SkipTokenPrint, flag.Token, flag.TokenTTL, flag.UploadCerts)
+	}, flag.APIServerAdvertise, flag.APIServerBindPort, flag.APIServerCertSANs, flag.CertDir,
+		flag.CertificateKey,
+		flag.Config, flag.ControlPlaneEndpoint, flag.CRISocket, flag.DryRun, flag.FeatureGates,
+		flag.IgnorePreflightErrors,
+		flag.ImageRepository, flag.KubernetesVersion, flag.NodeName, flag.Patches,
+		flag.PodNetworkCIDR, flag.ServiceCIDR,
+		flag.ServiceDNSDomain, flag.SkipCertificateKeyPrint, flag.SkipPhases, flag.SkipTokenPrint,
+		flag.Token, flag.TokenTTL, flag.UploadCerts)
 }
 
 // initOptions are the flags of init and its phases.
@@ -100,9 +104,11 @@ func (x extraArgs) addTo(c *node.Cluster) {
 	for _, of := range []struct {
 		component *node.Component
 		args      map[string]string
-	}{{&c.APIServer, x.apiServer}, {&c.ControllerManager, x.controllerManager}, {&c.Scheduler, x.scheduler}} {
+	}{{&c.APIServer, x.apiServer}, {&c.ControllerManager, x.controllerManager},
+		{&c.Scheduler, x.scheduler}} {
 		for _, name := range slices.Sorted(maps.Keys(of.args)) {
-			of.component.Args = append(of.component.Args, node.Arg{Name: name, Value: of.args[name]})
+			of.component.Args = append(of.component.Args,
+				node.Arg{Name: name, Value: of.args[name]})
 		}
 	}
 }
@@ -111,7 +117,8 @@ func (x extraArgs) addTo(c *node.Cluster) {
 func (p *program) runInit(c *cobra.Command, o *initOptions, sel engine.Selection) (err error) {
 	ctx := c.Context()
 	r, err := p.openRun(ctx, run.Command{
-		Name: "init", Phases: workflow.Init, Selection: sel, Journaled: true, Unlocked: o.printManifest,
+		Name: "init", Phases: workflow.Init, Selection: sel, Journaled: true,
+		Unlocked: o.printManifest,
 	})
 	if err != nil {
 		return err
@@ -140,10 +147,12 @@ func (p *program) runInit(c *cobra.Command, o *initOptions, sel engine.Selection
 		return err
 	}
 	p.warnOfForeignClient(ctx, c, r.World(), o.kubeconfig)
-	env := engine.Env{Local: n.Local, Node: engine.Resolved(n), Admin: workflow.Admin(n.Local, o.kubeconfig), Withhold: o.withhold}
+	env := engine.Env{Local: n.Local, Node: engine.Resolved(n),
+		Admin: workflow.Admin(n.Local, o.kubeconfig), Withhold: o.withhold}
 	if r.Finished() {
 		env.Admin = workflow.Admin(n.Local, "")
-		err = r.ExecutePhases(ctx, r.NewEnv(env), workflow.FinishedInit(r.FinishedRun()), closingTextOf(how))
+		err = r.ExecutePhases(ctx, r.NewEnv(env), workflow.FinishedInit(r.FinishedRun()),
+			closingTextOf(how))
 	} else {
 		env.Keys = r.Keys(ctx, n)
 		if r.IsWhole() {

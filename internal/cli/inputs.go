@@ -23,7 +23,8 @@ import (
 // runHost is what a run needs of the host, with a renderer for its events.
 func (p *program) runHost() (run.Host, error) {
 	tool, err := p.tool()
-	return run.Host{World: p.World(), Journal: p.Journal, Random: p.Random, Getenv: p.Getenv, Tool: tool, Text: p.newText()}, err
+	return run.Host{World: p.World(), Journal: p.Journal, Random: p.Random, Getenv: p.Getenv,
+		Tool: tool, Text: p.newText()}, err
 }
 
 // openRun begins a run, which the caller closes.
@@ -49,10 +50,12 @@ func (p *program) gatherFacts(ctx context.Context, runtimes bool) (config.Facts,
 
 // readInputs reads the configuration file, if there is one, and gathers the facts. Flags beside a
 // file may be refused.
-func (p *program) readInputs(c *cobra.Command, gather factsFunc, name string, refuse func(flags []string) error) (config.File, config.Facts, error) {
+func (p *program) readInputs(c *cobra.Command, gather factsFunc, name string,
+	refuse func(flags []string) error) (config.File, config.Facts, error) {
 	ctx := c.Context()
 	if name == "" && slices.Contains(givenFlags(c), string(flag.Config)) {
-		printWarnings(p.newText(), []string{"--config is empty and ignored: set it to a file, or remove it"})
+		printWarnings(p.newText(),
+			[]string{"--config is empty and ignored: set it to a file, or remove it"})
 	}
 	file, err := p.readConfig(ctx, p.World(), name)
 	if err == nil && file.Given() {
@@ -76,27 +79,34 @@ func needsAddress(c *cobra.Command) bool {
 	if !isInit || c.Flag(string(flag.APIServerAdvertise)) != nil {
 		return true
 	}
-	return slices.Contains([]string{"preflight", "certs etcd-server", "certs etcd-peer", "etcd all", "etcd local", "wait-control-plane"}, phase)
+	return slices.Contains([]string{"preflight", "certs etcd-server", "certs etcd-peer", "etcd all",
+		"etcd local", "wait-control-plane"}, phase)
 }
 
 // readConfig reads the configuration file, if the user names one.
-func (p *program) readConfig(ctx context.Context, r state.Reader, name string) (config.File, error) {
+func (p *program) readConfig(ctx context.Context, r state.Reader,
+	name string) (config.File, error) {
 	file, err := readConfigOf(ctx, r, flag.Config, name)
 	file.Strict = p.strict
 	return file, err
 }
 
 // readConfigOf reads the configuration file that a flag names, if it was given.
-func readConfigOf(ctx context.Context, r state.Reader, by flag.Name, name string) (config.File, error) {
+func readConfigOf(ctx context.Context, r state.Reader, by flag.Name,
+	name string) (config.File, error) {
 	if name == "" {
 		return config.File{}, nil
 	}
 	data, err := r.ReadFile(ctx, name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return config.File{}, problem.New("", fmt.Errorf("there is no configuration file %s", untrusted.Line(name)), fmt.Sprintf("check the path given with --%s", by))
+		return config.File{},
+			problem.New("", fmt.Errorf("there is no configuration file %s", untrusted.Line(name)),
+				fmt.Sprintf("check the path given with --%s", by))
 	case err != nil:
-		return config.File{}, problem.New("reading the configuration file", err, "set --config to a file that can be read")
+		return config.File{},
+			problem.New("reading the configuration file", err,
+				"set --config to a file that can be read")
 	}
 	return config.File{Name: name, Data: data}, nil
 }

@@ -44,9 +44,12 @@ func (p *program) joinCommand() *cobra.Command {
 
   # with a discovery file
   kubeadm join --discovery-file cluster-info.yaml --tls-bootstrap-token abcdef.0123456789abcdef`,
-	}, flag.APIServerAdvertise, flag.APIServerBindPort, flag.CertificateKey, flag.Config, flag.ControlPlane,
-		flag.CRISocket, flag.DiscoveryFile, flag.DiscoveryToken, flag.DiscoveryTokenHash, flag.DiscoveryTokenUnsafe, flag.DryRun,
-		flag.IgnorePreflightErrors, flag.NodeName, flag.Patches, flag.ReplaceMember, flag.SkipPhases, flag.TLSBootstrapToken, flag.Token)
+	}, flag.APIServerAdvertise, flag.APIServerBindPort, flag.CertificateKey, flag.Config,
+		flag.ControlPlane,
+		flag.CRISocket, flag.DiscoveryFile, flag.DiscoveryToken, flag.DiscoveryTokenHash,
+		flag.DiscoveryTokenUnsafe, flag.DryRun,
+		flag.IgnorePreflightErrors, flag.NodeName, flag.Patches, flag.ReplaceMember,
+		flag.SkipPhases, flag.TLSBootstrapToken, flag.Token)
 }
 
 func oneEndpoint(c *cobra.Command, args []string) error {
@@ -88,7 +91,8 @@ func (o *joinOptions) values() flagTargets {
 // runJoin is "kubeadm join", or one of its phases.
 func (p *program) runJoin(c *cobra.Command, o *joinOptions, sel engine.Selection) (err error) {
 	ctx := c.Context()
-	r, err := p.openRun(ctx, run.Command{Name: "join", Phases: workflow.Join, Selection: sel, Journaled: true})
+	r, err := p.openRun(ctx,
+		run.Command{Name: "join", Phases: workflow.Join, Selection: sel, Journaled: true})
 	if err != nil {
 		return err
 	}
@@ -149,7 +153,8 @@ func joinAgain(ctx context.Context, r *run.Run, local node.Local) error {
 	if err := r.ExecutePhases(ctx, e, workflow.FinishedJoin(done), engine.Selection{}); err != nil {
 		return err
 	}
-	r.Emit(engine.Printed, joinedAs(local, done.Recorded(change.FileTarget(local.Paths.Manifest(manifest.Etcd)))))
+	r.Emit(engine.Printed,
+		joinedAs(local, done.Recorded(change.FileTarget(local.Paths.Manifest(manifest.Etcd)))))
 	r.RepeatWarnings()
 	return nil
 }
@@ -163,7 +168,8 @@ func joinedAs(l node.Local, etcd bool) string {
 	if etcd {
 		member = "\n  * etcd has one more voting member."
 	}
-	return fmt.Sprintf(joinedControlPlane, member, l.Paths.Kubeconfig("admin.conf"), "$(id -u):$(id -g)")
+	return fmt.Sprintf(joinedControlPlane, member, l.Paths.Kubeconfig("admin.conf"),
+		"$(id -u):$(id -g)")
 }
 
 // joined is the closing text of a worker's join. Scripts wait for its first sentence

@@ -45,8 +45,10 @@ of the groups. The certificate cannot be revoked before it expires.`,
 		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return p.printKubeconfig(c.Context(), o) },
 	}
-	flagTargets{flag.ClientName: &o.name, flag.Config: &o.file, flag.Org: &o.groups, flag.Token: &o.token, flag.ValidityPeriod: &o.validity}.bind(c.Flags())
-	c.Flags().Lookup(string(flag.Token)).Usage = "Token for the kubeconfig, in place of a client certificate"
+	flagTargets{flag.ClientName: &o.name, flag.Config: &o.file, flag.Org: &o.groups,
+		flag.Token: &o.token, flag.ValidityPeriod: &o.validity}.bind(c.Flags())
+	c.Flags().Lookup(string(
+		flag.Token)).Usage = "Token for the kubeconfig, in place of a client certificate"
 	return c
 }
 
@@ -54,9 +56,11 @@ of the groups. The certificate cannot be revoked before it expires.`,
 func (o *userOptions) check() error {
 	switch {
 	case o.name == "":
-		return problem.New("", fmt.Errorf("--%s is required", flag.ClientName), fmt.Sprintf("set --%s to the name of the user", flag.ClientName))
+		return problem.New("", fmt.Errorf("--%s is required", flag.ClientName),
+			fmt.Sprintf("set --%s to the name of the user", flag.ClientName))
 	case o.validity <= 0:
-		return fmt.Errorf("--%s: %s: must be a positive duration such as 24h", flag.ValidityPeriod, o.validity)
+		return fmt.Errorf("--%s: %s: must be a positive duration such as 24h", flag.ValidityPeriod,
+			o.validity)
 	}
 	return nil
 }
@@ -68,7 +72,9 @@ func (p *program) printKubeconfig(ctx context.Context, o *userOptions) error {
 	n, how, err := p.resolveOffline(ctx, o.file, config.NewInitFlags(), false)
 	warnings := how.Warnings
 	if o.token == "" && o.validity > v1beta4.DefaultCertValidity {
-		warnings = append(warnings, fmt.Sprintf("--%s %s is longer than %s: a stolen key can be used all that time", flag.ValidityPeriod, o.validity, v1beta4.DefaultCertValidity))
+		warnings = append(warnings,
+			fmt.Sprintf("--%s %s is longer than %s: a stolen key can be used all that time",
+				flag.ValidityPeriod, o.validity, v1beta4.DefaultCertValidity))
 	}
 	printWarnings(p.newText(), warnings)
 	if err != nil {
@@ -101,7 +107,8 @@ func (p *program) userAuthority(ctx context.Context, n *node.Node) (pki.CA, erro
 	remedy := "run the command on a control plane that has the key of the cluster CA, or set certificatesDir in a file for --config"
 	switch {
 	case found.Certificate == nil:
-		return pki.CA{}, problem.New("", fmt.Errorf("the CA certificate %s does not exist", cert), remedy)
+		return pki.CA{}, problem.New("", fmt.Errorf("the CA certificate %s does not exist", cert),
+			remedy)
 	case found.Key == nil:
 		return pki.CA{}, problem.New("", fmt.Errorf("%s does not exist", key), remedy)
 	}
@@ -109,7 +116,8 @@ func (p *program) userAuthority(ctx context.Context, n *node.Node) (pki.CA, erro
 }
 
 func (p *program) userConfig(n *node.Node, ca pki.CA, o *userOptions) (*pki.Kubeconfig, error) {
-	access := pki.KubeconfigSpec{Server: n.ServerURL(), Cluster: n.Cluster.Name, User: o.name, CA: pki.EncodeCertificates(ca.Certificate)}
+	access := pki.KubeconfigSpec{Server: n.ServerURL(), Cluster: n.Cluster.Name, User: o.name,
+		CA: pki.EncodeCertificates(ca.Certificate)}
 	if o.token != "" {
 		return access.WithToken(o.token), nil
 	}
@@ -117,8 +125,10 @@ func (p *program) userConfig(n *node.Node, ca pki.CA, o *userOptions) (*pki.Kube
 	if err != nil {
 		return nil, err
 	}
-	validity := pki.Validity{NotBefore: ca.Certificate.NotBefore, NotAfter: p.World().Now().UTC().Add(o.validity)}
-	cert, err := ca.Issue(p.Random("kubeconfig/user"), pki.ClientSpec(o.name, o.groups, validity), key.Public())
+	validity := pki.Validity{NotBefore: ca.Certificate.NotBefore,
+		NotAfter: p.World().Now().UTC().Add(o.validity)}
+	cert, err := ca.Issue(p.Random("kubeconfig/user"), pki.ClientSpec(o.name, o.groups, validity),
+		key.Public())
 	if err != nil {
 		return nil, err
 	}

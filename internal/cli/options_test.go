@@ -66,7 +66,8 @@ func TestFlagsOfInitReachTheConfiguration(t *testing.T) {
 			if err := parseFlags(t, got.values(), args); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(expected, got, cmp.AllowUnexported(initOptions{}, extraArgs{}), emptyIsNil()); diff != "" {
+			if diff := cmp.Diff(expected, got, cmp.AllowUnexported(initOptions{}, extraArgs{}),
+				emptyIsNil()); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -110,7 +111,8 @@ func TestFlagsOfJoinReachTheConfiguration(t *testing.T) {
 			if err := parseFlags(t, got.values(), args); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(expected, got, cmp.AllowUnexported(joinOptions{}), emptyIsNil()); diff != "" {
+			if diff := cmp.Diff(expected, got, cmp.AllowUnexported(joinOptions{}),
+				emptyIsNil()); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -124,7 +126,8 @@ func TestFlagsOfResetReachTheConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &resetOptions{file: "c", kubeconfig: "k", ResetFlags: config.ResetFlags{
-		Common:          config.Common{DryRun: new(true), IgnorePreflightErrors: []string{"all"}, SkipPhases: []string{"preflight"}},
+		Common: config.Common{DryRun: new(true), IgnorePreflightErrors: []string{"all"},
+			SkipPhases: []string{"preflight"}},
 		CertificatesDir: "/pki", CleanupTmpDir: true, CRISocket: "s", Force: true,
 	}}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(resetOptions{})); diff != "" {
@@ -133,7 +136,8 @@ func TestFlagsOfResetReachTheConfiguration(t *testing.T) {
 }
 
 func TestBadFlagValuesAreRefused(t *testing.T) {
-	for _, args := range []string{"--dry-run=perhaps", "--token-ttl soon", "--apiserver-bind-port high", "--scheduler-extra-args v"} {
+	for _, args := range []string{"--dry-run=perhaps", "--token-ttl soon",
+		"--apiserver-bind-port high", "--scheduler-extra-args v"} {
 		if err := parseFlags(t, newInitOptions().values(), args); err == nil {
 			t.Errorf("%s is taken", args)
 		}
@@ -153,7 +157,8 @@ func TestGroupCommandHasFlagsOfChildren(t *testing.T) {
 		{Name: "a", Flags: []flag.Name{flag.Config, flag.CertDir}},
 		{Name: "b", Flags: []flag.Name{flag.Config, flag.Patches}},
 	}}}}
-	if got, want := allFlags(group), []flag.Name{flag.CertDir, flag.Config, flag.Patches}; !slices.Equal(got, want) {
+	if got, want := allFlags(group),
+		[]flag.Name{flag.CertDir, flag.Config, flag.Patches}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	group.Flags = []flag.Name{flag.DryRun}

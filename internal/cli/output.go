@@ -42,7 +42,8 @@ type output struct {
 func newOutput() output { return output{format: plain, allowMissing: true} }
 
 func (o *output) values() flagTargets {
-	return flagTargets{flag.Output: &o.format, flag.AllowMissingTemplateKeys: &o.allowMissing, flag.ShowManagedFields: &o.managedFields}
+	return flagTargets{flag.Output: &o.format, flag.AllowMissingTemplateKeys: &o.allowMissing,
+		flag.ShowManagedFields: &o.managedFields}
 }
 
 // encoder writes objects in one format, one after the other.
@@ -62,15 +63,18 @@ func (o *output) encoder(ctx context.Context, r state.Reader) (encoder, error) {
 		build, ok = o.templates()[strings.TrimSuffix(name, "-file")]
 	}
 	if !ok {
-		return nil, problem.New("", fmt.Errorf("unknown output format %q", o.format), "formats: "+strings.Join(outputFormats(), ", "))
+		return nil, problem.New("", fmt.Errorf("unknown output format %q", o.format),
+			"formats: "+strings.Join(outputFormats(), ", "))
 	}
 	if argument == "" {
-		return nil, problem.New("", fmt.Errorf("output format %s needs a template", name), "give it after an equals sign: --output "+name+"=...")
+		return nil, problem.New("", fmt.Errorf("output format %s needs a template", name),
+			"give it after an equals sign: --output "+name+"=...")
 	}
 	if strings.HasSuffix(name, "file") {
 		data, err := r.ReadFile(ctx, argument)
 		if err != nil {
-			return nil, problem.New("reading the template", err, "check the path given with --output "+name+"=")
+			return nil, problem.New("reading the template", err,
+				"check the path given with --output "+name+"=")
 		}
 		argument = string(data)
 	}
@@ -80,7 +84,8 @@ func (o *output) encoder(ctx context.Context, r state.Reader) (encoder, error) {
 // outputFormats are the names of all formats.
 func outputFormats() []string {
 	all := append(slices.Collect(maps.Keys(encoders())), plain,
-		"go-template=...", "go-template-file=...", "template=...", "templatefile=...", "jsonpath=...", "jsonpath-file=...", "jsonpath-as-json=...")
+		"go-template=...", "go-template-file=...", "template=...", "templatefile=...",
+		"jsonpath=...", "jsonpath-file=...", "jsonpath-as-json=...")
 	slices.Sort(all)
 	return all
 }
@@ -138,7 +143,8 @@ func writeKYAML(w io.Writer, objects []any) error {
 }
 
 func (o *output) goTemplate(text string) (encoder, error) {
-	t, err := template.New("output").Funcs(template.FuncMap{"exists": hasPath, "base64decode": decodeBase64}).Parse(text)
+	t, err := template.New("output").Funcs(template.FuncMap{"exists": hasPath,
+		"base64decode": decodeBase64}).Parse(text)
 	if err != nil {
 		return nil, templateError(err)
 	}
@@ -176,7 +182,8 @@ func decodeBase64(text string) (string, error) {
 }
 
 func templateError(err error) error {
-	return problem.New("reading the template", err, "fix the template given with --output after the equals sign")
+	return problem.New("reading the template", err,
+		"fix the template given with --output after the equals sign")
 }
 
 func (o *output) jsonPath(text string, asJSON bool) (encoder, error) {

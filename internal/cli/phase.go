@@ -26,11 +26,13 @@ type tree struct {
 // command is the command of the whole workflow: c with its phases, subcommands and flags.
 func (t tree) command(c *cobra.Command, names ...flag.Name) *cobra.Command {
 	c.Args = t.args
-	c.Long += fmt.Sprintf("\n\nThe \"%s\" command runs these phases:\n```\n%s```", t.name, phaseOutline(t.phases))
+	c.Long += fmt.Sprintf("\n\nThe \"%s\" command runs these phases:\n```\n%s```", t.name,
+		phaseOutline(t.phases))
 	var v flagTargets
 	v, c.RunE = t.newRun(engine.Selection{})
 	v.bind(c.Flags(), names...)
-	_ = c.RegisterFlagCompletionFunc(string(flag.SkipPhases), someOf(childAddresses(t.phases))) // every workflow has the flag
+	// every workflow has the flag
+	_ = c.RegisterFlagCompletionFunc(string(flag.SkipPhases), someOf(childAddresses(t.phases)))
 	phase := newGroup("phase", fmt.Sprintf("Run a single phase of %q", strings.Fields(t.name)[0]))
 	t.addPhaseCommands(phase, "", t.phases)
 	c.AddCommand(phase)
@@ -56,7 +58,8 @@ func (t tree) addPhaseCommands(parent *cobra.Command, prefix string, phases []en
 func (t tree) groupCommand(address string, p engine.Phase) *cobra.Command {
 	c := newGroup(p.Name, p.Short)
 	c.Long, c.Aliases = p.Long, p.Aliases
-	all := engine.Phase{Name: allName, Short: "Run all of: " + strings.Join(childAddresses(p.Phases), ", "), Flags: allFlags(p)}
+	all := engine.Phase{Name: allName,
+		Short: "Run all of: " + strings.Join(childAddresses(p.Phases), ", "), Flags: allFlags(p)}
 	c.AddCommand(t.phaseCommand(address, all))
 	t.addPhaseCommands(c, address+"/", p.Phases)
 	return c
@@ -67,7 +70,8 @@ func (t tree) phaseCommand(address string, p engine.Phase) *cobra.Command {
 	if p.NoArgs {
 		c.Args = refuseArguments
 	}
-	if _, argument, ok := strings.Cut(t.name, " "); ok && slices.Contains(p.Flags, flag.DiscoveryToken) {
+	if _, argument, ok := strings.Cut(t.name, " "); ok &&
+		slices.Contains(p.Flags, flag.DiscoveryToken) {
 		c.Use += " " + argument
 	}
 	var v flagTargets

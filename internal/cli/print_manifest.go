@@ -13,10 +13,12 @@ import (
 
 // printManifest prints what an addon phase would deploy to a new cluster, without access to a
 // cluster.
-func (p *program) printManifest(ctx context.Context, r state.Reader, n *node.Node, address string) error {
+func (p *program) printManifest(ctx context.Context, r state.Reader, n *node.Node,
+	address string) error {
 	text := p.newText()
 	host, patches, err := manifestinput.Read(ctx, r, n, func(format string, args ...any) {
-		text.Emit(engine.Event{Kind: engine.Warned, Phase: "patches", Text: fmt.Sprintf(format, args...)})
+		text.Emit(engine.Event{Kind: engine.Warned, Phase: "patches",
+			Text: fmt.Sprintf(format, args...)})
 	})
 	if err != nil {
 		return err

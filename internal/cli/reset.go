@@ -25,10 +25,13 @@ import (
 func (p *program) resetCommand() *cobra.Command {
 	t := tree{name: "reset", phases: workflow.Reset, args: cobra.ArbitraryArgs}
 	t.newRun = func(sel engine.Selection) (flagTargets, runFunc) {
-		o := &resetOptions{ResetFlags: config.NewResetFlags(), kubeconfig: node.DefaultPaths().Kubeconfig("admin.conf")}
+		o := &resetOptions{ResetFlags: config.NewResetFlags(),
+			kubeconfig: node.DefaultPaths().Kubeconfig("admin.conf")}
 		return o.values(), func(c *cobra.Command, args []string) error {
 			for _, arg := range args { // which upstream's kubeadm accepts as well
-				printWarnings(p.newText(), []string{fmt.Sprintf("%s takes no argument: %q is ignored", c.CommandPath(), arg)})
+				printWarnings(p.newText(),
+					[]string{fmt.Sprintf("%s takes no argument: %q is ignored", c.CommandPath(),
+						arg)})
 			}
 			return p.runReset(c, o, sel)
 		}
@@ -113,7 +116,8 @@ func (p *program) runReset(c *cobra.Command, o *resetOptions, sel engine.Selecti
 
 // confirm asks for confirmation. No answer means no.
 func (p *program) confirm(ctx context.Context, r *run.Run) error {
-	r.Emit(engine.Warned, "the changes that init or join made to this machine are about to be reverted")
+	r.Emit(engine.Warned,
+		"the changes that init or join made to this machine are about to be reverted")
 	r.Emit(engine.Printed, "[reset] Continue? [y/N]: ")
 	answer, err := p.readAnswer(ctx)
 	if err != nil {
@@ -123,7 +127,8 @@ func (p *program) confirm(ctx context.Context, r *run.Run) error {
 	case "y", "yes":
 		return nil
 	}
-	return problem.New("", errors.New("nothing was changed: the answer was not yes"), "answer y, or set --force to skip the confirmation")
+	return problem.New("", errors.New("nothing was changed: the answer was not yes"),
+		"answer y, or set --force to skip the confirmation")
 }
 
 // readAnswer returns the next line of standard input, unless the user interrupts.

@@ -52,7 +52,9 @@ type network struct {
 	answer state.Response
 }
 
-func (n *network) Fetch(context.Context, state.Request) (state.Response, error) { return n.answer, nil }
+func (n *network) Fetch(context.Context, state.Request) (state.Response, error) {
+	return n.answer, nil
+}
 
 var quick = []byte(`
 apiVersion: kubeadm.k8s.io/v1beta4
@@ -75,19 +77,22 @@ func TestExistingFilesForAnotherNodeNameAreWarnedAbout(t *testing.T) {
 	s := newTestMachine(t)
 	s.world.Files["/init.yaml"] = memory.File{Data: quick, Mode: 0o644}
 	for _, phase := range []string{"certs", "kubeconfig"} {
-		if err := s.run(t.Context(), "init", "phase", phase, "all", "--config", "/init.yaml"); err != nil {
+		if err := s.run(t.Context(), "init", "phase", phase, "all", "--config",
+			"/init.yaml"); err != nil {
 			t.Fatal(err)
 		}
 		if s.err.Len() > 0 {
 			t.Errorf("%s: warned of what was asked for: %s", phase, &s.err)
 		}
 	}
-	s.world.Files["/other.yaml"] = memory.File{Data: slices.Concat([]byte("apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\nnodeRegistration: {name: other}\n---"), quick), Mode: 0o644}
+	s.world.Files["/other.yaml"] = memory.File{Data: slices.Concat(
+		[]byte("apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\nnodeRegistration: {name: other}\n---"), quick), Mode: 0o644}
 	for phase, want := range map[string]string{
 		"certs":      `the existing "apiserver" certificate is not valid for other;`,
 		"kubeconfig": "kubelet.conf is for system:node:",
 	} {
-		if err := s.run(t.Context(), "init", "phase", phase, "all", "--config", "/other.yaml"); err != nil {
+		if err := s.run(t.Context(), "init", "phase", phase, "all", "--config",
+			"/other.yaml"); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(s.err.String(), want) {
@@ -110,29 +115,37 @@ func TestPatchesAreCheckedBeforeChanges(t *testing.T) {
 		t.Error("something was changed")
 	}
 	delete(s.world.Files, "/patches/etcd.yaml")
-	s.world.Files["/patched.yaml"] = memory.File{Data: slices.Concat([]byte("apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\npatches: {directory: /patches}\n---"), quick), Mode: 0o644}
-	if err := s.run(t.Context(), "init", "phase", "preflight", "--config", "/patched.yaml"); err != nil || !strings.Contains(s.err.String(), "is skipped: ") {
+	s.world.Files["/patched.yaml"] = memory.File{Data: slices.Concat(
+		[]byte("apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\npatches: {directory: /patches}\n---"), quick), Mode: 0o644}
+	if err := s.run(t.Context(), "init", "phase", "preflight", "--config",
+		"/patched.yaml"); err != nil || !strings.Contains(s.err.String(), "is skipped: ") {
 		t.Errorf("%v; got %q, want that a file is skipped", err, &s.err)
 	}
 }
 
 func TestSinglePhaseNamesEachSkippedPatchFileOnce(t *testing.T) {
 	for phase, target := range map[string]string{
-		"control-plane all": "kube-apiserver.yaml", "etcd local": "etcd.yaml", "kubelet-start": "kubeletconfiguration.yaml",
+		"control-plane all": "kube-apiserver.yaml", "etcd local": "etcd.yaml",
+		"kubelet-start": "kubeletconfiguration.yaml",
 	} {
 		t.Run(phase, func(t *testing.T) {
 			s := newTestMachine(t)
 			s.world.Files["/patches"] = memory.File{Mode: fs.ModeDir | 0o755}
-			for name, text := range map[string]string{"kubeapiserver.yaml": "a: 1", target: "# nothing\n---\n", "etcd.yml": "a: 1"} {
+			for name, text := range map[string]string{"kubeapiserver.yaml": "a: 1",
+				target: "# nothing\n---\n", "etcd.yml": "a: 1"} {
 				s.world.Files["/patches/"+name] = memory.File{Data: []byte(text), Mode: 0o644}
 			}
-			s.world.Files["/patched.yaml"] = memory.File{Data: slices.Concat([]byte("apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\npatches: {directory: /patches}\n---"), quick), Mode: 0o644}
+			s.world.Files["/patched.yaml"] = memory.File{Data: slices.Concat(
+				[]byte("apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\npatches: {directory: /patches}\n---"), quick), Mode: 0o644}
 			for _, files := range []string{"certs", "kubeconfig"} {
-				if err := s.run(t.Context(), "init", "phase", files, "all", "--config", "/patched.yaml"); err != nil {
+				if err := s.run(t.Context(), "init", "phase", files, "all", "--config",
+					"/patched.yaml"); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if err := s.run(t.Context(), append(append([]string{"init", "phase"}, strings.Fields(phase)...), "--config", "/patched.yaml")...); err != nil {
+			if err := s.run(t.Context(),
+				append(append([]string{"init", "phase"}, strings.Fields(phase)...), "--config",
+					"/patched.yaml")...); err != nil {
 				t.Fatal(err)
 			}
 			for _, want := range []string{
@@ -155,10 +168,12 @@ func TestInitResumesAfterInterrupt(t *testing.T) {
 	s := newTestMachine(t)
 	s.world.Files["/init.yaml"] = memory.File{Data: quick, Mode: 0o644}
 	err := s.interruptAt("[kubelet-start] starting", "init", "--config", "/init.yaml")
-	if err == nil || !strings.Contains(err.Error(), "interrupted") || !strings.Contains(err.Error(), "phase kubelet-start") {
+	if err == nil || !strings.Contains(err.Error(), "interrupted") ||
+		!strings.Contains(err.Error(), "phase kubelet-start") {
 		t.Fatalf("got %v, want that kubelet-start was interrupted", err)
 	}
-	if hints := problem.Hints(err); !slices.ContainsFunc(hints, func(h string) bool { return strings.Contains(h, "re-run the same command") }) {
+	if hints := problem.Hints(err); !slices.ContainsFunc(hints,
+		func(h string) bool { return strings.Contains(h, "re-run the same command") }) {
 		t.Errorf("hints %q do not say that the command goes on", hints)
 	}
 	kept, _ := s.journal.Load("values")
@@ -182,7 +197,8 @@ func TestInitResumesWithFixedArguments(t *testing.T) {
 		t.Fatal("the configuration has no ClusterConfiguration to change")
 	}
 	s.world.Files["/init.yaml"] = memory.File{Data: wrong, Mode: 0o644}
-	if err := s.interruptAt("[wait-control-plane] waiting", "init", "--config", "/init.yaml"); err == nil {
+	if err := s.interruptAt("[wait-control-plane] waiting", "init", "--config",
+		"/init.yaml"); err == nil {
 		t.Fatal("the interruption was not heeded")
 	}
 	ca := s.world.Files["/etc/kubernetes/pki/ca.key"]
@@ -190,7 +206,8 @@ func TestInitResumesWithFixedArguments(t *testing.T) {
 	if err := s.run(t.Context(), "init", "--config", "/init.yaml"); err != nil {
 		t.Fatal(err)
 	}
-	if manifest := s.world.Files["/etc/kubernetes/manifests/kube-scheduler.yaml"]; bytes.Contains(manifest.Data, []byte("loud")) {
+	if manifest := s.world.Files["/etc/kubernetes/manifests/kube-scheduler.yaml"]; bytes.Contains(
+		manifest.Data, []byte("loud")) {
 		t.Error("the manifest still has the wrong argument")
 	}
 	if after := s.world.Files["/etc/kubernetes/pki/ca.key"]; !bytes.Equal(ca.Data, after.Data) {
@@ -209,8 +226,10 @@ func TestVersionLabelIsKept(t *testing.T) {
 	s.world.Names["dl.k8s.io"] = []string{"192.0.2.80"}
 	net := &network{World: s.world, answer: state.Response{Status: 200, Body: []byte("v1.37.1")}}
 	s.Host.World = func() world.World { return net }
-	s.world.Files["/init.yaml"] = memory.File{Data: bytes.Replace(quick, []byte("v1.37.1"), []byte("stable-1"), 1), Mode: 0o644}
-	if err := s.interruptAt("[kubelet-start] starting", "init", "--config", "/init.yaml"); err == nil {
+	s.world.Files["/init.yaml"] = memory.File{Data: bytes.Replace(quick, []byte("v1.37.1"),
+		[]byte("stable-1"), 1), Mode: 0o644}
+	if err := s.interruptAt("[kubelet-start] starting", "init", "--config",
+		"/init.yaml"); err == nil {
 		t.Fatal("the interruption was not heeded")
 	}
 	for _, c := range []struct{ now, want string }{
@@ -222,15 +241,18 @@ func TestVersionLabelIsKept(t *testing.T) {
 			t.Fatalf("when the label stands for %s: %v", c.now, err)
 		}
 		if !strings.Contains(s.out.String(), c.want) {
-			t.Errorf("when the label stands for %s, this is not said: %s\n%s", c.now, c.want, &s.out)
+			t.Errorf("when the label stands for %s, this is not said: %s\n%s", c.now, c.want,
+				&s.out)
 		}
 	}
 	for _, component := range []string{"kube-apiserver", "kube-scheduler"} {
-		if text := s.world.Files["/etc/kubernetes/manifests/"+component+".yaml"].Data; !bytes.Contains(text, []byte(component+":v1.37.1")) {
+		if text := s.world.Files["/etc/kubernetes/manifests/"+component+
+			".yaml"].Data; !bytes.Contains(text, []byte(component+":v1.37.1")) {
 			t.Errorf("%s is of another version:\n%s", component, text)
 		}
 	}
-	s.world.Files["/init.yaml"] = memory.File{Data: bytes.Replace(quick, []byte("v1.37.1"), []byte("v1.37.2"), 1), Mode: 0o644}
+	s.world.Files["/init.yaml"] = memory.File{Data: bytes.Replace(quick, []byte("v1.37.1"),
+		[]byte("v1.37.2"), 1), Mode: 0o644}
 	if err := s.run(t.Context(), "init", "--config", "/init.yaml"); err == nil {
 		t.Error("a finished cluster took another version from an init")
 	}
@@ -239,8 +261,10 @@ func TestVersionLabelIsKept(t *testing.T) {
 func TestFinishedInitHonorsSkippedClosingText(t *testing.T) {
 	s := newTestMachine(t)
 	s.initCluster(t)
-	err := s.run(t.Context(), "init", "--config", "/init.yaml", "--skip-phases", "show-join-command,mark-control-plane")
-	if out := s.out.String(); err != nil || tokenInText.MatchString(out) || !strings.Contains(out, "nothing is changed") {
+	err := s.run(t.Context(), "init", "--config", "/init.yaml", "--skip-phases",
+		"show-join-command,mark-control-plane")
+	if out := s.out.String(); err != nil || tokenInText.MatchString(out) ||
+		!strings.Contains(out, "nothing is changed") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
@@ -275,22 +299,29 @@ func TestResumedInitTakesOtherTokensAndTTLs(t *testing.T) {
 		first, second  string // of the InitConfiguration
 		token, expires string // of the second run; an empty token is one of its own
 	}{
-		"another TTL":           {"", tokens("ttl: 2h"), "", "2h0m0s"},
-		"no end":                {tokens("token: " + one), tokens("ttl: 0s, token: " + one), one, "never"},
-		"an end":                {tokens("ttl: 0s, token: " + one), tokens("token: " + one), one, "24h0m0s"},
-		"a token for a random":  {"", tokens("token: " + one), one, "24h0m0s"},
-		"another token":         {tokens("token: " + one), tokens("token: " + other), other, "24h0m0s"},
-		"another token and TTL": {tokens("ttl: 1h, token: " + one), tokens("ttl: 3h, token: " + other), other, "3h0m0s"},
-		"a random for a token":  {tokens("token: " + one), "", "", "24h0m0s"},
-		"the same TTL":          {tokens("ttl: 9h, token: " + one), tokens("ttl: 9h, token: " + one), one, "4h0m0s"},
-		"another key":           {"certificateKey: " + keys[0] + "\n", "certificateKey: " + keys[1] + "\n", "", "19h0m0s"},
-		"a key for a random":    {"", "certificateKey: " + keys[1] + "\n", "", "19h0m0s"},
+		"another TTL": {"", tokens("ttl: 2h"), "", "2h0m0s"},
+		"no end": {tokens("token: " + one), tokens("ttl: 0s, token: " + one), one,
+			"never"},
+		"an end": {tokens("ttl: 0s, token: " + one), tokens("token: " + one), one,
+			"24h0m0s"},
+		"a token for a random": {"", tokens("token: " + one), one, "24h0m0s"},
+		"another token": {tokens("token: " + one), tokens("token: " + other), other,
+			"24h0m0s"},
+		"another token and TTL": {tokens("ttl: 1h, token: " + one),
+			tokens("ttl: 3h, token: " + other), other, "3h0m0s"},
+		"a random for a token": {tokens("token: " + one), "", "", "24h0m0s"},
+		"the same TTL": {tokens("ttl: 9h, token: " + one), tokens("ttl: 9h, token: " + one),
+			one, "4h0m0s"},
+		"another key": {"certificateKey: " + keys[0] + "\n",
+			"certificateKey: " + keys[1] + "\n", "", "19h0m0s"},
+		"a key for a random": {"", "certificateKey: " + keys[1] + "\n", "", "19h0m0s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newTestMachine(t)
 			begin := func(init string) []string {
-				text := "apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\n" + init + "---" + string(quick) + "controlPlaneEndpoint: cluster.example:6443\n"
+				text := "apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\n" + init +
+					"---" + string(quick) + "controlPlaneEndpoint: cluster.example:6443\n"
 				s.world.Files["/init.yaml"] = memory.File{Data: []byte(text), Mode: 0o644}
 				return []string{"init", "--config", "/init.yaml", "--upload-certs"}
 			}
@@ -302,17 +333,21 @@ func TestResumedInitTakesOtherTokensAndTTLs(t *testing.T) {
 				t.Fatal(err)
 			}
 			m := tokenInText.FindStringSubmatch(s.out.String())
-			if m == nil || c.token != "" && m[1] != c.token || c.token == "" && (m[1] == one || m[1] == other) {
+			if m == nil || c.token != "" && m[1] != c.token || c.token == "" &&
+				(m[1] == one || m[1] == other) {
 				t.Fatalf("the join command has the token %q", m)
 			}
 			if got := expires(s, m[1]); got != c.expires {
 				t.Errorf("it expires in %s, want %s", got, c.expires)
 			}
-			if strings.Contains(c.second, keys[1]) && !strings.Contains(s.out.String(), "--certificate-key "+keys[1]) {
+			if strings.Contains(c.second, keys[1]) &&
+				!strings.Contains(s.out.String(), "--certificate-key "+keys[1]) {
 				t.Errorf("the join command has another certificate key:\n%s", &s.out)
 			}
-			if err := s.run(t.Context(), begin(c.second)...); err != nil || !strings.Contains(s.out.String(), m[1]) {
-				t.Errorf("the finished run given again: %v; it does not show token %s:\n%s", err, m[1], &s.out)
+			if err := s.run(t.Context(), begin(c.second)...); err != nil ||
+				!strings.Contains(s.out.String(), m[1]) {
+				t.Errorf("the finished run given again: %v; it does not show token %s:\n%s", err,
+					m[1], &s.out)
 			}
 		})
 	}
@@ -325,7 +360,8 @@ func TestEachVersionLabelIsKeptApart(t *testing.T) {
 	net := &network{World: s.world, answer: state.Response{Status: 200, Body: []byte("v1.37.1")}}
 	s.Host.World = func() world.World { return net }
 	begin := func(label string) []string {
-		s.world.Files["/init.yaml"] = memory.File{Data: bytes.Replace(quick, []byte("v1.37.1"), []byte(label), 1), Mode: 0o644}
+		s.world.Files["/init.yaml"] = memory.File{Data: bytes.Replace(quick, []byte("v1.37.1"),
+			[]byte(label), 1), Mode: 0o644}
 		return []string{"init", "--config", "/init.yaml"}
 	}
 	if err := s.interruptAt("[kubelet-start] starting", begin("stable-1")...); err == nil {
@@ -343,7 +379,8 @@ func TestEachVersionLabelIsKeptApart(t *testing.T) {
 func TestInitWithOtherSettingsIsRefused(t *testing.T) {
 	s := newTestMachine(t)
 	s.world.Files["/init.yaml"] = memory.File{Data: quick, Mode: 0o644}
-	if err := s.interruptAt("[kubelet-start] starting", "init", "--config", "/init.yaml"); err == nil {
+	if err := s.interruptAt("[kubelet-start] starting", "init", "--config",
+		"/init.yaml"); err == nil {
 		t.Fatal("the interruption was not heeded")
 	}
 	err := s.run(t.Context(), "init", "--kubernetes-version", "v1.36.1")
@@ -351,7 +388,8 @@ func TestInitWithOtherSettingsIsRefused(t *testing.T) {
 		t.Fatal("files of an unfinished run were taken for others")
 	}
 	want := "an unfinished `kubeadm init` with other settings left files here"
-	if hints := problem.Hints(err); !slices.ContainsFunc(hints, func(h string) bool { return strings.Contains(h, want) }) {
+	if hints := problem.Hints(err); !slices.ContainsFunc(hints,
+		func(h string) bool { return strings.Contains(h, want) }) {
 		t.Errorf("hints %q do not say %q", hints, want)
 	}
 }
@@ -386,7 +424,8 @@ func TestSinglePhaseGeneratesNewToken(t *testing.T) {
 	s.initCluster(t)
 	var tokens []string
 	for range 2 {
-		if err := s.run(t.Context(), "init", "phase", "bootstrap-token", "--config", "/init.yaml"); err != nil {
+		if err := s.run(t.Context(), "init", "phase", "bootstrap-token", "--config",
+			"/init.yaml"); err != nil {
 			t.Fatal(err)
 		}
 		tokens = append(tokens, regexp.MustCompile(`using token: (\S+)`).FindString(s.out.String()))

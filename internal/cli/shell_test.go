@@ -27,10 +27,11 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// completionRequests are shells with the commands by which a line is typed into them. They print what the
-// shell offers: a word on each line, behind a tab what it says of it.
+// completionRequests are shells with the commands by which a line is typed into them. They print
+// what the shell offers: a word on each line, behind a tab what it says of it.
 func completionRequests() map[string][]string {
-	return map[string][]string{"fish": {"--no-config", "testdata/ask.fish"}, "zsh": {"-f", "testdata/ask.zsh"}}
+	return map[string][]string{"fish": {"--no-config", "testdata/ask.fish"},
+		"zsh": {"-f", "testdata/ask.zsh"}}
 }
 
 // Completion is asked of the shells themselves. PowerShell is not among them, for no Debian has
@@ -43,11 +44,14 @@ func TestShellCompletion(t *testing.T) {
 			}
 			script := shellScript(t, shell)
 			for line, want := range map[string][]string{
-				"kubeadm in":                                   {"init"},
-				"kubeadm init phase certs etcd-":               {"etcd-ca", "etcd-healthcheck-client", "etcd-peer", "etcd-server"},
-				"kubeadm init --token-t":                       {"--token-ttl"},
-				"kubeadm init --feature-gates Root":            {"RootlessControlPlane=false", "RootlessControlPlane=true"},
-				"kubeadm init --skip-phases addon/":            {"addon/coredns", "addon/kube-proxy"},
+				"kubeadm in": {"init"},
+				"kubeadm init phase certs etcd-": {"etcd-ca",
+					"etcd-healthcheck-client", "etcd-peer", "etcd-server"},
+				"kubeadm init --token-t": {"--token-ttl"},
+				"kubeadm init --feature-gates Root": {"RootlessControlPlane=false",
+					"RootlessControlPlane=true"},
+				"kubeadm init --skip-phases addon/": {"addon/coredns",
+					"addon/kube-proxy"},
 				"kubeadm init --skip-phases=addon/c":           {"addon/coredns"},
 				"kubeadm init --skip-phases certs/ca,addon/co": {"certs/ca,addon/coredns"},
 				"kubeadm init --ignore-preflight-errors Sw":    {"Swap"},
@@ -60,7 +64,8 @@ func TestShellCompletion(t *testing.T) {
 			} {
 				t.Run(line, func(t *testing.T) {
 					t.Parallel()
-					if got := completionsInShell(t, shell, append(how, script, line)...); !slices.Equal(got, want) {
+					if got := completionsInShell(t, shell,
+						append(how, script, line)...); !slices.Equal(got, want) {
 						t.Errorf("it offers %q, want %q", got, want)
 					}
 				})
@@ -83,8 +88,8 @@ func shellScript(t *testing.T, shell string) string {
 	return file
 }
 
-// completionsInShell runs a shell that finds this program by the name of kubeadm, and returns the words that
-// it prints, in order.
+// completionsInShell runs a shell that finds this program by the name of kubeadm, and returns the
+// words that it prints, in order.
 func completionsInShell(t *testing.T, shell string, args ...string) (words []string) {
 	t.Helper()
 	self, err := os.Executable()
@@ -99,14 +104,16 @@ func completionsInShell(t *testing.T, shell string, args ...string) (words []str
 	defer cancel()
 	cmd := exec.CommandContext(ctx, shell, args...)
 	cmd.WaitDelay = 5 * time.Second
-	cmd.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + bin, "LANG=C.UTF-8", "TERM=dumb"}
+	cmd.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + bin, "LANG=C.UTF-8",
+		"TERM=dumb"}
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", shell, err, out)
 	}
 	for line := range strings.Lines(string(out)) {
 		word, _, _ := strings.Cut(strings.TrimSpace(line), "\t")
-		words = append(words, strings.TrimSuffix(strings.TrimPrefix(word, "--skip-phases="), "/")) // what only some shells say
+		// what only some shells say
+		words = append(words, strings.TrimSuffix(strings.TrimPrefix(word, "--skip-phases="), "/"))
 	}
 	slices.Sort(words)
 	return slices.Compact(words)

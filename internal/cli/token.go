@@ -34,7 +34,8 @@ type tokenOptions struct {
 
 func (p *program) tokenCommand() *cobra.Command {
 	o := &tokenOptions{kubeconfig: node.DefaultPaths().Kubeconfig("admin.conf")}
-	c := newGroup("token", "Manage bootstrap tokens", p.tokenCreate(o), p.tokenDelete(o), p.tokenGenerate(), p.tokenList(o))
+	c := newGroup("token", "Manage bootstrap tokens", p.tokenCreate(o), p.tokenDelete(o),
+		p.tokenGenerate(), p.tokenList(o))
 	c.Long = `Manage bootstrap tokens. A joining machine verifies the cluster with one, and its kubelet
 requests a client certificate with it. A token has the form "abcdef.0123456789abcdef": an ID, which is
 public, a dot and a secret. It is stored in Secret bootstrap-token-<ID> of namespace kube-system.`
@@ -58,7 +59,8 @@ func (p *program) openTokenRun(ctx context.Context, out io.Writer) (*run.Run, er
 }
 
 // beginTokenRun chooses the world of a token command and returns the Env of its changes.
-func beginTokenRun(ctx context.Context, r *run.Run, o *tokenOptions, local node.Local) (*engine.Env, error) {
+func beginTokenRun(ctx context.Context, r *run.Run, o *tokenOptions,
+	local node.Local) (*engine.Env, error) {
 	if err := r.Begin(ctx, &node.Node{Local: local}, config.Run{DryRun: o.dryRun}); err != nil {
 		return nil, err
 	}
@@ -67,7 +69,8 @@ func beginTokenRun(ctx context.Context, r *run.Run, o *tokenOptions, local node.
 
 // tokenIdentity is the user that token commands are towards the API server: that of --kubeconfig,
 // or of the first default kubeconfig that exists.
-func (p *program) tokenIdentity(ctx context.Context, c *cobra.Command, o *tokenOptions, r state.Reader) state.Identity {
+func (p *program) tokenIdentity(ctx context.Context, c *cobra.Command, o *tokenOptions,
+	r state.Reader) state.Identity {
 	if c.Flags().Changed(string(flag.Kubeconfig)) {
 		p.warnOfForeignClient(ctx, c, r, o.kubeconfig)
 		return p.readIdentity(ctx, r, o.kubeconfig)
@@ -104,7 +107,8 @@ func (p *program) readIdentity(ctx context.Context, r state.Reader, file string)
 // warnOfForeignClient warns if the user names a kubeconfig whose client certificate is not signed
 // by a ParseCA that the file itself trusts, as one of another cluster is. It may still be right:
 // clients may have a ParseCA of their own.
-func (p *program) warnOfForeignClient(ctx context.Context, c *cobra.Command, r state.Reader, file string) {
+func (p *program) warnOfForeignClient(ctx context.Context, c *cobra.Command, r state.Reader,
+	file string) {
 	if !c.Flags().Changed(string(flag.Kubeconfig)) {
 		return
 	}
@@ -119,7 +123,8 @@ func (p *program) warnOfForeignClient(ctx context.Context, c *cobra.Command, r s
 	}
 	config.ResolvePaths(path.Dir(file))
 	certs, err := config.ClientPair(read)
-	if err != nil || certs == nil || pki.CheckPeriod(certs[0], r.Now()) != nil || config.EmbedFiles(read) != nil {
+	if err != nil || certs == nil || pki.CheckPeriod(certs[0], r.Now()) != nil ||
+		config.EmbedFiles(read) != nil {
 		return
 	}
 	trusted, err := config.EmbeddedCAs()
@@ -161,7 +166,8 @@ func withRetries(ctx context.Context, e *engine.Env, limit time.Duration) contex
 
 // tokenRef names the Secret of a token.
 func tokenRef(id string, as state.Identity) state.Ref {
-	return state.Ref{GVK: secretKind, Namespace: metav1.NamespaceSystem, Name: manifest.TokenSecretName(id), As: as}
+	return state.Ref{GVK: secretKind, Namespace: metav1.NamespaceSystem,
+		Name: manifest.TokenSecretName(id), As: as}
 }
 
 // secretKind is the kind of the objects that store tokens.

@@ -62,8 +62,10 @@ uploads become invalid.`,
 		},
 	}
 	flagTargets{
-		flag.CertificateKey: &o.CertificateKey, flag.Config: &o.file, flag.Description: &o.Description, flag.Groups: &o.Groups,
-		flag.PrintJoinCommand: &o.printJoin, flag.TTL: &o.TTL, flag.UploadCerts: &o.UploadCerts, flag.Usages: &o.Usages,
+		flag.CertificateKey: &o.CertificateKey, flag.Config: &o.file,
+		flag.Description: &o.Description, flag.Groups: &o.Groups,
+		flag.PrintJoinCommand: &o.printJoin, flag.TTL: &o.TTL, flag.UploadCerts: &o.UploadCerts,
+		flag.Usages: &o.Usages,
 	}.bind(c.Flags())
 	return c
 }
@@ -115,7 +117,8 @@ func (p *program) createTokens(c *cobra.Command, o *tokenCreateOptions) (err err
 }
 
 // tokensToCreate resolves the flags or the file.
-func (p *program) tokensToCreate(c *cobra.Command, o *tokenCreateOptions, r *run.Run) (node.Local, error) {
+func (p *program) tokensToCreate(c *cobra.Command, o *tokenCreateOptions,
+	r *run.Run) (node.Local, error) {
 	if err := o.refuseIdle(); err != nil {
 		return node.Local{}, err
 	}
@@ -132,7 +135,8 @@ func (p *program) tokensToCreate(c *cobra.Command, o *tokenCreateOptions, r *run
 	if err != nil {
 		return node.Local{}, err
 	}
-	local, how, err := config.Tokens(file, o.TokenFlags, config.Facts{Tool: tool, Random: p.Random("bootstrap-token"), Now: r.World().Now()})
+	local, how, err := config.Tokens(file, o.TokenFlags,
+		config.Facts{Tool: tool, Random: p.Random("bootstrap-token"), Now: r.World().Now()})
 	r.Warn(how.Warnings...)
 	switch {
 	case err != nil:
@@ -162,11 +166,13 @@ func (o *tokenCreateOptions) refuseIdle() error {
 	default:
 		return nil
 	}
-	return problem.New("", fmt.Errorf("--%s has an effect only with --print-join-command", idle), "add --print-join-command")
+	return problem.New("", fmt.Errorf("--%s has an effect only with --print-join-command", idle),
+		"add --print-join-command")
 }
 
 // newTokenChanges are the changes that create the tokens. A token that exists is an error.
-func newTokenChanges(ctx context.Context, w world.World, as state.Identity, tokens []node.BootstrapToken) ([]change.Change, error) {
+func newTokenChanges(ctx context.Context, w world.World, as state.Identity,
+	tokens []node.BootstrapToken) ([]change.Change, error) {
 	var changes []change.Change
 	for _, t := range tokens {
 		_, err := w.Object(ctx, tokenRef(t.ID, as))
@@ -177,14 +183,16 @@ func newTokenChanges(ctx context.Context, w world.World, as state.Identity, toke
 		if !apierrors.IsNotFound(err) {
 			return nil, err
 		}
-		changes = append(changes, change.ApplyObject{Object: manifest.NewTokenSecret(t, w.Now()), As: as})
+		changes = append(changes,
+			change.ApplyObject{Object: manifest.NewTokenSecret(t, w.Now()), As: as})
 	}
 	return changes, nil
 }
 
 // joinCommand is the join command with the first of the tokens, on one line: for a control plane
 // if there is a certificate key.
-func joinCommand(ctx context.Context, r state.Reader, as state.Identity, local node.Local) (string, error) {
+func joinCommand(ctx context.Context, r state.Reader, as state.Identity,
+	local node.Local) (string, error) {
 	data, err := r.ReadFile(ctx, as.Kubeconfig)
 	if err != nil {
 		return "", fmt.Errorf("reading the kubeconfig: %w", err)
@@ -197,7 +205,8 @@ func joinCommand(ctx context.Context, r state.Reader, as state.Identity, local n
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", as.Kubeconfig, err)
 	}
-	if file := cluster.CertificateAuthority; len(cluster.CertificateAuthorityData) == 0 && file != "" {
+	if file := cluster.CertificateAuthority; len(cluster.CertificateAuthorityData) == 0 &&
+		file != "" {
 		if !path.IsAbs(file) {
 			file = path.Join(path.Dir(as.Kubeconfig), file)
 		}

@@ -20,13 +20,16 @@ func (p *program) tokenDelete(o *tokenOptions) *cobra.Command {
 		Long:  "Delete bootstrap tokens from the cluster. Each is named by its ID of six characters or by the full token.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return problem.New("", errors.New("a token or its ID is required"), "list the tokens: kubeadm token list")
+				return problem.New("", errors.New("a token or its ID is required"),
+					"list the tokens: kubeadm token list")
 			}
 			return nil
 		},
 		Example:           `  kubeadm token delete abcdef`,
 		ValidArgsFunction: p.tokenIDs(o),
-		RunE:              func(c *cobra.Command, args []string) error { return p.deleteTokens(c, o, args) },
+		RunE: func(c *cobra.Command, args []string) error {
+			return p.deleteTokens(c, o, args)
+		},
 	}
 }
 
@@ -54,7 +57,8 @@ func (p *program) deleteTokens(c *cobra.Command, o *tokenOptions, args []string)
 	for _, id := range ids {
 		_, err := e.World.Object(ctx, tokenRef(id, as))
 		if apierrors.IsNotFound(err) {
-			return problem.New("", fmt.Errorf("the cluster has no token with ID %q", id), "list the tokens: kubeadm token list")
+			return problem.New("", fmt.Errorf("the cluster has no token with ID %q", id),
+				"list the tokens: kubeadm token list")
 		}
 		if err == nil {
 			err = e.Do(ctx, change.DeleteObject{Ref: tokenRef(id, as)})
@@ -78,7 +82,8 @@ func tokenID(text string) (string, error) {
 	}
 	id, _, err := node.ParseToken(text)
 	if err != nil {
-		return "", fmt.Errorf("neither the ID of a token (6 characters of a-z and 0-9) nor a full token: %w", err)
+		return "", fmt.Errorf(
+			"neither the ID of a token (6 characters of a-z and 0-9) nor a full token: %w", err)
 	}
 	return id, nil
 }

@@ -61,7 +61,8 @@ func (p *program) listTokens(c *cobra.Command, o *tokenOptions, out *output) (er
 	}
 	defer closeRun(r, &err)
 	e := r.NewEnv(engine.Env{Local: apiLimits()}).Named("token")
-	tokens, warnings, err := knownTokens(withRetries(ctx, e, apiLimit), real, p.tokenIdentity(ctx, c, o, real))
+	tokens, warnings, err := knownTokens(withRetries(ctx, e, apiLimit), real,
+		p.tokenIdentity(ctx, c, o, real))
 	if err != nil {
 		return err
 	}
@@ -79,7 +80,8 @@ func (p *program) listTokens(c *cobra.Command, o *tokenOptions, out *output) (er
 }
 
 // knownTokens are the tokens of the cluster, with a warning for each Secret that cannot be read.
-func knownTokens(ctx context.Context, r state.Reader, as state.Identity) (tokens []node.BootstrapToken, warnings []string, err error) {
+func knownTokens(ctx context.Context, r state.Reader,
+	as state.Identity) (tokens []node.BootstrapToken, warnings []string, err error) {
 	found, err := r.List(ctx, state.Query{
 		GVK: secretKind, Namespace: metav1.NamespaceSystem, As: as,
 		FieldSelector: "type=" + string(bootstrapapi.SecretTypeBootstrapToken),
@@ -87,7 +89,8 @@ func knownTokens(ctx context.Context, r state.Reader, as state.Identity) (tokens
 	for _, u := range found {
 		t, err := tokenOf(u.Object)
 		if err != nil {
-			warnings = append(warnings, fmt.Sprintf("Secret %s is not listed: %v", u.GetName(), err))
+			warnings = append(warnings,
+				fmt.Sprintf("Secret %s is not listed: %v", u.GetName(), err))
 			continue
 		}
 		tokens = append(tokens, t)
@@ -102,7 +105,8 @@ func tokenOf(object map[string]any) (t node.BootstrapToken, err error) {
 		return t, err
 	}
 	text := func(key string) string { return string(s.Data[key]) }
-	t.ID, t.Secret, err = node.ParseToken(text(bootstrapapi.BootstrapTokenIDKey) + "." + text(bootstrapapi.BootstrapTokenSecretKey))
+	t.ID, t.Secret, err = node.ParseToken(text(bootstrapapi.BootstrapTokenIDKey) + "." +
+		text(bootstrapapi.BootstrapTokenSecretKey))
 	if err != nil {
 		return t, fmt.Errorf("it has no valid token: %w", err)
 	}
@@ -116,7 +120,8 @@ func tokenOf(object map[string]any) (t node.BootstrapToken, err error) {
 		}
 	}
 	for key, value := range s.Data {
-		if usage, ok := strings.CutPrefix(key, bootstrapapi.BootstrapTokenUsagePrefix); ok && string(value) == "true" {
+		if usage, ok := strings.CutPrefix(key, bootstrapapi.BootstrapTokenUsagePrefix); ok &&
+			string(value) == "true" {
 			t.Usages = append(t.Usages, usage)
 		}
 	}
@@ -128,7 +133,8 @@ func tokenOf(object map[string]any) (t node.BootstrapToken, err error) {
 }
 
 func newListedToken(t node.BootstrapToken) listedToken {
-	l := listedToken{TypeMeta: outputMeta("BootstrapToken"), Token: t.String(), Description: t.Description, Usages: t.Usages, Groups: t.Groups}
+	l := listedToken{TypeMeta: outputMeta("BootstrapToken"), Token: t.String(),
+		Description: t.Description, Usages: t.Usages, Groups: t.Groups}
 	if !t.Expires.IsZero() {
 		l.Expires = &metav1.Time{Time: t.Expires}
 	}
@@ -145,9 +151,11 @@ func writeTokens(out io.Writer, tokens []node.BootstrapToken, now time.Time) err
 	for _, t := range tokens {
 		ttl, expires := "<forever>", "<never>"
 		if !t.Expires.IsZero() {
-			ttl, expires = duration.ShortHumanDuration(t.Expires.Sub(now)), t.Expires.UTC().Format(time.RFC3339)
+			ttl, expires = duration.ShortHumanDuration(t.Expires.Sub(now)),
+				t.Expires.UTC().Format(time.RFC3339)
 		}
-		cells := []string{t.String(), ttl, expires, orNone(strings.Join(t.Usages, ",")), orNone(t.Description), orNone(strings.Join(t.Groups, ","))}
+		cells := []string{t.String(), ttl, expires, orNone(strings.Join(t.Usages, ",")),
+			orNone(t.Description), orNone(strings.Join(t.Groups, ","))}
 		fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}
 	return w.Flush()

@@ -12,8 +12,10 @@ import (
 )
 
 func (p *program) upgradeCommand() *cobra.Command {
-	c := newGroup("upgrade", "Upgrade a cluster to another Kubernetes version", p.upgradePlanCommand(),
-		missingUpgradeCommand("apply"), missingUpgradeCommand("diff"), missingUpgradeCommand("node"))
+	c := newGroup("upgrade", "Upgrade a cluster to another Kubernetes version",
+		p.upgradePlanCommand(),
+		missingUpgradeCommand("apply"), missingUpgradeCommand("diff"),
+		missingUpgradeCommand("node"))
 	c.Long = `Upgrade a cluster to another Kubernetes version. Only "plan" is implemented so far. It lists the
 versions that a cluster can be upgraded to and changes nothing.`
 	return c

@@ -122,7 +122,8 @@ func (p *program) planUpgrade(c *cobra.Command, o *upgradePlanOptions) (err erro
 		return err
 	}
 	defer closeRun(r, &err)
-	local := node.Local{Paths: node.DefaultPaths(), Timeouts: settings.Timeouts, IgnoredChecks: settings.Ignore}
+	local := node.Local{Paths: node.DefaultPaths(), Timeouts: settings.Timeouts,
+		IgnoredChecks: settings.Ignore}
 	e := r.NewEnv(engine.Env{Local: local}).Named("upgrade")
 	ctx = withRetries(ctx, e, settings.Timeouts.KubernetesAPI)
 	p.warnOfForeignClient(ctx, c, real, o.kubeconfig)
@@ -132,7 +133,8 @@ func (p *program) planUpgrade(c *cobra.Command, o *upgradePlanOptions) (err erro
 	}
 	if settings.PrintConfig {
 		e.Say("ClusterConfiguration that the cluster stores:")
-		e.Print("\t" + strings.ReplaceAll(strings.TrimSpace(cluster.Config.Document), "\n", "\n\t") + "\n")
+		e.Print("\t" + strings.ReplaceAll(strings.TrimSpace(cluster.Config.Document), "\n",
+			"\n\t") + "\n")
 	}
 	releases := upgrade.Releases{Tool: e.Tool, Fetch: run.FetchVersion(ctx, real)}
 	plan, err := newUpgradePlan(e, cluster, releases, settings)
@@ -215,7 +217,8 @@ func newUpgradePlan(
 	if err != nil {
 		return plan, err
 	}
-	plan = upgradePlan{TypeMeta: outputMeta("UpgradePlan"), ConfigVersions: cluster.ComponentConfigs}
+	plan = upgradePlan{TypeMeta: outputMeta("UpgradePlan"),
+		ConfigVersions: cluster.ComponentConfigs}
 	for _, candidate := range candidates {
 		components, err := cluster.Components(candidate, releases.Tool, settings.EtcdUpgrade)
 		if err != nil {

@@ -12,9 +12,9 @@ import (
 	"kubeadm/internal/world/worldtest/plane"
 )
 
-// TestUpgradePlanMatchesUpstream compares the output with upstream's kubeadm. Upstream's asks a real
-// API server, ours has the same objects in memory. The test is skipped unless KUBEADM_PEER names upstream's kubeadm and KUBEADM_BUNDLE a
-// directory with the components of a release.
+// TestUpgradePlanMatchesUpstream compares the output with upstream's kubeadm. Upstream's asks a
+// real API server, ours has the same objects in memory. The test is skipped unless KUBEADM_PEER
+// names upstream's kubeadm and KUBEADM_BUNDLE a directory with the components of a release.
 func TestUpgradePlanMatchesUpstream(t *testing.T) {
 	peer := os.Getenv("KUBEADM_PEER")
 	if peer == "" {

@@ -14,7 +14,8 @@ import (
 	"kubeadm/internal/world/fault"
 )
 
-// newClusterMachine returns a control plane of a v1.36.3 cluster with older kubelets on its workers.
+// newClusterMachine returns a control plane of a v1.36.3 cluster with older kubelets on its
+// workers.
 func newClusterMachine(t *testing.T, objects ...string) *testMachine {
 	t.Helper()
 	s := newTestMachine(t)

@@ -22,11 +22,15 @@ func (p *program) versionCommand() *cobra.Command {
 		Example: `  # the version alone
   kubeadm version --output short`,
 		Args: refuseArguments,
-		RunE: func(*cobra.Command, []string) error { return printVersion(p.Out, p.Version, output) },
+		RunE: func(*cobra.Command, []string) error {
+			return printVersion(p.Out, p.Version, output)
+		},
 	}
 	flagTargets{flag.Output: &output}.bind(c.Flags())
-	c.Flags().Lookup(string(flag.Output)).Usage += ": short, json or yaml; empty for one line that says it all"
-	_ = c.RegisterFlagCompletionFunc(string(flag.Output), someOf([]string{"json", "short", "yaml"})) // the flag is there
+	c.Flags().Lookup(string(
+		flag.Output)).Usage += ": short, json or yaml; empty for one line that says it all"
+	// the flag is there
+	_ = c.RegisterFlagCompletionFunc(string(flag.Output), someOf([]string{"json", "short", "yaml"}))
 	return c
 }
 
@@ -46,7 +50,8 @@ func printVersion(w io.Writer, v version.Info, format string) error {
 	case "yaml":
 		text, err = yaml.Marshal(shown)
 	default:
-		return problem.New("", fmt.Errorf("unknown output format %q", format), "use --output short, json or yaml")
+		return problem.New("", fmt.Errorf("unknown output format %q", format),
+			"use --output short, json or yaml")
 	}
 	if err == nil {
 		_, err = fmt.Fprintln(w, string(text))

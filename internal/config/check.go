@@ -44,9 +44,11 @@ func checkSubdomain(at *field.Path, value, more string) field.ErrorList {
 		return nil
 	}
 	if longest := validation.DNS1123SubdomainMaxLength; len(value) > longest {
-		return invalid(at, value[:40]+"...", fmt.Sprintf("has %d characters: at most %d are allowed", len(value), longest))
+		return invalid(at, value[:40]+"...",
+			fmt.Sprintf("has %d characters: at most %d are allowed", len(value), longest))
 	}
-	return invalid(at, value, "must be lower-case letters, digits, dashes and dots, and begin and end with a letter or digit (RFC 1123)"+more)
+	return invalid(at, value,
+		"must be lower-case letters, digits, dashes and dots, and begin and end with a letter or digit (RFC 1123)"+more)
 }
 
 func checkOneOf(at *field.Path, value string, allowed ...string) field.ErrorList {
@@ -61,7 +63,8 @@ func checkSANs(at *field.Path, names []string) (errs field.ErrorList) {
 	for _, name := range names {
 		if _, unusable := pki.ParseSANs([]string{name}); len(unusable) > 0 {
 			// Without its index, because minikube parses the field (test/parity/phrases).
-			errs = append(errs, field.Invalid(at, name, "must be an IP address or a DNS name, which may begin with \"*.\""))
+			errs = append(errs, field.Invalid(at, name,
+				"must be an IP address or a DNS name, which may begin with \"*.\""))
 		}
 	}
 	return errs
@@ -72,7 +75,8 @@ func checkSANs(at *field.Path, names []string) (errs field.ErrorList) {
 func checkArgNames(at *field.Path, args []v1beta4.Arg) (errs field.ErrorList) {
 	for i, a := range args {
 		if a.Name == "" {
-			errs = append(errs, field.Required(at.Index(i).Child("name"), "set the name of the argument"))
+			errs = append(errs, field.Required(at.Index(i).Child("name"),
+				"set the name of the argument"))
 		}
 	}
 	return errs
@@ -83,9 +87,11 @@ func checkURLs(at *field.Path, list []string, secure bool) (errs field.ErrorList
 		u, err := url.Parse(text)
 		switch {
 		case err != nil || u.Scheme == "" || u.Host == "":
-			errs = append(errs, field.Invalid(at.Index(i), text, "must be a URL such as https://10.0.0.1:2379"))
+			errs = append(errs, field.Invalid(at.Index(i), text,
+				"must be a URL such as https://10.0.0.1:2379"))
 		case secure && u.Scheme != "https":
-			errs = append(errs, field.Invalid(at.Index(i), text, "must begin with https:// if caFile, certFile or keyFile is set"))
+			errs = append(errs, field.Invalid(at.Index(i), text,
+				"must begin with https:// if caFile, certFile or keyFile is set"))
 		}
 	}
 	return errs
@@ -93,8 +99,11 @@ func checkURLs(at *field.Path, list []string, secure bool) (errs field.ErrorList
 
 // checkIgnoredErrors checks that "all" is the only entry of its list.
 func checkIgnoredErrors(at *field.Path, checks []string) field.ErrorList {
-	if len(checks) > 1 && slices.ContainsFunc(checks, func(name string) bool { return strings.EqualFold(name, "all") }) {
-		return invalid(at, strings.Join(checks, ","), `"all" includes every check: use either "all" or single checks`)
+	if len(checks) > 1 &&
+		slices.ContainsFunc(checks,
+			func(name string) bool { return strings.EqualFold(name, "all") }) {
+		return invalid(at, strings.Join(checks, ","),
+			`"all" includes every check: use either "all" or single checks`)
 	}
 	return nil
 }
@@ -121,7 +130,8 @@ func checkAddress(at *field.Path, value string) field.ErrorList {
 	case err != nil:
 		return invalid(at, value, "must be an IP address")
 	case !ip.IsGlobalUnicast() || ip.Zone() != "":
-		return invalid(at, value, "must be an address that other machines can reach (global unicast)")
+		return invalid(at, value,
+			"must be an address that other machines can reach (global unicast)")
 	}
 	return nil
 }
@@ -129,7 +139,8 @@ func checkAddress(at *field.Path, value string) field.ErrorList {
 func checkAPIEndpoint(at *field.Path, e v1beta4.APIEndpoint) field.ErrorList {
 	errs := checkAddress(at.Child("advertiseAddress"), e.AdvertiseAddress)
 	if len(validation.IsValidPortNum(int(e.BindPort))) > 0 {
-		errs = append(errs, invalid(at.Child("bindPort"), e.BindPort, "must be a port number, 1 to 65535")...)
+		errs = append(errs, invalid(at.Child("bindPort"), e.BindPort,
+			"must be a port number, 1 to 65535")...)
 	}
 	return errs
 }

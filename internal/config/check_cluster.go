@@ -21,7 +21,8 @@ func checkCluster(c *v1beta4.ClusterConfiguration) field.ErrorList {
 		checkControlPlaneEndpoint(c.ControlPlaneEndpoint),
 		checkSANs(field.NewPath("apiServer", "certSANs"), c.APIServer.CertSANs),
 		checkArgNames(field.NewPath("apiServer", "extraArgs"), c.APIServer.ExtraArgs),
-		checkArgNames(field.NewPath("controllerManager", "extraArgs"), c.ControllerManager.ExtraArgs),
+		checkArgNames(field.NewPath("controllerManager", "extraArgs"),
+			c.ControllerManager.ExtraArgs),
 		checkArgNames(field.NewPath("scheduler", "extraArgs"), c.Scheduler.ExtraArgs),
 		checkRepository(field.NewPath("imageRepository"), c.ImageRepository),
 		checkImage(field.NewPath("dns"), c.DNS.ImageMeta),
@@ -34,11 +35,14 @@ func checkCluster(c *v1beta4.ClusterConfiguration) field.ErrorList {
 		errs = append(errs, invalidSecret(field.NewPath("featureGates"), err)...)
 	}
 	if _, err := pki.ParseAlgorithm(c.EncryptionAlgorithm); err != nil {
-		errs = append(errs, invalid(field.NewPath("encryptionAlgorithm"), c.EncryptionAlgorithm, err.Error())...)
+		errs = append(errs, invalid(field.NewPath("encryptionAlgorithm"), c.EncryptionAlgorithm,
+			err.Error())...)
 	}
 	return slices.Concat(errs,
-		checkValidityPeriod(field.NewPath("certificateValidityPeriod"), c.CertificateValidityPeriod),
-		checkValidityPeriod(field.NewPath("caCertificateValidityPeriod"), c.CACertificateValidityPeriod))
+		checkValidityPeriod(field.NewPath("certificateValidityPeriod"),
+			c.CertificateValidityPeriod),
+		checkValidityPeriod(field.NewPath("caCertificateValidityPeriod"),
+			c.CACertificateValidityPeriod))
 }
 
 // warnAboutCluster warns of settings that are allowed but not recommended.
@@ -59,17 +63,20 @@ func warnAboutCluster(c *v1beta4.ClusterConfiguration) (warnings []string) {
 		warn("caCertificateValidityPeriod %s is longer than %s", ca, v1beta4.DefaultCAValidity)
 	}
 	for _, name := range findSiteLocal(c.Networking.ServiceSubnet, c.Networking.PodSubnet) {
-		warn("subnet %s overlaps the site-local addresses fec0::/10, which RFC 3879 deprecates", name)
+		warn("subnet %s overlaps the site-local addresses fec0::/10, which RFC 3879 deprecates",
+			name)
 	}
 	for _, pair := range findOverlaps(c.Networking.ServiceSubnet, c.Networking.PodSubnet) {
-		warn("serviceSubnet and podSubnet overlap: %s: a Pod may get the address of a Service", pair)
+		warn("serviceSubnet and podSubnet overlap: %s: a Pod may get the address of a Service",
+			pair)
 	}
 	return warnings
 }
 
 func checkControlPlaneEndpoint(value string) field.ErrorList {
 	if _, _, err := splitEndpoint(value); value != "" && err != nil {
-		return invalid(field.NewPath("controlPlaneEndpoint"), value, "must be host or host:port: "+err.Error())
+		return invalid(field.NewPath("controlPlaneEndpoint"), value,
+			"must be host or host:port: "+err.Error())
 	}
 	return nil
 }
@@ -83,8 +90,9 @@ func checkValidityPeriod(at *field.Path, d *metav1.Duration) field.ErrorList {
 
 // repositoryForm is the name of an image without tag according to the OCI distribution
 // specification, with an optional registry host and port.
-var repositoryForm = regexp.MustCompile(`^(?:(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*|\[[0-9a-fA-F:]+\])(?::[0-9]+)?/)?` +
-	`[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*$`)
+var repositoryForm = regexp.MustCompile(
+	`^(?:(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*|\[[0-9a-fA-F:]+\])(?::[0-9]+)?/)?` +
+		`[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*$`)
 
 // tagForm is a tag in the same grammar.
 var tagForm = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
@@ -94,7 +102,8 @@ func checkImage(at *field.Path, m v1beta4.ImageMeta) (errs field.ErrorList) {
 		errs = checkRepository(at.Child("imageRepository"), m.ImageRepository)
 	}
 	if m.ImageTag != "" && !tagForm.MatchString(m.ImageTag) {
-		errs = append(errs, field.Invalid(at.Child("imageTag"), m.ImageTag, "must be an image tag such as v1.2.3"))
+		errs = append(errs, field.Invalid(at.Child("imageTag"), m.ImageTag,
+			"must be an image tag such as v1.2.3"))
 	}
 	return errs
 }
@@ -103,7 +112,8 @@ func checkRepository(at *field.Path, value string) field.ErrorList {
 	if repositoryForm.MatchString(value + "/name") {
 		return nil
 	}
-	return invalid(at, value, "must be a registry and a path, such as registry.example:5000/kubernetes, without scheme and tag")
+	return invalid(at, value,
+		"must be a registry and a path, such as registry.example:5000/kubernetes, without scheme and tag")
 }
 
 func checkEtcd(c *v1beta4.ClusterConfiguration) field.ErrorList {
@@ -111,7 +121,8 @@ func checkEtcd(c *v1beta4.ClusterConfiguration) field.ErrorList {
 	local, external := c.Etcd.Local, c.Etcd.External
 	switch {
 	case local != nil && external != nil:
-		return invalid(at, field.OmitValueType{}, "local and external are mutually exclusive: set only one of them")
+		return invalid(at, field.OmitValueType{},
+			"local and external are mutually exclusive: set only one of them")
 	case external != nil:
 		return checkExternalEtcd(at.Child("external"), external)
 	}
@@ -126,21 +137,25 @@ func checkEtcd(c *v1beta4.ClusterConfiguration) field.ErrorList {
 
 func checkExternalEtcd(at *field.Path, e *v1beta4.ExternalEtcd) (errs field.ErrorList) {
 	if len(e.Endpoints) == 0 {
-		errs = append(errs, field.Required(at.Child("endpoints"), "set at least one client URL of the etcd cluster"))
+		errs = append(errs, field.Required(at.Child("endpoints"),
+			"set at least one client URL of the etcd cluster"))
 	}
 	secure := e.CAFile != "" || e.CertFile != "" || e.KeyFile != ""
 	errs = append(errs, checkURLs(at.Child("endpoints"), e.Endpoints, secure)...)
 	errs = append(errs, checkURLs(at.Child("httpEndpoints"), e.HTTPEndpoints, false)...)
-	for _, f := range []struct{ name, value string }{{"caFile", e.CAFile}, {"certFile", e.CertFile}, {"keyFile", e.KeyFile}} {
+	for _, f := range []struct{ name, value string }{{"caFile", e.CAFile}, {"certFile", e.CertFile},
+		{"keyFile", e.KeyFile}} {
 		if f.value != "" {
 			errs = append(errs, checkAbsolutePath(at.Child(f.name), f.value)...)
 		}
 	}
 	switch {
 	case e.CertFile == "" && e.KeyFile != "":
-		errs = append(errs, field.Required(at.Child("certFile"), "certFile and keyFile must be set together"))
+		errs = append(errs, field.Required(at.Child("certFile"),
+			"certFile and keyFile must be set together"))
 	case e.CertFile != "" && e.KeyFile == "":
-		errs = append(errs, field.Required(at.Child("keyFile"), "certFile and keyFile must be set together"))
+		errs = append(errs, field.Required(at.Child("keyFile"),
+			"certFile and keyFile must be set together"))
 	case e.CertFile != "" && e.CAFile == "":
 		errs = append(errs, field.Required(at.Child("caFile"), "must be set if certFile is set"))
 	}

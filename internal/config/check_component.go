@@ -19,18 +19,22 @@ import (
 func checkStaticPods(c *v1beta4.ClusterConfiguration) field.ErrorList {
 	errs := slices.Concat(
 		checkVolumes(field.NewPath("apiServer", "extraVolumes"), c.APIServer.ExtraVolumes),
-		checkVolumes(field.NewPath("controllerManager", "extraVolumes"), c.ControllerManager.ExtraVolumes),
+		checkVolumes(field.NewPath("controllerManager", "extraVolumes"),
+			c.ControllerManager.ExtraVolumes),
 		checkVolumes(field.NewPath("scheduler", "extraVolumes"), c.Scheduler.ExtraVolumes),
 		checkEnvVars(field.NewPath("apiServer", "extraEnvs"), c.APIServer.ExtraEnvs),
-		checkEnvVars(field.NewPath("controllerManager", "extraEnvs"), c.ControllerManager.ExtraEnvs),
+		checkEnvVars(field.NewPath("controllerManager", "extraEnvs"),
+			c.ControllerManager.ExtraEnvs),
 		checkEnvVars(field.NewPath("scheduler", "extraEnvs"), c.Scheduler.ExtraEnvs),
 	)
 	if local := c.Etcd.Local; local != nil {
-		errs = append(errs, checkEnvVars(field.NewPath("etcd", "local", "extraEnvs"), local.ExtraEnvs)...)
+		errs = append(errs, checkEnvVars(field.NewPath("etcd", "local", "extraEnvs"),
+			local.ExtraEnvs)...)
 	}
 	errs = append(errs, checkMountable(field.NewPath("certificatesDir"), c.CertificatesDir)...)
 	if local := c.Etcd.Local; local != nil {
-		errs = append(errs, checkMountable(field.NewPath("etcd", "local", "dataDir"), local.DataDir)...)
+		errs = append(errs, checkMountable(field.NewPath("etcd", "local", "dataDir"),
+			local.DataDir)...)
 	}
 	return errs
 }
@@ -60,8 +64,10 @@ func checkProxy(p *proxyconfig.KubeProxyConfiguration) field.ErrorList {
 func checkVolumes(at *field.Path, list []v1beta4.HostPathMount) (errs field.ErrorList) {
 	var types []string
 	for _, t := range []corev1.HostPathType{
-		corev1.HostPathUnset, corev1.HostPathDirectory, corev1.HostPathDirectoryOrCreate, corev1.HostPathFile,
-		corev1.HostPathFileOrCreate, corev1.HostPathSocket, corev1.HostPathCharDev, corev1.HostPathBlockDev,
+		corev1.HostPathUnset, corev1.HostPathDirectory, corev1.HostPathDirectoryOrCreate,
+		corev1.HostPathFile,
+		corev1.HostPathFileOrCreate, corev1.HostPathSocket, corev1.HostPathCharDev,
+		corev1.HostPathBlockDev,
 	} {
 		types = append(types, string(t))
 	}
@@ -72,7 +78,8 @@ func checkVolumes(at *field.Path, list []v1beta4.HostPathMount) (errs field.Erro
 		}
 		errs = append(errs, checkAbsolutePath(at.Index(i).Child("hostPath"), v.HostPath)...)
 		errs = append(errs, checkAbsolutePath(at.Index(i).Child("mountPath"), v.MountPath)...)
-		errs = append(errs, checkOneOf(at.Index(i).Child("pathType"), string(v.PathType), types...)...)
+		errs = append(errs, checkOneOf(at.Index(i).Child("pathType"), string(v.PathType),
+			types...)...)
 	}
 	return errs
 }
@@ -81,9 +88,11 @@ func checkEnvVars(at *field.Path, list []v1beta4.EnvVar) (errs field.ErrorList) 
 	for i, v := range list {
 		switch {
 		case v.Name == "":
-			errs = append(errs, field.Required(at.Index(i).Child("name"), "set the name of the environment variable"))
+			errs = append(errs, field.Required(at.Index(i).Child("name"),
+				"set the name of the environment variable"))
 		case len(validation.IsRelaxedEnvVarName(v.Name)) > 0:
-			errs = append(errs, field.Invalid(at.Index(i).Child("name"), v.Name, "must be printable ASCII characters without an equals sign"))
+			errs = append(errs, field.Invalid(at.Index(i).Child("name"), v.Name,
+				"must be printable ASCII characters without an equals sign"))
 		}
 	}
 	return errs

@@ -29,19 +29,22 @@ const (
 func checkNetworking(c *v1beta4.ClusterConfiguration) field.ErrorList {
 	at := field.NewPath("networking")
 	errs := checkSubdomain(at.Child("dnsDomain"), c.Networking.DNSDomain, "")
-	services, faults := checkSubnets(at.Child("serviceSubnet"), c.Networking.ServiceSubnet, serviceBitsMin)
+	services, faults := checkSubnets(at.Child("serviceSubnet"), c.Networking.ServiceSubnet,
+		serviceBitsMin)
 	errs = append(errs, faults...)
 	for _, s := range services {
 		if hostBits(s) > serviceBitsMax {
 			errs = append(errs, invalid(at.Child("serviceSubnet"), s.String(),
-				fmt.Sprintf("is too large: the prefix length must be at least /%d", s.Addr().BitLen()-serviceBitsMax))...)
+				fmt.Sprintf("is too large: the prefix length must be at least /%d",
+					s.Addr().BitLen()-serviceBitsMax))...)
 		}
 	}
 	if c.Networking.PodSubnet == "" {
 		return errs
 	}
 	pods, faults := checkSubnets(at.Child("podSubnet"), c.Networking.PodSubnet, podBitsMin)
-	return append(append(errs, faults...), checkNodeCIDRs(at.Child("podSubnet"), pods, c.ControllerManager.ExtraArgs)...)
+	return append(append(errs, faults...),
+		checkNodeCIDRs(at.Child("podSubnet"), pods, c.ControllerManager.ExtraArgs)...)
 }
 
 // checkSubnets parses one CIDR, or two of different IP families separated by a comma.
@@ -50,10 +53,13 @@ func checkSubnets(at *field.Path, text string, least int) ([]netip.Prefix, field
 	for _, part := range strings.Split(text, ",") {
 		s, err := netip.ParsePrefix(part)
 		if err != nil {
-			return nil, invalid(at, text, "must be a CIDR such as 10.244.0.0/16, or an IPv4 and an IPv6 CIDR separated by a comma without spaces")
+			return nil, invalid(at, text,
+				"must be a CIDR such as 10.244.0.0/16, or an IPv4 and an IPv6 CIDR separated by a comma without spaces")
 		}
 		if hostBits(s) < least {
-			return nil, invalid(at, text, fmt.Sprintf("%s is too small: the prefix length must be at most /%d", s, s.Addr().BitLen()-least))
+			return nil, invalid(at, text,
+				fmt.Sprintf("%s is too small: the prefix length must be at most /%d", s,
+					s.Addr().BitLen()-least))
 		}
 		list = append(list, s)
 	}
@@ -66,7 +72,8 @@ func checkSubnets(at *field.Path, text string, least int) ([]netip.Prefix, field
 func hostBits(s netip.Prefix) int { return s.Addr().BitLen() - s.Bits() }
 
 // checkNodeCIDRs checks that the controller manager can allocate a Pod CIDR for each node.
-func checkNodeCIDRs(at *field.Path, pods []netip.Prefix, extra []v1beta4.Arg) (errs field.ErrorList) {
+func checkNodeCIDRs(at *field.Path, pods []netip.Prefix,
+	extra []v1beta4.Arg) (errs field.ErrorList) {
 	if allocate, _ := node.LastArg(convertArgs(extra), "allocate-node-cidrs"); allocate == "false" {
 		return nil
 	}
@@ -74,14 +81,18 @@ func checkNodeCIDRs(at *field.Path, pods []netip.Prefix, extra []v1beta4.Arg) (e
 		mask, name, err := nodeCIDRMaskSize(s, convertArgs(extra))
 		switch {
 		case err != nil:
-			errs = append(errs, invalid(field.NewPath("controllerManager", "extraArgs").Key(name), field.OmitValueType{}, err.Error())...)
+			errs = append(errs, invalid(field.NewPath("controllerManager", "extraArgs").Key(name),
+				field.OmitValueType{}, err.Error())...)
 		case s.Bits() > mask:
-			errs = append(errs, invalid(at, s.String(), fmt.Sprintf("is smaller than the Pod CIDR of a single node, /%d: "+
-				"use a larger subnet, or set %s in controllerManager.extraArgs", mask, name))...)
+			errs = append(errs, invalid(at, s.String(),
+				fmt.Sprintf("is smaller than the Pod CIDR of a single node, /%d: "+
+					"use a larger subnet, or set %s in controllerManager.extraArgs", mask,
+					name))...)
 		case mask-s.Bits() > nodeCIDRBitsMax:
-			errs = append(errs, invalid(at, s.String(), fmt.Sprintf("is too large for a Pod CIDR of /%d per node: "+
-				"the prefix length must be at least /%d, or set %s in controllerManager.extraArgs",
-				mask, mask-nodeCIDRBitsMax, name))...)
+			errs = append(errs, invalid(at, s.String(),
+				fmt.Sprintf("is too large for a Pod CIDR of /%d per node: "+
+					"the prefix length must be at least /%d, or set %s in controllerManager.extraArgs",
+					mask, mask-nodeCIDRBitsMax, name))...)
 		}
 	}
 	return errs

@@ -29,7 +29,8 @@ func checkInit(c *v1beta4.InitConfiguration) field.ErrorList {
 func checkJoin(c *v1beta4.JoinConfiguration) field.ErrorList {
 	errs := checkNodeRegistration(field.NewPath("nodeRegistration"), &c.NodeRegistration)
 	if !path.IsAbs(c.CACertPath) || !strings.HasSuffix(c.CACertPath, ".crt") {
-		errs = append(errs, invalid(field.NewPath("caCertPath"), c.CACertPath, "must be an absolute path that ends in .crt")...)
+		errs = append(errs, invalid(field.NewPath("caCertPath"), c.CACertPath,
+			"must be an absolute path that ends in .crt")...)
 	}
 	errs = slices.Concat(errs,
 		checkDiscoveryMethod(&c.Discovery),
@@ -37,14 +38,17 @@ func checkJoin(c *v1beta4.JoinConfiguration) field.ErrorList {
 		checkDiscoveryFile(c.Discovery.File),
 	)
 	token := c.Discovery.BootstrapToken
-	if tls := c.Discovery.TLSBootstrapToken; tls != "" && (token == nil || token.Token != tls) { // else it is checked above
+	// else it is checked above
+	if tls := c.Discovery.TLSBootstrapToken; tls != "" && (token == nil || token.Token != tls) {
 		_, _, err := node.ParseToken(tls)
 		errs = append(errs, invalidSecret(field.NewPath("discovery", "tlsBootstrapToken"), err)...)
 	}
 	if c.ControlPlane != nil {
 		at := field.NewPath("controlPlane")
-		errs = append(errs, checkAPIEndpoint(at.Child("localAPIEndpoint"), c.ControlPlane.LocalAPIEndpoint)...)
-		errs = append(errs, checkCertificateKey(at.Child("certificateKey"), c.ControlPlane.CertificateKey)...)
+		errs = append(errs, checkAPIEndpoint(at.Child("localAPIEndpoint"),
+			c.ControlPlane.LocalAPIEndpoint)...)
+		errs = append(errs, checkCertificateKey(at.Child("certificateKey"),
+			c.ControlPlane.CertificateKey)...)
 	}
 	return append(errs, checkTimeouts(c.Timeouts)...)
 }
@@ -53,14 +57,16 @@ func checkReset(c *v1beta4.ResetConfiguration) field.ErrorList {
 	dir := field.NewPath("certificatesDir")
 	errs := checkAbsolutePath(dir, c.CertificatesDir)
 	if node.IsSystemDir(c.CertificatesDir) {
-		errs = invalid(dir, c.CertificatesDir, "must be a directory that contains only certificates: everything in it is removed")
+		errs = invalid(dir, c.CertificatesDir,
+			"must be a directory that contains only certificates: everything in it is removed")
 	}
 	errs = slices.Concat(errs,
 		checkSocket(field.NewPath("criSocket"), c.CRISocket),
 		checkIgnoredErrors(field.NewPath("ignorePreflightErrors"), c.IgnorePreflightErrors),
 	)
 	for i, flag := range c.UnmountFlags {
-		errs = append(errs, checkOneOf(field.NewPath("unmountFlags").Index(i), flag, node.UnmountFlags()...)...)
+		errs = append(errs, checkOneOf(field.NewPath("unmountFlags").Index(i), flag,
+			node.UnmountFlags()...)...)
 	}
 	return append(errs, checkTimeouts(c.Timeouts)...)
 }
@@ -81,14 +87,16 @@ func checkNodeRegistration(at *field.Path, r *v1beta4.NodeRegistrationOptions) f
 func checkTaints(at *field.Path, list []corev1.Taint) (errs field.ErrorList) {
 	for i, t := range list {
 		if len(validation.IsQualifiedName(t.Key)) > 0 {
-			errs = append(errs, field.Invalid(at.Index(i).Child("key"), t.Key, "must be a taint key such as example.org/dedicated"))
+			errs = append(errs, field.Invalid(at.Index(i).Child("key"), t.Key,
+				"must be a taint key such as example.org/dedicated"))
 		}
 		if len(validation.IsValidLabelValue(t.Value)) > 0 {
 			errs = append(errs, field.Invalid(at.Index(i).Child("value"), t.Value,
 				"must be at most 63 letters, digits, dashes, dots and underscores, and begin and end with a letter or digit"))
 		}
 		errs = append(errs, checkOneOf(at.Index(i).Child("effect"), string(t.Effect),
-			string(corev1.TaintEffectNoSchedule), string(corev1.TaintEffectPreferNoSchedule), string(corev1.TaintEffectNoExecute))...)
+			string(corev1.TaintEffectNoSchedule), string(corev1.TaintEffectPreferNoSchedule),
+			string(corev1.TaintEffectNoExecute))...)
 	}
 	return errs
 }
@@ -108,7 +116,8 @@ func checkDiscoveryMethod(d *v1beta4.Discovery) field.ErrorList {
 		return field.ErrorList{field.Required(at,
 			"set bootstrapToken (kubeadm join HOST:PORT --token …) or file (--discovery-file)")}
 	case d.BootstrapToken != nil && d.File != nil:
-		return invalid(at, field.OmitValueType{}, "bootstrapToken and file are mutually exclusive: set only one of them")
+		return invalid(at, field.OmitValueType{},
+			"bootstrapToken and file are mutually exclusive: set only one of them")
 	}
 	return nil
 }
@@ -123,9 +132,11 @@ func checkDiscoveryToken(t *v1beta4.BootstrapTokenDiscovery) (errs field.ErrorLi
 	host, port, err := net.SplitHostPort(t.APIServerEndpoint)
 	const wanted = "must be host:port of an API server"
 	if err != nil || host == "" || port == "" {
-		errs = append(errs, field.Invalid(at.Child("apiServerEndpoint"), t.APIServerEndpoint, wanted))
+		errs = append(errs, field.Invalid(at.Child("apiServerEndpoint"), t.APIServerEndpoint,
+			wanted))
 	} else if err := checkPortText(port); err != nil {
-		errs = append(errs, field.Invalid(at.Child("apiServerEndpoint"), t.APIServerEndpoint, wanted+": "+err.Error()))
+		errs = append(errs, field.Invalid(at.Child("apiServerEndpoint"), t.APIServerEndpoint,
+			wanted+": "+err.Error()))
 	}
 	if len(t.CACertHashes) == 0 && !t.UnsafeSkipCAVerification {
 		errs = append(errs, field.Required(at.Child("caCertHashes"),
@@ -155,7 +166,8 @@ func checkDiscoveryFile(f *v1beta4.FileDiscovery) field.ErrorList {
 	case err != nil: // which repeats the text
 		return invalid(at, field.OmitValueType{}, "must be a path or an https URL")
 	case u.Scheme != "https" || u.Host == "":
-		return invalid(at, u.Redacted(), "must be a path or an https URL: a file from another URL cannot be trusted")
+		return invalid(at, u.Redacted(),
+			"must be a path or an https URL: a file from another URL cannot be trusted")
 	}
 	return nil
 }

@@ -110,11 +110,13 @@ func TestNodeRules(t *testing.T) {
 
 func TestJoinRules(t *testing.T) {
 	hash := "'sha256:" + strings.Repeat("0a", 32) + "'"
-	good := "token: abcdef.0123456789abcdef, apiServerEndpoint: 'api:6443', caCertHashes: [" + hash + "]"
+	good := "token: abcdef.0123456789abcdef, apiServerEndpoint: 'api:6443', caCertHashes: [" +
+		hash + "]"
 	for text, want := range map[string]string{
 		"discovery: {bootstrapToken: {" + good + "}}": "",
 		"discovery: {}": "discovery: Required value",
-		"discovery: {bootstrapToken: {" + good + "}, file: {kubeConfigPath: /x}}":                                                      "mutually exclusive",
+		"discovery: {bootstrapToken: {" + good +
+			"}, file: {kubeConfigPath: /x}}": "mutually exclusive",
 		"discovery: {file: {kubeConfigPath: /x}}":                                                                                      "",
 		"discovery: {file: {kubeConfigPath: 'file:///x'}}":                                                                             "",
 		"discovery: {file: {kubeConfigPath: 'https://a/b'}}":                                                                           "",

@@ -23,7 +23,8 @@ func checkTokens(c *v1beta4.InitConfiguration) (errs field.ErrorList) {
 			continue
 		}
 		if n, again := first[id]; again {
-			errs = append(errs, invalid(at.Index(i).Child("token"), field.OmitValueType{}, fmt.Sprintf("has the same ID as %s: IDs must be unique", at.Index(n)))...)
+			errs = append(errs, invalid(at.Index(i).Child("token"), field.OmitValueType{},
+				fmt.Sprintf("has the same ID as %s: IDs must be unique", at.Index(n)))...)
 			continue
 		}
 		first[id] = i
@@ -37,7 +38,8 @@ func checkTokenExpiry(tokens []v1beta4.BootstrapToken, now time.Time) (errs fiel
 	for i, t := range tokens {
 		if t.Expires != nil && !now.IsZero() && t.Expires.Time.Before(now) {
 			at := field.NewPath("bootstrapTokens").Index(i).Child("expires")
-			errs = append(errs, invalid(at, t.Expires.UTC().Format(time.RFC3339), "is in the past, so no machine can join with this token: set a later time, or set ttl instead")...)
+			errs = append(errs, invalid(at, t.Expires.UTC().Format(time.RFC3339),
+				"is in the past, so no machine can join with this token: set a later time, or set ttl instead")...)
 		}
 	}
 	return errs
@@ -53,12 +55,15 @@ func checkToken(at *field.Path, t *v1beta4.BootstrapToken) (errs field.ErrorList
 	}
 	switch {
 	case t.TTL != nil && t.Expires != nil:
-		errs = append(errs, field.Invalid(at.Child("ttl"), t.TTL.Duration.String(), "ttl and expires are mutually exclusive: set only one of them"))
+		errs = append(errs, field.Invalid(at.Child("ttl"), t.TTL.Duration.String(),
+			"ttl and expires are mutually exclusive: set only one of them"))
 	case t.TTL != nil && t.TTL.Duration < 0:
-		errs = append(errs, field.Invalid(at.Child("ttl"), t.TTL.Duration.String(), "must not be negative; 0 means that the token never expires"))
+		errs = append(errs, field.Invalid(at.Child("ttl"), t.TTL.Duration.String(),
+			"must not be negative; 0 means that the token never expires"))
 	}
 	for i, usage := range t.Usages {
-		errs = append(errs, checkOneOf(at.Child("usages").Index(i), usage, v1beta4.DefaultTokenUsages()...)...)
+		errs = append(errs, checkOneOf(at.Child("usages").Index(i), usage,
+			v1beta4.DefaultTokenUsages()...)...)
 	}
 	for i, group := range t.Groups {
 		if !groupForm.MatchString(group) {
@@ -67,7 +72,8 @@ func checkToken(at *field.Path, t *v1beta4.BootstrapToken) (errs field.ErrorList
 		}
 	}
 	if len(t.Groups) > 0 && !slices.Contains(t.Usages, "authentication") {
-		errs = append(errs, field.Invalid(at.Child("groups"), strings.Join(t.Groups, ","), "groups are only allowed with the usage authentication"))
+		errs = append(errs, field.Invalid(at.Child("groups"), strings.Join(t.Groups, ","),
+			"groups are only allowed with the usage authentication"))
 	}
 	return errs
 }

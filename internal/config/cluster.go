@@ -41,9 +41,10 @@ func newCluster(c *v1beta4.ClusterConfiguration, target release.Target) (node.Cl
 		ControllerManager: newComponent(c.ControllerManager),
 		Scheduler:         newComponent(c.Scheduler),
 		Etcd:              newEtcd(c.Etcd),
-		DNS:               node.Addon{ImageRepository: c.DNS.ImageRepository, ImageTag: c.DNS.ImageTag, Disabled: c.DNS.Disabled},
-		Proxy:             node.Addon{Disabled: c.Proxy.Disabled},
-		Document:          string(document),
+		DNS: node.Addon{ImageRepository: c.DNS.ImageRepository,
+			ImageTag: c.DNS.ImageTag, Disabled: c.DNS.Disabled},
+		Proxy:    node.Addon{Disabled: c.Proxy.Disabled},
+		Document: string(document),
 	}, nil
 }
 

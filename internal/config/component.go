@@ -54,10 +54,14 @@ func fillKubelet(k *kubeletconfig.KubeletConfiguration, c *v1beta4.ClusterConfig
 		setRecommended(r, "clusterDNS", &k.ClusterDNS, []string{dns})
 	}
 	setRecommended(r, "clusterDomain", &k.ClusterDomain, c.Networking.DNSDomain)
-	setRecommended(r, "authentication.x509.clientCAFile", &k.Authentication.X509.ClientCAFile, path.Join(c.CertificatesDir, "ca.crt"))
-	setRecommended(r, "authentication.anonymous.enabled", &k.Authentication.Anonymous.Enabled, new(false))
-	setRecommended(r, "authentication.webhook.enabled", &k.Authentication.Webhook.Enabled, new(true))
-	setRecommended(r, "authorization.mode", &k.Authorization.Mode, kubeletconfig.KubeletAuthorizationModeWebhook)
+	setRecommended(r, "authentication.x509.clientCAFile", &k.Authentication.X509.ClientCAFile,
+		path.Join(c.CertificatesDir, "ca.crt"))
+	setRecommended(r, "authentication.anonymous.enabled", &k.Authentication.Anonymous.Enabled,
+		new(false))
+	setRecommended(r, "authentication.webhook.enabled", &k.Authentication.Webhook.Enabled,
+		new(true))
+	setRecommended(r, "authorization.mode", &k.Authorization.Mode,
+		kubeletconfig.KubeletAuthorizationModeWebhook)
 	setRecommended(r, "healthzBindAddress", &k.HealthzBindAddress, healthzAddress)
 	setRecommended(r, "healthzPort", &k.HealthzPort, new(int32(healthzPort)))
 	setRecommended(r, "readOnlyPort", &k.ReadOnlyPort, 0)
@@ -70,7 +74,8 @@ func fillKubelet(k *kubeletconfig.KubeletConfiguration, c *v1beta4.ClusterConfig
 
 // fillProxy is fillKubelet for kube-proxy. The address determines the IP family of the bind
 // address.
-func fillProxy(p *proxyconfig.KubeProxyConfiguration, c *v1beta4.ClusterConfiguration, address string) []string {
+func fillProxy(p *proxyconfig.KubeProxyConfiguration, c *v1beta4.ClusterConfiguration,
+	address string) []string {
 	r := &recommendedValues{kind: kindProxy}
 	p.APIVersion, p.Kind = apiVersions()[kindProxy], kindProxy
 	wildcard := anyIPv4
@@ -83,12 +88,14 @@ func fillProxy(p *proxyconfig.KubeProxyConfiguration, c *v1beta4.ClusterConfigur
 	if c.Networking.PodSubnet != "" {
 		setRecommended(r, "clusterCIDR", &p.ClusterCIDR, c.Networking.PodSubnet)
 	}
-	setRecommended(r, "clientConnection.kubeconfig", &p.ClientConnection.Kubeconfig, proxyKubeconfig)
+	setRecommended(r, "clientConnection.kubeconfig", &p.ClientConnection.Kubeconfig,
+		proxyKubeconfig)
 	switch p.Mode {
 	case "":
 		p.Mode = proxyMode
 	case proxyModeIPVS:
-		r.warnings = append(r.warnings, kindProxy+" mode: ipvs is deprecated in kube-proxy: use iptables or nftables")
+		r.warnings = append(r.warnings,
+			kindProxy+" mode: ipvs is deprecated in kube-proxy: use iptables or nftables")
 	}
 	return r.warnings
 }

@@ -33,16 +33,19 @@ func (t *documentTarget) decodeV1beta3(d strict.Document) strict.Mismatches {
 	case *v1beta4.JoinConfiguration:
 		return decodeAndConvert(d, into, (*v1beta3.JoinConfiguration).Convert)
 	case *v1beta4.ClusterConfiguration:
-		return decodeAndConvert(d, into, func(old *v1beta3.ClusterConfiguration) v1beta4.ClusterConfiguration {
-			t.controlPlane = old.APIServer.TimeoutForControlPlane
-			return old.Convert()
-		})
+		return decodeAndConvert(d, into,
+			func(old *v1beta3.ClusterConfiguration) v1beta4.ClusterConfiguration {
+				t.controlPlane = old.APIServer.TimeoutForControlPlane
+				return old.Convert()
+			})
 	}
-	return strict.Mismatches{Wrong: []string{fmt.Sprintf("%s has no %s", v1beta3.APIVersion, d.Kind)}}
+	return strict.Mismatches{Wrong: []string{fmt.Sprintf("%s has no %s", v1beta3.APIVersion,
+		d.Kind)}}
 }
 
 // decodeAndConvert decodes a document in its own version and stores the converted value.
-func decodeAndConvert[Old, New any](d strict.Document, into *New, to func(*Old) New) strict.Mismatches {
+func decodeAndConvert[Old, New any](d strict.Document, into *New,
+	to func(*Old) New) strict.Mismatches {
 	old := new(Old)
 	hints := hintsFor(d.Kind)
 	hints.Newer, hints.NewerVersion = into, v1beta4.APIVersion

@@ -10,8 +10,8 @@ import (
 	"kubeadm/internal/state"
 )
 
-// Init resolves a configuration file, flags and facts about the machine to a Node. A field that does not
-// exist has no effect: serviceSubnets is misspelt, so the default applies, with a warning.
+// Init resolves a configuration file, flags and facts about the machine to a Node. A field that
+// does not exist has no effect: serviceSubnets is misspelt, so the default applies, with a warning.
 func ExampleInit() {
 	file := config.File{Name: "kubeadm.yaml", Data: []byte(`
 apiVersion: kubeadm.k8s.io/v1beta4

@@ -38,7 +38,8 @@ func (f *faults) err(source string) error {
 	case len(list) == 1:
 		return fmt.Errorf("%s: %s", source, list[0])
 	case len(list) > maxFaults:
-		list = append(slices.Clone(list[:maxFaults]), fmt.Sprintf("and %d more", len(list)-maxFaults))
+		list = append(slices.Clone(list[:maxFaults]),
+			fmt.Sprintf("and %d more", len(list)-maxFaults))
 	}
 	return errors.New(source + ":\n\t" + strings.Join(list, "\n\t"))
 }

@@ -22,7 +22,8 @@ type File struct {
 	Strict                  bool // unknown and duplicate fields are errors instead of warnings
 	ReportComponentProblems bool // Migrate also warns of settings that keep components from running
 
-	readsAllKinds bool // every document is read by one of several readers: do not warn of unused ones
+	// every document is read by one of several readers: do not warn of unused ones
+	readsAllKinds bool
 }
 
 // Given reports whether there is a file.
@@ -63,10 +64,12 @@ func (f File) read(run *Run, targets ...*documentTarget) error {
 			wrong.add("%v", err)
 			continue
 		}
-		i := slices.IndexFunc(targets, func(t *documentTarget) bool { return t.kind == d.Kind && isSupportedKind(d) })
+		i := slices.IndexFunc(targets,
+			func(t *documentTarget) bool { return t.kind == d.Kind && isSupportedKind(d) })
 		if i < 0 {
 			if !f.readsAllKinds {
-				run.warn(fmt.Sprintf("%s of %s is not used by this command", d, d.APIVersion) + suggestKind(d))
+				run.warn(fmt.Sprintf("%s of %s is not used by this command", d,
+					d.APIVersion) + suggestKind(d))
 			}
 			continue
 		}
@@ -81,8 +84,10 @@ func (f File) read(run *Run, targets ...*documentTarget) error {
 			run.warn(d.String() + ": " + text)
 		}
 		if d.Group() == v1beta4.Group && d.Version() == v1beta3.Version && !f.AllowDeprecated {
-			run.warn(fmt.Sprintf("%s has apiVersion %s, which upstream's kubeadm no longer supports: convert the file with "+
-				"\"kubeadm config migrate --old-config FILE --new-config FILE\"", d, d.APIVersion))
+			run.warn(fmt.Sprintf(
+				"%s has apiVersion %s, which upstream's kubeadm no longer supports: convert the file with "+
+					"\"kubeadm config migrate --old-config FILE --new-config FILE\"", d,
+				d.APIVersion))
 		}
 		for _, text := range t.lost {
 			run.warn(d.String() + ": " + text)
@@ -99,7 +104,8 @@ func findRepeatedKinds(documents []strict.Document) []string {
 	first := map[string]int{}
 	for _, d := range documents {
 		if n, again := first[d.Kind]; again {
-			faults = append(faults, fmt.Sprintf("%s has the same kind as document %d: a file can have one document of each kind", d, n))
+			faults = append(faults,
+				fmt.Sprintf("%s has the same kind as document %d: a file can have one document of each kind", d, n))
 			continue
 		}
 		first[d.Kind] = d.Number
@@ -127,7 +133,8 @@ func findMissingKinds(documents []strict.Document, targets []*documentTarget) []
 		}
 		there = append(there, d.Kind+suggestKind(d))
 	}
-	text := fmt.Sprintf("it has no %s of %s", strings.Join(needed, " or "), apiVersions()[needed[0]])
+	text := fmt.Sprintf("it has no %s of %s", strings.Join(needed, " or "),
+		apiVersions()[needed[0]])
 	if len(there) > 0 {
 		text += ", only " + strings.Join(there, ", ")
 	}

@@ -26,19 +26,25 @@ const defaultSocket = "unix:///var/run/containerd/containerd.sock"
 // controlPlaneTaint keeps ordinary Pods away from control planes.
 const controlPlaneTaint = "node-role.kubernetes.io/control-plane"
 
-func fillNode(r *v1beta4.NodeRegistrationOptions, facts Facts, common Common, run *Run) field.ErrorList {
-	wanted, hostname := normalizeName(cmp.Or(common.NodeName, r.Name)), normalizeName(facts.Hostname)
+func fillNode(r *v1beta4.NodeRegistrationOptions, facts Facts, common Common,
+	run *Run) field.ErrorList {
+	wanted, hostname := normalizeName(cmp.Or(common.NodeName, r.Name)),
+		normalizeName(facts.Hostname)
 	r.Name = cmp.Or(wanted, hostname)
 	// The kubelet registers with the name in its argument hostname-override, whatever else is set.
-	if override, overrides := node.LastArg(convertArgs(r.KubeletExtraArgs), "hostname-override"); overrides {
+	if override, overrides := node.LastArg(convertArgs(r.KubeletExtraArgs),
+		"hostname-override"); overrides {
 		r.Name = cmp.Or(normalizeName(override), hostname)
 		if wanted != "" && wanted != r.Name {
-			run.warn(fmt.Sprintf("the node name %q has no effect: kubeletExtraArgs has hostname-override %q, "+
-				"and the kubelet registers as %q; set only one of them", wanted, override, r.Name))
+			run.warn(fmt.Sprintf(
+				"the node name %q has no effect: kubeletExtraArgs has hostname-override %q, "+
+					"and the kubelet registers as %q; set only one of them", wanted, override,
+				r.Name))
 		}
 	}
 	r.IgnorePreflightErrors = mergeIgnored(r.IgnorePreflightErrors, common.IgnorePreflightErrors)
-	return fillSocket(&r.CRISocket, facts.Runtimes, field.NewPath("nodeRegistration", "criSocket"), run)
+	return fillSocket(&r.CRISocket, facts.Runtimes, field.NewPath("nodeRegistration", "criSocket"),
+		run)
 }
 
 func normalizeName(name string) string { return strings.ToLower(strings.TrimSpace(name)) }
@@ -58,11 +64,13 @@ func mergeIgnored(lists ...[]string) (all []string) {
 func fillSocket(socket *string, runtimes []string, at *field.Path, run *Run) field.ErrorList {
 	switch {
 	case *socket == "" && len(runtimes) > 1:
-		return field.ErrorList{field.Required(at, "found several container runtimes, set one of "+strings.Join(runtimes, ", "))}
+		return field.ErrorList{field.Required(at,
+			"found several container runtimes, set one of "+strings.Join(runtimes, ", "))}
 	case *socket == "":
 		*socket = cmp.Or(append(slices.Clone(runtimes), defaultSocket)...)
 	case path.IsAbs(*socket):
-		run.warn(fmt.Sprintf("container runtime socket %q is a path: use the URL unix://%s", *socket, *socket))
+		run.warn(fmt.Sprintf("container runtime socket %q is a path: use the URL unix://%s",
+			*socket, *socket))
 		*socket = "unix://" + *socket
 	}
 	return nil
@@ -85,8 +93,9 @@ func fillAddress(e *v1beta4.APIEndpoint, facts Facts, at *field.Path) field.Erro
 
 // errNoDefaultRoute is the error if no advertise address can be chosen. minikube parses the words
 // "from default routes".
-var errNoDefaultRoute = errors.New("cannot choose an address from default routes: this machine has no default route; " +
-	"set --apiserver-advertise-address, or localAPIEndpoint.advertiseAddress in the file")
+var errNoDefaultRoute = errors.New(
+	"cannot choose an address from default routes: this machine has no default route; " +
+		"set --apiserver-advertise-address, or localAPIEndpoint.advertiseAddress in the file")
 
 // chooseAddress returns the advertise address for the one that the user set, which may be empty.
 // It returns a text that is not an address as it is, for the checks to report.
@@ -96,7 +105,8 @@ func chooseAddress(wanted string, addresses []state.Address) (string, error) {
 	ip, err := netip.ParseAddr(wanted)
 	switch {
 	case wanted == "" || err == nil && ip.IsUnspecified():
-		found := append(pickAddresses(addresses, byDefaultRoute, ip.Is6()), pickAddresses(addresses, onLoopback, ip.Is6())...)
+		found := append(pickAddresses(addresses, byDefaultRoute, ip.Is6()),
+			pickAddresses(addresses, onLoopback, ip.Is6())...)
 		if len(found) == 0 {
 			return "", errNoDefaultRoute
 		}
@@ -104,7 +114,8 @@ func chooseAddress(wanted string, addresses []state.Address) (string, error) {
 	case err == nil && ip.IsLoopback():
 		found := pickAddresses(addresses, onLoopback, ip.Is6())
 		if len(found) == 0 {
-			return "", errors.New("the loopback interface has no address that other machines can reach: set another address")
+			return "", errors.New(
+				"the loopback interface has no address that other machines can reach: set another address")
 		}
 		return found[0], nil
 	}
@@ -112,7 +123,8 @@ func chooseAddress(wanted string, addresses []state.Address) (string, error) {
 }
 
 // pickAddresses lists the IP addresses that pass, those of the preferred family first.
-func pickAddresses(addresses []state.Address, pass func(state.Address) bool, prefer6 bool) []string {
+func pickAddresses(addresses []state.Address, pass func(state.Address) bool,
+	prefer6 bool) []string {
 	var preferred, others []string
 	for _, a := range addresses {
 		ip, err := netip.ParseAddr(a.IP)
@@ -132,7 +144,8 @@ func fillCluster(c *v1beta4.ClusterConfiguration, bindPort int32) {
 	for i, san := range c.APIServer.CertSANs {
 		c.APIServer.CertSANs[i] = strings.ToLower(san)
 	}
-	if host, port, err := splitEndpoint(c.ControlPlaneEndpoint); err == nil && host != "" && port == "" {
+	if host, port, err := splitEndpoint(c.ControlPlaneEndpoint); err == nil && host != "" &&
+		port == "" {
 		c.ControlPlaneEndpoint = net.JoinHostPort(host, strconv.Itoa(int(bindPort)))
 	}
 }
@@ -161,7 +174,8 @@ func (f Facts) resolveVersion(text string) (release.Target, []string, error) {
 	return target, notes, f.Tool.CheckTarget(target)
 }
 
-// keptVersion is the version that the label stood for when the command first ran, or else the current one.
+// keptVersion is the version that the label stood for when the command first ran, or else the
+// current one.
 func (f Facts) keptVersion(label string, current release.Target) (release.Target, error) {
 	kept, err := f.KeptVersion(label, current.String())
 	if err != nil || kept == current.String() {

@@ -25,7 +25,9 @@ func fieldsOf(c flag.Command) []flag.FieldOf {
 	fields := flag.Fields(c)
 	if c == flag.Join {
 		for _, path := range []string{"discovery", "discovery.bootstrapToken.apiServerEndpoint"} {
-			fields = append(fields, flag.FieldOf{Flag: argument, Field: flag.Field{Command: c, Kind: v1beta4.KindJoin, Path: path}})
+			fields = append(fields,
+				flag.FieldOf{Flag: argument,
+					Field: flag.Field{Command: c, Kind: v1beta4.KindJoin, Path: path}})
 		}
 	}
 	return fields
@@ -56,7 +58,8 @@ func refuseMixed(given []string, c flag.Command) error {
 			continue
 		}
 		text := "--" + name
-		if f, ok := findField(fieldsOf(c), func(f flag.FieldOf) bool { return string(f.Flag) == name }); ok {
+		if f, ok := findField(fieldsOf(c),
+			func(f flag.FieldOf) bool { return string(f.Flag) == name }); ok {
 			text += fmt.Sprintf(" (%s %s)", f.Kind, f.Path)
 		}
 		names = append(names, text)
@@ -64,7 +67,8 @@ func refuseMixed(given []string, c flag.Command) error {
 	if len(names) == 0 {
 		return nil
 	}
-	return fmt.Errorf("not allowed with --config: %s: set the fields in the file instead", strings.Join(names, ", "))
+	return fmt.Errorf("not allowed with --config: %s: set the fields in the file instead",
+		strings.Join(names, ", "))
 }
 
 // speaker returns how errors name a field: by its flag, or by kind and path. With a file, only the
@@ -72,7 +76,8 @@ func refuseMixed(given []string, c flag.Command) error {
 func speaker(file File, common Common, c flag.Command) func(kind, path string) string {
 	fields := fieldsOf(c)
 	return func(kind, path string) string {
-		f, ok := findField(fields, func(f flag.FieldOf) bool { return f.Kind == kind && isAtOrInList(path, f.Path) })
+		f, ok := findField(fields,
+			func(f flag.FieldOf) bool { return f.Kind == kind && isAtOrInList(path, f.Path) })
 		if ok && (!file.Given() || f.Flag == flag.NodeName && common.NodeName != "") {
 			return spellFlag(f.Flag)
 		}

@@ -26,7 +26,8 @@ func TestFlagsStandForFieldsThatExist(t *testing.T) {
 			if !ok || !hasField(kind, strings.Split(f.Path, ".")) {
 				t.Errorf("%s --%s: there is no field %s of %s", c, f.Flag, f.Path, f.Kind)
 			}
-			if flag.IsAllowedWithConfig(f.Flag) && f.Flag != flag.NodeName && f.Flag != flag.IgnorePreflightErrors {
+			if flag.IsAllowedWithConfig(f.Flag) && f.Flag != flag.NodeName &&
+				f.Flag != flag.IgnorePreflightErrors {
 				t.Errorf("--%s is allowed with --config and stands for a field", f.Flag)
 			}
 		}
@@ -45,7 +46,8 @@ func hasField(of reflect.Type, path []string) bool {
 	for i := range of.NumField() {
 		f := of.Field(i)
 		tag, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if tag == name && hasField(f.Type, path[1:]) || options == "inline" && hasField(f.Type, path) {
+		if tag == name && hasField(f.Type, path[1:]) || options == "inline" &&
+			hasField(f.Type, path) {
 			return true
 		}
 	}

@@ -68,7 +68,8 @@ func (f InitFlags) documents() (init v1beta4.InitConfiguration, cluster v1beta4.
 			TTL:         &metav1.Duration{Duration: f.TokenTTL},
 			Description: "For nodes that join, made by kubeadm init.",
 		}},
-		LocalAPIEndpoint: v1beta4.APIEndpoint{AdvertiseAddress: f.AdvertiseAddress, BindPort: f.BindPort},
+		LocalAPIEndpoint: v1beta4.APIEndpoint{AdvertiseAddress: f.AdvertiseAddress,
+			BindPort: f.BindPort},
 		CertificateKey:   f.CertificateKey,
 		NodeRegistration: v1beta4.NodeRegistrationOptions{CRISocket: f.CRISocket},
 		Patches:          &v1beta4.Patches{Directory: f.Patches},
@@ -76,11 +77,12 @@ func (f InitFlags) documents() (init v1beta4.InitConfiguration, cluster v1beta4.
 	cluster = v1beta4.ClusterConfiguration{
 		KubernetesVersion:    f.KubernetesVersion,
 		ControlPlaneEndpoint: f.ControlPlaneEndpoint,
-		Networking:           v1beta4.Networking{PodSubnet: f.PodSubnet, ServiceSubnet: f.ServiceSubnet, DNSDomain: f.DNSDomain},
-		APIServer:            v1beta4.APIServer{CertSANs: slices.Clone(f.CertSANs)},
-		CertificatesDir:      f.CertificatesDir,
-		ImageRepository:      f.ImageRepository,
-		FeatureGates:         gates,
+		Networking: v1beta4.Networking{PodSubnet: f.PodSubnet,
+			ServiceSubnet: f.ServiceSubnet, DNSDomain: f.DNSDomain},
+		APIServer:       v1beta4.APIServer{CertSANs: slices.Clone(f.CertSANs)},
+		CertificatesDir: f.CertificatesDir,
+		ImageRepository: f.ImageRepository,
+		FeatureGates:    gates,
 	}
 	return init, cluster, nil
 }
@@ -107,13 +109,14 @@ func NewTokenFlags() TokenFlags {
 }
 
 func (f TokenFlags) document() v1beta4.InitConfiguration {
-	return v1beta4.InitConfiguration{CertificateKey: f.CertificateKey, BootstrapTokens: []v1beta4.BootstrapToken{{
-		Token:       f.Token,
-		Description: f.Description,
-		TTL:         &metav1.Duration{Duration: f.TTL},
-		Usages:      slices.Clone(f.Usages),
-		Groups:      slices.Clone(f.Groups),
-	}}}
+	return v1beta4.InitConfiguration{CertificateKey: f.CertificateKey,
+		BootstrapTokens: []v1beta4.BootstrapToken{{
+			Token:       f.Token,
+			Description: f.Description,
+			TTL:         &metav1.Duration{Duration: f.TTL},
+			Usages:      slices.Clone(f.Usages),
+			Groups:      slices.Clone(f.Groups),
+		}}}
 }
 
 // ResetFlags are the flags of reset.

@@ -14,8 +14,8 @@ import (
 type JoinFlags struct {
 	Common
 	Endpoint string // the argument, "host:port"; it is required for discovery by token
-	// HasJoined is set for commands of a machine that has joined its cluster: they have no discovery
-	// flags.
+	// HasJoined is set for commands of a machine that has joined its cluster: they have no
+	// discovery flags.
 	HasJoined bool
 
 	AdvertiseAddress         string   // --apiserver-advertise-address
@@ -38,21 +38,25 @@ func NewJoinFlags() JoinFlags { return JoinFlags{BindPort: v1beta4.DefaultBindPo
 
 // document converts the flags to the document of a file. A control plane, or a machine that has
 // joined its cluster, uses adminKubeconfig instead of discovery; it may be empty.
-func (f JoinFlags) document(adminKubeconfig string) (c v1beta4.JoinConfiguration, warnings []string, err error) {
+func (f JoinFlags) document(
+	adminKubeconfig string) (c v1beta4.JoinConfiguration, warnings []string, err error) {
 	c = v1beta4.JoinConfiguration{
 		NodeRegistration: v1beta4.NodeRegistrationOptions{CRISocket: f.CRISocket},
 		Discovery:        f.discovery(),
 		Patches:          &v1beta4.Patches{Directory: f.Patches},
 	}
 	if f.HasJoined && adminKubeconfig == "" {
-		return c, nil, problem.New("", fmt.Errorf("this phase needs %s, which does not exist", node.DefaultPaths().Kubeconfig("admin.conf")),
+		return c, nil, problem.New("",
+			fmt.Errorf("this phase needs %s, which does not exist",
+				node.DefaultPaths().Kubeconfig("admin.conf")),
 			"to create it on a new control plane, run: kubeadm join phase control-plane-prepare kubeconfig",
 			"or set --config to a file with the discovery settings, if the phase has this flag")
 	}
 	if f.ControlPlane {
 		c.ControlPlane = &v1beta4.JoinControlPlane{
-			LocalAPIEndpoint: v1beta4.APIEndpoint{AdvertiseAddress: f.AdvertiseAddress, BindPort: f.BindPort},
-			CertificateKey:   f.CertificateKey,
+			LocalAPIEndpoint: v1beta4.APIEndpoint{AdvertiseAddress: f.AdvertiseAddress,
+				BindPort: f.BindPort},
+			CertificateKey: f.CertificateKey,
 		}
 	} else {
 		warnings = f.unusedFlagWarnings()
@@ -61,10 +65,12 @@ func (f JoinFlags) document(adminKubeconfig string) (c v1beta4.JoinConfiguration
 		return c, warnings, nil
 	}
 	if c.Discovery.BootstrapToken != nil || c.Discovery.File != nil {
-		warnings = append(warnings, "discovery is skipped: this machine already has "+adminKubeconfig)
+		warnings = append(warnings, "discovery is skipped: this machine already has "+
+			adminKubeconfig)
 	}
 	// The kubelet still uses the token for its TLS bootstrap, which does not need cluster-admin.
-	c.Discovery.BootstrapToken, c.Discovery.File = nil, &v1beta4.FileDiscovery{KubeConfigPath: adminKubeconfig}
+	c.Discovery.BootstrapToken, c.Discovery.File = nil,
+		&v1beta4.FileDiscovery{KubeConfigPath: adminKubeconfig}
 	c.Discovery.TLSBootstrapToken = cmp.Or(f.TLSBootstrapToken, f.Token, f.DiscoveryToken)
 	return c, warnings, nil
 }

@@ -38,7 +38,8 @@ func FuzzRead(f *testing.F) {
 	}
 	for _, text := range []string{
 		joinHead + "discovery: {bootstrapToken: {token: abcdef.0123456789abcdef, apiServerEndpoint: 'a:1', unsafeSkipCAVerification: true}}\ncontrolPlane: {}\n",
-		resetHead + "unmountFlags: [MNT_FORCE]\n", "a: &a [*a, *a]\n", "---\n...\n--- {}\n", clusterHead + "etcd: {local: null, external: {}}\n",
+		resetHead + "unmountFlags: [MNT_FORCE]\n", "a: &a [*a, *a]\n", "---\n...\n--- {}\n",
+		clusterHead + "etcd: {local: null, external: {}}\n",
 	} {
 		f.Add([]byte(text))
 	}
@@ -46,7 +47,8 @@ func FuzzRead(f *testing.F) {
 		file := File{Name: "f", Data: data}
 		read := func(command string, err error, again func() error) {
 			checkErrorPlace(t, command, err)
-			if second := again(); (err == nil) != (second == nil) || err != nil && second.Error() != err.Error() {
+			if second := again(); (err == nil) != (second == nil) || err != nil &&
+				second.Error() != err.Error() {
 				t.Errorf("%s: the second time it is %v, the first time %v", command, second, err)
 			}
 		}

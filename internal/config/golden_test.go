@@ -95,14 +95,16 @@ func same(t *testing.T, golden, got string) {
 }
 
 func TestStoredVersionOfCIBuild(t *testing.T) {
-	n, _, err := Init(File{Name: "ci.json", Data: peerFile(t, "ci.json")}, NewInitFlags(), testFacts(t))
+	n, _, err := Init(File{Name: "ci.json", Data: peerFile(t, "ci.json")}, NewInitFlags(),
+		testFacts(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !n.Cluster.CIBuild || n.Cluster.Version != "v1.37.2-5+0123456789abcd" {
 		t.Errorf("CIBuild %v, Version %q", n.Cluster.CIBuild, n.Cluster.Version)
 	}
-	if !bytes.Contains([]byte(n.Cluster.Document), []byte("\nkubernetesVersion: ci/v1.37.2-5+0123456789abcd\n")) {
+	if !bytes.Contains([]byte(n.Cluster.Document),
+		[]byte("\nkubernetesVersion: ci/v1.37.2-5+0123456789abcd\n")) {
 		t.Errorf("the document does not keep the origin of the version:\n%s", n.Cluster.Document)
 	}
 }

@@ -19,8 +19,10 @@ func hintsFor(kind string) strict.Hints {
 	const shape = `v1beta3 had a mapping here; write each argument as "- name: NAME" and "value: VALUE"`
 	return strict.Hints{
 		Others: []any{
-			&v1beta4.ClusterConfiguration{}, &v1beta4.InitConfiguration{}, &v1beta4.JoinConfiguration{}, &v1beta4.ResetConfiguration{},
-			&v1beta4.UpgradeConfiguration{}, &kubeletconfig.KubeletConfiguration{}, &proxyconfig.KubeProxyConfiguration{},
+			&v1beta4.ClusterConfiguration{}, &v1beta4.InitConfiguration{},
+			&v1beta4.JoinConfiguration{}, &v1beta4.ResetConfiguration{},
+			&v1beta4.UpgradeConfiguration{}, &kubeletconfig.KubeletConfiguration{},
+			&proxyconfig.KubeProxyConfiguration{},
 		},
 		Moved:  movedFields()[kind],
 		Shapes: map[string]string{extraArgs: shape, kubeletExtraArgs: shape},
@@ -64,7 +66,8 @@ func movedFields() map[string]map[string]string {
 		},
 		kindProxy: {
 			"resourceContainer": "it was removed from kube-proxy" + deleteIt,
-			"udpIdleTimeout":    "it was removed together with kube-proxy's mode userspace" + deleteIt,
+			"udpIdleTimeout": "it was removed together with kube-proxy's mode userspace" +
+				deleteIt,
 		},
 	}
 }

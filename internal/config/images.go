@@ -29,11 +29,13 @@ func Images(file File, flags InitFlags, facts Facts) (*node.Node, Run, error) {
 	in.fields(v1beta4.KindInit, fillSocket(&r.CRISocket, facts.Runtimes, at, &run))
 	in.fields(v1beta4.KindInit, checkSocket(at, r.CRISocket))
 	cluster, err := in.resolveCluster(flags, facts, &run)
-	return &node.Node{Local: newLocal(r, in.init.Timeouts, facts, flags.Common), Cluster: cluster}, run, err
+	return &node.Node{Local: newLocal(r, in.init.Timeouts, facts, flags.Common), Cluster: cluster},
+		run, err
 }
 
 // resolveCluster is the cluster that the documents describe.
-func (in *initDocuments) resolveCluster(flags InitFlags, facts Facts, run *Run) (node.Cluster, error) {
+func (in *initDocuments) resolveCluster(flags InitFlags, facts Facts,
+	run *Run) (node.Cluster, error) {
 	run.applyFlags(in.init.DryRun, in.init.SkipPhases, flags.Common)
 	fillCluster(&in.cluster, in.init.LocalAPIEndpoint.BindPort)
 	in.fields(v1beta4.KindCluster, checkCluster(&in.cluster))

@@ -32,7 +32,8 @@ func Init(file File, flags InitFlags, facts Facts) (*node.Node, Run, error) {
 	syncAddonPhases(&in.cluster, &run)
 	in.fill(facts, flags.Common, &run)
 	in.check()
-	for _, e := range checkTokenExpiry(in.init.BootstrapTokens, facts.Now) { // a finished init may be re-run
+	// a finished init may be re-run
+	for _, e := range checkTokenExpiry(in.init.BootstrapTokens, facts.Now) {
 		run.warn(in.fieldName(v1beta4.KindInit, e.Field) + ": " + e.ErrorBody())
 	}
 	target, err := in.resolve(facts, &run)
@@ -46,7 +47,8 @@ func Init(file File, flags InitFlags, facts Facts) (*node.Node, Run, error) {
 }
 
 // node is the result of complete and checked documents.
-func (in *initDocuments) node(target release.Target, flags InitFlags, facts Facts) (*node.Node, error) {
+func (in *initDocuments) node(target release.Target, flags InitFlags,
+	facts Facts) (*node.Node, error) {
 	cluster, err := newCluster(&in.cluster, target)
 	if err != nil {
 		return nil, err
@@ -79,7 +81,8 @@ func Tokens(file File, flags TokenFlags, facts Facts) (node.Local, Run, error) {
 	}
 	in.fields(v1beta4.KindInit, checkTokens(&in.init))
 	in.fields(v1beta4.KindInit, checkTokenExpiry(in.init.BootstrapTokens, facts.Now))
-	in.fields(v1beta4.KindInit, checkCertificateKey(field.NewPath("certificateKey"), in.init.CertificateKey))
+	in.fields(v1beta4.KindInit,
+		checkCertificateKey(field.NewPath("certificateKey"), in.init.CertificateKey))
 	if err := in.err(in.source); err != nil {
 		return node.Local{}, run, err
 	}
@@ -115,7 +118,8 @@ func (in *initDocuments) read(file File, flags InitFlags, run *Run) (err error) 
 	kubelet := &documentTarget{kind: kindKubelet, into: in.kubelet.Config}
 	proxy := &documentTarget{kind: kindProxy, into: in.proxy.Config}
 	cluster := &documentTarget{kind: v1beta4.KindCluster, into: &in.cluster, needed: true}
-	err = file.read(run, &documentTarget{kind: v1beta4.KindInit, into: &in.init, needed: true}, cluster, kubelet, proxy)
+	err = file.read(run, &documentTarget{kind: v1beta4.KindInit, into: &in.init, needed: true},
+		cluster, kubelet, proxy)
 	setControlPlaneTimeout(&in.init, cluster.controlPlane)
 	in.kubelet.Generated, in.proxy.Generated = !kubelet.found, !proxy.found
 	return err
@@ -124,7 +128,8 @@ func (in *initDocuments) read(file File, flags InitFlags, run *Run) (err error) 
 // fill sets what depends on the machine.
 func (in *initDocuments) fill(facts Facts, common Common, run *Run) {
 	in.fields(v1beta4.KindInit, fillNode(&in.init.NodeRegistration, facts, common, run))
-	in.fields(v1beta4.KindInit, fillAddress(&in.init.LocalAPIEndpoint, facts, field.NewPath("localAPIEndpoint")))
+	in.fields(v1beta4.KindInit,
+		fillAddress(&in.init.LocalAPIEndpoint, facts, field.NewPath("localAPIEndpoint")))
 	in.init.NodeRegistration.Taints = controlPlaneTaints(in.init.NodeRegistration.Taints)
 	fillCluster(&in.cluster, in.init.LocalAPIEndpoint.BindPort)
 }

@@ -27,7 +27,8 @@ func completeJoin(c *v1beta4.JoinConfiguration, from inputs, run *Run) error {
 	wrong.fields(v1beta4.KindJoin, fillNode(&c.NodeRegistration, from.facts, from.common, run))
 	if c.ControlPlane != nil {
 		at := field.NewPath("controlPlane", "localAPIEndpoint")
-		wrong.fields(v1beta4.KindJoin, fillAddress(&c.ControlPlane.LocalAPIEndpoint, from.facts, at))
+		wrong.fields(v1beta4.KindJoin,
+			fillAddress(&c.ControlPlane.LocalAPIEndpoint, from.facts, at))
 		c.NodeRegistration.Taints = controlPlaneTaints(c.NodeRegistration.Taints)
 	}
 	wrong.fields(v1beta4.KindJoin, checkJoin(c))
@@ -41,7 +42,8 @@ func readJoin(file File, flags JoinFlags, facts Facts) (*v1beta4.JoinConfigurati
 	if file.Given() {
 		err = file.read(&run, &documentTarget{kind: v1beta4.KindJoin, into: c, needed: true})
 		if flags.Endpoint != "" {
-			run.warn("the argument " + flags.Endpoint + " has no effect with --config: the file contains the discovery settings")
+			run.warn("the argument " + flags.Endpoint +
+				" has no effect with --config: the file contains the discovery settings")
 		}
 	} else {
 		*c, run.Warnings, err = flags.document(facts.AdminKubeconfig)
@@ -69,7 +71,8 @@ func newJoinLocal(c *v1beta4.JoinConfiguration, flags JoinFlags, facts Facts) no
 		local.Discovery.File = c.Discovery.File.KubeConfigPath
 	}
 	if len(local.Discovery.CACertHashes) == 0 {
-		local.Discovery.CACertHashes = flags.CACertHashes // they also apply to discovery by kubeconfig
+		// they also apply to discovery by kubeconfig
+		local.Discovery.CACertHashes = flags.CACertHashes
 	}
 	local.Discovery.ReplaceMembers = flags.ReplaceMembers
 	if cp := c.ControlPlane; cp != nil {

@@ -26,9 +26,10 @@ type StoredComponent struct {
 	Generated bool // its hash shows that it is unchanged since kubeadm generated it
 }
 
-// CompleteJoin completes the desired state of a machine with the configuration that its cluster stores.
-// Unknown fields are only warnings: a newer version may have stored them.
-func CompleteJoin(local node.Local, stored StoredConfig, tool release.Tool) (*node.Node, []string, error) {
+// CompleteJoin completes the desired state of a machine with the configuration that its cluster
+// stores. Unknown fields are only warnings: a newer version may have stored them.
+func CompleteJoin(local node.Local, stored StoredConfig,
+	tool release.Tool) (*node.Node, []string, error) {
 	var warnings []string
 	n := &node.Node{Local: local}
 	c, err := loadCluster(n, stored.Cluster, tool, &warnings)
@@ -36,7 +37,8 @@ func CompleteJoin(local node.Local, stored StoredConfig, tool release.Tool) (*no
 		return nil, warnings, err
 	}
 	k := &kubeletconfig.KubeletConfiguration{}
-	kubelet := storedDocument{"ConfigMap kube-system/kubelet-config", stored.Kubelet.Text, kindKubelet}
+	kubelet := storedDocument{"ConfigMap kube-system/kubelet-config", stored.Kubelet.Text,
+		kindKubelet}
 	if err := decodeStored(kubelet, k, &warnings); err != nil {
 		return nil, warnings, err
 	}
@@ -57,17 +59,20 @@ func CompleteJoin(local node.Local, stored StoredConfig, tool release.Tool) (*no
 
 // CompleteMember is like CompleteJoin for a machine that is a node already: it uses only the stored
 // ClusterConfiguration, and leaves the component configurations empty.
-func CompleteMember(local node.Local, stored string, tool release.Tool) (*node.Node, []string, error) {
+func CompleteMember(local node.Local, stored string,
+	tool release.Tool) (*node.Node, []string, error) {
 	var warnings []string
 	n := &node.Node{Local: local}
 	_, err := loadCluster(n, stored, tool, &warnings)
 	return n, warnings, err
 }
 
-func loadCluster(n *node.Node, stored string, tool release.Tool, warnings *[]string) (*v1beta4.ClusterConfiguration, error) {
+func loadCluster(n *node.Node, stored string, tool release.Tool,
+	warnings *[]string) (*v1beta4.ClusterConfiguration, error) {
 	const source = "ConfigMap kube-system/kubeadm-config"
 	c := &v1beta4.ClusterConfiguration{}
-	if err := decodeStored(storedDocument{source, stored, v1beta4.KindCluster}, c, warnings); err != nil {
+	if err := decodeStored(storedDocument{source, stored, v1beta4.KindCluster}, c,
+		warnings); err != nil {
 		return nil, err
 	}
 	c.Default()

@@ -14,7 +14,8 @@ import (
 
 // newLocal returns the settings that all machines have in common, from complete and checked
 // documents.
-func newLocal(r *v1beta4.NodeRegistrationOptions, t *v1beta4.Timeouts, facts Facts, common Common) node.Local {
+func newLocal(r *v1beta4.NodeRegistrationOptions, t *v1beta4.Timeouts, facts Facts,
+	common Common) node.Local {
 	local := node.Local{
 		Name:          r.Name,
 		Hostname:      normalizeName(facts.Hostname),
@@ -77,7 +78,8 @@ func convertArgs(list []v1beta4.Arg) []node.Arg {
 }
 
 // newBootstrapTokens parses tokens, and generates those that the user left empty.
-func newBootstrapTokens(list []v1beta4.BootstrapToken, random io.Reader) ([]node.BootstrapToken, error) {
+func newBootstrapTokens(list []v1beta4.BootstrapToken,
+	random io.Reader) ([]node.BootstrapToken, error) {
 	var all []node.BootstrapToken
 	for _, t := range list {
 		token := node.BootstrapToken{

@@ -31,7 +31,8 @@ func Migrate(file File, facts Facts) (documents []any, run Run, err error) {
 		documents, errs = append(documents, read...), append(errs, err)
 		run.warn(how.Warnings...)
 	}
-	if !commandReaders()[0].handles(kinds) { // else init's reader has checked component configurations
+	// else init's reader has checked component configurations
+	if !commandReaders()[0].handles(kinds) {
 		kubelet := &documentTarget{kind: kindKubelet, into: &kubeletconfig.KubeletConfiguration{}}
 		proxy := &documentTarget{kind: kindProxy, into: &proxyconfig.KubeProxyConfiguration{}}
 		errs = append(errs, file.read(&run, kubelet, proxy))
@@ -47,7 +48,8 @@ type commandReader struct {
 
 // handles reports whether one of its kinds is in the list.
 func (r commandReader) handles(kinds []string) bool {
-	return slices.ContainsFunc(r.kinds, func(kind string) bool { return slices.Contains(kinds, kind) })
+	return slices.ContainsFunc(r.kinds,
+		func(kind string) bool { return slices.Contains(kinds, kind) })
 }
 
 // commandReaders are in the order in which documents are written. The first is init's.
@@ -87,7 +89,8 @@ func migrateInit(file File, facts Facts) ([]any, Run, error) {
 	if err != nil {
 		return nil, run, err
 	}
-	address := in.init.LocalAPIEndpoint.AdvertiseAddress // as in the file, which may be for another machine
+	// as in the file, which may be for another machine
+	address := in.init.LocalAPIEndpoint.AdvertiseAddress
 	in.fill(facts, Common{}, &run)
 	in.check()
 	in.fields(v1beta4.KindInit, checkTokenExpiry(in.init.BootstrapTokens, facts.Now))
@@ -119,7 +122,9 @@ func migrateJoin(file File, facts Facts) ([]any, Run, error) {
 	}
 	err = completeJoin(c, inputs{file: file, facts: facts}, &run)
 	if file.ReportComponentProblems {
-		run.warn(problemTexts(manifest.FindKubeletProblems(convertArgs(c.NodeRegistration.KubeletExtraArgs), facts.Tool.Version()))...)
+		run.warn(problemTexts(
+			manifest.FindKubeletProblems(convertArgs(c.NodeRegistration.KubeletExtraArgs),
+				facts.Tool.Version()))...)
 	}
 	return []any{c}, run, err
 }

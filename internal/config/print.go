@@ -29,7 +29,8 @@ func ExampleInit(tool release.Tool, components []string) ([]any, error) {
 	init := &v1beta4.InitConfiguration{
 		BootstrapTokens:  []v1beta4.BootstrapToken{{Token: exampleToken}},
 		LocalAPIEndpoint: v1beta4.APIEndpoint{AdvertiseAddress: exampleAddress},
-		NodeRegistration: v1beta4.NodeRegistrationOptions{Name: exampleName, CRISocket: defaultSocket},
+		NodeRegistration: v1beta4.NodeRegistrationOptions{Name: exampleName,
+			CRISocket: defaultSocket},
 	}
 	cluster := &v1beta4.ClusterConfiguration{KubernetesVersion: tool.MinorVersion() + ".0"}
 	init.Default()
@@ -43,7 +44,8 @@ func ExampleInit(tool release.Tool, components []string) ([]any, error) {
 		example, ok := examples[kind]
 		switch {
 		case !ok:
-			return nil, fmt.Errorf("unknown component configuration %q: use %s", kind, strings.Join(ComponentKinds(), " or "))
+			return nil, fmt.Errorf("unknown component configuration %q: use %s", kind,
+				strings.Join(ComponentKinds(), " or "))
 		case !slices.Contains(components[:i], kind):
 			documents = append(documents, example)
 		}
@@ -57,7 +59,8 @@ func ExampleJoin(hostname string) []any {
 		Discovery: v1beta4.Discovery{BootstrapToken: &v1beta4.BootstrapTokenDiscovery{
 			APIServerEndpoint: exampleEndpoint, Token: exampleToken, UnsafeSkipCAVerification: true,
 		}},
-		NodeRegistration: v1beta4.NodeRegistrationOptions{Name: normalizeName(hostname), CRISocket: defaultSocket},
+		NodeRegistration: v1beta4.NodeRegistrationOptions{Name: normalizeName(hostname),
+			CRISocket: defaultSocket},
 	}
 	c.Default()
 	return []any{c}

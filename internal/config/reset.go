@@ -28,7 +28,8 @@ func readReset(file File, flags ResetFlags) (*v1beta4.ResetConfiguration, Run, e
 	if file.Given() {
 		c = v1beta4.ResetConfiguration{}
 		file.AllowExperimental = true // The kind is the same in all versions.
-		if err := file.read(&run, &documentTarget{kind: v1beta4.KindReset, into: &c, needed: true}); err != nil {
+		if err := file.read(&run,
+			&documentTarget{kind: v1beta4.KindReset, into: &c, needed: true}); err != nil {
 			return nil, run, err
 		}
 	}
@@ -38,9 +39,11 @@ func readReset(file File, flags ResetFlags) (*v1beta4.ResetConfiguration, Run, e
 
 // completeReset sets what depends on the machine, and checks the document.
 func completeReset(c *v1beta4.ResetConfiguration, from inputs, run *Run) error {
-	c.IgnorePreflightErrors = mergeIgnored(c.IgnorePreflightErrors, from.common.IgnorePreflightErrors)
+	c.IgnorePreflightErrors = mergeIgnored(c.IgnorePreflightErrors,
+		from.common.IgnorePreflightErrors)
 	wrong := faults{fieldName: speaker(from.file, from.common, flag.Reset)}
-	wrong.fields(v1beta4.KindReset, fillSocket(&c.CRISocket, from.facts.Runtimes, field.NewPath("criSocket"), run))
+	wrong.fields(v1beta4.KindReset,
+		fillSocket(&c.CRISocket, from.facts.Runtimes, field.NewPath("criSocket"), run))
 	wrong.fields(v1beta4.KindReset, checkReset(c))
 	return wrong.err(from.file.source())
 }

@@ -22,8 +22,9 @@ func TestInitDefaults(t *testing.T) {
 	want := node.Local{
 		Name: "vm1", Hostname: "vm1", Role: node.ControlPlane,
 		Address: "10.77.0.11", BindPort: 6443,
-		CRISocket:  defaultSocket,
-		Taints:     []corev1.Taint{{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule}},
+		CRISocket: defaultSocket,
+		Taints: []corev1.Taint{{Key: "node-role.kubernetes.io/control-plane",
+			Effect: corev1.TaintEffectNoSchedule}},
 		PullPolicy: corev1.PullIfNotPresent, PullSerially: true,
 		CACertPath: "/etc/kubernetes/pki/ca.crt",
 		Tokens: []node.BootstrapToken{{
@@ -35,15 +36,18 @@ func TestInitDefaults(t *testing.T) {
 		}},
 		Paths: node.DefaultPaths(),
 		Timeouts: node.Timeouts{
-			ControlPlane: 4 * time.Minute, Kubelet: 4 * time.Minute, KubernetesAPI: time.Minute, EtcdAPI: 2 * time.Minute,
+			ControlPlane: 4 * time.Minute, Kubelet: 4 * time.Minute, KubernetesAPI: time.Minute,
+			EtcdAPI:      2 * time.Minute,
 			TLSBootstrap: 5 * time.Minute, Discovery: 5 * time.Minute, Upgrade: 5 * time.Minute,
 		},
 	}
 	if diff := cmp.Diff(want, n.Local); diff != "" {
 		t.Errorf("Local (-want +got):\n%s", diff)
 	}
-	if n.Cluster.Version != "v1.37.1" || !n.Cluster.Kubelet.Generated || !n.Cluster.KubeProxy.Generated {
-		t.Errorf("Version %q, generated %v, %v", n.Cluster.Version, n.Cluster.Kubelet.Generated, n.Cluster.KubeProxy.Generated)
+	if n.Cluster.Version != "v1.37.1" || !n.Cluster.Kubelet.Generated ||
+		!n.Cluster.KubeProxy.Generated {
+		t.Errorf("Version %q, generated %v, %v", n.Cluster.Version, n.Cluster.Kubelet.Generated,
+			n.Cluster.KubeProxy.Generated)
 	}
 	if diff := cmp.Diff(Run{}, run); diff != "" {
 		t.Errorf("Run (-want +got):\n%s", diff)
@@ -54,7 +58,8 @@ func TestFlagsWithFile(t *testing.T) {
 	text := initHead + "dryRun: true\nskipPhases: [preflight]\npatches: {directory: /p}\nnodeRegistration: {name: from-file, ignorePreflightErrors: [Swap]}\n"
 	flags := NewInitFlags()
 	no := false
-	flags.Common = Common{NodeName: "From-Flag", DryRun: &no, IgnorePreflightErrors: []string{"Mem"}, SkipPhases: []string{"addon"}, KubeconfigDir: "/k"}
+	flags.Common = Common{NodeName: "From-Flag", DryRun: &no,
+		IgnorePreflightErrors: []string{"Mem"}, SkipPhases: []string{"addon"}, KubeconfigDir: "/k"}
 	flags.UploadCerts, flags.PodSubnet = true, "10.0.0.0/16"
 	n, run, err := Init(fileOf(text), flags, testFacts(t))
 	if err != nil {
@@ -72,13 +77,15 @@ func TestFlagsWithFile(t *testing.T) {
 	if diff := cmp.Diff(Run{SkipPhases: []string{"addon"}}, run); diff != "" {
 		t.Errorf("Run (-want +got):\n%s", diff)
 	}
-	if !n.Cluster.DNS.Disabled || !n.Cluster.Proxy.Disabled || !strings.Contains(n.Cluster.Document, "disabled: true") {
+	if !n.Cluster.DNS.Disabled || !n.Cluster.Proxy.Disabled ||
+		!strings.Contains(n.Cluster.Document, "disabled: true") {
 		t.Error("a skipped add-on is not disabled")
 	}
 }
 
 func TestDisabledAddonsAreSkipped(t *testing.T) {
-	_, run, err := Init(fileOf(initHead+"dryRun: true\nskipPhases: [certs]\n---\n"+clusterHead+"dns: {disabled: true}\nproxy: {disabled: true}\n"), NewInitFlags(), testFacts(t))
+	_, run, err := Init(fileOf(initHead+"dryRun: true\nskipPhases: [certs]\n---\n"+clusterHead+
+		"dns: {disabled: true}\nproxy: {disabled: true}\n"), NewInitFlags(), testFacts(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,19 +104,25 @@ func TestChooseAddress(t *testing.T) {
 		have   []state.Address
 		want   string // empty for an error
 	}{
-		"IPv4 first":                      {"", []state.Address{route("fd00::1"), route("10.0.0.1")}, "10.0.0.1"},
-		"IPv4 wanted":                     {"0.0.0.0", []state.Address{route("fd00::1"), route("10.0.0.1")}, "10.0.0.1"},
-		"IPv6 wanted":                     {"::", []state.Address{route("10.0.0.1"), route("fd00::1")}, "fd00::1"},
-		"IPv6 wanted but not there":       {"::", []state.Address{route("10.0.0.1")}, "10.0.0.1"},
-		"only IPv6":                       {"", []state.Address{other, route("fd00::1")}, "fd00::1"},
-		"the default route's comes first": {"", []state.Address{other, lo("10.9.9.9"), route("10.0.0.1")}, "10.0.0.1"},
-		"unnumbered":                      {"", []state.Address{other, lo("10.9.9.9")}, "10.9.9.9"},
-		"no default route":                {"", []state.Address{other}, ""},
-		"nothing at all":                  {"", nil, ""},
-		"loopback":                        {"127.0.0.1", []state.Address{route("10.0.0.1"), lo("10.9.9.9")}, "10.9.9.9"},
-		"loopback without an address":     {"127.0.0.1", []state.Address{route("10.0.0.1")}, ""},
-		"named":                           {"10.5.5.5", nil, "10.5.5.5"},
-		"no address":                      {"host", nil, "host"},
+		"IPv4 first": {"",
+			[]state.Address{route("fd00::1"), route("10.0.0.1")}, "10.0.0.1"},
+		"IPv4 wanted": {"0.0.0.0",
+			[]state.Address{route("fd00::1"), route("10.0.0.1")}, "10.0.0.1"},
+		"IPv6 wanted": {"::",
+			[]state.Address{route("10.0.0.1"), route("fd00::1")}, "fd00::1"},
+		"IPv6 wanted but not there": {"::", []state.Address{route("10.0.0.1")}, "10.0.0.1"},
+		"only IPv6": {"", []state.Address{other, route("fd00::1")},
+			"fd00::1"},
+		"the default route's comes first": {"",
+			[]state.Address{other, lo("10.9.9.9"), route("10.0.0.1")}, "10.0.0.1"},
+		"unnumbered":       {"", []state.Address{other, lo("10.9.9.9")}, "10.9.9.9"},
+		"no default route": {"", []state.Address{other}, ""},
+		"nothing at all":   {"", nil, ""},
+		"loopback": {"127.0.0.1",
+			[]state.Address{route("10.0.0.1"), lo("10.9.9.9")}, "10.9.9.9"},
+		"loopback without an address": {"127.0.0.1", []state.Address{route("10.0.0.1")}, ""},
+		"named":                       {"10.5.5.5", nil, "10.5.5.5"},
+		"no address":                  {"host", nil, "host"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := chooseAddress(c.wanted, c.have)
@@ -141,11 +154,14 @@ func TestRuntimeSocket(t *testing.T) {
 }
 
 func TestHostnameOverride(t *testing.T) {
-	n, _, err := Init(fileOf(initHead+"nodeRegistration: {kubeletExtraArgs: [{name: hostname-override, value: other}]}\n"), NewInitFlags(), testFacts(t))
+	n, _, err := Init(fileOf(initHead+
+		"nodeRegistration: {kubeletExtraArgs: [{name: hostname-override, value: other}]}\n"),
+		NewInitFlags(), testFacts(t))
 	if err != nil || n.Name != "other" || n.Hostname != "vm1" {
 		t.Errorf("%v, %+v", err, n)
 	}
-	n, run, err := Init(fileOf(initHead+"nodeRegistration: {name: one, kubeletExtraArgs: [{name: hostname-override, value: two}]}\n"), NewInitFlags(), testFacts(t))
+	n, run, err := Init(fileOf(initHead+
+		"nodeRegistration: {name: one, kubeletExtraArgs: [{name: hostname-override, value: two}]}\n"), NewInitFlags(), testFacts(t))
 	want := []string{`the node name "one" has no effect: kubeletExtraArgs has hostname-override "two", and the kubelet registers as "two"; set only one of them`}
 	if err != nil || n.Name != "two" {
 		t.Errorf("beside another name: %v, %+v", err, n)
@@ -153,9 +169,12 @@ func TestHostnameOverride(t *testing.T) {
 	if diff := cmp.Diff(want, run.Warnings); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
 	}
-	for name, override := range map[string]string{"other": " OTHER", "vm1": ""} { // as the kubelet reads it
-		registration := fmt.Sprintf("nodeRegistration: {name: %s, kubeletExtraArgs: [{name: hostname-override, value: %q}]}\n", name, override)
-		if n, _, err := Init(fileOf(initHead+registration), NewInitFlags(), testFacts(t)); err != nil || n.Name != name {
+	// as the kubelet reads it
+	for name, override := range map[string]string{"other": " OTHER", "vm1": ""} {
+		registration := fmt.Sprintf(
+			"nodeRegistration: {name: %s, kubeletExtraArgs: [{name: hostname-override, value: %q}]}\n", name, override)
+		if n, _, err := Init(fileOf(initHead+registration), NewInitFlags(),
+			testFacts(t)); err != nil || n.Name != name {
 			t.Errorf("%s: %v", registration, err)
 		}
 	}
@@ -183,7 +202,8 @@ func TestVersionLabels(t *testing.T) {
 				t.Fatal(err)
 			}
 			if n.Cluster.Version != c.want || len(run.Warnings) != c.warnings || asked != c.asked {
-				t.Errorf("version %s, warnings %q, asked %v", n.Cluster.Version, run.Warnings, asked)
+				t.Errorf("version %s, warnings %q, asked %v", n.Cluster.Version, run.Warnings,
+					asked)
 			}
 		})
 	}

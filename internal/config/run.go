@@ -39,8 +39,10 @@ func (r *Run) applyFlags(dryRun bool, skip []string, common Common) {
 // syncAddonPhases disables add-ons whose phase is skipped, and skips the phases of disabled
 // add-ons.
 func syncAddonPhases(c *v1beta4.ClusterConfiguration, run *Run) {
-	for phase, disabled := range map[string]*bool{dnsPhase: &c.DNS.Disabled, proxyPhase: &c.Proxy.Disabled} {
-		skipped := slices.Contains(run.SkipPhases, addonPhases) || slices.Contains(run.SkipPhases, phase)
+	for phase, disabled := range map[string]*bool{dnsPhase: &c.DNS.Disabled,
+		proxyPhase: &c.Proxy.Disabled} {
+		skipped := slices.Contains(run.SkipPhases, addonPhases) ||
+			slices.Contains(run.SkipPhases, phase)
 		if *disabled && !skipped {
 			run.SkipPhases = append(run.SkipPhases, phase)
 		}

@@ -13,11 +13,13 @@ import (
 func readUpgrade(file File) (*v1beta4.UpgradeConfiguration, Run, error) {
 	var run Run
 	c := &v1beta4.UpgradeConfiguration{}
-	if err := file.read(&run, &documentTarget{kind: v1beta4.KindUpgrade, into: c, needed: true}); err != nil {
+	if err := file.read(&run,
+		&documentTarget{kind: v1beta4.KindUpgrade, into: c, needed: true}); err != nil {
 		return nil, run, err
 	}
 	c.Default()
-	for _, checks := range []*v1beta4.UpgradeChecks{&c.Apply.UpgradeChecks, &c.Node.UpgradeChecks, &c.Plan.UpgradeChecks} {
+	for _, checks := range []*v1beta4.UpgradeChecks{&c.Apply.UpgradeChecks, &c.Node.UpgradeChecks,
+		&c.Plan.UpgradeChecks} {
 		checks.IgnorePreflightErrors = mergeIgnored(checks.IgnorePreflightErrors)
 	}
 	wrong := faults{fieldName: speaker(file, Common{}, "")}
@@ -43,7 +45,8 @@ func upgradeSteps(at *field.Path, s *v1beta4.UpgradeSteps) field.ErrorList {
 	errs := checkOneOf(at.Child("imagePullPolicy"), string(s.ImagePullPolicy),
 		string(corev1.PullAlways), string(corev1.PullIfNotPresent), string(corev1.PullNever))
 	if s.Patches != nil {
-		errs = append(errs, checkAbsolutePath(at.Child("patches", "directory"), s.Patches.Directory)...)
+		errs = append(errs, checkAbsolutePath(at.Child("patches", "directory"),
+			s.Patches.Directory)...)
 	}
 	return errs
 }

@@ -96,14 +96,15 @@ func checkVersionOrLabel(text string) error {
 	return nil
 }
 
-// StoredCluster reads the ClusterConfiguration that a cluster stores in ConfigMap kubeadm-config, of
-// any Kubernetes version. Unknown fields and unknown feature gates are only warnings: what an older
-// kubeadm has stored must not prevent an upgrade.
+// StoredCluster reads the ClusterConfiguration that a cluster stores in ConfigMap kubeadm-config,
+// of any Kubernetes version. Unknown fields and unknown feature gates are only warnings: what an
+// older kubeadm has stored must not prevent an upgrade.
 func StoredCluster(stored string) (node.Cluster, []string, error) {
 	const source = "ConfigMap kube-system/kubeadm-config"
 	var warnings []string
 	c := &v1beta4.ClusterConfiguration{}
-	if err := decodeStored(storedDocument{source, stored, v1beta4.KindCluster}, c, &warnings); err != nil {
+	if err := decodeStored(storedDocument{source, stored, v1beta4.KindCluster}, c,
+		&warnings); err != nil {
 		return node.Cluster{}, warnings, err
 	}
 	if c.KubernetesVersion == "" {

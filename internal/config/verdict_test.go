@@ -56,7 +56,8 @@ func TestVerdicts(t *testing.T) {
 		case err != nil && v.Fault == "":
 			t.Errorf("%s\nis refused: %v", v.document(), err)
 		case err != nil && !strings.Contains(err.Error(), v.Fault):
-			t.Errorf("%s\nhas a fault at %s, which the error does not name: %v", v.document(), v.Fault, err)
+			t.Errorf("%s\nhas a fault at %s, which the error does not name: %v", v.document(),
+				v.Fault, err)
 		}
 	}
 }
@@ -90,7 +91,8 @@ func TestMigratedFilesMatchUpstream(t *testing.T) {
 		}
 		facts.Random = testFacts(t).Random
 		ours, _ := migrated(t, fileOf(v.document()), facts)
-		if diff := cmp.Diff(anyToken.ReplaceAllString(theirs, "token: SOME"), anyToken.ReplaceAllString(ours, "token: SOME")); diff != "" {
+		if diff := cmp.Diff(anyToken.ReplaceAllString(theirs, "token: SOME"),
+			anyToken.ReplaceAllString(ours, "token: SOME")); diff != "" {
 			t.Errorf("%s\nmigrated (-peer +ours):\n%s", v.document(), diff)
 		}
 	}
@@ -137,12 +139,15 @@ func (p peer) facts(t *testing.T) Facts {
 		t.Fatal(err)
 	}
 	in := &initDocuments{}
-	if err := fileOf(said).read(&Run{}, &documentTarget{kind: v1beta4.KindInit, into: &in.init}, &documentTarget{kind: v1beta4.KindCluster, into: &in.cluster}); err != nil {
+	if err := fileOf(said).read(&Run{}, &documentTarget{kind: v1beta4.KindInit, into: &in.init},
+		&documentTarget{kind: v1beta4.KindCluster, into: &in.cluster}); err != nil {
 		t.Fatal(err)
 	}
 	f := testFacts(t)
-	f.Hostname, f.Runtimes = in.init.NodeRegistration.Name, []string{in.init.NodeRegistration.CRISocket}
-	f.Addresses = []state.Address{{IP: in.init.LocalAPIEndpoint.AdvertiseAddress, DefaultRoute: true}}
+	f.Hostname, f.Runtimes = in.init.NodeRegistration.Name,
+		[]string{in.init.NodeRegistration.CRISocket}
+	f.Addresses = []state.Address{{IP: in.init.LocalAPIEndpoint.AdvertiseAddress,
+		DefaultRoute: true}}
 	f.Fetch = func(string) (string, error) { return in.cluster.KubernetesVersion, nil }
 	return f
 }

@@ -41,12 +41,16 @@ func checkVersion(d strict.Document, experimental bool) error {
 	case d.Group() == v1beta4.Group && d.Version() == v1.Version && !experimental:
 		return fmt.Errorf("%s has apiVersion %s, which is experimental: only \"kubeadm config validate\" and \"kubeadm config migrate\" with --allow-experimental-api support it; use %s",
 			d, d.APIVersion, v1beta4.APIVersion)
-	case d.Group() == v1beta4.Group && d.Version() == v1beta3.Version && slices.Contains(newKinds, d.Kind):
-		return fmt.Errorf("%s has apiVersion %s, which does not have this kind: use %s", d, d.APIVersion, v1beta4.APIVersion)
+	case d.Group() == v1beta4.Group && d.Version() == v1beta3.Version &&
+		slices.Contains(newKinds, d.Kind):
+		return fmt.Errorf("%s has apiVersion %s, which does not have this kind: use %s", d,
+			d.APIVersion, v1beta4.APIVersion)
 	case d.Group() == v1beta4.Group && !slices.Contains(versions, d.Version()):
 		return unsupportedVersionError(d)
-	case d.Group() != v1beta4.Group && supported && d.Group() == groupOf(want) && d.APIVersion != want:
-		return fmt.Errorf("%s has apiVersion %s, but only %s is supported: convert it manually", d, d.APIVersion, want)
+	case d.Group() != v1beta4.Group && supported && d.Group() == groupOf(want) &&
+		d.APIVersion != want:
+		return fmt.Errorf("%s has apiVersion %s, but only %s is supported: convert it manually", d,
+			d.APIVersion, want)
 	}
 	return nil
 }
@@ -63,7 +67,8 @@ func unsupportedVersionError(d strict.Document) error {
 		return fmt.Errorf("%s has apiVersion %s, which is no longer supported: convert the file with \"kubeadm config migrate --old-config FILE --new-config FILE\" of kubeadm %s, then of later releases until it is %s",
 			d, d.APIVersion, last, v1beta4.Version)
 	}
-	return fmt.Errorf("%s has the unknown apiVersion %s: this kubeadm supports %s", d, d.APIVersion, v1beta4.APIVersion)
+	return fmt.Errorf("%s has the unknown apiVersion %s: this kubeadm supports %s", d, d.APIVersion,
+		v1beta4.APIVersion)
 }
 
 // isSupportedKind reports whether kubeadm supports the kind, rather than one of another API group

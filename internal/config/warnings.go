@@ -34,12 +34,14 @@ func warnAboutNode(in *initDocuments, address string) (warnings []string) {
 				"use another directory", d.field, d.dir)
 		}
 	}
-	services, pods := parseCheckedSubnets(c.Networking.ServiceSubnet), parseCheckedSubnets(c.Networking.PodSubnet)
+	services, pods := parseCheckedSubnets(c.Networking.ServiceSubnet),
+		parseCheckedSubnets(c.Networking.PodSubnet)
 	if ip, err := netip.ParseAddr(address); err == nil {
 		inside := func(s netip.Prefix) bool { return s.Contains(ip) }
 		if i := slices.IndexFunc(services, inside); i >= 0 {
 			warn("advertise address %s is inside serviceSubnet %s: "+
-				"a Service may get the same address, which makes the API server unreachable", ip, services[i])
+				"a Service may get the same address, which makes the API server unreachable", ip,
+				services[i])
 		}
 		if i := slices.IndexFunc(pods, inside); i >= 0 {
 			warn("advertise address %s is inside podSubnet %s: "+
@@ -57,8 +59,9 @@ func warnAboutIPFamilies(services, pods []netip.Prefix) []string {
 	differ := pods[0].Addr().Is4() != services[0].Addr().Is4()
 	switch {
 	case len(services) == 1 && len(pods) == 1 && differ:
-		return []string{fmt.Sprintf("podSubnet %s and serviceSubnet %s are of different IP families: "+
-			"no Pod can reach a Service", pods[0], services[0])}
+		return []string{fmt.Sprintf(
+			"podSubnet %s and serviceSubnet %s are of different IP families: "+
+				"no Pod can reach a Service", pods[0], services[0])}
 	case len(services) == 2 && len(pods) == 1:
 		return []string{"serviceSubnet has two IP families, podSubnet has one: " +
 			"Services of the other family have no endpoints"}

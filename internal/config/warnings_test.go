@@ -46,7 +46,8 @@ func TestNodeWarnings(t *testing.T) {
 
 func TestStaticPodChecksAreForInitOnly(t *testing.T) {
 	for _, text := range []string{
-		"apiServer: {extraVolumes: [{name: a, mountPath: /a}]}", "scheduler: {extraEnvs: [{name: 'A=B'}]}",
+		"apiServer: {extraVolumes: [{name: a, mountPath: /a}]}",
+		"scheduler: {extraEnvs: [{name: 'A=B'}]}",
 		"etcd: {local: {dataDir: /}}", "certificatesDir: /proc",
 	} {
 		file := fileOf(clusterHead + text + "\n")

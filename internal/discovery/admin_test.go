@@ -21,7 +21,8 @@ func TestAdminConfFindsCluster(t *testing.T) {
 	if a.node == nil {
 		t.Fatal(a.err)
 	}
-	if user := introduced(t, a); user.Token != token || user.ClientKeyData != nil || strings.Contains(string(a.node.BootstrapKubeconfig), "client-key") {
+	if user := introduced(t, a); user.Token != token || user.ClientKeyData != nil ||
+		strings.Contains(string(a.node.BootstrapKubeconfig), "client-key") {
 		t.Errorf("with a token the kubelet is given %+v", user)
 	}
 	c.users = nil
@@ -44,6 +45,7 @@ func TestAdminConfOfAnotherClusterFails(t *testing.T) {
 	m.has(t, adminConf, other.access().WithCertificate(cert, key))
 	flags := c.flags(c.server)
 	flags.ControlPlane = true
-	m.refused(t, flags, adminConf+" leads to another cluster", pki.PinOf(other.ca.Certificate).String(), "kubeadm reset")
+	m.refused(t, flags, adminConf+" leads to another cluster",
+		pki.PinOf(other.ca.Certificate).String(), "kubeadm reset")
 	other.toldNothing(t)
 }

@@ -32,7 +32,8 @@ func TestTokenDiscoveryRefusesAttackers(t *testing.T) {
 		words []string
 	}{
 		"a forged cluster-info, signed by an attacker without the token": {
-			func(t *testing.T) map[string]string { return forged(t, tokenID+".guessedsecret123") }, []string{"not signed with token " + tokenID}},
+			func(t *testing.T) map[string]string { return forged(t, tokenID+".guessedsecret123") },
+			[]string{"not signed with token " + tokenID}},
 		"a forged cluster-info, by an attacker with the token": {
 			func(t *testing.T) map[string]string { return forged(t, token) },
 			[]string{"is not the expected one", pki.PinOf(mallory.Certificate).String()}},
@@ -41,21 +42,31 @@ func TestTokenDiscoveryRefusesAttackers(t *testing.T) {
 				return signed(t, leadingTo(t, c.URL, append(pem(c.ca), pem(mallory)...)), token)
 			}, []string{"certificate is not signed by the cluster's CA", "another server answers"}},
 		"the true cluster-info, relayed": {
-			func(*testing.T) map[string]string { return c.info }, []string{"certificate is not signed by the cluster's CA", "another server answers"}},
+			func(*testing.T) map[string]string { return c.info },
+			[]string{"certificate is not signed by the cluster's CA", "another server answers"}},
 		"a kubeconfig that was altered": {
 			func(*testing.T) map[string]string {
-				return altered(c.info, bootstrapapi.KubeConfigKey, strings.Replace(c.info[bootstrapapi.KubeConfigKey], "127.0.0.1", "127.0.0.2", 1))
+				return altered(c.info, bootstrapapi.KubeConfigKey,
+					strings.Replace(c.info[bootstrapapi.KubeConfigKey], "127.0.0.1", "127.0.0.2",
+						1))
 			}, []string{"not signed with token " + tokenID}},
 		"a signature that was altered": {
-			func(*testing.T) map[string]string { return altered(c.info, signature, flipped(c.info[signature])) },
+			func(*testing.T) map[string]string {
+				return altered(c.info, signature,
+					flipped(c.info[signature]))
+			},
 			[]string{"not signed with token " + tokenID}},
 		"the signature of another token": {
 			func(t *testing.T) map[string]string {
 				other := signed(t, c.info[bootstrapapi.KubeConfigKey], "zzzzzz."+tokenSecret)
-				return altered(c.info, signature, other[bootstrapapi.JWSSignatureKeyPrefix+"zzzzzz"])
+				return altered(c.info, signature,
+					other[bootstrapapi.JWSSignatureKeyPrefix+"zzzzzz"])
 			}, []string{"not signed with token " + tokenID}},
 		"a signature that names no algorithm": {
-			func(*testing.T) map[string]string { return altered(c.info, signature, "eyJhbGciOiJub25lIn0..") }, []string{"not signed with token " + tokenID}},
+			func(*testing.T) map[string]string {
+				return altered(c.info, signature,
+					"eyJhbGciOiJub25lIn0..")
+			}, []string{"not signed with token " + tokenID}},
 		"signatures of other tokens only": {
 			func(t *testing.T) map[string]string {
 				return signed(t, c.info[bootstrapapi.KubeConfigKey], "zzzzzz."+tokenSecret)
@@ -112,12 +123,14 @@ func TestServerInClusterInfoIsNotContacted(t *testing.T) {
 		flags.Endpoint = strings.TrimPrefix(plain.URL, "http://")
 		newMachine().refused(t, flags, "HTTP response to HTTPS client")
 	})
-	for name, to := range map[string]string{"redirected to plain http": plain.URL, "redirected to https": away.URL} {
+	for name, to := range map[string]string{"redirected to plain http": plain.URL,
+		"redirected to https": away.URL} {
 		t.Run(name, func(t *testing.T) {
 			leads := func(w http.ResponseWriter, r *http.Request) {
 				http.Redirect(w, r, to+r.URL.Path, http.StatusTemporaryRedirect)
 			}
-			attacker := (&server{answers: map[string]http.HandlerFunc{infoPath: leads}}).begin(t, authority(t, "mallory"), nil)
+			attacker := (&server{answers: map[string]http.HandlerFunc{infoPath: leads}}).begin(t,
+				authority(t, "mallory"), nil)
 			newMachine().refused(t, c.flags(attacker), "redirect (307 Temporary Redirect)")
 			attacker.toldNothing(t)
 		})
@@ -131,11 +144,14 @@ func TestServerInClusterInfoIsNotContacted(t *testing.T) {
 // The server in cluster-info must have a certificate of the cluster before it is sent the token.
 func TestTokenIsSentToVerifiedServerOnly(t *testing.T) {
 	c := newCluster(t)
-	impostor := (&server{info: c.info, tokens: c.tokens, objects: c.objects}).begin(t, authority(t, "kubernetes"), nil)
+	impostor := (&server{info: c.info, tokens: c.tokens, objects: c.objects}).begin(t,
+		authority(t, "kubernetes"), nil)
 	c.info = signed(t, leadingTo(t, impostor.URL, pem(c.ca)), token)
 	for name, edit := range map[string]func(*config.JoinFlags){
-		"with a pin":    func(*config.JoinFlags) {},
-		"without a pin": func(f *config.JoinFlags) { f.CACertHashes, f.UnsafeSkipCAVerification = nil, true },
+		"with a pin": func(*config.JoinFlags) {},
+		"without a pin": func(f *config.JoinFlags) {
+			f.CACertHashes, f.UnsafeSkipCAVerification = nil, true
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			flags := c.flags(c.server)
@@ -167,7 +183,8 @@ func TestTokenIsNotSentAfterRedirect(t *testing.T) {
 func TestTokenWithoutAuthenticationUsage(t *testing.T) {
 	c := newCluster(t)
 	c.tokens = nil
-	words := []string{"does not accept the bootstrap token", "deleted, expired", `"authentication"`, "kubeadm token create --print-join-command"}
+	words := []string{"does not accept the bootstrap token", "deleted, expired", `"authentication"`,
+		"kubeadm token create --print-join-command"}
 	flags := c.flags(c.server)
 	newMachine().refused(t, flags, words...)
 	flags.ControlPlane, flags.CertificateKey = true, strings.Repeat("ab", 32)
@@ -178,8 +195,10 @@ func TestTokenWithoutAuthenticationUsage(t *testing.T) {
 func TestDiscoveryWithoutPinFails(t *testing.T) {
 	c := newCluster(t)
 	e := engine.New(engine.Env{World: newMachine(), Emit: func(engine.Event) {},
-		Local: node.Local{Discovery: node.Discovery{Endpoint: c.address(), Token: token, TLSBootstrapToken: token}, Timeouts: node.Timeouts{Discovery: limit}}})
-	if _, err := discovery.Node(t.Context(), e); err == nil || !strings.Contains(err.Error(), "no hash of the cluster's CA certificate") {
+		Local: node.Local{Discovery: node.Discovery{Endpoint: c.address(), Token: token,
+			TLSBootstrapToken: token}, Timeouts: node.Timeouts{Discovery: limit}}})
+	if _, err := discovery.Node(t.Context(), e); err == nil ||
+		!strings.Contains(err.Error(), "no hash of the cluster's CA certificate") {
 		t.Errorf("got %v, want an error about the missing hash", err)
 	}
 	c.toldNothing(t)

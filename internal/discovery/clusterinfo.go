@@ -24,7 +24,8 @@ import (
 
 // findClusterByToken reads cluster-info from the endpoint until it is verified by the token's
 // signature and the CA certificate hashes.
-func findClusterByToken(ctx context.Context, e *engine.Env, j node.Discovery) (*api.Cluster, error) {
+func findClusterByToken(ctx context.Context, e *engine.Env,
+	j node.Discovery) (*api.Cluster, error) {
 	id, secret, ok := strings.Cut(j.Token, ".")
 	switch {
 	case !ok:
@@ -64,11 +65,13 @@ type clusterInfo struct {
 	remedy             string // hint for a token that is not accepted
 	say                func(f string, a ...any)
 
-	text          string              // the kubeconfig in it, once its signature and the pins are verified
-	cluster       *api.Cluster        // the cluster in text
-	pinned        []*x509.Certificate // the CA certificates of the cluster that have one of the pins
-	unsignedSince time.Time           // when it was first read without our signature
-	saidNoEtcd    bool                // the user was told that the API server gets no answer from etcd
+	// the kubeconfig in it, once its signature and the pins are verified
+	text    string
+	cluster *api.Cluster // the cluster in text
+	// the CA certificates of the cluster that have one of the pins
+	pinned        []*x509.Certificate
+	unsignedSince time.Time // when it was first read without our signature
+	saidNoEtcd    bool      // the user was told that the API server gets no answer from etcd
 }
 
 // verify reads cluster-info over an unverified connection and checks the token's signature and the
@@ -85,14 +88,16 @@ func (c *clusterInfo) verify(ctx context.Context, r state.Reader) error {
 	}
 	again, err := r.ClusterInfo(ctx, c.server, pki.EncodeCertificates(c.pinned...))
 	if isWrongServer(err) {
-		return fmt.Errorf("the server at %s has no certificate of the cluster: %w", c.server, explainCertificateError(err))
+		return fmt.Errorf("the server at %s has no certificate of the cluster: %w", c.server,
+			explainCertificateError(err))
 	}
 	if err != nil {
 		return err
 	}
 	if again[bootstrapapi.KubeConfigKey] != c.text {
 		c.cluster = nil
-		return wrongServer{errors.New("its cluster-info over the verified connection differs from the one before")}
+		return wrongServer{errors.New(
+			"its cluster-info over the verified connection differs from the one before")}
 	}
 	return nil
 }
@@ -139,7 +144,8 @@ func (c *clusterInfo) parse(text string) error {
 	}
 	pinned, err := matchPins(certs, c.pins)
 	if err != nil {
-		return problem.New("the cluster at "+c.server+" is not the expected one", err, comparePinsHint,
+		return problem.New("the cluster at "+c.server+" is not the expected one", err,
+			comparePinsHint,
 			"if they are the same there, another server answers at "+c.server)
 	}
 	c.text, c.cluster, c.pinned = text, cluster, pinned
@@ -159,8 +165,9 @@ func parsePublishedCluster(text string) (*api.Cluster, error) {
 // unsignedError returns the error of a cluster-info without our token's signature. It gives up
 // once kube-controller-manager has had time to sign it.
 func (c *clusterInfo) unsignedError(now time.Time, otherSignatures bool) error {
-	err := problem.New("", fmt.Errorf("the cluster does not know token %s (wrong, deleted, expired, or without usage %q), "+
-		"or has not signed cluster-info with it yet", c.id, bootstrapapi.KnownTokenUsages[0]),
+	err := problem.New("",
+		fmt.Errorf("the cluster does not know token %s (wrong, deleted, expired, or without usage %q), "+
+			"or has not signed cluster-info with it yet", c.id, bootstrapapi.KnownTokenUsages[0]),
 		"list the tokens on a control plane: kubeadm token list", c.remedy)
 	if c.unsignedSince.IsZero() {
 		c.unsignedSince = now

@@ -36,8 +36,9 @@ func newTokenReader(bootstrap *pki.Kubeconfig, l node.Local) (configReader, erro
 	return configReader{
 		as:          state.Identity{Config: text},
 		credentials: "the bootstrap token",
-		reasons:     fmt.Sprintf(" (deleted, expired, or without usage %q)", bootstrapapi.KnownTokenUsages[1]),
-		remedy:      newJoinCommandHint(l),
+		reasons: fmt.Sprintf(" (deleted, expired, or without usage %q)",
+			bootstrapapi.KnownTokenUsages[1]),
+		remedy: newJoinCommandHint(l),
 	}, err
 }
 
@@ -52,7 +53,8 @@ func newJoinCommandHint(l node.Local) string {
 
 // read returns this machine's configuration as a node of the cluster.
 func (c configReader) read(ctx context.Context, e *engine.Env) (*node.Node, error) {
-	e.Say("reading the cluster's configuration from ConfigMap %q of namespace %q", manifest.KubeadmConfigMap, "kube-system")
+	e.Say("reading the cluster's configuration from ConfigMap %q of namespace %q",
+		manifest.KubeadmConfigMap, "kube-system")
 	var stored config.StoredConfig
 	var found corev1.ConfigMap
 	if err := c.awaitConfigMap(ctx, e, manifest.KubeadmConfigMap, &found); err != nil {
@@ -89,7 +91,8 @@ const (
 const bootstrapTokenGroup = "system:bootstrappers:kubeadm:default-node-token"
 
 // awaitConfigMap reads a ConfigMap that must exist.
-func (c configReader) awaitConfigMap(ctx context.Context, e *engine.Env, name string, into *corev1.ConfigMap) error {
+func (c configReader) awaitConfigMap(ctx context.Context, e *engine.Env, name string,
+	into *corev1.ConfigMap) error {
 	begun := e.World.Now()
 	return awaitServer(ctx, e, world.Condition{
 		Name:    "ConfigMap " + name + " of namespace kube-system",
@@ -99,7 +102,8 @@ func (c configReader) awaitConfigMap(ctx context.Context, e *engine.Env, name st
 			since := r.Now().Sub(begun)
 			switch {
 			case apierrors.IsUnauthorized(err) && since >= unauthorizedGrace:
-				err = fmt.Errorf("the API server does not accept %s%s: %w", c.credentials, c.reasons, err)
+				err = fmt.Errorf("the API server does not accept %s%s: %w", c.credentials,
+					c.reasons, err)
 			case apierrors.IsForbidden(err) && since >= forbiddenGrace:
 				err = fmt.Errorf("%s may not read ConfigMap %s, which members of group %s can: %w",
 					c.credentials, name, bootstrapTokenGroup, err)
@@ -114,7 +118,8 @@ func (c configReader) awaitConfigMap(ctx context.Context, e *engine.Env, name st
 }
 
 // readOptionalConfigMap reads a ConfigMap that a cluster may not have.
-func (c configReader) readOptionalConfigMap(ctx context.Context, e *engine.Env, name string) (corev1.ConfigMap, error) {
+func (c configReader) readOptionalConfigMap(ctx context.Context, e *engine.Env,
+	name string) (corev1.ConfigMap, error) {
 	var found corev1.ConfigMap
 	u, err := ReadObject(ctx, e, configMapRef(name, c.as))
 	switch {
@@ -128,10 +133,12 @@ func (c configReader) readOptionalConfigMap(ctx context.Context, e *engine.Env, 
 }
 
 func configMapRef(name string, as state.Identity) state.Ref {
-	return state.Ref{GVK: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Namespace: "kube-system", Name: name, As: as}
+	return state.Ref{GVK: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Namespace: "kube-system",
+		Name: name, As: as}
 }
 
-func readConfigMap(ctx context.Context, r state.Reader, ref state.Ref, into *corev1.ConfigMap) error {
+func readConfigMap(ctx context.Context, r state.Reader, ref state.Ref,
+	into *corev1.ConfigMap) error {
 	if world.RetryLimit(ctx) == 0 { // the caller retries
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, 10*time.Second)

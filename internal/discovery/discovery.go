@@ -45,14 +45,16 @@ func Node(ctx context.Context, e *engine.Env) (*node.Node, error) {
 	return n, err
 }
 
-// CompleteMember returns the configuration of a machine that is a node of the cluster already, without the
-// kubelet's and kube-proxy's.
+// CompleteMember returns the configuration of a machine that is a node of the cluster already,
+// without the kubelet's and kube-proxy's.
 func ExistingNode(ctx context.Context, e *engine.Env, as state.Identity) (*node.Node, error) {
 	var stored corev1.ConfigMap
-	if err := readConfigMap(ctx, e.World, configMapRef(manifest.KubeadmConfigMap, as), &stored); err != nil {
+	if err := readConfigMap(ctx, e.World, configMapRef(manifest.KubeadmConfigMap, as),
+		&stored); err != nil {
 		return nil, fmt.Errorf("reading the cluster's configuration: %w", err)
 	}
-	n, warnings, err := config.CompleteMember(e.Local, stored.Data[manifest.KubeadmConfigKey], e.Tool)
+	n, warnings, err := config.CompleteMember(e.Local, stored.Data[manifest.KubeadmConfigKey],
+		e.Tool)
 	for _, w := range warnings {
 		e.Warn("%s", untrusted.Line(w))
 	}

@@ -30,16 +30,19 @@ import (
 
 // discoveryFile is a kubeconfig that names the cluster to join. The user trusts it.
 type discoveryFile struct {
-	source         string          // path or URL, without parts that may be secret
-	config         *pki.Kubeconfig // the discovered cluster and the current user; refers to no other file
-	cluster        *api.Cluster    // the one in config
-	hasCredentials bool            // of the user in config
-	credentialsErr error           // why hasCredentials is false, if known: no current user, or a certificate without its key
+	source string // path or URL, without parts that may be secret
+	// the discovered cluster and the current user; refers to no other file
+	config         *pki.Kubeconfig
+	cluster        *api.Cluster // the one in config
+	hasCredentials bool         // of the user in config
+	// why hasCredentials is false, if known: no current user, or a certificate without its key
+	credentialsErr error
 }
 
 // findClusterByFile finds the cluster by the kubeconfig of --discovery-file. A token for the TLS
 // bootstrap replaces the credentials in it.
-func findClusterByFile(ctx context.Context, e *engine.Env, j node.Discovery) (verifiedCluster, error) {
+func findClusterByFile(ctx context.Context, e *engine.Env,
+	j node.Discovery) (verifiedCluster, error) {
 	d, err := readDiscoveryFile(ctx, e, j.File)
 	if err != nil {
 		return verifiedCluster{}, err
@@ -76,7 +79,8 @@ func readDiscoveryFile(ctx context.Context, e *engine.Env, name string) (*discov
 		return nil, err
 	}
 	if d.config, err = pki.ParseKubeconfig(data); err != nil {
-		return nil, problem.New("", fmt.Errorf("%s is no kubeconfig: %w", d.source, untrusted.Error(err)),
+		return nil, problem.New("",
+			fmt.Errorf("%s is no kubeconfig: %w", d.source, untrusted.Error(err)),
 			"on a control plane this prints one, without credentials: kubectl get configmap cluster-info "+
 				"--namespace kube-public --output jsonpath={.data.kubeconfig}")
 	}
@@ -110,13 +114,15 @@ func (d *discoveryFile) load(ctx context.Context, e *engine.Env, name string) ([
 	}
 	data, err := e.World.ReadFile(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, problem.New("", fmt.Errorf("there is no discovery file %s", name), "check the path given with --discovery-file")
+		return nil, problem.New("", fmt.Errorf("there is no discovery file %s", name),
+			"check the path given with --discovery-file")
 	}
 	return data, err
 }
 
 // download gets the file from a server that this machine's trust store verifies.
-func (d *discoveryFile) download(ctx context.Context, e *engine.Env, address string) (text []byte, err error) {
+func (d *discoveryFile) download(ctx context.Context, e *engine.Env,
+	address string) (text []byte, err error) {
 	err = awaitServer(ctx, e, world.Condition{
 		Name:    "the discovery file at " + d.source,
 		Timeout: e.Local.Timeouts.Discovery,
@@ -129,8 +135,10 @@ func (d *discoveryFile) download(ctx context.Context, e *engine.Env, address str
 				text = answer.Body
 				return nil
 			}
-			err = fmt.Errorf("the server answers %d %s", answer.Status, http.StatusText(answer.Status))
-			if answer.Status < http.StatusInternalServerError && answer.Status != http.StatusTooManyRequests {
+			err = fmt.Errorf("the server answers %d %s", answer.Status,
+				http.StatusText(answer.Status))
+			if answer.Status < http.StatusInternalServerError &&
+				answer.Status != http.StatusTooManyRequests {
 				return wrongServer{err}
 			}
 			return err
@@ -166,10 +174,12 @@ func (d *discoveryFile) checkNoLocalReferences() error {
 		switch value := local[field]; {
 		case value == "":
 		case field == "exec" || field == "auth-provider":
-			errs = append(errs, fmt.Errorf("its %s %s would run code on this machine, which a file fetched from a URL may not do",
+			errs = append(errs, fmt.Errorf(
+				"its %s %s would run code on this machine, which a file fetched from a URL may not do",
 				field, untrusted.Quote(value)))
 		default:
-			errs = append(errs, fmt.Errorf("its %s %s names a file of this machine, which a file fetched from a URL may not do",
+			errs = append(errs, fmt.Errorf(
+				"its %s %s names a file of this machine, which a file fetched from a URL may not do",
 				field, untrusted.Quote(value)))
 		}
 	}
@@ -183,7 +193,8 @@ func (d *discoveryFile) reduceAndValidate() error {
 		return err
 	}
 	if d.config.CurrentContext != "" && d.config.Contexts[d.config.CurrentContext] == nil {
-		return fmt.Errorf("it has no context %q, though its current-context names it", d.config.CurrentContext)
+		return fmt.Errorf("it has no context %q, though its current-context names it",
+			d.config.CurrentContext)
 	}
 	if d.hasCredentials = d.config.HasCredentials(); !d.hasCredentials {
 		if _, d.credentialsErr = d.config.CurrentUser(); d.credentialsErr == nil {
@@ -229,7 +240,8 @@ func (d *discoveryFile) identity() (state.Identity, error) {
 // --client-ca-file may be another.
 func (d *discoveryFile) warnIfClientCertificateIsForeign(e *engine.Env) {
 	user, err := d.config.CurrentUser()
-	if err != nil || user.Token != "" || user.TokenFile != "" || user.Exec != nil || user.AuthProvider != nil {
+	if err != nil || user.Token != "" || user.TokenFile != "" || user.Exec != nil ||
+		user.AuthProvider != nil {
 		return // the API server may know the user by these
 	}
 	cas, err := pki.ParseCertificates(d.cluster.CertificateAuthorityData)
@@ -303,7 +315,9 @@ func (d *discoveryFile) verifyPinned(ctx context.Context, e *engine.Env, hashes 
 }
 
 func (d *discoveryFile) missingCAError(refused error) error {
-	return problem.New("", fmt.Errorf("%s holds no CA, and the cluster's CA cannot be discovered: %w", d.source, refused),
+	return problem.New("",
+		fmt.Errorf("%s holds no CA, and the cluster's CA cannot be discovered: %w", d.source,
+			refused),
 		"set certificate-authority-data in "+d.source+" to the cluster's CA")
 }
 
@@ -314,7 +328,8 @@ func (d *discoveryFile) matchPins(cluster *api.Cluster, hashes []string) ([]byte
 		certs, err = matchPins(certs, hashes)
 	}
 	if err != nil {
-		return nil, problem.New(d.source+" leads to another cluster than the expected one", err, comparePinsHint,
+		return nil, problem.New(d.source+" leads to another cluster than the expected one", err,
+			comparePinsHint,
 			"if "+d.source+" is left over from another cluster, clean up with `kubeadm reset`; else move it away")
 	}
 	return pki.EncodeCertificates(certs...), nil
@@ -328,7 +343,8 @@ func (d *discoveryFile) warnIfServerDiffers(e *engine.Env, published *api.Cluste
 }
 
 // awaitClusterInfo reads the cluster in cluster-info; refused says why there is none of use.
-func (d *discoveryFile) awaitClusterInfo(ctx context.Context, e *engine.Env, asUser bool) (published *api.Cluster, refused, err error) {
+func (d *discoveryFile) awaitClusterInfo(ctx context.Context, e *engine.Env,
+	asUser bool) (published *api.Cluster, refused, err error) {
 	var info corev1.ConfigMap
 	err = awaitServer(ctx, e, world.Condition{
 		Name:    "the cluster at " + d.cluster.Server + ", which " + d.source + " names",
@@ -337,7 +353,8 @@ func (d *discoveryFile) awaitClusterInfo(ctx context.Context, e *engine.Env, asU
 			refused = nil
 			err := d.readClusterInfo(ctx, r, asUser, &info)
 			switch {
-			case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err), apierrors.IsNotFound(err):
+			case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err),
+				apierrors.IsNotFound(err):
 				refused = err
 				return nil
 			case certificateError(err) != nil:
@@ -354,7 +371,8 @@ func (d *discoveryFile) awaitClusterInfo(ctx context.Context, e *engine.Env, asU
 	}
 	text, ok := info.Data[bootstrapapi.KubeConfigKey]
 	if !ok {
-		return nil, fmt.Errorf("ConfigMap %s has no key %q", bootstrapapi.ConfigMapClusterInfo, bootstrapapi.KubeConfigKey), nil
+		return nil, fmt.Errorf("ConfigMap %s has no key %q", bootstrapapi.ConfigMapClusterInfo,
+			bootstrapapi.KubeConfigKey), nil
 	}
 	published, refused = parsePublishedCluster(text)
 	return published, refused, nil
@@ -362,7 +380,8 @@ func (d *discoveryFile) awaitClusterInfo(ctx context.Context, e *engine.Env, asU
 
 // readClusterInfo reads cluster-info anonymously, and only if that is refused with the credentials
 // in the file.
-func (d *discoveryFile) readClusterInfo(ctx context.Context, r state.Reader, asUser bool, into *corev1.ConfigMap) error {
+func (d *discoveryFile) readClusterInfo(ctx context.Context, r state.Reader, asUser bool,
+	into *corev1.ConfigMap) error {
 	anonymous, err := pki.NewAnonymousKubeconfig(d.cluster).Encode()
 	if err != nil {
 		return err
@@ -381,8 +400,9 @@ func (d *discoveryFile) readClusterInfo(ctx context.Context, r state.Reader, asU
 
 // explainUntrustedServer explains why the server's certificate is not of the cluster in the file.
 func (d *discoveryFile) explainUntrustedServer(err error) error {
-	p := problem.New("", explainCertificateError(err), "if the cluster has got a new CA, set certificate-authority-data in "+
-		d.source+" to it; if not, another server answers at "+d.cluster.Server)
+	p := problem.New("", explainCertificateError(err),
+		"if the cluster has got a new CA, set certificate-authority-data in "+
+			d.source+" to it; if not, another server answers at "+d.cluster.Server)
 	if !d.hasCA() {
 		p.Err = untrusted.Error(err)
 		p.Hints = []string{"set certificate-authority-data in " + d.source +
@@ -403,7 +423,8 @@ func (d *discoveryFile) chooseCredentials(l node.Local) (verifiedCluster, error)
 	reader := configReader{as: as, credentials: "the credentials in " + d.source,
 		remedy: "set --tls-bootstrap-token to use a token instead; to create one on a control plane: kubeadm token create"}
 	if d.isAdminConf(l) {
-		reader.remedy = "move " + d.source + " away and join by token; if it is left over from another cluster, clean up with `kubeadm reset`"
+		reader.remedy = "move " + d.source +
+			" away and join by token; if it is left over from another cluster, clean up with `kubeadm reset`"
 	}
 	if l.Discovery.TLSBootstrapToken == "" {
 		_, err := pki.ParseCertificates(d.cluster.CertificateAuthorityData)

@@ -26,7 +26,9 @@ func (c cluster) access() pki.KubeconfigSpec {
 // admin returns the client certificate and key of an administrator.
 func (c cluster) admin(t *testing.T) (cert, key []byte) {
 	t.Helper()
-	return pair(t, c.ca, pki.Spec{CommonName: "kubernetes-admin", Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, Validity: valid()})
+	return pair(t, c.ca,
+		pki.Spec{CommonName: "kubernetes-admin",
+			Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, Validity: valid()})
 }
 
 // has writes a kubeconfig to the machine.
@@ -70,10 +72,15 @@ func TestDiscoveryFileCredentials(t *testing.T) {
 		file func(m *machine) *pki.Kubeconfig
 		want api.AuthInfo
 	}{
-		"token":                       {func(*machine) *pki.Kubeconfig { return c.access().WithToken(token) }, api.AuthInfo{Token: token}},
-		"certificate":                 {func(*machine) *pki.Kubeconfig { return c.access().WithCertificate(cert, key) }, api.AuthInfo{ClientCertificateData: cert, ClientKeyData: key}},
-		"files":                       {byFiles("/srv/"), api.AuthInfo{ClientCertificateData: cert, ClientKeyData: key}},
-		"files beside the kubeconfig": {byFiles(""), api.AuthInfo{ClientCertificateData: cert, ClientKeyData: key}},
+		"token": {func(*machine) *pki.Kubeconfig { return c.access().WithToken(token) },
+			api.AuthInfo{Token: token}},
+		"certificate": {func(*machine) *pki.Kubeconfig {
+			return c.access().WithCertificate(cert, key)
+		}, api.AuthInfo{ClientCertificateData: cert, ClientKeyData: key}},
+		"files": {byFiles("/srv/"),
+			api.AuthInfo{ClientCertificateData: cert, ClientKeyData: key}},
+		"files beside the kubeconfig": {byFiles(""),
+			api.AuthInfo{ClientCertificateData: cert, ClientKeyData: key}},
 		"token file": {func(m *machine) *pki.Kubeconfig {
 			m.file("/srv/token", []byte(token+"\n"))
 			k := c.access().WithToken("")
@@ -86,11 +93,14 @@ func TestDiscoveryFileCredentials(t *testing.T) {
 			m.has(t, discoveryFile, s.file(m))
 			a := m.joined(t, fileFlags())
 			user := introduced(t, a)
-			if user.Token != s.want.Token || string(user.ClientCertificateData) != string(s.want.ClientCertificateData) ||
-				string(user.ClientKeyData) != string(s.want.ClientKeyData) || user.TokenFile+user.ClientCertificate+user.ClientKey != "" {
+			if user.Token != s.want.Token ||
+				string(user.ClientCertificateData) != string(s.want.ClientCertificateData) ||
+				string(user.ClientKeyData) != string(s.want.ClientKeyData) ||
+				user.TokenFile+user.ClientCertificate+user.ClientKey != "" {
 				t.Errorf("the kubelet is given %+v", user)
 			}
-			if strings.Contains(a.said, "publishes no cluster-info") || strings.Contains(a.said, tokenSecret) {
+			if strings.Contains(a.said, "publishes no cluster-info") ||
+				strings.Contains(a.said, tokenSecret) {
 				t.Errorf("it says:\n%s", a.said)
 			}
 		})
@@ -99,19 +109,23 @@ func TestDiscoveryFileCredentials(t *testing.T) {
 
 // program is an exec plugin that runs a line of a shell.
 func program(line string) *api.ExecConfig {
-	return &api.ExecConfig{APIVersion: "client.authentication.k8s.io/v1", Command: "sh", InteractiveMode: api.NeverExecInteractiveMode, Args: []string{"-c", line}}
+	return &api.ExecConfig{APIVersion: "client.authentication.k8s.io/v1", Command: "sh",
+		InteractiveMode: api.NeverExecInteractiveMode, Args: []string{"-c", line}}
 }
 
 // The credentials of an exec plugin are not copied into the kubelet's kubeconfig.
 func TestDiscoveryFileExecCredentials(t *testing.T) {
 	c, m := newCluster(t), newMachine()
 	k := c.access().WithToken("")
-	k.AuthInfos["u"].Exec = program(`echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"` + token + `"}}'`)
+	k.AuthInfos["u"].Exec = program(
+		`echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"` + token + `"}}'`)
 	m.has(t, discoveryFile, k)
-	if user := introduced(t, m.joined(t, fileFlags())); user.Exec == nil || user.Exec.Command != "sh" || user.Token != "" {
+	if user := introduced(t, m.joined(t, fileFlags())); user.Exec == nil ||
+		user.Exec.Command != "sh" || user.Token != "" {
 		t.Errorf("the kubelet is given %+v", user)
 	}
-	k.AuthInfos["u"].Exec, k.AuthInfos["u"].AuthProvider = nil, &api.AuthProviderConfig{Name: "oidc"}
+	k.AuthInfos["u"].Exec, k.AuthInfos["u"].AuthProvider = nil,
+		&api.AuthProviderConfig{Name: "oidc"}
 	m = newMachine()
 	m.has(t, discoveryFile, k)
 	m.refused(t, fileFlags(), "oidc")
@@ -126,8 +140,10 @@ func TestTLSBootstrapTokenReplacesCredentials(t *testing.T) {
 	c := newCluster(t)
 	cert, key := c.admin(t)
 	k := c.access().WithCertificate(cert, key)
-	k.Clusters["other"], k.AuthInfos["other"] = &api.Cluster{Server: "https://192.0.2.9"}, &api.AuthInfo{Token: "of another cluster"}
-	for name, file := range map[string]*pki.Kubeconfig{"no user": anonymous(c.access()), "a user": k} {
+	k.Clusters["other"], k.AuthInfos["other"] = &api.Cluster{Server: "https://192.0.2.9"},
+		&api.AuthInfo{Token: "of another cluster"}
+	for name, file := range map[string]*pki.Kubeconfig{"no user": anonymous(c.access()),
+		"a user": k} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine()
 			m.has(t, discoveryFile, file)
@@ -150,9 +166,11 @@ func TestTLSBootstrapTokenReplacesCredentials(t *testing.T) {
 
 // The client CA of an API server may be another one than that of its serving certificate.
 func TestWarningAboutForeignClientCertificate(t *testing.T) {
-	const warning = "the client certificate in " + discoveryFile + " is not signed by a CA that this file trusts"
+	const warning = "the client certificate in " + discoveryFile +
+		" is not signed by a CA that this file trusts"
 	serving, client := authority(t, "serving"), authority(t, "client")
-	c := cluster{&server{tokens: []string{token}, users: []string{"kubernetes-admin"}, objects: stored(t)}, serving}
+	c := cluster{&server{tokens: []string{token}, users: []string{"kubernetes-admin"},
+		objects: stored(t)}, serving}
 	c.begin(t, serving, client.Certificate)
 	c.info = signed(t, leadingTo(t, c.URL, pem(serving)), token)
 	cert, key := cluster{c.server, client}.admin(t)
@@ -163,7 +181,8 @@ func TestWarningAboutForeignClientCertificate(t *testing.T) {
 		m.has(t, discoveryFile, k)
 		return m.joined(t, flags)
 	}
-	if a := join(k, ""); !strings.Contains(a.said, warning) || !strings.Contains(a.said, `CA "serving"`) {
+	if a := join(k, ""); !strings.Contains(a.said, warning) ||
+		!strings.Contains(a.said, `CA "serving"`) {
 		t.Errorf("no warning about a client certificate of another CA:\n%s", a.said)
 	}
 	if a := join(k, token); strings.Contains(a.said, warning) {
@@ -181,8 +200,10 @@ func TestDiscoveryFileAndClusterInfo(t *testing.T) {
 		told func(t *testing.T, c cluster)
 		want string
 	}{
-		"the same":       {func(*testing.T, cluster) {}, ""},
-		"another server": {func(t *testing.T, c cluster) { c.info = signed(t, leadingTo(t, lb, pem(c.ca)), token) }, "the cluster's server is " + strconv.Quote(lb) + " in its cluster-info"},
+		"the same": {func(*testing.T, cluster) {}, ""},
+		"another server": {func(t *testing.T, c cluster) {
+			c.info = signed(t, leadingTo(t, lb, pem(c.ca)), token)
+		}, "the cluster's server is " + strconv.Quote(lb) + " in its cluster-info"},
 		"nothing": {func(_ *testing.T, c cluster) {
 			c.answers = map[string]http.HandlerFunc{infoPath: func(w http.ResponseWriter, _ *http.Request) { fail(w, 403, metav1.StatusReasonForbidden) }}
 		}, "publishes no cluster-info to compare " + discoveryFile + " with: "},
@@ -190,21 +211,25 @@ func TestDiscoveryFileAndClusterInfo(t *testing.T) {
 			c.answers = map[string]http.HandlerFunc{infoPath: func(w http.ResponseWriter, _ *http.Request) { fail(w, 404, metav1.StatusReasonNotFound) }}
 		}, "publishes no cluster-info to compare " + discoveryFile + " with: "},
 		"nonsense": {func(_ *testing.T, c cluster) { c.info = map[string]string{"kubeconfig": ":\n-"} }, "publishes no cluster-info to compare " + discoveryFile + " with: "},
-		"no key":   {func(_ *testing.T, c cluster) { c.info = map[string]string{} }, `has no key "kubeconfig"`},
+		"no key": {func(_ *testing.T, c cluster) { c.info = map[string]string{} },
+			`has no key "kubeconfig"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, m := newCluster(t), newMachine()
 			s.told(t, c)
 			m.has(t, discoveryFile, c.access().WithToken(token))
 			a := m.joined(t, fileFlags())
-			if !strings.Contains(a.said, s.want) || s.want == "" && (strings.Contains(a.said, "the cluster's server is") || strings.Contains(a.said, "publishes no cluster-info")) {
+			if !strings.Contains(a.said, s.want) || s.want == "" &&
+				(strings.Contains(a.said, "the cluster's server is") ||
+					strings.Contains(a.said, "publishes no cluster-info")) {
 				t.Errorf("it does not say %q but\n%s", s.want, a.said)
 			}
 			boot, err := pki.ParseKubeconfig(a.node.BootstrapKubeconfig)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if to, err := boot.CurrentCluster(); err != nil || to.Server != c.URL || string(to.CertificateAuthorityData) != string(pem(c.ca)) {
+			if to, err := boot.CurrentCluster(); err != nil || to.Server != c.URL ||
+				string(to.CertificateAuthorityData) != string(pem(c.ca)) {
 				t.Errorf("the kubelet is led to %+v, %v", to, err)
 			}
 		})
@@ -223,35 +248,51 @@ func TestDiscoveryFileErrors(t *testing.T) {
 		words []string
 	}{
 		"another server behind the address": {file: func(k *pki.Kubeconfig) { k.Clusters["c"].Server = attacker.URL },
-			words: []string{attacker.URL, "is not signed by the cluster's CA: another server answers", "if the cluster has got a new CA"}},
+			words: []string{attacker.URL,
+				"is not signed by the cluster's CA: another server answers",
+				"if the cluster has got a new CA"}},
 		"a self-signed server, without a CA in the file": {file: func(k *pki.Kubeconfig) {
 			k.Clusters["c"].Server, k.Clusters["c"].CertificateAuthorityData = attacker.URL, nil
-		}, words: []string{attacker.URL, "failed to verify certificate", "this machine's trust store"}},
+		}, words: []string{attacker.URL, "failed to verify certificate",
+			"this machine's trust store"}},
 		"verification turned off": {file: func(k *pki.Kubeconfig) {
 			k.Clusters["c"] = &api.Cluster{Server: attacker.URL, InsecureSkipTLSVerify: true}
 		}, words: []string{discoveryFile, "insecure-skip-tls-verify"}},
-		"plain http": {file: func(k *pki.Kubeconfig) { k.Clusters["c"].Server = strings.Replace(attacker.URL, "https", "http", 1) },
+		"plain http": {file: func(k *pki.Kubeconfig) {
+			k.Clusters["c"].Server = strings.Replace(attacker.URL, "https", "http", 1)
+		},
 			words: []string{discoveryFile, "is not an https URL"}},
 		"a CA that was not meant": {edit: func(f *config.JoinFlags) { f.CACertHashes = []string{pki.PinOf(mallory.Certificate).String()} },
-			words: []string{discoveryFile + " leads to another cluster", pki.PinOf(c.ca.Certificate).String()}},
+			words: []string{discoveryFile + " leads to another cluster",
+				pki.PinOf(c.ca.Certificate).String()}},
 		"an unknown token in the file": {file: func(k *pki.Kubeconfig) { k.AuthInfos["u"].Token = "unknown" },
-			words: []string{"does not accept the credentials in " + discoveryFile, "--tls-bootstrap-token"}},
-		"an unknown token besides": {edit: func(f *config.JoinFlags) { f.Token = "zzzzzz." + tokenSecret },
-			words: []string{"does not accept the bootstrap token", "kubeadm token create --print-join-command"}},
+			words: []string{"does not accept the credentials in " + discoveryFile,
+				"--tls-bootstrap-token"}},
+		"an unknown token besides": {edit: func(f *config.JoinFlags) {
+			f.Token = "zzzzzz." + tokenSecret
+		},
+			words: []string{"does not accept the bootstrap token",
+				"kubeadm token create --print-join-command"}},
 		"no credentials": {file: func(k *pki.Kubeconfig) { *k = *anonymous(c.access()) },
-			words: []string{discoveryFile, "holds no credentials", "no current context", "--tls-bootstrap-token"}},
+			words: []string{discoveryFile, "holds no credentials", "no current context",
+				"--tls-bootstrap-token"}},
 		"a user that is not there": {file: func(k *pki.Kubeconfig) { delete(k.AuthInfos, "u") },
 			words: []string{"holds no credentials", `user "u"`}},
 		"a client certificate without its key": {file: func(k *pki.Kubeconfig) {
-			k.AuthInfos["u"] = &api.AuthInfo{ClientCertificateData: pki.EncodeCertificates(c.ca.Certificate)}
+			k.AuthInfos["u"] = &api.AuthInfo{ClientCertificateData: pki.EncodeCertificates(
+				c.ca.Certificate)}
 		}, words: []string{discoveryFile, "client certificate without its key"}},
 		"a context that is not there": {file: func(k *pki.Kubeconfig) { k.Clusters[""] = k.Clusters["c"]; k.CurrentContext = "gone" },
 			words: []string{discoveryFile, `no context "gone"`}},
-		"no cluster":      {file: func(k *pki.Kubeconfig) { k.Clusters = nil }, words: []string{discoveryFile, "no cluster"}},
+		"no cluster": {file: func(k *pki.Kubeconfig) { k.Clusters = nil },
+			words: []string{discoveryFile, "no cluster"}},
 		"a missing token": {file: func(k *pki.Kubeconfig) { k.AuthInfos["u"].TokenFile = "/srv/gone" }, words: []string{discoveryFile, "/srv/gone"}},
 		"a broken CA":     {file: func(k *pki.Kubeconfig) { k.Clusters["c"].CertificateAuthorityData = []byte("none") }, words: []string{discoveryFile, "reading its CA"}},
-		"no kubeconfig":   {text: "<html>" + encoded, words: []string{discoveryFile + " is no kubeconfig", "kubectl get configmap cluster-info"}},
-		"no file":         {edit: func(f *config.JoinFlags) { f.DiscoveryFile = "/srv/gone" }, words: []string{"there is no discovery file /srv/gone"}},
+		"no kubeconfig": {text: "<html>" + encoded,
+			words: []string{discoveryFile + " is no kubeconfig",
+				"kubectl get configmap cluster-info"}},
+		"no file": {edit: func(f *config.JoinFlags) { f.DiscoveryFile = "/srv/gone" },
+			words: []string{"there is no discovery file /srv/gone"}},
 		"a remote file over plain http": {edit: func(f *config.JoinFlags) { f.DiscoveryFile = "http://192.0.2.1/f" },
 			words: []string{"--discovery-file", "https URL"}},
 	} {

@@ -47,7 +47,9 @@ func newMachine() *machine {
 	m := &machine{World: fake.New(), begun: time.Now(), limit: limit, cut: map[string]int{}}
 	m.Info.Hostname, m.NodeName = "worker1", "worker1"
 	m.RemoteAPIServer = true
-	m.api = kube.New(func(path string) ([]byte, error) { return m.ReadFile(context.Background(), path) })
+	m.api = kube.New(func(path string) ([]byte, error) {
+		return m.ReadFile(context.Background(), path)
+	})
 	return m
 }
 
@@ -58,9 +60,12 @@ func (m *machine) file(name string, data []byte) {
 // Now is a clock that runs thirty times as fast.
 func (m *machine) Now() time.Time { return m.begun.Add(30 * time.Since(m.begun)) }
 
-func (m *machine) Await(ctx context.Context, c world.Condition) error { return world.Poll(ctx, m, c) }
+func (m *machine) Await(ctx context.Context, c world.Condition) error {
+	return world.Poll(ctx, m, c)
+}
 
-func (m *machine) ClusterInfo(ctx context.Context, server string, ca []byte) (map[string]string, error) {
+func (m *machine) ClusterInfo(ctx context.Context, server string,
+	ca []byte) (map[string]string, error) {
 	return m.net.ClusterInfo(ctx, server, ca)
 }
 
@@ -97,7 +102,8 @@ func (m *machine) join(t *testing.T, flags config.JoinFlags) (a attempt) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	facts := config.Facts{Tool: tool, Hostname: m.Info.Hostname, Addresses: m.Interfaces, Random: rand.Reader}
+	facts := config.Facts{Tool: tool, Hostname: m.Info.Hostname, Addresses: m.Interfaces,
+		Random: rand.Reader}
 	if _, ok := m.Files[adminConf]; ok {
 		facts.AdminKubeconfig = adminConf
 	}

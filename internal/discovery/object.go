@@ -13,9 +13,10 @@ import (
 	"kubeadm/internal/world"
 )
 
-// ReadObject reads an object of the discovered cluster. It retries until a server answers, as not all
-// backends of a load balancer may be ready. "Not found" is an answer.
-func ReadObject(ctx context.Context, e *engine.Env, ref state.Ref) (*unstructured.Unstructured, error) {
+// ReadObject reads an object of the discovered cluster. It retries until a server answers, as not
+// all backends of a load balancer may be ready. "Not found" is an answer.
+func ReadObject(ctx context.Context, e *engine.Env,
+	ref state.Ref) (*unstructured.Unstructured, error) {
 	u, err := e.World.Object(ctx, ref)
 	if !isUnanswered(err) {
 		return u, err

@@ -33,7 +33,9 @@ func (f *flapping) Object(context.Context, state.Ref) (*unstructured.Unstructure
 	return &unstructured.Unstructured{}, f.says[min(f.asked, len(f.says))-1]
 }
 
-func (f *flapping) Await(ctx context.Context, c world.Condition) error { return world.Poll(ctx, f, c) }
+func (f *flapping) Await(ctx context.Context, c world.Condition) error {
+	return world.Poll(ctx, f, c)
+}
 
 func TestObjectBehindFlappingLoadBalancer(t *testing.T) {
 	cut := errors.New("connection refused")
@@ -48,13 +50,15 @@ func TestObjectBehindFlappingLoadBalancer(t *testing.T) {
 		"an answer in the end":          {[]error{cut, cut, nil}, 3, nil},
 		"in the end that there is none": {[]error{cut, absent}, 2, absent},
 		"a redirection":                 {[]error{state.ErrRedirected}, 11, state.ErrRedirected},
-		"one wrong backend":             {[]error{state.ErrRedirected, cut, state.ErrRedirected, nil}, 4, nil},
+		"one wrong backend": {[]error{state.ErrRedirected, cut, state.ErrRedirected,
+			nil}, 4, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &flapping{World: fake.New(), says: c.says}
 			e := engine.New(engine.Env{World: f, Emit: func(engine.Event) {}})
 			e.Local.Timeouts.KubernetesAPI = time.Minute
-			_, err := discovery.ReadObject(t.Context(), e, state.Ref{GVK: state.NodeKind, Name: "cp2"})
+			_, err := discovery.ReadObject(t.Context(), e,
+				state.Ref{GVK: state.NodeKind, Name: "cp2"})
 			if !errors.Is(err, c.want) || f.asked != c.asked {
 				t.Errorf("asked %d times: %v", f.asked, err)
 			}
@@ -64,7 +68,8 @@ func TestObjectBehindFlappingLoadBalancer(t *testing.T) {
 	e := engine.New(engine.Env{World: f, Emit: func(engine.Event) {}})
 	e.Local.Timeouts.KubernetesAPI = 50 * time.Millisecond
 	_, err := discovery.ReadObject(t.Context(), e, state.Ref{GVK: state.NodeKind, Name: "cp2"})
-	if !errors.Is(err, cut) || !strings.Contains(err.Error(), "waited 50ms for the cluster to answer") {
+	if !errors.Is(err, cut) ||
+		!strings.Contains(err.Error(), "waited 50ms for the cluster to answer") {
 		t.Errorf("%v", err)
 	}
 }

@@ -17,22 +17,26 @@ func TestDiscoveryFileWithPin(t *testing.T) {
 	c, mallory := newCluster(t), authority(t, "kubernetes")
 	cert, key := c.admin(t)
 	both := append(pem(mallory), pem(c.ca)...)
-	closed := func(w http.ResponseWriter, _ *http.Request) { fail(w, 403, metav1.StatusReasonForbidden) }
+	closed := func(w http.ResponseWriter, _ *http.Request) {
+		fail(w, 403, metav1.StatusReasonForbidden)
+	}
 	for name, s := range map[string]struct {
 		file    func(pki.KubeconfigSpec) *pki.Kubeconfig
 		flags   func(*config.JoinFlags)
 		answers map[string]http.HandlerFunc
 	}{
-		"a token in the file":      {file: func(a pki.KubeconfigSpec) *pki.Kubeconfig { return a.WithToken(token) }},
-		"a certificate":            {file: func(a pki.KubeconfigSpec) *pki.Kubeconfig { return a.WithCertificate(cert, key) }},
-		"a token beside the file":  {file: anonymous, flags: func(f *config.JoinFlags) { f.TLSBootstrapToken = token }},
+		"a token in the file": {file: func(a pki.KubeconfigSpec) *pki.Kubeconfig { return a.WithToken(token) }},
+		"a certificate":       {file: func(a pki.KubeconfigSpec) *pki.Kubeconfig { return a.WithCertificate(cert, key) }},
+		"a token beside the file": {file: anonymous,
+			flags: func(f *config.JoinFlags) { f.TLSBootstrapToken = token }},
 		"cluster-info not public":  {file: func(a pki.KubeconfigSpec) *pki.Kubeconfig { return a.WithToken(token) }, answers: map[string]http.HandlerFunc{infoPath: closed}},
 		"an administrator's, same": {file: func(a pki.KubeconfigSpec) *pki.Kubeconfig { return a.WithCertificate(cert, key) }, answers: map[string]http.HandlerFunc{infoPath: closed}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			shown := signed(t, leadingTo(t, c.URL, both), token)
-			attacker := (&server{info: shown, tokens: c.tokens, users: c.users, objects: c.objects, answers: s.answers}).begin(t, mallory, nil)
+			attacker := (&server{info: shown, tokens: c.tokens, users: c.users, objects: c.objects,
+				answers: s.answers}).begin(t, mallory, nil)
 			access := c.access()
 			access.Server, access.CA = attacker.URL, both
 			m, flags := newMachine(), fileFlags()
@@ -56,7 +60,8 @@ func TestPinnedServerPublishesCABundle(t *testing.T) {
 		file, shown, want []byte // nil: cluster-info is not published
 		pinned            bool
 	}{
-		"more in the file than is shown": {file: both, shown: pem(c.ca), want: pem(c.ca), pinned: true},
+		"more in the file than is shown": {file: both, shown: pem(c.ca), want: pem(c.ca),
+			pinned: true},
 		"less in the file than is shown": {file: pem(c.ca), shown: both, want: both, pinned: true},
 		"nothing shown":                  {file: both, want: pem(c.ca), pinned: true},
 		"no pin":                         {file: both, shown: pem(c.ca), want: both},
@@ -75,7 +80,8 @@ func TestPinnedServerPublishesCABundle(t *testing.T) {
 			}
 			m.joined(t, flags)
 			if got := string(m.Files["/etc/kubernetes/pki/ca.crt"].Data); got != string(s.want) {
-				t.Errorf("ca.crt holds %d certificates, want %d", strings.Count(got, "BEGIN"), strings.Count(string(s.want), "BEGIN"))
+				t.Errorf("ca.crt holds %d certificates, want %d", strings.Count(got, "BEGIN"),
+					strings.Count(string(s.want), "BEGIN"))
 			}
 		})
 	}

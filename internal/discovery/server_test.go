@@ -87,14 +87,17 @@ type server struct {
 // certificates of the CA clients.
 func (s *server) begin(t *testing.T, ca pki.CA, clients *x509.Certificate) *server {
 	t.Helper()
-	cert, key := pair(t, ca, pki.Spec{CommonName: "kube-apiserver", Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		SANs: pki.SANs{IPs: []net.IP{net.IPv4(127, 0, 0, 1)}}, Validity: valid()})
+	cert, key := pair(t, ca,
+		pki.Spec{CommonName: "kube-apiserver",
+			Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+			SANs:   pki.SANs{IPs: []net.IP{net.IPv4(127, 0, 0, 1)}}, Validity: valid()})
 	identity, err := tls.X509KeyPair(cert, key)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Server = httptest.NewUnstartedServer(s)
-	s.TLS = &tls.Config{Certificates: []tls.Certificate{identity}, ClientAuth: tls.RequestClientCert}
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{identity},
+		ClientAuth: tls.RequestClientCert}
 	if clients != nil {
 		s.TLS.ClientCAs = x509.NewCertPool()
 		s.TLS.ClientCAs.AddCert(clients)
@@ -120,7 +123,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		info := s.info
 		s.mu.Unlock()
-		reply(w, 200, map[string]any{"kind": "ConfigMap", "apiVersion": "v1", "metadata": map[string]any{"name": "cluster-info"}, "data": info})
+		reply(w, 200, map[string]any{"kind": "ConfigMap", "apiVersion": "v1",
+			"metadata": map[string]any{"name": "cluster-info"}, "data": info})
 	case !user && r.Header.Get("Authorization") != "":
 		fail(w, 401, metav1.StatusReasonUnauthorized)
 	case !user:
@@ -145,7 +149,8 @@ func (s *server) note(r *http.Request) (known bool) {
 		}
 	}
 	for name, values := range r.Header {
-		if text := strings.Join(values, ","); name == "Authorization" || name == "Cookie" || strings.Contains(text, tokenSecret) {
+		if text := strings.Join(values, ","); name == "Authorization" || name == "Cookie" ||
+			strings.Contains(text, tokenSecret) {
 			s.told = append(s.told, name+": "+text)
 		}
 	}
@@ -175,7 +180,8 @@ func reply(w http.ResponseWriter, code int, body any) {
 }
 
 func fail(w http.ResponseWriter, code int, reason metav1.StatusReason) {
-	reply(w, code, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure,
+	reply(w, code, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+		Status: metav1.StatusFailure,
 		Reason: reason, Code: int32(code), Message: "the server says " + string(reason)})
 }
 
@@ -187,7 +193,8 @@ type cluster struct {
 
 func newCluster(t *testing.T) cluster {
 	t.Helper()
-	c := cluster{&server{tokens: []string{token}, users: []string{"kubernetes-admin"}, objects: stored(t)}, authority(t, "kubernetes")}
+	c := cluster{&server{tokens: []string{token}, users: []string{"kubernetes-admin"},
+		objects: stored(t)}, authority(t, "kubernetes")}
 	c.begin(t, c.ca, c.ca.Certificate)
 	c.info = signed(t, leadingTo(t, c.URL, pem(c.ca)), token)
 	return c
@@ -196,14 +203,16 @@ func newCluster(t *testing.T) cluster {
 // flags returns flags that join the cluster by token, with the endpoint of a server.
 func (c cluster) flags(at *server) config.JoinFlags {
 	f := config.NewJoinFlags()
-	f.Endpoint, f.Token, f.CACertHashes = at.address(), token, []string{pki.PinOf(c.ca.Certificate).String()}
+	f.Endpoint, f.Token, f.CACertHashes = at.address(), token,
+		[]string{pki.PinOf(c.ca.Certificate).String()}
 	return f
 }
 
 // leadingTo returns the kubeconfig in a cluster-info.
 func leadingTo(t *testing.T, url string, ca []byte) string {
 	t.Helper()
-	info, err := manifest.ClusterInfo(pki.KubeconfigSpec{Server: url, Cluster: "kubernetes", User: "unused", CA: ca}.WithToken(""))
+	info, err := manifest.ClusterInfo(pki.KubeconfigSpec{Server: url, Cluster: "kubernetes",
+		User: "unused", CA: ca}.WithToken(""))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +227,8 @@ func signed(t *testing.T, text, token string) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return map[string]string{bootstrapapi.KubeConfigKey: text, bootstrapapi.JWSSignatureKeyPrefix + id: signature}
+	return map[string]string{bootstrapapi.KubeConfigKey: text,
+		bootstrapapi.JWSSignatureKeyPrefix + id: signature}
 }
 
 // stored returns the ConfigMaps that a cluster has for nodes that join.
@@ -230,8 +240,10 @@ func stored(t *testing.T) map[string]state.Object {
 	}
 	flags := config.NewInitFlags()
 	flags.KubernetesVersion = tool.String()
-	n, _, err := config.Init(config.File{}, flags, config.Facts{Tool: tool, Hostname: "cp1", Random: rand.Reader,
-		Addresses: []state.Address{{IP: "192.0.2.10", DefaultRoute: true}}, Runtimes: []string{"unix:///run/containerd/containerd.sock"}})
+	n, _, err := config.Init(config.File{}, flags,
+		config.Facts{Tool: tool, Hostname: "cp1", Random: rand.Reader,
+			Addresses: []state.Address{{IP: "192.0.2.10", DefaultRoute: true}},
+			Runtimes:  []string{"unix:///run/containerd/containerd.sock"}})
 	if err != nil {
 		t.Fatal(err)
 	}

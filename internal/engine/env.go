@@ -25,12 +25,15 @@ import (
 type Env struct {
 	World world.World
 	Local node.Local
-	Tool  release.Tool                                  // the release of this program
-	Node  func(context.Context) (*node.Node, error)     // memoized; join discovers the cluster on first use
-	Rand  func(name string) io.Reader                   // named streams of secret randomness, independent of order
-	Emit  func(Event)                                   // safe for concurrent use
-	Keys  func() (crypto.Signer, error)                 // private keys of the cluster's algorithm
-	Admin func(context.Context) (state.Identity, error) // the cluster admin as whom phases access the API server
+	Tool  release.Tool // the release of this program
+	// memoized; join discovers the cluster on first use
+	Node func(context.Context) (*node.Node, error)
+	// named streams of secret randomness, independent of order
+	Rand func(name string) io.Reader
+	Emit func(Event)                   // safe for concurrent use
+	Keys func() (crypto.Signer, error) // private keys of the cluster's algorithm
+	// the cluster admin as whom phases access the API server
+	Admin func(context.Context) (state.Identity, error)
 
 	Reset    node.Reset // the intent of a reset; zero for other commands
 	Withhold Withhold   // secrets that are not printed
@@ -70,7 +73,9 @@ type Undoer interface {
 }
 
 // NotKept is the Once of a command that keeps no values.
-func NotKept(_ context.Context, _ string, make func() (string, error)) (string, error) { return make() }
+func NotKept(_ context.Context, _ string, make func() (string, error)) (string, error) {
+	return make()
+}
 
 // Resolved is the Node of a command whose intent is known from the start.
 func Resolved(n *node.Node) func(context.Context) (*node.Node, error) {
@@ -94,7 +99,8 @@ func Memoized(find func(context.Context) (*node.Node, error)) func(context.Conte
 
 // New completes an Env whose exported fields are set. Run accepts no other.
 func New(e Env) *Env {
-	e.targets, e.branchGroups = &targets{locks: map[string]*sync.Mutex{}, changed: map[string]bool{}}, &atomic.Int64{}
+	e.targets, e.branchGroups = &targets{locks: map[string]*sync.Mutex{},
+		changed: map[string]bool{}}, &atomic.Int64{}
 	e.deferred = &deferredWork{work: map[string][]func(context.Context) error{}}
 	e.warned, e.doneSteps = &sync.Map{}, &doneSteps{done: map[string]func() error{}}
 	return &e
@@ -232,12 +238,14 @@ func (e *Env) withRetries(ctx context.Context) (context.Context, context.CancelF
 // withTimeLimit is the context in which a change is carried out. A change is completed even when
 // the user interrupts, unless it is breakable. Requests to the API server and etcd are bound by
 // the user's timeouts.
-func (e *Env) withTimeLimit(ctx context.Context, c change.Change) (context.Context, context.CancelFunc) {
+func (e *Env) withTimeLimit(ctx context.Context,
+	c change.Change) (context.Context, context.CancelFunc) {
 	if _, ok := c.(change.Cancelable); !ok {
 		ctx = context.WithoutCancel(ctx)
 	}
 	kind, _, _ := strings.Cut(c.Target(), ":")
-	limit := map[string]time.Duration{"object": e.Local.Timeouts.KubernetesAPI, "member": e.Local.Timeouts.EtcdAPI}[kind]
+	limit := map[string]time.Duration{"object": e.Local.Timeouts.KubernetesAPI,
+		"member": e.Local.Timeouts.EtcdAPI}[kind]
 	if limit <= 0 {
 		return ctx, func() {}
 	}
@@ -246,7 +254,8 @@ func (e *Env) withTimeLimit(ctx context.Context, c change.Change) (context.Conte
 
 // DoAll makes independent changes concurrently, and returns the errors of all that fail.
 func (e *Env) DoAll(ctx context.Context, cs ...change.Change) error {
-	return errors.Join(e.runBranches(len(cs), func(i int, branch *Env) error { return branch.do(ctx, cs[i]) })...)
+	return errors.Join(e.runBranches(len(cs),
+		func(i int, branch *Env) error { return branch.do(ctx, cs[i]) })...)
 }
 
 // runBranches runs n functions concurrently, each with an Env that marks its events as its own,
@@ -268,7 +277,8 @@ func (e *Env) Await(ctx context.Context, cs ...world.Condition) error {
 		if err := e.World.Await(ctx, e.withReminders(c, start)); err != nil {
 			return err
 		}
-		e.event(Waited, fmt.Sprintf("waited %s for %s", e.World.Now().Sub(start).Round(time.Millisecond), c.Name), nil)
+		e.event(Waited, fmt.Sprintf("waited %s for %s",
+			e.World.Now().Sub(start).Round(time.Millisecond), c.Name), nil)
 	}
 	return nil
 }
@@ -295,10 +305,14 @@ func (e *Env) Say(format string, args ...any) { e.event(Info, fmt.Sprintf(format
 
 // Result shows a result of the phase, such as a token. Unlike progress it is not redacted, so it
 // must not contain text of servers or files.
-func (e *Env) Result(format string, args ...any) { e.event(Result, fmt.Sprintf(format, args...), nil) }
+func (e *Env) Result(format string, args ...any) {
+	e.event(Result, fmt.Sprintf(format, args...), nil)
+}
 
 // Warn reports something that the user should check.
-func (e *Env) Warn(format string, args ...any) { e.event(Warned, fmt.Sprintf(format, args...), nil) }
+func (e *Env) Warn(format string, args ...any) {
+	e.event(Warned, fmt.Sprintf(format, args...), nil)
+}
 
 // WarnOnce is Warn, but once for each text in a run.
 func (e *Env) WarnOnce(format string, args ...any) {
@@ -310,12 +324,14 @@ func (e *Env) WarnOnce(format string, args ...any) {
 
 // WarnCheck reports a warning of a preflight check.
 func (e *Env) WarnCheck(check, text string) {
-	e.Emit(Event{Time: e.World.Now(), Phase: e.phase, Kind: Warned, Check: check, Text: text, Place: e.place})
+	e.Emit(Event{Time: e.World.Now(), Phase: e.phase, Kind: Warned, Check: check, Text: text,
+		Place: e.place})
 }
 
 // Print shows a result that the user asked for, as it is.
 func (e *Env) Print(text string) { e.event(Printed, text, nil) }
 
 func (e *Env) event(k Kind, text string, c change.Change) {
-	e.Emit(Event{Time: e.World.Now(), Phase: e.phase, Kind: k, Text: text, Change: c, Place: e.place})
+	e.Emit(Event{Time: e.World.Now(), Phase: e.phase, Kind: k, Text: text, Change: c,
+		Place: e.place})
 }

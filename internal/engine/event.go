@@ -27,9 +27,10 @@ type Kind string
 
 // The kinds of events.
 const (
-	Started   Kind = "started"   // a phase began
-	Info      Kind = "said"      // a phase reports progress
-	Result    Kind = "result"    // a result of a phase, which may be secret, to be shown after the phase's name
+	Started Kind = "started" // a phase began
+	Info    Kind = "said"    // a phase reports progress
+	// a result of a phase, which may be secret, to be shown after the phase's name
+	Result    Kind = "result"
 	Printed   Kind = "printed"   // a result the user asked for, to be shown as it is
 	Progress  Kind = "underway"  // progress of a change, shown at once
 	Did       Kind = "did"       // a change was carried out

@@ -28,7 +28,8 @@ type log struct {
 func (l *log) emit(e engine.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lines = append(l.lines, strings.TrimSuffix(fmt.Sprintf("%s %s: %s", e.Kind, e.Phase, e.Text), ": "))
+	l.lines = append(l.lines,
+		strings.TrimSuffix(fmt.Sprintf("%s %s: %s", e.Kind, e.Phase, e.Text), ": "))
 }
 
 func (l *log) has(line string) bool { return slices.Contains(l.lines, line) }
@@ -36,21 +37,24 @@ func (l *log) has(line string) bool { return slices.Contains(l.lines, line) }
 func env(w world.World) (*engine.Env, *log) {
 	l := &log{}
 	n := &node.Node{}
-	return engine.New(engine.Env{World: w, Emit: l.emit, Node: func(context.Context) (*node.Node, error) { return n, nil }}), l
+	return engine.New(engine.Env{World: w, Emit: l.emit,
+		Node: func(context.Context) (*node.Node, error) { return n, nil }}), l
 }
 
 // phase says its name when it runs.
 func phase(name string, below ...engine.Phase) engine.Phase {
-	return engine.Phase{Name: name, Phases: below, Run: func(_ context.Context, e *engine.Env) error {
-		e.Say("ran")
-		return nil
-	}}
+	return engine.Phase{Name: name, Phases: below,
+		Run: func(_ context.Context, e *engine.Env) error {
+			e.Say("ran")
+			return nil
+		}}
 }
 
 func tree() []engine.Phase {
 	needy := phase("d")
 	needy.Needs = []string{"a/b"}
-	return []engine.Phase{phase("a", phase("b"), engine.Phase{Phases: []engine.Phase{phase("c")}}), needy}
+	return []engine.Phase{phase("a", phase("b"), engine.Phase{Phases: []engine.Phase{phase("c")}}),
+		needy}
 }
 
 func ran(t *testing.T, sel engine.Selection) string {
@@ -93,7 +97,8 @@ func TestSelectionIsCheckedBeforeAnythingRuns(t *testing.T) {
 		`phase "d" needs phase "a/b", which is not part of this`: {Skip: []string{"a"}},
 	} {
 		e, l := env(fake.New())
-		if err := engine.Run(t.Context(), e, tree(), sel); err == nil || !strings.Contains(err.Error(), word) || len(l.lines) > 0 {
+		if err := engine.Run(t.Context(), e, tree(), sel); err == nil ||
+			!strings.Contains(err.Error(), word) || len(l.lines) > 0 {
 			t.Errorf("%+v: %v, want %q; said %v", sel, err, word, l.lines)
 		}
 	}
@@ -103,7 +108,8 @@ func TestPhaseConditionIsReported(t *testing.T) {
 	p := phase("etcd")
 	p.When = func(*node.Node) (bool, string) { return false, "etcd is external" }
 	e, l := env(fake.New())
-	if err := engine.Run(t.Context(), e, []engine.Phase{p}, engine.Selection{}); err != nil || !l.has("skipped etcd: etcd is external") || len(l.lines) != 1 {
+	if err := engine.Run(t.Context(), e, []engine.Phase{p}, engine.Selection{}); err != nil ||
+		!l.has("skipped etcd: etcd is external") || len(l.lines) != 1 {
 		t.Errorf("%v, said %q", err, l.lines)
 	}
 }
@@ -115,28 +121,37 @@ func TestNamelessPhaseIsPartOfParent(t *testing.T) {
 		p.When = func(*node.Node) (bool, string) { return when, "pointless" }
 		return p
 	}
-	broken := engine.Phase{Run: func(context.Context, *engine.Env) error { return errors.New("no luck") }}
-	tree := []engine.Phase{phase("a", part("first", true), part("second", false)), phase("b", broken)}
+	broken := engine.Phase{Run: func(context.Context, *engine.Env) error {
+		return errors.New("no luck")
+	}}
+	tree := []engine.Phase{phase("a", part("first", true), part("second", false)),
+		phase("b", broken)}
 	for _, c := range []struct {
 		sel       engine.Selection
 		said, err string
 	}{
 		{engine.Selection{Only: "a"}, "started a, said a: ran, said a: first, finished a", ""},
-		{engine.Selection{Skip: []string{"a"}}, "skipped a: skipped by the user, started b, said b: ran, failed b: no luck", "phase b: no luck"},
+		{engine.Selection{Skip: []string{"a"}},
+			"skipped a: skipped by the user, started b, said b: ran, failed b: no luck",
+			"phase b: no luck"},
 	} {
 		e, l := env(fake.New())
 		err := engine.Run(t.Context(), e, tree, c.sel)
-		if got := strings.Join(l.lines, ", "); got != c.said || fmt.Sprint(err) != cmp.Or(c.err, "<nil>") {
+		if got := strings.Join(l.lines, ", "); got != c.said ||
+			fmt.Sprint(err) != cmp.Or(c.err, "<nil>") {
 			t.Errorf("%+v: %v, said %s", c.sel, err, got)
 		}
 	}
 }
 
 func TestErrorNamesPhaseAndStopsRun(t *testing.T) {
-	broken := engine.Phase{Name: "b", Run: func(context.Context, *engine.Env) error { return errors.New("no luck") }}
+	broken := engine.Phase{Name: "b",
+		Run: func(context.Context, *engine.Env) error { return errors.New("no luck") }}
 	e, l := env(fake.New())
-	err := engine.Run(t.Context(), e, []engine.Phase{{Name: "a", Phases: []engine.Phase{broken}}, phase("c")}, engine.Selection{})
-	if err == nil || err.Error() != "phase a/b: no luck" || !l.has("failed a/b: no luck") || l.has("said c: ran") {
+	err := engine.Run(t.Context(), e,
+		[]engine.Phase{{Name: "a", Phases: []engine.Phase{broken}}, phase("c")}, engine.Selection{})
+	if err == nil || err.Error() != "phase a/b: no luck" || !l.has("failed a/b: no luck") ||
+		l.has("said c: ran") {
 		t.Errorf("%v, said %q", err, l.lines)
 	}
 }
@@ -144,12 +159,14 @@ func TestErrorNamesPhaseAndStopsRun(t *testing.T) {
 func TestFirstSiblingErrorIsReturned(t *testing.T) {
 	second := make(chan struct{})
 	fail := func(name string, before func()) engine.Phase {
-		return engine.Phase{Name: name, Run: func(context.Context, *engine.Env) error { before(); return errors.New("broken") }}
+		return engine.Phase{Name: name,
+			Run: func(context.Context, *engine.Env) error { before(); return errors.New("broken") }}
 	}
 	e, _ := env(fake.New())
-	err := engine.Run(t.Context(), e, []engine.Phase{{Name: "all", Parallel: true, Phases: []engine.Phase{
-		fail("first", func() { <-second }), fail("second", func() { close(second) }),
-	}}}, engine.Selection{})
+	err := engine.Run(t.Context(), e,
+		[]engine.Phase{{Name: "all", Parallel: true, Phases: []engine.Phase{
+			fail("first", func() { <-second }), fail("second", func() { close(second) }),
+		}}}, engine.Selection{})
 	if err == nil || err.Error() != "phase all/first: broken" {
 		t.Error(err)
 	}
@@ -161,7 +178,8 @@ func TestDoneChangeIsSkipped(t *testing.T) {
 	if err := e.Do(t.Context(), dir, dir); err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{`did : create directory "/etc/kubernetes"`, `alreadyso : create directory "/etc/kubernetes"`}; !slices.Equal(l.lines, want) {
+	if want := []string{`did : create directory "/etc/kubernetes"`,
+		`alreadyso : create directory "/etc/kubernetes"`}; !slices.Equal(l.lines, want) {
 		t.Errorf("said %q, want %q", l.lines, want)
 	}
 }
@@ -172,7 +190,8 @@ func TestSkipWithoutEffectIsWarnedAbout(t *testing.T) {
 		want string
 		runs bool
 	}{
-		{[]string{"a/all", "a/all"}, `warned : skipping "a/all" has no effect: skip "a" to skip the phase and all of its children`, true},
+		{[]string{"a/all", "a/all"},
+			`warned : skipping "a/all" has no effect: skip "a" to skip the phase and all of its children`, true},
 		{[]string{"a/all", "a", "d"}, "", false},
 		{[]string{"a/b", "d"}, "", true},
 	} {
@@ -180,7 +199,8 @@ func TestSkipWithoutEffectIsWarnedAbout(t *testing.T) {
 		if err := engine.Run(t.Context(), e, tree(), engine.Selection{Skip: c.skip}); err != nil {
 			t.Fatal(err)
 		}
-		warnings := slices.DeleteFunc(slices.Clone(l.lines), func(line string) bool { return !strings.HasPrefix(line, "warned") })
+		warnings := slices.DeleteFunc(slices.Clone(l.lines),
+			func(line string) bool { return !strings.HasPrefix(line, "warned") })
 		if strings.Join(warnings, "\n") != c.want || l.has("said a/c: ran") != c.runs {
 			t.Errorf("without %q: %q", c.skip, l.lines)
 		}
@@ -191,10 +211,12 @@ func TestChangeReportsProgress(t *testing.T) {
 	w := fake.New()
 	w.SlowImages = []string{"a"}
 	e, l := env(w)
-	if err := e.Do(t.Context(), change.PullImage{Ref: "a", Always: true}, change.PullImage{Ref: "b", Always: true}); err != nil {
+	if err := e.Do(t.Context(), change.PullImage{Ref: "a", Always: true},
+		change.PullImage{Ref: "b", Always: true}); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{`underway : pull image "a": attempt 1 of 5 failed, retrying: i/o timeout`, `did : pull image "a"`, `did : pull image "b"`}
+	want := []string{`underway : pull image "a": attempt 1 of 5 failed, retrying: i/o timeout`,
+		`did : pull image "a"`, `did : pull image "b"`}
 	if !slices.Equal(l.lines, want) {
 		t.Errorf("said %q, want %q", l.lines, want)
 	}
@@ -230,7 +252,8 @@ func (s *slow) under(more int) int {
 
 func TestChangesOfOneTargetAreSerialized(t *testing.T) {
 	pull := func(ref string) change.Change { return change.PullImage{Ref: ref, Always: true} }
-	for most, cs := range map[int][]change.Change{1: {pull("a"), pull("a"), pull("a")}, 3: {pull("a"), pull("b"), pull("c")}} {
+	for most, cs := range map[int][]change.Change{1: {pull("a"), pull("a"), pull("a")},
+		3: {pull("a"), pull("b"), pull("c")}} {
 		w := &slow{World: fake.New(), expected: most}
 		e, _ := env(w)
 		if err := e.DoAll(t.Context(), cs...); err != nil {
@@ -277,12 +300,14 @@ func TestLongWaitReportsCause(t *testing.T) {
 	w.Clock = func() time.Time { at = at.Add(time.Second); return at }
 	looks := 0
 	e, l := env(w)
-	err := e.Await(t.Context(), world.Condition{Name: "the moon", Timeout: time.Minute, Check: func(context.Context, state.Reader) error {
-		if looks++; looks < 25 {
-			return errors.New("it is day")
-		}
-		return nil
-	}})
+	err := e.Await(t.Context(),
+		world.Condition{Name: "the moon", Timeout: time.Minute,
+			Check: func(context.Context, state.Reader) error {
+				if looks++; looks < 25 {
+					return errors.New("it is day")
+				}
+				return nil
+			}})
 	reminders := 0
 	for _, line := range l.lines {
 		if line == "said : still waiting for the moon: it is day" {
@@ -309,18 +334,22 @@ func TestDeferredWork(t *testing.T) {
 		sel  engine.Selection
 		want []string
 	}{
-		"by the later phase":         {engine.Selection{}, []string{"said late: now", "said early: done"}},
-		"at once without that phase": {engine.Selection{Only: "early"}, []string{"said early: done"}},
+		"by the later phase": {engine.Selection{},
+			[]string{"said late: now", "said early: done"}},
+		"at once without that phase": {engine.Selection{Only: "early"},
+			[]string{"said early: done"}},
 		"at once where it is left out": {engine.Selection{Skip: []string{"late"}},
 			[]string{"said early: done"}},
-		"not where it was left out": {engine.Selection{Skip: []string{"early"}}, []string{"said late: now"}},
+		"not where it was left out": {engine.Selection{Skip: []string{"early"}},
+			[]string{"said late: now"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, l := env(fake.New())
 			if err := engine.Run(t.Context(), e, []engine.Phase{early, late}, c.sel); err != nil {
 				t.Fatal(err)
 			}
-			said := slices.DeleteFunc(slices.Clone(l.lines), func(line string) bool { return !strings.HasPrefix(line, "said ") })
+			said := slices.DeleteFunc(slices.Clone(l.lines),
+				func(line string) bool { return !strings.HasPrefix(line, "said ") })
 			if !slices.Equal(said, c.want) {
 				t.Errorf("%q, not %q", said, c.want)
 			}

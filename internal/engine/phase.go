@@ -25,10 +25,13 @@ type Phase struct {
 	Hidden  bool        // has no command of its own
 	NoArgs  bool        // its command takes no argument even where the workflow's does
 
-	When   func(*node.Node) (ok bool, why string)  // nil: always
-	Needs  []string                                // phases that must not be skipped before this one
-	Before []Step                                  // done before Run, if no earlier phase of this run has done it
-	Run    func(ctx context.Context, e *Env) error // nil for a pure group; else runs before the children
+	When func(*node.Node) (ok bool, why string) // nil: always
+	// phases that must not be skipped before this one
+	Needs []string
+	// done before Run, if no earlier phase of this run has done it
+	Before []Step
+	// nil for a pure group; else runs before the children
+	Run func(ctx context.Context, e *Env) error
 
 	Phases   []Phase
 	Parallel bool // children may run at the same time
@@ -74,8 +77,9 @@ func walkBelow(prefix string, ps []Phase, visit func(string, Phase)) {
 
 // Selection says which phases of a workflow run.
 type Selection struct {
-	Skip []string // addresses; children of a skipped phase are skipped too; "certs/all" skips nothing
-	Only string   // one address: it and its children run; empty for all
+	// addresses; children of a skipped phase are skipped too; "certs/all" skips nothing
+	Skip []string
+	Only string // one address: it and its children run; empty for all
 }
 
 // all is the end of the command that runs a group, such as "certs all". It is no phase: upstream
@@ -87,7 +91,8 @@ const all = "/all"
 func (s Selection) skipsWithoutEffect() []string {
 	var groups []string
 	for _, name := range s.Skip {
-		if group, ok := strings.CutSuffix(name, all); ok && !s.isSkipped(group) && !slices.Contains(groups, group) {
+		if group, ok := strings.CutSuffix(name, all); ok && !s.isSkipped(group) &&
+			!slices.Contains(groups, group) {
 			groups = append(groups, group)
 		}
 	}

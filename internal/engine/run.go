@@ -19,7 +19,8 @@ func Run(ctx context.Context, e *Env, phases []Phase, sel Selection) error {
 		return err
 	}
 	for _, group := range sel.skipsWithoutEffect() {
-		e.Warn("skipping %q has no effect: skip %q to skip the phase and all of its children", group+all, group)
+		e.Warn("skipping %q has no effect: skip %q to skip the phase and all of its children",
+			group+all, group)
 	}
 	Walk(phases, func(address string, _ Phase) {
 		if sel.Runs(address) {
@@ -42,14 +43,17 @@ func Check(phases []Phase, sel Selection) error {
 		}
 		for _, need := range p.Needs {
 			if !slices.Contains(before, need) {
-				errs = append(errs, fmt.Errorf("phase %q needs phase %q, which is not part of this run: run both or skip both", address, need))
+				errs = append(errs, fmt.Errorf(
+					"phase %q needs phase %q, which is not part of this run: run both or skip both",
+					address, need))
 			}
 		}
 		before = append(before, address)
 	})
 	for _, name := range append(slices.Clone(sel.Skip), sel.Only) {
 		if name != "" && !slices.Contains(existing, strings.TrimSuffix(name, all)) {
-			errs = append(errs, fmt.Errorf("there is no phase %q; the phases are: %s", name, strings.Join(existing, ", ")))
+			errs = append(errs, fmt.Errorf("there is no phase %q; the phases are: %s", name,
+				strings.Join(existing, ", ")))
 		}
 	}
 	return errors.Join(errs...)

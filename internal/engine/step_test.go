@@ -28,13 +28,15 @@ func TestStepIsDoneOnceBeforeThePhasesThatNeedIt(t *testing.T) {
 		"failed":         {engine.Selection{}, failure, false, 1},
 	} {
 		times := 0
-		step := engine.Step{Name: "bind", Run: func(context.Context, *engine.Env) error { times++; return c.err }}
+		step := engine.Step{Name: "bind",
+			Run: func(context.Context, *engine.Env) error { times++; return c.err }}
 		step = step.If(func(*node.Node) bool { return !c.never })
 		a, b := phase("a"), phase("b", phase("c"))
 		a.Before, b.Before = []engine.Step{step}, []engine.Step{step}
 		e, _ := env(fake.New())
 		phases := []engine.Phase{{Parallel: true, Phases: []engine.Phase{a, b}}, phase("d")}
-		if err := engine.Run(t.Context(), e, phases, c.sel); !errors.Is(err, c.err) || times != c.times {
+		if err := engine.Run(t.Context(), e, phases, c.sel); !errors.Is(err, c.err) ||
+			times != c.times {
 			t.Errorf("%s: the step was done %d times, want %d: %v", name, times, c.times, err)
 		}
 	}

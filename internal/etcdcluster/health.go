@@ -1,5 +1,5 @@
-// Package etcdcluster reports the health of the etcd cluster: its members, which of them are healthy, and whether
-// they are enough for a quorum. It only reads.
+// Package etcdcluster reports the health of the etcd cluster: its members, which of them are
+// healthy, and whether they are enough for a quorum. It only reads.
 package etcdcluster
 
 import (
@@ -32,7 +32,8 @@ func FindEndpoints(ctx context.Context, r state.Reader, as state.Identity) ([]st
 	}
 	var urls []string
 	for _, p := range pods {
-		url, _, _ := unstructured.NestedString(p.Object, "metadata", "annotations", manifest.EtcdURLAnnotation)
+		url, _, _ := unstructured.NestedString(p.Object, "metadata", "annotations",
+			manifest.EtcdURLAnnotation)
 		if url != "" {
 			urls = append(urls, url)
 		}
@@ -79,7 +80,8 @@ func CheckHealth(ctx context.Context, r state.Reader, via state.Etcd) (Health, e
 	return checkHealth(ctx, r, via, checkTimeout)
 }
 
-func checkHealth(ctx context.Context, r state.Reader, via state.Etcd, limit time.Duration) (Health, error) {
+func checkHealth(ctx context.Context, r state.Reader, via state.Etcd,
+	limit time.Duration) (Health, error) {
 	health := Health{Healthy: map[uint64]state.MemberStatus{}, Unhealthy: map[uint64]error{}}
 	var err error
 	if health.Members, err = r.Members(ctx, via); err != nil {
@@ -163,8 +165,8 @@ func (h Health) UnhealthyVoters() []state.Member {
 	})
 }
 
-// CheckQuorum returns an error if fewer voting members are healthy than a quorum needs. Members whose
-// IDs are in removed do not count.
+// CheckQuorum returns an error if fewer voting members are healthy than a quorum needs. Members
+// whose IDs are in removed do not count.
 func (h Health) CheckQuorum(removed ...uint64) error {
 	var voters, healthy int
 	var causes []error
@@ -189,9 +191,9 @@ func (h Health) CheckQuorum(removed ...uint64) error {
 	return nil
 }
 
-// HasAnsweringQuorum reports whether enough voting members for a quorum answer, healthy or not. While
-// etcd elects a leader, its members answer that there is no leader; after the loss of the quorum,
-// too many do not answer at all.
+// HasAnsweringQuorum reports whether enough voting members for a quorum answer, healthy or not.
+// While etcd elects a leader, its members answer that there is no leader; after the loss of the
+// quorum, too many do not answer at all.
 func (h Health) HasAnsweringQuorum() bool {
 	var voters, answering int
 	for _, m := range h.Members {
@@ -207,8 +209,8 @@ func (h Health) HasAnsweringQuorum() bool {
 	return answering > voters/2
 }
 
-// CheckAppliedIndex returns an error while the applied index of a member is below nine tenths of the
-// highest one. etcd promotes a learner by the same measure (isLearnerReady in
+// CheckAppliedIndex returns an error while the applied index of a member is below nine tenths of
+// the highest one. etcd promotes a learner by the same measure (isLearnerReady in
 // server/etcdserver/server.go).
 func (h Health) CheckAppliedIndex(id uint64) error {
 	var highest uint64

@@ -13,7 +13,9 @@ import (
 func newHealth(down ...uint64) Health {
 	r := Health{Healthy: map[uint64]state.MemberStatus{}, Unhealthy: map[uint64]error{}}
 	for id, name := range []string{"a", "b", "c"} {
-		m := state.Member{ID: uint64(id + 1), Name: name, PeerURLs: []string{"https://" + name + ":2380"}, ClientURLs: []string{"https://" + name + ":2379"}}
+		m := state.Member{ID: uint64(id + 1), Name: name,
+			PeerURLs:   []string{"https://" + name + ":2380"},
+			ClientURLs: []string{"https://" + name + ":2379"}}
 		r.Members = append(r.Members, m)
 		if slices.Contains(down, m.ID) {
 			r.Unhealthy[m.ID] = errors.New("connection refused")
@@ -21,7 +23,8 @@ func newHealth(down ...uint64) Health {
 		}
 		r.Healthy[m.ID] = state.MemberStatus{AppliedIndex: 1}
 	}
-	r.Members = append(r.Members, state.Member{ID: 255, Learner: true, PeerURLs: []string{"https://d:2380"}})
+	r.Members = append(r.Members,
+		state.Member{ID: 255, Learner: true, PeerURLs: []string{"https://d:2380"}})
 	return r
 }
 
@@ -38,7 +41,8 @@ func TestQuorumAfterRemoval(t *testing.T) {
 		{[]uint64{1, 2}, []uint64{1, 2}, true},
 		{nil, []uint64{1, 2, 3}, false},
 	} {
-		if err := newHealth(c.down...).CheckQuorum(c.removed...); (err == nil) != c.quorum || err != nil && strings.Contains(err.Error(), "%!") {
+		if err := newHealth(c.down...).CheckQuorum(c.removed...); (err == nil) != c.quorum ||
+			err != nil && strings.Contains(err.Error(), "%!") {
 			t.Errorf("down %v, removed %v: %v", c.down, c.removed, err)
 		}
 	}
@@ -61,7 +65,8 @@ func TestFindMember(t *testing.T) {
 	if down := r.UnhealthyVoters(); len(down) != 1 || down[0].ID != 2 {
 		t.Errorf("down: %+v", down)
 	}
-	if got, want := r.Endpoints(), []string{"https://a:2379", "https://c:2379", "https://b:2379"}; !slices.Equal(got, want) {
+	if got, want := r.Endpoints(),
+		[]string{"https://a:2379", "https://c:2379", "https://b:2379"}; !slices.Equal(got, want) {
 		t.Errorf("endpoints %v, want %v", got, want)
 	}
 }

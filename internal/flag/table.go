@@ -85,5 +85,6 @@ func Fields(c Command) []FieldOf {
 // WithDiscovery are these flags and those that say how a joining machine finds and trusts the
 // cluster.
 func WithDiscovery(names ...Name) []Name {
-	return append(names, DiscoveryFile, DiscoveryToken, DiscoveryTokenHash, DiscoveryTokenUnsafe, TLSBootstrapToken, Token)
+	return append(names, DiscoveryFile, DiscoveryToken, DiscoveryTokenHash, DiscoveryTokenUnsafe,
+		TLSBootstrapToken, Token)
 }

@@ -21,13 +21,15 @@ type crashWatch struct {
 	// requires is a component without which this one exits repeatedly through no fault of its own.
 	requires string
 
-	lookedAt    time.Time
-	absent      bool                // the container runtime has no container of it
-	cause       error               // of the newest exit, as found at lookedAt; nil if there is none
-	attempt     uint32              // of the newest container when the wait began
-	existed     map[string]struct{} // IDs of the containers that had exited when the wait began; nil before the first look
-	lastCrashed state.Container     // the last container that exited during the wait
-	sameCrashes int                 // how many in a row exited with the log lines of that one
+	lookedAt time.Time
+	absent   bool // the container runtime has no container of it
+	// of the newest exit, as found at lookedAt; nil if there is none
+	cause   error
+	attempt uint32 // of the newest container when the wait began
+	// IDs of the containers that had exited when the wait began; nil before the first look
+	existed     map[string]struct{}
+	lastCrashed state.Container // the last container that exited during the wait
+	sameCrashes int             // how many in a row exited with the log lines of that one
 }
 
 const (
@@ -66,7 +68,8 @@ func (w *crashWatch) findCause(ctx context.Context, r state.Reader) error {
 		return nil
 	}
 	text := crashLines(crashed.Log)
-	w.cause = fmt.Errorf("container %s exited with code %d (start %d): %s", w.component, crashed.ExitCode, crashed.Attempt+1, text)
+	w.cause = fmt.Errorf("container %s exited with code %d (start %d): %s", w.component,
+		crashed.ExitCode, crashed.Attempt+1, text)
 	if _, before := w.existed[crashed.ID]; before {
 		return w.cause // the user may have fixed that by now
 	}
@@ -75,7 +78,8 @@ func (w *crashWatch) findCause(ctx context.Context, r state.Reader) error {
 	case isArgumentError(text), w.countCrashes(crashed) >= maxCrashes:
 		return world.Permanent(w.cause)
 	case w.sameCrashes >= maxSameCrashes && (w.requires == "" || isRunning(all, w.requires)):
-		return world.Permanent(fmt.Errorf("%w; it has exited %d times with the same log lines", w.cause, w.sameCrashes))
+		return world.Permanent(fmt.Errorf("%w; it has exited %d times with the same log lines",
+			w.cause, w.sameCrashes))
 	}
 	return w.cause
 }
@@ -96,7 +100,8 @@ func (w *crashWatch) recordExisting(containers []state.Container) {
 
 // findLastCrashed returns the container that failed last. If a newer one was started, it counts
 // only if it exited during the wait, and only until the newer one has run for recoveredAfter.
-func (w *crashWatch) findLastCrashed(containers []state.Container, now time.Time) (state.Container, bool) {
+func (w *crashWatch) findLastCrashed(containers []state.Container,
+	now time.Time) (state.Container, bool) {
 	if len(containers) == 0 {
 		return state.Container{}, false
 	}
@@ -180,7 +185,8 @@ func FailedComponents(ctx context.Context, r state.Reader, n *node.Node) []strin
 // isArgumentError reports whether a component refused its command line: it will exit at each
 // restart.
 func isArgumentError(text string) bool {
-	return slices.ContainsFunc([]string{"unknown flag", "unknown shorthand flag", "invalid argument", "flag provided but not defined", "bad flag syntax", "for flag -"},
+	return slices.ContainsFunc([]string{"unknown flag", "unknown shorthand flag",
+		"invalid argument", "flag provided but not defined", "bad flag syntax", "for flag -"},
 		func(part string) bool { return strings.Contains(text, part) })
 }
 
@@ -200,7 +206,8 @@ func crashLines(log string) string {
 func isCrashLine(line string) bool {
 	fatal := regexp.MustCompile(`^F\d{4} \d\d:`) // the header of klog's
 	return isArgumentError(line) || fatal.MatchString(line) ||
-		slices.ContainsFunc([]string{`"command failed"`, `"level":"fatal"`, `"level":"panic"`, "panic: "},
+		slices.ContainsFunc([]string{`"command failed"`, `"level":"fatal"`, `"level":"panic"`,
+			"panic: "},
 			func(part string) bool { return strings.Contains(line, part) })
 }
 

@@ -28,7 +28,8 @@ func (c *cluster) Members(context.Context, state.Etcd) ([]state.Member, error) {
 	}, nil
 }
 
-func (c *cluster) MemberStatus(_ context.Context, _ state.Etcd, m state.Member) (state.MemberStatus, error) {
+func (c *cluster) MemberStatus(_ context.Context, _ state.Etcd,
+	m state.Member) (state.MemberStatus, error) {
 	if m.ID == 1 {
 		return state.MemberStatus{AppliedIndex: 1000}, nil
 	}
@@ -47,18 +48,26 @@ func TestEtcdLearner(t *testing.T) {
 		restarted                  bool
 		healthy, unpublished, ends bool
 	}{
-		"serves":                        {given: cluster{name: published, index: all}, healthy: true},
-		"serves, one tenth behind":      {given: cluster{name: published, index: 900}, healthy: true},
-		"serves, far behind":            {given: cluster{name: published, index: 899}},
-		"serves, and is not healthy":    {given: cluster{name: published, index: all, problems: []string{"no space"}, health: 200}},
-		"is not published":              {given: cluster{answer: mute, health: 200}},
-		"catches up":                    {given: cluster{name: published, answer: mute, health: 503}},
-		"has caught up, does not serve": {given: cluster{name: published, answer: mute, health: 200}, unpublished: true, ends: true},
-		"restarted, does not serve":     {given: cluster{name: published, answer: mute, health: 200}, restarted: true, unpublished: true},
-		"restarted, serves":             {given: cluster{name: published, index: all}, restarted: true, healthy: true},
-		"restarted, catches up":         {given: cluster{name: published, answer: mute, health: 503}, restarted: true},
-		"restarted, and far behind":     {given: cluster{name: published, index: 1}, restarted: true},
-		"restarted, not published":      {given: cluster{answer: mute, health: 200}, restarted: true},
+		"serves": {given: cluster{name: published, index: all},
+			healthy: true},
+		"serves, one tenth behind": {given: cluster{name: published, index: 900},
+			healthy: true},
+		"serves, far behind": {given: cluster{name: published, index: 899}},
+		"serves, and is not healthy": {given: cluster{name: published, index: all,
+			problems: []string{"no space"}, health: 200}},
+		"is not published": {given: cluster{answer: mute, health: 200}},
+		"catches up": {given: cluster{name: published, answer: mute,
+			health: 503}},
+		"has caught up, does not serve": {given: cluster{name: published, answer: mute,
+			health: 200}, unpublished: true, ends: true},
+		"restarted, does not serve": {given: cluster{name: published, answer: mute, health: 200},
+			restarted: true, unpublished: true},
+		"restarted, serves": {given: cluster{name: published, index: all}, restarted: true,
+			healthy: true},
+		"restarted, catches up": {given: cluster{name: published, answer: mute, health: 503},
+			restarted: true},
+		"restarted, and far behind": {given: cluster{name: published, index: 1}, restarted: true},
+		"restarted, not published":  {given: cluster{answer: mute, health: 200}, restarted: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := &node.Node{Local: node.Local{Name: published, Address: "192.0.2.2"}}
@@ -70,7 +79,9 @@ func TestEtcdLearner(t *testing.T) {
 			}
 			r.now = r.now.Add(publishTimeout)
 			err = wait.Check(t.Context(), r)
-			if (err == nil) != c.healthy || errors.Is(err, ErrLearnerNotPublished) != c.unpublished || world.IsPermanent(err) != c.ends {
+			if (err == nil) != c.healthy ||
+				errors.Is(err, ErrLearnerNotPublished) != c.unpublished ||
+				world.IsPermanent(err) != c.ends {
 				t.Errorf("%v; gives up: %v", err, world.IsPermanent(err))
 			}
 		})

@@ -16,14 +16,17 @@ import (
 // WaitCheckingFiles calls wait, which needs the files of this machine. It warns first about files
 // that do not exist, as the phase that creates them was skipped, and adds these warnings to the
 // error of the wait. The manifests of the later components need not exist yet.
-func WaitCheckingFiles(ctx context.Context, e *engine.Env, n *node.Node, later []string, wait func() error) error {
+func WaitCheckingFiles(ctx context.Context, e *engine.Env, n *node.Node, later []string,
+	wait func() error) error {
 	localEtcd, _ := node.HasLocalEtcd(n)
 	var missing []string
 	for _, f := range phaseindex.Files(n.Local, n.IsJoining()) {
 		// Of a key and its certificate one is enough. super-admin.conf is for emergencies, and the
 		// user may have moved it away.
-		isNeeded := f.Kind != phaseindex.PublicKey && (f.Kind != phaseindex.PrivateKey || f.Name == "sa") && f.Name != "super-admin"
-		isLater := slices.ContainsFunc(later, func(component string) bool { return n.Paths.Manifest(component) == f.Path })
+		isNeeded := f.Kind != phaseindex.PublicKey &&
+			(f.Kind != phaseindex.PrivateKey || f.Name == "sa") && f.Name != "super-admin"
+		isLater := slices.ContainsFunc(later,
+			func(component string) bool { return n.Paths.Manifest(component) == f.Path })
 		if !isNeeded || isLater || f.LocalEtcd && !localEtcd {
 			continue
 		}

@@ -39,14 +39,16 @@ func Kubelet(ctx context.Context, r state.Reader, n *node.Node) world.Condition 
 			if port == 0 {
 				return nil // the user has disabled the endpoint
 			}
-			return w.addCause(ctx, r, checkHTTPHealth(ctx, r, state.Request{URL: url, Loopback: true}))
+			return w.addCause(ctx, r,
+				checkHTTPHealth(ctx, r, state.Request{URL: url, Loopback: true}))
 		},
 	}
 }
 
 // readKubeletConfig returns the kubelet's configuration on this machine, with the user's patches.
 // Without the file it returns the cluster's configuration of kubelets.
-func readKubeletConfig(ctx context.Context, r state.Reader, n *node.Node) *kubeletconfig.KubeletConfiguration {
+func readKubeletConfig(ctx context.Context, r state.Reader,
+	n *node.Node) *kubeletconfig.KubeletConfiguration {
 	var config kubeletconfig.KubeletConfiguration
 	data, err := r.ReadFile(ctx, n.Paths.KubeletConfig())
 	if err != nil || yaml.Unmarshal(data, &config) != nil {
@@ -61,7 +63,8 @@ func APIServer(n *node.Node, as state.Identity) world.Condition {
 	d := diagnosis{watches: []*crashWatch{{socket: n.CRISocket, component: release.APIServer}}}
 	if local, _ := node.HasLocalEtcd(n); local {
 		d.watches[0].requires = manifest.Etcd
-		d.watches = append([]*crashWatch{{socket: n.CRISocket, component: manifest.Etcd}}, d.watches...)
+		d.watches = append([]*crashWatch{{socket: n.CRISocket, component: manifest.Etcd}},
+			d.watches...)
 	}
 	old := &outdatedWatch{n: n, components: []string{release.APIServer, manifest.Etcd}}
 	return world.Condition{
@@ -88,7 +91,8 @@ func Component(n *node.Node, component, url string) world.Condition {
 			if err := old.check(ctx, r); err != nil {
 				return err
 			}
-			return d.addCause(ctx, r, checkHTTPHealth(ctx, r, state.Request{URL: url, Loopback: true}))
+			return d.addCause(ctx, r,
+				checkHTTPHealth(ctx, r, state.Request{URL: url, Loopback: true}))
 		},
 	}
 }
@@ -96,7 +100,8 @@ func Component(n *node.Node, component, url string) world.Condition {
 func checkHTTPHealth(ctx context.Context, r state.Reader, req state.Request) error {
 	answer, err := r.Fetch(ctx, req)
 	if err == nil && answer.Status != 200 {
-		err = fmt.Errorf("it answered with status %d: %s", answer.Status, untrusted.Quote(string(answer.Body)))
+		err = fmt.Errorf("it answered with status %d: %s", answer.Status,
+			untrusted.Quote(string(answer.Body)))
 	}
 	return err
 }
@@ -111,11 +116,13 @@ func WithKubeletHints(err error) error {
 func WithComponentHints(n *node.Node, err error) error {
 	var hints []string
 	if servers, ok := node.LastArg(n.Cluster.APIServer.Args, "etcd-servers"); ok {
-		hints = append(hints, fmt.Sprintf("apiServer.extraArgs sets etcd-servers to %s: check that etcd answers there", untrusted.Quote(servers)))
+		hints = append(hints,
+			fmt.Sprintf("apiServer.extraArgs sets etcd-servers to %s: check that etcd answers there", untrusted.Quote(servers)))
 	}
 	return problem.New("", err, append(hints,
 		fmt.Sprintf("list the containers: crictl --runtime-endpoint %s ps -a", n.CRISocket),
-		fmt.Sprintf("read the log of one: crictl --runtime-endpoint %s logs CONTAINERID", n.CRISocket),
+		fmt.Sprintf("read the log of one: crictl --runtime-endpoint %s logs CONTAINERID",
+			n.CRISocket),
 		"if a container is missing, find out why in the kubelet's log: journalctl -xeu kubelet",
 		"to change the settings given to this command: kubeadm reset, then run it with the new ones")...)
 }

@@ -17,7 +17,8 @@ func TestKubeletHealthAddress(t *testing.T) {
 	if got := Kubelet(t.Context(), m, n).Name; got != "the kubelet at http://127.0.0.1:1/healthz" {
 		t.Errorf("without a file: %s", got)
 	}
-	patched := change.WriteFile{Path: n.Paths.KubeletConfig(), Data: []byte("healthzPort: 2\nhealthzBindAddress: \"::1\"\n")}
+	patched := change.WriteFile{Path: n.Paths.KubeletConfig(),
+		Data: []byte("healthzPort: 2\nhealthzBindAddress: \"::1\"\n")}
 	if err := m.Do(t.Context(), patched); err != nil {
 		t.Fatal(err)
 	}

@@ -35,14 +35,24 @@ func TestLastKubeletLogLine(t *testing.T) {
 		says    string
 		givesUp bool
 	}{
-		"runs":                         {[]state.Service{up}, []string{"unknown flag: --x"}, "no answer", false},
-		"exited because of its flags":  {[]state.Service{down, down}, []string{"dump\nunknown flag: --x\n", "dump\nunknown flag: --x\n"}, "its last log line is \"unknown flag: --x\"", true},
-		"exited before the wait":       {[]state.Service{down, down}, []string{"failed to load kubelet config file", "no space"}, "its last log line is \"no space\"", false},
-		"exited with an unknown error": {[]state.Service{down, down}, []string{"too many open files", "too many open files"}, "too many open files", false},
-		"runs again":                   {[]state.Service{down, up}, []string{"unknown flag: --x", "unknown flag: --x"}, "at the last check: no answer", false},
-		"runs for a minute":            {[]state.Service{down, {Exists: true, Since: up.Since.Add(-recoveredAfter)}}, []string{"no space", ""}, "no answer", false},
-		"no service":                   {[]state.Service{{}}, []string{"unknown flag: --x"}, "no answer", false},
-		"no log":                       {[]state.Service{down, down}, []string{"", ""}, "no answer", false},
+		"runs": {[]state.Service{up}, []string{"unknown flag: --x"},
+			"no answer", false},
+		"exited because of its flags": {[]state.Service{down, down},
+			[]string{"dump\nunknown flag: --x\n", "dump\nunknown flag: --x\n"},
+			"its last log line is \"unknown flag: --x\"", true},
+		"exited before the wait": {[]state.Service{down, down},
+			[]string{"failed to load kubelet config file", "no space"},
+			"its last log line is \"no space\"", false},
+		"exited with an unknown error": {[]state.Service{down, down},
+			[]string{"too many open files", "too many open files"}, "too many open files", false},
+		"runs again": {[]state.Service{down, up},
+			[]string{"unknown flag: --x", "unknown flag: --x"}, "at the last check: no answer",
+			false},
+		"runs for a minute": {[]state.Service{down,
+			{Exists: true, Since: up.Since.Add(-recoveredAfter)}}, []string{"no space", ""},
+			"no answer", false},
+		"no service": {[]state.Service{{}}, []string{"unknown flag: --x"}, "no answer", false},
+		"no log":     {[]state.Service{down, down}, []string{"", ""}, "no answer", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var w kubeletWatch
@@ -52,7 +62,8 @@ func TestLastKubeletLogLine(t *testing.T) {
 				u.now, u.service, u.log = u.now.Add(lookInterval), c.states[i], c.logs[i]
 				err = w.addCause(t.Context(), u, errors.New("no answer"))
 			}
-			if err == nil || !strings.Contains(err.Error(), c.says) || world.IsPermanent(err) != c.givesUp {
+			if err == nil || !strings.Contains(err.Error(), c.says) ||
+				world.IsPermanent(err) != c.givesUp {
 				t.Errorf("%v; gives up: %v", err, world.IsPermanent(err))
 			}
 		})

@@ -52,7 +52,8 @@ func (o *outdatedWatch) findOutdated(ctx context.Context, r state.Reader) string
 			continue
 		}
 		for _, c := range all {
-			if c.Component == component && c.Name == component && c.Running && c.Created.Before(manifest.ModTime) {
+			if c.Component == component && c.Name == component && c.Running &&
+				c.Created.Before(manifest.ModTime) {
 				return component
 			}
 		}

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// ControllerBindingSelector is the label selector of the bindings that the API server creates by default.
-// Those of controllers are named "system:controller:" and the name of the controller.
+// ControllerBindingSelector is the label selector of the bindings that the API server creates by
+// default. Those of controllers are named "system:controller:" and the name of the controller.
 const ControllerBindingSelector = "kubernetes.io/bootstrapping=rbac-defaults"
 
 // ControllerAccounts are the ServiceAccounts of the controllers of kube-controller-manager: the
@@ -42,7 +42,8 @@ func ControllerAccounts(bindings []unstructured.Unstructured) ([]state.Object, e
 	slices.Sort(names)
 	var all []state.Object
 	for _, name := range slices.Compact(names) {
-		all = append(all, &corev1.ServiceAccount{TypeMeta: coreTypeMeta("ServiceAccount"), ObjectMeta: objectMeta(kubeSystem, name)})
+		all = append(all, &corev1.ServiceAccount{TypeMeta: coreTypeMeta("ServiceAccount"),
+			ObjectMeta: objectMeta(kubeSystem, name)})
 	}
 	return all, nil
 }

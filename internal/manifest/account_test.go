@@ -33,10 +33,12 @@ func TestControllerAccounts(t *testing.T) {
 	}
 	var got []string
 	for _, o := range must(manifest.ControllerAccounts(bindings))(t) {
-		got = append(got, o.GetObjectKind().GroupVersionKind().Kind+" "+o.GetNamespace()+"/"+o.GetName())
+		got = append(got, o.GetObjectKind().GroupVersionKind().Kind+" "+o.GetNamespace()+"/"+
+			o.GetName())
 	}
 	want := []string{
-		"ServiceAccount kube-system/bootstrap-signer", "ServiceAccount kube-system/node-controller", "ServiceAccount kube-system/token-cleaner",
+		"ServiceAccount kube-system/bootstrap-signer", "ServiceAccount kube-system/node-controller",
+		"ServiceAccount kube-system/token-cleaner",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)

@@ -18,7 +18,8 @@ func apiServerPod(n *node.Node, h Host) componentPod {
 		volumes = append(volumes, dirVolume(fmt.Sprintf("etcd-certs-%d", i), dir, true))
 	}
 	return componentPod{
-		command:     commandLine("kube-apiserver", slices.Concat(apiServerArgs(n), apiServerEtcdArgs(n)), c.Args),
+		command: commandLine("kube-apiserver",
+			slices.Concat(apiServerArgs(n), apiServerEtcdArgs(n)), c.Args),
 		annotations: map[string]string{endpointAnnotation: n.APIEndpoint()},
 		env:         mergeEnv(h.proxyEnv(), c.Envs),
 		volumes:     mergeVolumes(volumes, c.Volumes),
@@ -46,7 +47,8 @@ func apiServerArgs(n *node.Node) []node.Arg {
 		{Name: "requestheader-group-headers", Value: "X-Remote-Group"},
 		{Name: "requestheader-username-headers", Value: "X-Remote-User"},
 		{Name: "secure-port", Value: strconv.Itoa(int(n.BindPort))},
-		{Name: "service-account-issuer", Value: "https://kubernetes.default.svc." + n.Cluster.DNSDomain},
+		{Name: "service-account-issuer",
+			Value: "https://kubernetes.default.svc." + n.Cluster.DNSDomain},
 		{Name: "service-account-key-file", Value: p.PublicKey("sa")},
 		{Name: "service-account-signing-key-file", Value: p.Key("sa")},
 		{Name: "service-cluster-ip-range", Value: n.Cluster.ServiceSubnet},

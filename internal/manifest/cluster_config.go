@@ -23,12 +23,14 @@ const (
 // KubeadmConfig is the ConfigMap from which joining nodes read the ClusterConfiguration.
 // In an existing ConfigMap, only the value of KubeadmConfigKey is written.
 func KubeadmConfig(n *node.Node) *corev1.ConfigMap {
-	return configMap(kubeSystem, KubeadmConfigMap, map[string]string{KubeadmConfigKey: n.Cluster.Document})
+	return configMap(kubeSystem, KubeadmConfigMap,
+		map[string]string{KubeadmConfigKey: n.Cluster.Document})
 }
 
 // KubeadmConfigAccess allows nodes and joining machines to read KubeadmConfig.
 func KubeadmConfigAccess() []state.Object {
-	return readableObject{kubeSystem, "configmaps", KubeadmConfigMap, "kubeadm:nodes-kubeadm-config"}.
+	return readableObject{kubeSystem, "configmaps", KubeadmConfigMap,
+		"kubeadm:nodes-kubeadm-config"}.
 		access(groupSubject(TokenGroup), groupSubject(nodesGroup))
 }
 
@@ -56,18 +58,22 @@ func KubeletConfigAccess() []state.Object {
 func ClusterInfo(admin *pki.Kubeconfig) (*corev1.ConfigMap, error) {
 	info, err := admin.ClusterInfo()
 	if err != nil {
-		return nil, fmt.Errorf("creating the ConfigMap %s: %w", bootstrapapi.ConfigMapClusterInfo, err)
+		return nil, fmt.Errorf("creating the ConfigMap %s: %w", bootstrapapi.ConfigMapClusterInfo,
+			err)
 	}
 	text, err := info.Encode()
 	if err != nil {
-		return nil, fmt.Errorf("creating the ConfigMap %s: %w", bootstrapapi.ConfigMapClusterInfo, err)
+		return nil, fmt.Errorf("creating the ConfigMap %s: %w", bootstrapapi.ConfigMapClusterInfo,
+			err)
 	}
-	return configMap(kubePublic, bootstrapapi.ConfigMapClusterInfo, map[string]string{bootstrapapi.KubeConfigKey: string(text)}), nil
+	return configMap(kubePublic, bootstrapapi.ConfigMapClusterInfo,
+		map[string]string{bootstrapapi.KubeConfigKey: string(text)}), nil
 }
 
 // ClusterInfoAccess allows anonymous users to read ClusterInfo.
 func ClusterInfoAccess() []state.Object {
-	return readableObject{kubePublic, "configmaps", bootstrapapi.ConfigMapClusterInfo, "kubeadm:bootstrap-signer-clusterinfo"}.
+	return readableObject{kubePublic, "configmaps", bootstrapapi.ConfigMapClusterInfo,
+		"kubeadm:bootstrap-signer-clusterinfo"}.
 		access(userSubject(anonymousUser))
 }
 

@@ -23,7 +23,8 @@ func controllerManagerPod(n *node.Node, h Host, target release.Target) component
 		volumes = append(volumes, dirVolume("flexvolume-dir", dir, false))
 	}
 	return componentPod{
-		command: commandLine("kube-controller-manager", controllerManagerArgs(n, h, config), c.Args),
+		command: commandLine("kube-controller-manager", controllerManagerArgs(n, h, config),
+			c.Args),
 		env:     mergeEnv(h.proxyEnv(), c.Envs),
 		volumes: mergeVolumes(volumes, c.Volumes),
 		probes:  p,
@@ -55,7 +56,8 @@ func controllerManagerArgs(n *node.Node, h Host, config string) []node.Arg {
 			node.Arg{Name: "allocate-node-cidrs", Value: "true"},
 			node.Arg{Name: "cluster-cidr", Value: n.Cluster.PodSubnet})
 		if n.Cluster.ServiceSubnet != "" {
-			args = append(args, node.Arg{Name: "service-cluster-ip-range", Value: n.Cluster.ServiceSubnet})
+			args = append(args, node.Arg{Name: "service-cluster-ip-range",
+				Value: n.Cluster.ServiceSubnet})
 		}
 	}
 	return args

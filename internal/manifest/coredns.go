@@ -48,7 +48,8 @@ func NewCoreDNS(n *node.Node, replicas int32, p Patches) (CoreDNS, error) {
 		return CoreDNS{}, err
 	}
 	return CoreDNS{
-		Config:     coreDNSConfigMap(map[string]string{CorefileKey: defaultCorefile(n.Cluster.DNSDomain)}),
+		Config: coreDNSConfigMap(
+			map[string]string{CorefileKey: defaultCorefile(n.Cluster.DNSDomain)}),
 		Access:     dnsAccess(),
 		Deployment: deployment,
 		Service:    dnsService(address),
@@ -68,7 +69,8 @@ func ReadDNSDeployment(found []appsv1.Deployment) (replicas int32, version strin
 		return DNSReplicas, "", nil
 	case 1:
 	default:
-		return 0, "", fmt.Errorf("%d Deployments in kube-system have the label %s: delete those that are not the cluster's DNS server", len(found), DNSSelector)
+		return 0, "", fmt.Errorf(
+			"%d Deployments in kube-system have the label %s: delete those that are not the cluster's DNS server", len(found), DNSSelector)
 	}
 	spec := found[0].Spec
 	replicas = 1 // the API server's default
@@ -86,10 +88,13 @@ func dnsAccess() []state.Object {
 	watch := []string{"list", "watch"}
 	return []state.Object{
 		clusterRole("system:coredns",
-			rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"endpoints", "services", "pods", "namespaces"}, Verbs: watch},
-			rbacv1.PolicyRule{APIGroups: []string{discoveryv1.GroupName}, Resources: []string{"endpointslices"}, Verbs: watch}),
+			rbacv1.PolicyRule{APIGroups: []string{""},
+				Resources: []string{"endpoints", "services", "pods", "namespaces"}, Verbs: watch},
+			rbacv1.PolicyRule{APIGroups: []string{discoveryv1.GroupName},
+				Resources: []string{"endpointslices"}, Verbs: watch}),
 		clusterBinding("system:coredns", "system:coredns", serviceAccountSubject("coredns")),
-		&corev1.ServiceAccount{TypeMeta: coreTypeMeta("ServiceAccount"), ObjectMeta: objectMeta(kubeSystem, "coredns")},
+		&corev1.ServiceAccount{TypeMeta: coreTypeMeta("ServiceAccount"),
+			ObjectMeta: objectMeta(kubeSystem, "coredns")},
 	}
 }
 
@@ -104,8 +109,9 @@ func dnsDeployment(image string, replicas int32) *appsv1.Deployment {
 			Replicas: &replicas,
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Strategy: appsv1.DeploymentStrategy{
-				Type:          appsv1.RollingUpdateDeploymentStrategyType,
-				RollingUpdate: &appsv1.RollingUpdateDeployment{MaxUnavailable: new(intstr.FromInt32(1))},
+				Type: appsv1.RollingUpdateDeploymentStrategyType,
+				RollingUpdate: &appsv1.RollingUpdateDeployment{MaxUnavailable: new(
+					intstr.FromInt32(1))},
 			},
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels},
@@ -113,29 +119,34 @@ func dnsDeployment(image string, replicas int32) *appsv1.Deployment {
 					PriorityClassName:  clusterCritical,
 					ServiceAccountName: "coredns",
 					NodeSelector:       linuxNodeSelector(),
-					DNSPolicy:          corev1.DNSDefault, // it cannot use cluster DNS for its own queries
+					// it cannot use cluster DNS for its own queries
+					DNSPolicy: corev1.DNSDefault,
 					Affinity: &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
 						PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{
 							Weight: 100,
 							PodAffinityTerm: corev1.PodAffinityTerm{
 								TopologyKey: corev1.LabelHostname,
 								LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-									{Key: "k8s-app", Operator: metav1.LabelSelectorOpIn, Values: []string{dnsApp}},
+									{Key: "k8s-app", Operator: metav1.LabelSelectorOpIn,
+										Values: []string{dnsApp}},
 								}},
 							},
 						}},
 					}},
 					Tolerations: []corev1.Toleration{
 						{Key: "CriticalAddonsOnly", Operator: corev1.TolerationOpExists},
-						{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule},
+						{Key: "node-role.kubernetes.io/control-plane",
+							Effect: corev1.TaintEffectNoSchedule},
 					},
 					Containers: []corev1.Container{dnsContainer(image)},
-					Volumes: []corev1.Volume{{Name: "config-volume", VolumeSource: corev1.VolumeSource{
-						ConfigMap: &corev1.ConfigMapVolumeSource{
-							LocalObjectReference: corev1.LocalObjectReference{Name: "coredns"},
-							Items:                []corev1.KeyToPath{{Key: CorefileKey, Path: CorefileKey}},
-						},
-					}}},
+					Volumes: []corev1.Volume{{Name: "config-volume",
+						VolumeSource: corev1.VolumeSource{
+							ConfigMap: &corev1.ConfigMapVolumeSource{
+								LocalObjectReference: corev1.LocalObjectReference{Name: "coredns"},
+								Items: []corev1.KeyToPath{{Key: CorefileKey,
+									Path: CorefileKey}},
+							},
+						}}},
 				},
 			},
 		},
@@ -149,8 +160,9 @@ func dnsContainer(image string) corev1.Container {
 		ImagePullPolicy: corev1.PullIfNotPresent,
 		Args:            []string{"-conf", "/etc/coredns/Corefile"},
 		Resources: corev1.ResourceRequirements{
-			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("170Mi")},
-			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("70Mi")},
+			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("170Mi")},
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"),
+				corev1.ResourceMemory: resource.MustParse("70Mi")},
 		},
 		Ports: []corev1.ContainerPort{
 			{Name: "dns", ContainerPort: 53, Protocol: corev1.ProtocolUDP},
@@ -159,7 +171,8 @@ func dnsContainer(image string) corev1.Container {
 			{Name: "liveness-probe", ContainerPort: 8080, Protocol: corev1.ProtocolTCP},
 			{Name: "readiness-probe", ContainerPort: 8181, Protocol: corev1.ProtocolTCP},
 		},
-		VolumeMounts: []corev1.VolumeMount{{Name: "config-volume", MountPath: "/etc/coredns", ReadOnly: true}},
+		VolumeMounts: []corev1.VolumeMount{{Name: "config-volume", MountPath: "/etc/coredns",
+			ReadOnly: true}},
 		LivenessProbe: &corev1.Probe{
 			ProbeHandler:        dnsProbe("/health", "liveness-probe"),
 			InitialDelaySeconds: 60, TimeoutSeconds: 5, SuccessThreshold: 1, FailureThreshold: 5,
@@ -176,7 +189,8 @@ func dnsContainer(image string) corev1.Container {
 }
 
 func dnsProbe(path, port string) corev1.ProbeHandler {
-	return corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString(port), Scheme: corev1.URISchemeHTTP}}
+	return corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path,
+		Port: intstr.FromString(port), Scheme: corev1.URISchemeHTTP}}
 }
 
 func dnsService(address string) *corev1.Service {
@@ -184,9 +198,11 @@ func dnsService(address string) *corev1.Service {
 	meta.Labels = map[string]string{
 		"k8s-app": dnsApp, "kubernetes.io/cluster-service": "true", "kubernetes.io/name": "CoreDNS",
 	}
-	meta.Annotations = map[string]string{"prometheus.io/port": "9153", "prometheus.io/scrape": "true"}
+	meta.Annotations = map[string]string{"prometheus.io/port": "9153",
+		"prometheus.io/scrape": "true"}
 	port := func(name string, number int32, protocol corev1.Protocol) corev1.ServicePort {
-		return corev1.ServicePort{Name: name, Port: number, Protocol: protocol, TargetPort: intstr.FromInt32(number)}
+		return corev1.ServicePort{Name: name, Port: number, Protocol: protocol,
+			TargetPort: intstr.FromInt32(number)}
 	}
 	return &corev1.Service{
 		TypeMeta:   coreTypeMeta("Service"),
@@ -195,11 +211,14 @@ func dnsService(address string) *corev1.Service {
 			ClusterIP: address,
 			Selector:  map[string]string{"k8s-app": dnsApp},
 			Ports: []corev1.ServicePort{
-				port("dns", 53, corev1.ProtocolUDP), port("dns-tcp", 53, corev1.ProtocolTCP), port("metrics", 9153, corev1.ProtocolTCP),
+				port("dns", 53, corev1.ProtocolUDP), port("dns-tcp", 53, corev1.ProtocolTCP),
+				port("metrics", 9153, corev1.ProtocolTCP),
 			},
 		},
 	}
 }
 
 // linuxNodeSelector keeps the Pods of addons off nodes with another operating system.
-func linuxNodeSelector() map[string]string { return map[string]string{corev1.LabelOSStable: "linux"} }
+func linuxNodeSelector() map[string]string {
+	return map[string]string{corev1.LabelOSStable: "linux"}
+}

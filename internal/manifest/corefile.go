@@ -29,7 +29,8 @@ func defaultCorefile(domain string) string {
 		{"errors"},
 		{"health", "lameduck 5s"},
 		{"ready"},
-		{"kubernetes " + domain + " in-addr.arpa ip6.arpa", "pods insecure", "fallthrough in-addr.arpa ip6.arpa", "ttl 30"},
+		{"kubernetes " + domain + " in-addr.arpa ip6.arpa", "pods insecure",
+			"fallthrough in-addr.arpa ip6.arpa", "ttl 30"},
 		{"prometheus :9153"},
 		{"forward . /etc/resolv.conf", "max_concurrent 1000"},
 		cache,
@@ -53,8 +54,8 @@ func defaultCorefile(domain string) string {
 // CorefilePlan says what to do with the Corefile of a cluster.
 type CorefilePlan struct {
 	Config *corev1.ConfigMap // to be written
-	// KeepConfig is set if an existing ConfigMap must not be changed; Config is for a cluster without
-	// one.
+	// KeepConfig is set if an existing ConfigMap must not be changed; Config is for a cluster
+	// without one.
 	KeepConfig bool
 	// Migrates is set if Config also holds the old Corefile as a backup. A CoreDNS that still runs
 	// the old version must read the backup (UseBackupCorefile) until it is replaced.
@@ -80,13 +81,15 @@ func PlanCorefile(n *node.Node, existing map[string]string, deployed string) (Co
 	}
 	text, ok := existing[CorefileKey]
 	if !ok {
-		return CorefilePlan{}, fmt.Errorf("ConfigMap kube-system/coredns has no key %s: add it, or delete the ConfigMap", CorefileKey)
+		return CorefilePlan{},
+			fmt.Errorf("ConfigMap kube-system/coredns has no key %s: add it, or delete the ConfigMap", CorefileKey)
 	}
 	if text == fresh || migration.Default("", text) { // migration may not have the newest default
 		return plan, nil
 	}
 	plan.KeepConfig = true
-	plan.migrate(text, strings.TrimPrefix(deployed, "v"), strings.TrimPrefix(images.CoreDNSTag(), "v"))
+	plan.migrate(text, strings.TrimPrefix(deployed, "v"),
+		strings.TrimPrefix(images.CoreDNSTag(), "v"))
 	return plan, nil
 }
 
@@ -96,7 +99,8 @@ func (p *CorefilePlan) migrate(text, from, to string) {
 		return
 	}
 	if !slices.Contains(migration.ValidVersions(), to) {
-		p.Warning = fmt.Sprintf("cannot migrate the Corefile to CoreDNS %q, which is not a known version: the Corefile is not changed", to)
+		p.Warning = fmt.Sprintf(
+			"cannot migrate the Corefile to CoreDNS %q, which is not a known version: the Corefile is not changed", to)
 		return
 	}
 	notices, err := migration.Deprecated(from, to, text)
@@ -113,10 +117,13 @@ func (p *CorefilePlan) migrate(text, from, to string) {
 	switch {
 	case err != nil:
 		p.KeepDeployment = true
-		p.Warning = fmt.Sprintf("the Corefile cannot be migrated from CoreDNS %s to %s: %v; CoreDNS is not upgraded", from, to, err)
+		p.Warning = fmt.Sprintf(
+			"the Corefile cannot be migrated from CoreDNS %s to %s: %v; CoreDNS is not upgraded",
+			from, to, err)
 	case migrated != "":
 		p.KeepConfig, p.Migrates = false, true
-		p.Config = coreDNSConfigMap(map[string]string{CorefileKey: migrated, CorefileBackupKey: text})
+		p.Config = coreDNSConfigMap(map[string]string{CorefileKey: migrated,
+			CorefileBackupKey: text})
 	}
 }
 

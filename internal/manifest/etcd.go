@@ -42,7 +42,8 @@ func etcdArgs(n *node.Node, members []state.Member) []node.Arg {
 		{Name: "initial-advertise-peer-urls", Value: n.PeerURL()},
 		{Name: "initial-cluster", Value: initialCluster(n, members)},
 		{Name: "key-file", Value: p.Key("etcd/server")},
-		{Name: "listen-client-urls", Value: etcdURL("https", n.LoopbackAddress(), 2379) + "," + n.ClientURL()},
+		{Name: "listen-client-urls", Value: etcdURL("https", n.LoopbackAddress(), 2379) + "," +
+			n.ClientURL()},
 		{Name: "listen-metrics-urls", Value: etcdURL("http", n.LoopbackAddress(), 2381)},
 		{Name: "listen-peer-urls", Value: n.PeerURL()},
 		{Name: "name", Value: n.Name},

@@ -62,10 +62,12 @@ func FuzzPatches(f *testing.F) {
 
 func podToPatch() *corev1.Pod {
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: manifest.Etcd, Labels: map[string]string{"tier": "control-plane"}},
+		ObjectMeta: metav1.ObjectMeta{Name: manifest.Etcd,
+			Labels: map[string]string{"tier": "control-plane"}},
 		Spec: corev1.PodSpec{
-			Containers: []corev1.Container{{Name: "etcd", Image: "etcd:1", Command: []string{"etcd", "--data-dir=/var/lib/etcd"}}},
-			Volumes:    []corev1.Volume{{Name: "data"}},
+			Containers: []corev1.Container{{Name: "etcd", Image: "etcd:1",
+				Command: []string{"etcd", "--data-dir=/var/lib/etcd"}}},
+			Volumes: []corev1.Volume{{Name: "data"}},
 		},
 	}
 }

@@ -48,7 +48,8 @@ func TestKubeletFilesMatchUpstream(t *testing.T) {
 			}
 			compare(t, s, "kubelet.yaml", config)
 			compare(t, s, "instance-config.yaml", manifest.KubeletInstanceConfig(s.node))
-			if s.line != "v1.34" { // upstream's v1.34 sets --pod-infra-container-image, removed in 1.35
+			// upstream's v1.34 sets --pod-infra-container-image, removed in 1.35
+			if s.line != "v1.34" {
 				compare(t, s, "kubeadm-flags.env", manifest.KubeletFlags(s.node))
 			}
 		})
@@ -86,7 +87,8 @@ func allObjects(t *testing.T, s scenario, ca []byte) []state.Object {
 		add(manifest.NewTokenSecret(token, time.Unix(0, 0)))
 	}
 	add(manifest.BootstrapRBAC()...)
-	admin := pki.KubeconfigSpec{Server: n.ServerURL(), Cluster: n.Cluster.Name, User: "kubernetes-admin", CA: ca}.WithCertificate(nil, nil)
+	admin := pki.KubeconfigSpec{Server: n.ServerURL(), Cluster: n.Cluster.Name,
+		User: "kubernetes-admin", CA: ca}.WithCertificate(nil, nil)
 	add(must(manifest.ClusterInfo(admin))(t))
 	add(manifest.ClusterInfoAccess()...)
 	dns := must(manifest.NewCoreDNS(n, manifest.DNSReplicas, s.readPatches(t)))(t)
@@ -126,12 +128,14 @@ func TestPrintedManifestsMatchUpstream(t *testing.T) {
 	s := scenarios()[0]
 	dns := must(manifest.NewCoreDNS(s.node, manifest.DNSReplicas, manifest.Patches{}))(t)
 	proxy := must(manifest.NewKubeProxy(s.node, manifest.Host{}, manifest.Patches{}))(t)
-	for name, printed := range map[string][]state.Object{"coredns.yaml": dns.ManifestObjects(), "kube-proxy.yaml": proxy.ManifestObjects()} {
+	for name, printed := range map[string][]state.Object{"coredns.yaml": dns.ManifestObjects(),
+		"kube-proxy.yaml": proxy.ManifestObjects()} {
 		text, err := manifest.YAML(printed...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(documents(t, read(t, filepath.Join("testdata/printed", name))), documents(t, text)); diff != "" {
+		if diff := cmp.Diff(documents(t, read(t, filepath.Join("testdata/printed", name))),
+			documents(t, text)); diff != "" {
 			t.Errorf("%s (-peer +ours):\n%s", name, diff)
 		}
 	}

@@ -13,10 +13,11 @@ import (
 // Host holds the facts about this machine, and about the cluster that is joined, that manifests
 // depend on.
 type Host struct {
-	CADirs          []string        // those of CADirs that exist
-	Env             []string        // environment of this process, "NAME=value"
-	ExternalCA      bool            // ca.crt is there and ca.key is not
-	Members         []state.Member  // of the etcd cluster that is joined, this one included; nil for a new cluster
+	CADirs     []string // those of CADirs that exist
+	Env        []string // environment of this process, "NAME=value"
+	ExternalCA bool     // ca.crt is there and ca.key is not
+	// of the etcd cluster that is joined, this one included; nil for a new cluster
+	Members         []state.Member
 	Accounts        change.Accounts // of this machine; empty unless the control plane is rootless
 	SystemdResolved bool            // the service systemd-resolved is active
 }

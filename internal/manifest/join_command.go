@@ -10,7 +10,8 @@ import (
 // worker, or as a control plane, with the key of the uploaded certificates if there is one.
 // Tools parse it: one option to a line, each line but the last ending in a backslash, and a
 // blank after every pin.
-func JoinCommand(admin *pki.Kubeconfig, token string, controlPlane bool, certificateKey string) (string, error) {
+func JoinCommand(admin *pki.Kubeconfig, token string, controlPlane bool,
+	certificateKey string) (string, error) {
 	endpoint, err := admin.Endpoint()
 	if err != nil {
 		return "", err

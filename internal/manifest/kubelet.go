@@ -28,9 +28,11 @@ func KubeletFlags(n *node.Node) []byte {
 		for _, t := range n.Taints {
 			taints = append(taints, t.ToString())
 		}
-		ours = append(ours, node.Arg{Name: "register-with-taints", Value: strings.Join(taints, ",")})
+		ours = append(ours, node.Arg{Name: "register-with-taints",
+			Value: strings.Join(taints, ",")})
 	}
-	return fmt.Appendf(nil, "%s=%q\n", KubeletFlagsVariable, strings.Join(mergeArgs(ours, n.KubeletArgs), " "))
+	return fmt.Appendf(nil, "%s=%q\n", KubeletFlagsVariable,
+		strings.Join(mergeArgs(ours, n.KubeletArgs), " "))
 }
 
 // KubeletInstanceConfig is the part of the kubelet's configuration that is specific to this
@@ -46,12 +48,14 @@ const resolvedConf = "/run/systemd/resolve/resolv.conf"
 // KubeletConfigFile is the kubelet's configuration on this machine: the cluster-wide
 // configuration, the settings for this host, the user's patches and the instance configuration,
 // merged in this order. Warnings name values that do not fit the host.
-func KubeletConfigFile(n *node.Node, h Host, p Patches) (data []byte, warnings []string, err error) {
+func KubeletConfigFile(n *node.Node, h Host,
+	p Patches) (data []byte, warnings []string, err error) {
 	config := kubeletConfig(n)
 	if set := config.ResolverConfig; h.SystemdResolved && set == nil {
 		config.ResolverConfig = new(resolvedConf)
 	} else if h.SystemdResolved && *set != resolvedConf {
-		warnings = []string{fmt.Sprintf("the kubelet's resolvConf is %q, but systemd-resolved is active and its file is %q",
+		warnings = []string{fmt.Sprintf(
+			"the kubelet's resolvConf is %q, but systemd-resolved is active and its file is %q",
 			*set, resolvedConf)}
 	}
 	data, err = json.Marshal(config)
@@ -63,10 +67,13 @@ func KubeletConfigFile(n *node.Node, h Host, p Patches) (data []byte, warnings [
 	}
 	instance, err := yaml.YAMLToJSON(KubeletInstanceConfig(n))
 	if err != nil {
-		return nil, nil, fmt.Errorf("encoding the container runtime socket %q: %w", n.CRISocket, err)
+		return nil, nil, fmt.Errorf("encoding the container runtime socket %q: %w", n.CRISocket,
+			err)
 	}
-	if data, err = strategicpatch.StrategicMergePatch(data, instance, kubeletconfig.KubeletConfiguration{}); err != nil {
-		return nil, nil, fmt.Errorf("merging the instance configuration into the kubelet's configuration: %w", err)
+	if data, err = strategicpatch.StrategicMergePatch(data, instance,
+		kubeletconfig.KubeletConfiguration{}); err != nil {
+		return nil, nil, fmt.Errorf(
+			"merging the instance configuration into the kubelet's configuration: %w", err)
 	}
 	if data, err = yaml.JSONToYAML(data); err != nil {
 		return nil, nil, fmt.Errorf("encoding the kubelet's configuration: %w", err)
@@ -77,6 +84,7 @@ func KubeletConfigFile(n *node.Node, h Host, p Patches) (data []byte, warnings [
 // kubeletConfig is a copy of the cluster-wide configuration with apiVersion and kind.
 func kubeletConfig(n *node.Node) *kubeletconfig.KubeletConfiguration {
 	config := n.Cluster.Kubelet.Config.DeepCopy()
-	config.TypeMeta = metav1.TypeMeta{APIVersion: kubeletconfig.SchemeGroupVersion.String(), Kind: "KubeletConfiguration"}
+	config.TypeMeta = metav1.TypeMeta{APIVersion: kubeletconfig.SchemeGroupVersion.String(),
+		Kind: "KubeletConfiguration"}
 	return config
 }

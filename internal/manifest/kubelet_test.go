@@ -24,15 +24,20 @@ func TestKubeletFlags(t *testing.T) {
 		want string
 	}{
 		{"nothing to say", node.Local{Name: "vm", Hostname: "vm", Role: node.Worker}, ""},
-		{"another name", node.Local{Name: "w1", Hostname: "vm", Role: node.Worker}, "--hostname-override=w1"},
-		{"taints of a worker", node.Local{Name: "vm", Hostname: "vm", Role: node.Worker, Taints: taints},
+		{"another name", node.Local{Name: "w1", Hostname: "vm", Role: node.Worker},
+			"--hostname-override=w1"},
+		{"taints of a worker",
+			node.Local{Name: "vm", Hostname: "vm", Role: node.Worker, Taints: taints},
 			"--register-with-taints=a=b:NoSchedule,c:NoExecute"},
-		{"taints of a control plane", node.Local{Name: "vm", Hostname: "vm", Role: node.ControlPlane, Taints: taints}, ""},
+		{"taints of a control plane",
+			node.Local{Name: "vm", Hostname: "vm", Role: node.ControlPlane, Taints: taints}, ""},
 		{"the user's own", node.Local{Name: "w1", Hostname: "vm", Role: node.Worker, Taints: taints,
-			KubeletArgs: []node.Arg{{Name: "v", Value: `"4"`}, {Name: "hostname-override", Value: "x"}}},
+			KubeletArgs: []node.Arg{{Name: "v", Value: `"4"`},
+				{Name: "hostname-override", Value: "x"}}},
 			`--register-with-taints=a=b:NoSchedule,c:NoExecute --v=\"4\" --hostname-override=x`},
 	} {
-		if got := string(manifest.KubeletFlags(&node.Node{Local: tc.node})); got != `KUBELET_KUBEADM_ARGS="`+tc.want+"\"\n" {
+		if got := string(manifest.KubeletFlags(
+			&node.Node{Local: tc.node})); got != `KUBELET_KUBEADM_ARGS="`+tc.want+"\"\n" {
 			t.Errorf("%s: %s", tc.name, got)
 		}
 	}
@@ -54,11 +59,13 @@ func TestKubeletWithSystemdResolved(t *testing.T) {
 	} {
 		n := ordinary()
 		n.Cluster.Kubelet.Config.ResolverConfig = tc.set
-		data, warnings, err := manifest.KubeletConfigFile(n, manifest.Host{SystemdResolved: tc.resolved}, manifest.Patches{})
+		data, warnings, err := manifest.KubeletConfigFile(n,
+			manifest.Host{SystemdResolved: tc.resolved}, manifest.Patches{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(string(data), "resolvConf") != (tc.want != "") || !strings.Contains(string(data), tc.want) {
+		if strings.Contains(string(data), "resolvConf") != (tc.want != "") ||
+			!strings.Contains(string(data), tc.want) {
 			t.Errorf("%v: %s", tc, data)
 		}
 		if (len(warnings) > 0) != tc.warns {
@@ -69,11 +76,13 @@ func TestKubeletWithSystemdResolved(t *testing.T) {
 
 func TestClusterWideKubeletConfig(t *testing.T) {
 	n := ordinary()
-	if _, _, err := manifest.KubeletConfigFile(n, manifest.Host{SystemdResolved: true}, manifest.Patches{}); err != nil {
+	if _, _, err := manifest.KubeletConfigFile(n, manifest.Host{SystemdResolved: true},
+		manifest.Patches{}); err != nil {
 		t.Fatal(err)
 	}
 	text := must(manifest.KubeletConfig(n))(t).Data[manifest.KubeletConfigKey]
-	if strings.Contains(text, "resolvConf") || !strings.Contains(text, `containerRuntimeEndpoint: ""`) {
+	if strings.Contains(text, "resolvConf") ||
+		!strings.Contains(text, `containerRuntimeEndpoint: ""`) {
 		t.Error(text)
 	}
 }

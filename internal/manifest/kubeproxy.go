@@ -50,15 +50,19 @@ func NewKubeProxy(n *node.Node, h Host, p Patches) (KubeProxy, error) {
 	if err != nil {
 		return KubeProxy{}, err
 	}
-	set, err := patchObject(p, KubeProxyDaemonSet, kubeProxyDaemonSet(images.Component(release.Proxy)))
+	set, err := patchObject(p, KubeProxyDaemonSet,
+		kubeProxyDaemonSet(images.Component(release.Proxy)))
 	if err != nil {
 		return KubeProxy{}, err
 	}
 	addProxyEnv(&set.Spec.Template.Spec, mergeEnv(h.proxyEnv()))
 	access := append([]state.Object{
-		&corev1.ServiceAccount{TypeMeta: coreTypeMeta("ServiceAccount"), ObjectMeta: objectMeta(kubeSystem, kubeProxy)},
-		clusterBinding("kubeadm:node-proxier", "system:node-proxier", serviceAccountSubject(kubeProxy)),
-	}, readableObject{kubeSystem, "configmaps", KubeProxyConfigMap, kubeProxy}.access(groupSubject(TokenGroup))...)
+		&corev1.ServiceAccount{TypeMeta: coreTypeMeta("ServiceAccount"),
+			ObjectMeta: objectMeta(kubeSystem, kubeProxy)},
+		clusterBinding("kubeadm:node-proxier", "system:node-proxier",
+			serviceAccountSubject(kubeProxy)),
+	}, readableObject{kubeSystem, "configmaps", KubeProxyConfigMap,
+		kubeProxy}.access(groupSubject(TokenGroup))...)
 	return KubeProxy{Config: config, DaemonSet: set, Access: access}, nil
 }
 
@@ -92,7 +96,8 @@ func (k KubeProxy) ManifestObjects() []state.Object {
 
 func kubeProxyConfig(n *node.Node) (*corev1.ConfigMap, error) {
 	config := n.Cluster.KubeProxy.Config.DeepCopy()
-	config.TypeMeta = metav1.TypeMeta{APIVersion: proxyconfig.SchemeGroupVersion.String(), Kind: "KubeProxyConfiguration"}
+	config.TypeMeta = metav1.TypeMeta{APIVersion: proxyconfig.SchemeGroupVersion.String(),
+		Kind: "KubeProxyConfiguration"}
 	text, err := yaml.Marshal(config)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the configuration of kube-proxy: %w", err)
@@ -157,7 +162,9 @@ func kubeProxyDaemonSet(image string) *appsv1.DaemonSet {
 						Image:           image,
 						ImagePullPolicy: corev1.PullIfNotPresent,
 						Command: []string{
-							"/usr/local/bin/kube-proxy", "--config=" + kubeProxyDir + "/" + KubeProxyConfigKey, "--hostname-override=$(NODE_NAME)",
+							"/usr/local/bin/kube-proxy",
+							"--config=" + kubeProxyDir + "/" + KubeProxyConfigKey,
+							"--hostname-override=$(NODE_NAME)",
 						},
 						SecurityContext: &corev1.SecurityContext{Privileged: new(true)},
 						Env: []corev1.EnvVar{{Name: "NODE_NAME", ValueFrom: &corev1.EnvVarSource{
@@ -173,10 +180,12 @@ func kubeProxyDaemonSet(image string) *appsv1.DaemonSet {
 						{Name: kubeProxy, VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 							LocalObjectReference: corev1.LocalObjectReference{Name: KubeProxyConfigMap},
 						}}},
-						{Name: "xtables-lock", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{
-							Path: xtablesLock, Type: new(corev1.HostPathFileOrCreate),
-						}}},
-						{Name: "lib-modules", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: kernelModulesDir}}},
+						{Name: "xtables-lock",
+							VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{
+								Path: xtablesLock, Type: new(corev1.HostPathFileOrCreate),
+							}}},
+						{Name: "lib-modules",
+							VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: kernelModulesDir}}},
 					},
 				},
 			},

@@ -21,8 +21,8 @@ const (
 	IPFamilies       = "IPFamilies"
 )
 
-// ComponentProblem is a setting with which a component does not start, or does not work as intended. It
-// does not matter to commands that only write files or list images.
+// ComponentProblem is a setting with which a component does not start, or does not work as
+// intended. It does not matter to commands that only write files or list images.
 type ComponentProblem struct {
 	Check string // the preflight check that reports it
 	Field string // its field, such as apiServer.extraArgs[0]
@@ -32,7 +32,8 @@ type ComponentProblem struct {
 // String is one line without the name of the check.
 func (o ComponentProblem) String() string { return o.Field + ": " + o.Text + "; " + o.Hint }
 
-// FindComponentProblems lists the settings that keep the static Pods of this control plane from running.
+// FindComponentProblems lists the settings that keep the static Pods of this control plane from
+// running.
 func FindComponentProblems(n *node.Node, h Host) ([]ComponentProblem, error) {
 	images, err := Images(n)
 	if err != nil {
@@ -41,11 +42,13 @@ func FindComponentProblems(n *node.Node, h Host) ([]ComponentProblem, error) {
 	c, v := &n.Cluster, images.Target.Version()
 	list := slices.Concat(
 		checkComponentArgs("apiServer", release.APIServer, v, c.APIServer.Args),
-		checkComponentArgs("controllerManager", release.ControllerManager, v, c.ControllerManager.Args),
+		checkComponentArgs("controllerManager", release.ControllerManager, v,
+			c.ControllerManager.Args),
 		checkComponentArgs("scheduler", release.Scheduler, v, c.Scheduler.Args),
 	)
 	if c.Etcd.External == nil {
-		list = append(list, checkComponentArgs("etcd.local", Etcd, images.EtcdVersion(), c.Etcd.Args)...)
+		list = append(list, checkComponentArgs("etcd.local", Etcd, images.EtcdVersion(),
+			c.Etcd.Args)...)
 	}
 	for _, s := range []struct {
 		component, field string
@@ -64,10 +67,12 @@ func FindComponentProblems(n *node.Node, h Host) ([]ComponentProblem, error) {
 	return append(list, checkIPFamily(n)...), nil
 }
 
-func checkComponentArgs(field, component string, v *version.Version, args []node.Arg) (list []ComponentProblem) {
+func checkComponentArgs(field, component string, v *version.Version,
+	args []node.Arg) (list []ComponentProblem) {
 	for i, a := range args {
 		if fault := release.CheckArg(component, v, a.Name, a.Value); fault != nil {
-			list = append(list, ComponentProblem{ComponentArgs, fmt.Sprintf("%s.extraArgs[%d]", field, i), *fault})
+			list = append(list, ComponentProblem{ComponentArgs,
+				fmt.Sprintf("%s.extraArgs[%d]", field, i), *fault})
 		}
 	}
 	return list
@@ -111,8 +116,10 @@ func isReservedLabel(key string) bool {
 }
 
 // checkComponentVolumes finds volumes with the same name, of which the last one wins, as in
-// upstream's kubeadm, and volumes with the same mountPath, with which the kubelet rejects the PatchPod.
-func checkComponentVolumes(field string, pod *corev1.Pod, user []node.Volume) (list []ComponentProblem) {
+// upstream's kubeadm, and volumes with the same mountPath, with which the kubelet rejects the
+// PatchPod.
+func checkComponentVolumes(field string, pod *corev1.Pod,
+	user []node.Volume) (list []ComponentProblem) {
 	note := func(i int, rest string, fault release.ArgProblem) {
 		at := fmt.Sprintf("%s.extraVolumes[%d]%s", field, i, rest)
 		list = append(list, ComponentProblem{ComponentVolumes, at, fault})
@@ -139,7 +146,8 @@ func checkComponentVolumes(field string, pod *corev1.Pod, user []node.Volume) (l
 			return slices.IndexFunc(user, func(v node.Volume) bool { return v.Name == name })
 		}
 		i := named(m.Name)
-		if i < 0 { // kubeadm's own volume comes after the user's; no two of kubeadm's are at one path
+		// kubeadm's own volume comes after the user's; no two of kubeadm's are at one path
+		if i < 0 {
 			other, i = m.Name, named(other)
 		}
 		note(i, ".mountPath", release.ArgProblem{

@@ -77,7 +77,8 @@ func ParsePatches(files []PatchFile) (p Patches, notes []string, err error) {
 			}
 		}
 		if why != "" {
-			notes = append(notes, fmt.Sprintf("patch file %s is skipped: %s", untrusted.Quote(f.Name), why))
+			notes = append(notes,
+				fmt.Sprintf("patch file %s is skipped: %s", untrusted.Quote(f.Name), why))
 			continue
 		}
 		for _, d := range documents {

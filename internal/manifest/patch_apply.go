@@ -14,7 +14,9 @@ import (
 )
 
 // PatchPod returns the patched static PatchPod. It is an error if the kubelet could not run it.
-func (p Patches) PatchPod(pod *corev1.Pod) (*corev1.Pod, error) { return patchObject(p, pod.Name, pod) }
+func (p Patches) PatchPod(pod *corev1.Pod) (*corev1.Pod, error) {
+	return patchObject(p, pod.Name, pod)
+}
 
 // patchObject returns a patched copy of the object.
 func patchObject[T any](p Patches, target string, object *T) (*T, error) {
@@ -44,7 +46,8 @@ func (p Patches) apply(target string, data []byte, schema any) ([]byte, error) {
 		}
 		after, err := d.apply(data, schema, p.unknownText)
 		if err != nil {
-			return nil, newPatchError(fmt.Errorf("%s cannot be applied to %s: %w", d.origin, target, err))
+			return nil, newPatchError(fmt.Errorf("%s cannot be applied to %s: %w", d.origin, target,
+				err))
 		}
 		data = after
 		switch broken := checkPatched(before, data, schema); {
@@ -55,7 +58,8 @@ func (p Patches) apply(target string, data []byte, schema any) ([]byte, error) {
 		}
 	}
 	if fault != nil {
-		return nil, newPatchError(fmt.Errorf("%s cannot be applied to %s: %w", origin, target, fault))
+		return nil, newPatchError(fmt.Errorf("%s cannot be applied to %s: %w", origin, target,
+			fault))
 	}
 	return data, nil
 }

@@ -54,8 +54,11 @@ func removeDirectives(tree any) any {
 // isDirective reports whether the name is a directive of strategic merge patches: see
 // https://github.com/kubernetes/community/blob/master/contributors/devel/sig-api-machinery/strategic-merge-patch.md.
 func isDirective(name string) bool {
-	matches := func(d string) bool { return name == d || strings.HasSuffix(d, "/") && strings.HasPrefix(name, d) }
-	return slices.ContainsFunc([]string{"$patch", "$retainKeys", "$deleteFromPrimitiveList/", "$setElementOrder/"}, matches)
+	matches := func(d string) bool {
+		return name == d || strings.HasSuffix(d, "/") && strings.HasPrefix(name, d)
+	}
+	return slices.ContainsFunc([]string{"$patch", "$retainKeys", "$deleteFromPrimitiveList/",
+		"$setElementOrder/"}, matches)
 }
 
 // checkFields compares a JSON document with the type of schema.
@@ -112,7 +115,8 @@ func checkIdentity(before, after []byte) error {
 		{"metadata.namespace", was.Namespace, is.Namespace},
 	} {
 		if field.was != field.is {
-			return fmt.Errorf("it changes %s from %q to %q, which is not allowed", field.name, field.was, field.is)
+			return fmt.Errorf("it changes %s from %q to %q, which is not allowed", field.name,
+				field.was, field.is)
 		}
 	}
 	return nil
@@ -129,8 +133,8 @@ func checkStaticPod(data []byte) error {
 	return checkPodSpec("spec", &pod.Spec)
 }
 
-// checkWorkload checks the PatchPod template of a Deployment or DaemonSet, which have these fields in
-// common.
+// checkWorkload checks the PatchPod template of a Deployment or DaemonSet, which have these fields
+// in common.
 func checkWorkload(data []byte) error {
 	var w struct {
 		Spec struct {

@@ -32,7 +32,8 @@ func TestPatchFileNames(t *testing.T) {
 		"etcd+.yaml":                "refused",
 		"kube-apiserver+other.json": "refused",
 	} {
-		patches, notes, err := manifest.ParsePatches([]manifest.PatchFile{{Name: name, Data: []byte(label)}})
+		patches, notes, err := manifest.ParsePatches(
+			[]manifest.PatchFile{{Name: name, Data: []byte(label)}})
 		got := "applied"
 		switch {
 		case err != nil && strings.Contains(err.Error(), name):
@@ -56,16 +57,21 @@ func patchPod(t *testing.T, files ...manifest.PatchFile) (*corev1.Pod, error) {
 	}
 	return patches.PatchPod(&corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: manifest.Etcd},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "etcd", Image: "etcd:1", Command: []string{"etcd"}}}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "etcd", Image: "etcd:1",
+			Command: []string{"etcd"}}}},
 	})
 }
 
 func TestPatchesApplyInOrder(t *testing.T) {
 	pod, err := patchPod(t,
-		manifest.PatchFile{Name: "etcd0.yaml", Data: []byte("# nothing\n---\n" + label + "\n---\n---\nmetadata: {labels: {z: a}}\n")},
-		manifest.PatchFile{Name: "etcd1+json.yaml", Data: []byte("- {op: replace, path: /metadata/labels/x, value: second}\n")},
-		manifest.PatchFile{Name: "etcd2+merge.yaml", Data: []byte("metadata: {labels: {z: null}}\n")},
-		manifest.PatchFile{Name: "etcd3.yaml", Data: []byte("spec: {containers: [{name: more, image: x}]}\n")},
+		manifest.PatchFile{Name: "etcd0.yaml",
+			Data: []byte("# nothing\n---\n" + label + "\n---\n---\nmetadata: {labels: {z: a}}\n")},
+		manifest.PatchFile{Name: "etcd1+json.yaml",
+			Data: []byte("- {op: replace, path: /metadata/labels/x, value: second}\n")},
+		manifest.PatchFile{Name: "etcd2+merge.yaml",
+			Data: []byte("metadata: {labels: {z: null}}\n")},
+		manifest.PatchFile{Name: "etcd3.yaml",
+			Data: []byte("spec: {containers: [{name: more, image: x}]}\n")},
 		manifest.PatchFile{Name: "kube-scheduler.yaml", Data: []byte(label)},
 		manifest.PatchFile{Name: "etcd4.yaml"},
 	)

@@ -56,7 +56,9 @@ func predictHost(n *node.Node, h Host) (_ Host, err error) {
 		}
 	}
 	if n.IsJoining() { // the number of members does not change the structure of the file
-		h.Members = []state.Member{{ID: 1, Name: unknownMember, PeerURLs: []string{etcdURL("https", n.LoopbackAddress(), 2380)}}, {ID: 2, PeerURLs: []string{n.PeerURL()}}}
+		h.Members = []state.Member{{ID: 1, Name: unknownMember,
+			PeerURLs: []string{etcdURL("https", n.LoopbackAddress(), 2380)}},
+			{ID: 2, PeerURLs: []string{n.PeerURL()}}}
 	}
 	return h, nil
 }

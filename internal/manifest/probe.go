@@ -30,7 +30,8 @@ func httpsProbes(host string, port int32) probes {
 	if host == "0.0.0.0" || host == "::" { // a probe needs a specific address
 		host = ""
 	}
-	return probes{host: host, port: port, scheme: corev1.URISchemeHTTPS, live: "/livez", ready: "/readyz", start: "/livez"}
+	return probes{host: host, port: port, scheme: corev1.URISchemeHTTPS, live: "/livez",
+		ready: "/readyz", start: "/livez"}
 }
 
 func (p probes) get(path string) *corev1.Probe {
@@ -58,8 +59,8 @@ func (p probes) addTo(c *corev1.Container, timeout time.Duration) {
 	c.StartupProbe.FailureThreshold = int32((timeout + period - 1) / period)
 }
 
-// EtcdHealthURL is the URL of the health endpoint of this machine's etcd member. A learner is healthy
-// there once it has caught up with the leader; at /readyz a learner is never ready.
+// EtcdHealthURL is the URL of the health endpoint of this machine's etcd member. A learner is
+// healthy there once it has caught up with the leader; at /readyz a learner is never ready.
 func EtcdHealthURL(n *node.Node) string {
 	p := etcdProbes(n)
 	return etcdURL(strings.ToLower(string(p.scheme)), p.host, int(p.port)) + "/health"
@@ -67,7 +68,8 @@ func EtcdHealthURL(n *node.Node) string {
 
 // etcdProbes use etcd's metrics URL: http on the loopback address, unless the user set another.
 func etcdProbes(n *node.Node) probes {
-	p := probes{host: n.LoopbackAddress(), port: 2381, scheme: corev1.URISchemeHTTP, live: "/livez", ready: "/readyz", start: "/readyz"}
+	p := probes{host: n.LoopbackAddress(), port: 2381, scheme: corev1.URISchemeHTTP, live: "/livez",
+		ready: "/readyz", start: "/readyz"}
 	urls, _ := node.LastArg(n.Cluster.Etcd.Args, "listen-metrics-urls")
 	first, _, _ := strings.Cut(urls, ",")
 	u, err := url.Parse(first)

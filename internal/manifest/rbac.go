@@ -16,7 +16,8 @@ const (
 
 	nodesGroup    = "system:nodes"
 	anonymousUser = "system:anonymous"
-	kubeletClient = "kube-apiserver-kubelet-client" // user of the API server's client certificate for kubelets
+	// user of the API server's client certificate for kubelets
+	kubeletClient = "kube-apiserver-kubelet-client"
 )
 
 func groupSubject(name string) rbacv1.Subject {
@@ -35,17 +36,20 @@ func rbacTypeMeta(kind string) metav1.TypeMeta {
 }
 
 // clusterBinding binds subjects to a ClusterRole.
-func clusterBinding(name, clusterRole string, subjects ...rbacv1.Subject) *rbacv1.ClusterRoleBinding {
+func clusterBinding(name, clusterRole string,
+	subjects ...rbacv1.Subject) *rbacv1.ClusterRoleBinding {
 	return &rbacv1.ClusterRoleBinding{
 		TypeMeta:   rbacTypeMeta("ClusterRoleBinding"),
 		ObjectMeta: objectMeta("", name),
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: clusterRole},
-		Subjects:   subjects,
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole",
+			Name: clusterRole},
+		Subjects: subjects,
 	}
 }
 
 func clusterRole(name string, rules ...rbacv1.PolicyRule) *rbacv1.ClusterRole {
-	return &rbacv1.ClusterRole{TypeMeta: rbacTypeMeta("ClusterRole"), ObjectMeta: objectMeta("", name), Rules: rules}
+	return &rbacv1.ClusterRole{TypeMeta: rbacTypeMeta("ClusterRole"),
+		ObjectMeta: objectMeta("", name), Rules: rules}
 }
 
 // readableObject is one object that subjects are allowed to read.
@@ -61,7 +65,8 @@ func (r readableObject) access(subjects ...rbacv1.Subject) []state.Object {
 			TypeMeta:   rbacTypeMeta("Role"),
 			ObjectMeta: objectMeta(r.namespace, r.role),
 			Rules: []rbacv1.PolicyRule{{
-				APIGroups: []string{""}, Resources: []string{r.resource}, ResourceNames: []string{r.name}, Verbs: []string{"get"},
+				APIGroups: []string{""}, Resources: []string{r.resource},
+				ResourceNames: []string{r.name}, Verbs: []string{"get"},
 			}},
 		},
 		&rbacv1.RoleBinding{
@@ -83,11 +88,17 @@ func ClusterAdmins() state.Object {
 func BootstrapRBAC() []state.Object {
 	const signing = "system:certificates.k8s.io:certificatesigningrequests:"
 	return []state.Object{
-		clusterRole("kubeadm:get-nodes", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get"}}),
+		clusterRole("kubeadm:get-nodes",
+			rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"},
+				Verbs: []string{"get"}}),
 		clusterBinding("kubeadm:get-nodes", "kubeadm:get-nodes", groupSubject(TokenGroup)),
-		clusterBinding("kubeadm:kubelet-bootstrap", "system:node-bootstrapper", groupSubject(TokenGroup)),
-		clusterBinding("kubeadm:node-autoapprove-bootstrap", signing+"nodeclient", groupSubject(TokenGroup)),
-		clusterBinding("kubeadm:node-autoapprove-certificate-rotation", signing+"selfnodeclient", groupSubject(nodesGroup)),
-		clusterBinding("kubeadm:apiserver-kubelet-client", "system:kubelet-api-admin", userSubject(kubeletClient)),
+		clusterBinding("kubeadm:kubelet-bootstrap", "system:node-bootstrapper",
+			groupSubject(TokenGroup)),
+		clusterBinding("kubeadm:node-autoapprove-bootstrap", signing+"nodeclient",
+			groupSubject(TokenGroup)),
+		clusterBinding("kubeadm:node-autoapprove-certificate-rotation", signing+"selfnodeclient",
+			groupSubject(nodesGroup)),
+		clusterBinding("kubeadm:apiserver-kubelet-client", "system:kubelet-api-admin",
+			userSubject(kubeletClient)),
 	}
 }

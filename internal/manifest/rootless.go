@@ -59,8 +59,8 @@ func AccountChanges(n *node.Node) []change.Change {
 	return []change.Change{SystemAccounts()}
 }
 
-// OwnerChanges sets the owner of the files that only this component of a rootless control plane uses;
-// otherwise it is empty.
+// OwnerChanges sets the owner of the files that only this component of a rootless control plane
+// uses; otherwise it is empty.
 func OwnerChanges(component string, n *node.Node, h Host) ([]change.Change, error) {
 	if !IsRootless(n) {
 		return nil, nil
@@ -72,7 +72,8 @@ func OwnerChanges(component string, n *node.Node, h Host) ([]change.Change, erro
 	}
 	var all []change.Change
 	if component == Etcd {
-		all = append(all, change.SetOwner{Path: n.Cluster.Etcd.DataDir, UID: uid, GID: gid, Name: name, Recursive: true})
+		all = append(all, change.SetOwner{Path: n.Cluster.Etcd.DataDir, UID: uid, GID: gid,
+			Name: name, Recursive: true})
 	}
 	for _, path := range privateFiles(component, n, h) {
 		all = append(all, change.SetOwner{Path: path, UID: uid, GID: gid, Name: name, Mode: 0o600})
@@ -82,13 +83,15 @@ func OwnerChanges(component string, n *node.Node, h Host) ([]change.Change, erro
 		if !ok {
 			return nil, missingAccountError(keyReadersGroup)
 		}
-		all = append(all, change.SetOwner{Path: n.Paths.Key("sa"), GID: readers, Name: "group " + keyReadersGroup, Mode: 0o640})
+		all = append(all, change.SetOwner{Path: n.Paths.Key("sa"), GID: readers,
+			Name: "group " + keyReadersGroup, Mode: 0o640})
 	}
 	return all, nil
 }
 
 func missingAccountError(name string) error {
-	return problem.New("", fmt.Errorf("user or group %s not found on this machine", name), "check /etc/passwd and /etc/group")
+	return problem.New("", fmt.Errorf("user or group %s not found on this machine", name),
+		"check /etc/passwd and /etc/group")
 }
 
 // privateFiles are the files that only this component reads.
@@ -98,7 +101,8 @@ func privateFiles(component string, n *node.Node, h Host) []string {
 	case Etcd:
 		return []string{p.Key("etcd/server"), p.Key("etcd/peer")}
 	case release.APIServer:
-		files := []string{p.PublicKey("sa"), p.Key("apiserver"), p.Key("apiserver-kubelet-client"), p.Key("front-proxy-client")}
+		files := []string{p.PublicKey("sa"), p.Key("apiserver"), p.Key("apiserver-kubelet-client"),
+			p.Key("front-proxy-client")}
 		if n.Cluster.Etcd.External == nil {
 			files = append(files, p.Key("apiserver-etcd-client"))
 		}
@@ -140,7 +144,8 @@ func runAsAccount(pod *corev1.Pod, h Host) error {
 	}
 	container := &corev1.SecurityContext{Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}
 	if pod.Name == release.APIServer {
-		container.Capabilities.Add = []corev1.Capability{"NET_BIND_SERVICE"} // its port may be below 1024
+		// its port may be below 1024
+		container.Capabilities.Add = []corev1.Capability{"NET_BIND_SERVICE"}
 	} else {
 		container.AllowPrivilegeEscalation = new(false)
 	}

@@ -20,7 +20,8 @@ func rootless(t *testing.T) (*node.Node, manifest.Host) {
 	t.Helper()
 	n := ordinary()
 	n.Cluster.FeatureGates = map[string]bool{release.RootlessControlPlane: true}
-	accounts, err := manifest.SystemAccounts().Edit(change.Accounts{LoginDefs: []byte("SYS_UID_MIN 200\n# SYS_GID_MIN 7\n")})
+	accounts, err := manifest.SystemAccounts().Edit(
+		change.Accounts{LoginDefs: []byte("SYS_UID_MIN 200\n# SYS_GID_MIN 7\n")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +42,8 @@ func TestRootlessPodRunsAsItsUser(t *testing.T) {
 			t.Fatal(err)
 		}
 		c, own := pod.Spec.SecurityContext, pod.Spec.Containers[0].SecurityContext
-		got := fmt.Sprintf("%d:%d %v drop %v add %v", *c.RunAsUser, *c.RunAsGroup, c.SupplementalGroups, own.Capabilities.Drop, own.Capabilities.Add)
+		got := fmt.Sprintf("%d:%d %v drop %v add %v", *c.RunAsUser, *c.RunAsGroup,
+			c.SupplementalGroups, own.Capabilities.Drop, own.Capabilities.Add)
 		if got != want {
 			t.Errorf("%s: got %s, want %s", component, got, want)
 		}

@@ -22,7 +22,8 @@ func TestTokenExpiration(t *testing.T) {
 		{node.BootstrapToken{TTL: time.Hour, Expires: now}, "2030-01-02T02:04:05Z"},
 		{node.BootstrapToken{}, ""},
 	} {
-		if got := string(manifest.NewTokenSecret(tc.token, now).Data["expiration"]); got != tc.want {
+		if got := string(manifest.NewTokenSecret(tc.token,
+			now).Data["expiration"]); got != tc.want {
 			t.Errorf("%+v expires %q, want %q", tc.token, got, tc.want)
 		}
 	}
@@ -45,7 +46,8 @@ func TestCertsOwner(t *testing.T) {
 		t.Fatalf("%+v", certs)
 	}
 	ref := certs.OwnerReferences[0]
-	if ref.Kind != "Secret" || ref.APIVersion != "v1" || ref.Name != "bootstrap-token-abcdef" || ref.UID != "1234" ||
+	if ref.Kind != "Secret" || ref.APIVersion != "v1" || ref.Name != "bootstrap-token-abcdef" ||
+		ref.UID != "1234" ||
 		!*ref.Controller || !*ref.BlockOwnerDeletion || certs.Namespace != metav1.NamespaceSystem {
 		t.Errorf("%+v", ref)
 	}
@@ -59,7 +61,8 @@ func TestClusterInfoNeedsACluster(t *testing.T) {
 
 func TestClusterAdmins(t *testing.T) {
 	text := string(must(manifest.YAML(manifest.ClusterAdmins()))(t))
-	for _, want := range []string{"kind: ClusterRoleBinding\n", "  name: cluster-admin\n", "- kind: Group\n  name: kubeadm:cluster-admins\n"} {
+	for _, want := range []string{"kind: ClusterRoleBinding\n", "  name: cluster-admin\n",
+		"- kind: Group\n  name: kubeadm:cluster-admins\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}

@@ -113,7 +113,8 @@ func (s componentPod) pod(name string, n *node.Node) *corev1.Pod {
 			Volumes:           volumes,
 			HostNetwork:       true,
 			PriorityClassName: nodeCritical,
-			Priority:          new(int32(2000001000)), // of nodeCritical; static Pods do not pass the admission that sets it
+			// of nodeCritical; static Pods do not pass the admission that sets it
+			Priority: new(int32(2000001000)),
 			SecurityContext: &corev1.PodSecurityContext{
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
@@ -132,11 +133,13 @@ func (s componentPod) container(name string, n *node.Node) corev1.Container {
 		ImagePullPolicy: corev1.PullIfNotPresent,
 		Command:         s.command,
 		Env:             s.env,
-		Ports:           []corev1.ContainerPort{{Name: probePort, ContainerPort: s.probes.port, Protocol: corev1.ProtocolTCP}},
-		Resources:       corev1.ResourceRequirements{Requests: requests},
+		Ports: []corev1.ContainerPort{{Name: probePort, ContainerPort: s.probes.port,
+			Protocol: corev1.ProtocolTCP}},
+		Resources: corev1.ResourceRequirements{Requests: requests},
 	}
 	for _, v := range s.volumes {
-		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: v.Name, MountPath: v.MountPath, ReadOnly: v.ReadOnly})
+		c.VolumeMounts = append(c.VolumeMounts,
+			corev1.VolumeMount{Name: v.Name, MountPath: v.MountPath, ReadOnly: v.ReadOnly})
 	}
 	s.probes.addTo(&c, n.Timeouts.ControlPlane)
 	return c

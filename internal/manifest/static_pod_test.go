@@ -39,7 +39,8 @@ func TestInitialCluster(t *testing.T) {
 }
 
 func TestControllerManagerWithExternalCA(t *testing.T) {
-	args := pod(t, release.ControllerManager, ordinary(), manifest.Host{ExternalCA: true}).Spec.Containers[0].Command
+	args := pod(t, release.ControllerManager, ordinary(),
+		manifest.Host{ExternalCA: true}).Spec.Containers[0].Command
 	for _, want := range []string{"--cluster-signing-cert-file=", "--cluster-signing-key-file="} {
 		if !slices.Contains(args, want) {
 			t.Errorf("%s is missing in %q", want, args)
@@ -57,20 +58,24 @@ func TestEtcdProbes(t *testing.T) {
 		"http://bad url:1,https://192.0.2.1:9": "HTTP 127.0.0.1 2381",
 	} {
 		n := ordinary()
-		n.Cluster.Etcd.Args = []node.Arg{{Name: "listen-metrics-urls", Value: "http://192.0.2.77:1"}, {Name: "listen-metrics-urls", Value: urls}}
+		n.Cluster.Etcd.Args = []node.Arg{{Name: "listen-metrics-urls",
+			Value: "http://192.0.2.77:1"}, {Name: "listen-metrics-urls", Value: urls}}
 		c := pod(t, manifest.Etcd, n, manifest.Host{}).Spec.Containers[0]
 		get := c.StartupProbe.HTTPGet
-		if got := strings.Join([]string{string(get.Scheme), get.Host, itoa(c.Ports[0].ContainerPort)}, " "); got != want {
+		if got := strings.Join([]string{string(get.Scheme), get.Host,
+			itoa(c.Ports[0].ContainerPort)}, " "); got != want {
 			t.Errorf("listen-metrics-urls=%q: probes ask %s, want %s", urls, got, want)
 		}
 	}
 }
 
 func TestStartupProbeTimeout(t *testing.T) {
-	for patience, want := range map[time.Duration]int32{4 * time.Minute: 24, 61 * time.Second: 7, time.Nanosecond: 1} {
+	for patience, want := range map[time.Duration]int32{4 * time.Minute: 24, 61 * time.Second: 7,
+		time.Nanosecond: 1} {
 		n := ordinary()
 		n.Timeouts.ControlPlane = patience
-		if got := pod(t, release.Scheduler, n, manifest.Host{}).Spec.Containers[0].StartupProbe.FailureThreshold; got != want {
+		if got := pod(t, release.Scheduler, n,
+			manifest.Host{}).Spec.Containers[0].StartupProbe.FailureThreshold; got != want {
 			t.Errorf("%v: %d failures allowed, want %d", patience, got, want)
 		}
 	}
@@ -83,11 +88,13 @@ func TestExternalEtcdVolumes(t *testing.T) {
 	}{
 		{"/srv/a/ca.crt", "/srv/b/client.crt", "/srv/b/client.key", []string{"/srv/a", "/srv/b"}},
 		{"/srv/ca.crt", "/srv/b/client.crt", "/srv/c/client.key", []string{"/srv"}},
-		{"/etc/kubernetes/pki/etcd/ca.crt", "/etc/ssl/certs/x.crt", "/etc/pki/tls/certs/x.key", nil},
+		{"/etc/kubernetes/pki/etcd/ca.crt", "/etc/ssl/certs/x.crt", "/etc/pki/tls/certs/x.key",
+			nil},
 		{"", "", "", nil},
 	} {
 		n := ordinary()
-		n.Cluster.Etcd.External = &node.ExternalEtcd{Endpoints: []string{"http://192.0.2.1:2379"}, CAFile: tc.ca, CertFile: tc.cert, KeyFile: tc.key}
+		n.Cluster.Etcd.External = &node.ExternalEtcd{Endpoints: []string{"http://192.0.2.1:2379"},
+			CAFile: tc.ca, CertFile: tc.cert, KeyFile: tc.key}
 		var got []string
 		for _, v := range pod(t, release.APIServer, n, manifest.Host{}).Spec.Volumes {
 			if strings.HasPrefix(v.Name, "etcd-certs-") {
@@ -101,14 +108,17 @@ func TestExternalEtcdVolumes(t *testing.T) {
 }
 
 func TestStaticPodErrors(t *testing.T) {
-	for component, why := range map[string]string{manifest.Etcd: "external", "kube-dns": "kube-dns"} {
-		if _, err := manifest.StaticPod(component, externalEtcd(), manifest.Host{}); err == nil || !strings.Contains(err.Error(), why) {
+	for component, why := range map[string]string{manifest.Etcd: "external",
+		"kube-dns": "kube-dns"} {
+		if _, err := manifest.StaticPod(component, externalEtcd(), manifest.Host{}); err == nil ||
+			!strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v", component, err)
 		}
 	}
 	n := ordinary()
 	n.Cluster.Version = "new"
-	if _, err := manifest.StaticPodFile(manifest.Etcd, n, manifest.Host{}, manifest.Patches{}); err == nil || !strings.Contains(err.Error(), `"new"`) {
+	if _, err := manifest.StaticPodFile(manifest.Etcd, n, manifest.Host{},
+		manifest.Patches{}); err == nil || !strings.Contains(err.Error(), `"new"`) {
 		t.Errorf("version: %v", err)
 	}
 }
@@ -160,16 +170,20 @@ func TestFlexVolumePlugins(t *testing.T) {
 
 func TestEtcdFeatureArgs(t *testing.T) {
 	for tag, want := range map[string][]string{
-		"":         {"--feature-gates=InitialCorruptCheck=true", "--watch-progress-notify-interval=5s"},
-		"3.6.5-0":  {"--feature-gates=InitialCorruptCheck=true", "--watch-progress-notify-interval=5s"},
-		"3.5.24-0": {"--experimental-initial-corrupt-check=true", "--experimental-watch-progress-notify-interval=5s"},
+		"": {"--feature-gates=InitialCorruptCheck=true",
+			"--watch-progress-notify-interval=5s"},
+		"3.6.5-0": {"--feature-gates=InitialCorruptCheck=true",
+			"--watch-progress-notify-interval=5s"},
+		"3.5.24-0": {"--experimental-initial-corrupt-check=true",
+			"--experimental-watch-progress-notify-interval=5s"},
 	} {
 		n := ordinary()
 		n.Cluster.Etcd.ImageTag = tag
 		args := pod(t, manifest.Etcd, n, manifest.Host{}).Spec.Containers[0].Command
 		var got []string
 		for _, a := range args {
-			if strings.Contains(a, "corrupt-check") || strings.Contains(a, "CorruptCheck") || strings.Contains(a, "watch-progress") {
+			if strings.Contains(a, "corrupt-check") || strings.Contains(a, "CorruptCheck") ||
+				strings.Contains(a, "watch-progress") {
 				got = append(got, a)
 			}
 		}

@@ -14,12 +14,14 @@ const systemCerts = "/etc/ssl/certs"
 
 // dirVolume mounts a directory of the host at the same path.
 func dirVolume(name, dir string, readOnly bool) node.Volume {
-	return node.Volume{Name: name, HostPath: dir, MountPath: dir, ReadOnly: readOnly, PathType: corev1.HostPathDirectoryOrCreate}
+	return node.Volume{Name: name, HostPath: dir, MountPath: dir, ReadOnly: readOnly,
+		PathType: corev1.HostPathDirectoryOrCreate}
 }
 
 // kubeconfigVolume mounts the kubeconfig of a component.
 func kubeconfigVolume(file string) node.Volume {
-	return node.Volume{Name: "kubeconfig", HostPath: file, MountPath: file, ReadOnly: true, PathType: corev1.HostPathFileOrCreate}
+	return node.Volume{Name: "kubeconfig", HostPath: file, MountPath: file, ReadOnly: true,
+		PathType: corev1.HostPathFileOrCreate}
 }
 
 // certificateVolumes are the directories with certificates that the API server and the controller
@@ -49,7 +51,8 @@ func mergeVolumes(lists ...[]node.Volume) []node.Volume {
 }
 
 func sortVolumes(volumes []node.Volume) []node.Volume {
-	return slices.SortedFunc(slices.Values(volumes), func(a, b node.Volume) int { return strings.Compare(a.Name, b.Name) })
+	return slices.SortedFunc(slices.Values(volumes),
+		func(a, b node.Volume) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // externalEtcdDirs are the directories of the client certificates for an external etcd, without

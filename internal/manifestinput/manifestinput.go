@@ -14,7 +14,8 @@ import (
 )
 
 // Read returns the host facts and patches. It calls warn for each patch file that is skipped.
-func Read(ctx context.Context, r state.Reader, n *node.Node, warn func(format string, args ...any)) (h manifest.Host, p manifest.Patches, err error) {
+func Read(ctx context.Context, r state.Reader, n *node.Node,
+	warn func(format string, args ...any)) (h manifest.Host, p manifest.Patches, err error) {
 	if h, err = ReadHost(ctx, r, n); err != nil {
 		return h, p, err
 	}
@@ -46,7 +47,8 @@ func ReadHost(ctx context.Context, r state.Reader, n *node.Node) (h manifest.Hos
 		return h, err
 	}
 	if manifest.IsRootless(n) {
-		if h.Accounts, err = change.ReadAccounts(ctx, r, manifest.SystemAccounts().Dir); err != nil {
+		if h.Accounts, err = change.ReadAccounts(ctx, r,
+			manifest.SystemAccounts().Dir); err != nil {
 			return h, err
 		}
 	}

@@ -11,7 +11,8 @@ import (
 
 // ReadPatches reads the user's directory of patch files, and its subdirectories, in order of
 // names. If dir is empty, there are no patches.
-func ReadPatches(ctx context.Context, r state.Reader, dir string) (manifest.Patches, []string, error) {
+func ReadPatches(ctx context.Context, r state.Reader,
+	dir string) (manifest.Patches, []string, error) {
 	if dir == "" {
 		return manifest.Patches{}, nil, nil
 	}
@@ -24,7 +25,8 @@ func ReadPatches(ctx context.Context, r state.Reader, dir string) (manifest.Patc
 		err = fmt.Errorf("reading patches from %s: %w", untrusted.Line(dir), err)
 	}
 	if err != nil {
-		return manifest.Patches{}, nil, problem.New("", err, "fix the patches, or set --patches to another directory")
+		return manifest.Patches{}, nil,
+			problem.New("", err, "fix the patches, or set --patches to another directory")
 	}
 	return p, notes, nil
 }
@@ -45,7 +47,8 @@ func readPatchFiles(ctx context.Context, r state.Reader, dir string) ([]manifest
 			continue
 		}
 		file := manifest.PatchFile{Name: f.Path}
-		if manifest.IsPatchFile(f.Path) { // others may have any size and type, such as ..data of a mounted ConfigMap
+		// others may have any size and type, such as ..data of a mounted ConfigMap
+		if manifest.IsPatchFile(f.Path) {
 			if file.Data, err = r.ReadFile(ctx, f.Path); err != nil {
 				return nil, err
 			}

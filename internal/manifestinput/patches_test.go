@@ -15,10 +15,13 @@ import (
 // not patches.
 func TestReadPatchesSkipsOtherFiles(t *testing.T) {
 	dir, kept := t.TempDir(), t.TempDir()
-	if err := os.WriteFile(filepath.Join(kept, "text"), []byte("spec: {priority: 7}"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(kept, "text"), []byte("spec: {priority: 7}"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, to := range map[string]string{"..data": kept, "kube-scheduler.yaml": filepath.Join(kept, "text"), "etcd.txt": filepath.Join(kept, "none")} {
+	for name, to := range map[string]string{"..data": kept,
+		"kube-scheduler.yaml": filepath.Join(kept, "text"),
+		"etcd.txt":            filepath.Join(kept, "none")} {
 		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -30,7 +33,8 @@ func TestReadPatchesSkipsOtherFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := patches.Origins("kube-scheduler"); len(got) != 1 || !strings.Contains(got[0], "kube-scheduler.yaml") {
+	if got := patches.Origins("kube-scheduler"); len(got) != 1 ||
+		!strings.Contains(got[0], "kube-scheduler.yaml") {
 		t.Errorf("the scheduler is patched by %q", got)
 	}
 	if len(notes) != 3 {

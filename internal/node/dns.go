@@ -22,7 +22,9 @@ func DNSAddress(serviceSubnets string) (string, error) {
 		address = address.Next()
 	}
 	if !subnet.Contains(address) {
-		return "", fmt.Errorf("service subnet %s is too small: address %d is needed for cluster DNS", first, dnsAddressIndex)
+		return "", fmt.Errorf(
+			"service subnet %s is too small: address %d is needed for cluster DNS", first,
+			dnsAddressIndex)
 	}
 	return address.String(), nil
 }

@@ -19,7 +19,8 @@ func TestDNSAddress(t *testing.T) {
 }
 
 func TestDNSAddressErrors(t *testing.T) {
-	for subnets, word := range map[string]string{"": "not a CIDR", "10.96.0.0": "not a CIDR", "10.96.0.0/30": "address 10"} {
+	for subnets, word := range map[string]string{"": "not a CIDR", "10.96.0.0": "not a CIDR",
+		"10.96.0.0/30": "address 10"} {
 		if _, err := DNSAddress(subnets); err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("DNSAddress(%q): %v; want an error with %q", subnets, err, word)
 		}

@@ -28,8 +28,8 @@ const (
 type Node struct {
 	Local
 	Cluster Cluster
-	// BootstrapKubeconfig is the kubeconfig with which a joining machine authenticates to the cluster;
-	// secret. Empty on a machine that does not join.
+	// BootstrapKubeconfig is the kubeconfig with which a joining machine authenticates to the
+	// cluster; secret. Empty on a machine that does not join.
 	BootstrapKubeconfig []byte
 }
 
@@ -62,9 +62,10 @@ type Local struct {
 
 // Cluster is the part of the desired state that all nodes of a cluster share.
 type Cluster struct {
-	Name         string // label of the cluster in kubeconfigs
-	Version      string // Kubernetes version of the control plane, "v1.37.1"
-	VersionLabel string // the version label that the user gave, such as "stable-1"; empty for a version
+	Name    string // label of the cluster in kubeconfigs
+	Version string // Kubernetes version of the control plane, "v1.37.1"
+	// the version label that the user gave, such as "stable-1"; empty for a version
+	VersionLabel string
 	Endpoint     string // shared "host:port" of the control planes; empty if there is none
 
 	PodSubnet     string // one CIDR, or two separated by a comma; may be empty
@@ -170,7 +171,8 @@ func (t BootstrapToken) String() string { return t.ID + "." + t.Secret }
 
 // Discovery says how a joining machine discovers the cluster and authenticates to it.
 type Discovery struct {
-	Endpoint                 string   // "host:port" that serves cluster-info; empty for discovery by file
+	// "host:port" that serves cluster-info; empty for discovery by file
+	Endpoint                 string
 	Token                    string   // "id.secret" that signs cluster-info; secret
 	CACertHashes             []string // accepted "sha256:<hex>" pins
 	UnsafeSkipCAVerification bool     // the user allows discovery without pins

@@ -66,7 +66,9 @@ func (p Paths) KubeletConfig() string { return path.Join(p.Kubelet, "config.yaml
 
 // KubeletInstanceConfig is the part of the kubelet's configuration that is specific to this
 // machine.
-func (p Paths) KubeletInstanceConfig() string { return path.Join(p.Kubelet, "instance-config.yaml") }
+func (p Paths) KubeletInstanceConfig() string {
+	return path.Join(p.Kubelet, "instance-config.yaml")
+}
 
 // KubeletFlags is the environment file with the kubelet's command line.
 func (p Paths) KubeletFlags() string { return path.Join(p.Kubelet, "kubeadm-flags.env") }

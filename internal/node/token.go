@@ -17,7 +17,8 @@ var tokenForm = regexp.MustCompile(`^([a-z0-9]{6})\.([a-z0-9]{16})$`)
 func ParseToken(text string) (id, secret string, err error) {
 	m := tokenForm.FindStringSubmatch(text)
 	if m == nil {
-		return "", "", errors.New(`a token is 6 characters, a dot and 16 characters from a-z and 0-9, such as "abcdef.0123456789abcdef"`)
+		return "", "", errors.New(
+			`a token is 6 characters, a dot and 16 characters from a-z and 0-9, such as "abcdef.0123456789abcdef"`)
 	}
 	return m[1], m[2], nil
 }

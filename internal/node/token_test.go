@@ -33,7 +33,8 @@ func TestNewTokenWithoutRandomness(t *testing.T) {
 }
 
 func TestParseTokenErrors(t *testing.T) {
-	for _, text := range []string{"", "abcdef", "abcdef.0123456789abcde", "ABCDEF.0123456789abcdef", "abcdef.0123456789abcdef\n", "abcdef-0123456789abcdef"} {
+	for _, text := range []string{"", "abcdef", "abcdef.0123456789abcde", "ABCDEF.0123456789abcdef",
+		"abcdef.0123456789abcdef\n", "abcdef-0123456789abcdef"} {
 		if _, _, err := ParseToken(text); err == nil {
 			t.Errorf("ParseToken(%q) was accepted", text)
 		}

@@ -68,7 +68,9 @@ func Files(l node.Local, joins bool) []File {
 	}
 	for _, program := range manifest.Components() {
 		name := strings.TrimPrefix(program, "kube-")
-		files = append(files, File{Path: p.Manifest(program), Phase: phaseOf(joins, ControlPlane, name), Kind: Manifest, Name: name})
+		files = append(files,
+			File{Path: p.Manifest(program), Phase: phaseOf(joins, ControlPlane, name),
+				Kind: Manifest, Name: name})
 	}
 	sa := phaseOf(joins, Certs, "sa")
 	etcd := EtcdLocal
@@ -76,11 +78,15 @@ func Files(l node.Local, joins bool) []File {
 		etcd = EtcdJoin
 	}
 	files = append(files,
-		File{Path: p.Certificate(pki.ServiceAccountKey), Phase: sa, Kind: PrivateKey, Name: "sa", Shared: true},
-		File{Path: p.Certificate(pki.ServiceAccountPublicKey), Phase: sa, Kind: PublicKey, Name: "sa", Shared: true},
-		File{Path: p.Manifest(manifest.Etcd), Phase: etcd, Kind: Manifest, Name: "etcd", LocalEtcd: true})
+		File{Path: p.Certificate(pki.ServiceAccountKey), Phase: sa, Kind: PrivateKey, Name: "sa",
+			Shared: true},
+		File{Path: p.Certificate(pki.ServiceAccountPublicKey), Phase: sa, Kind: PublicKey,
+			Name: "sa", Shared: true},
+		File{Path: p.Manifest(manifest.Etcd), Phase: etcd, Kind: Manifest, Name: "etcd",
+			LocalEtcd: true})
 	for _, c := range pki.Profiles() {
-		f := File{Path: p.Cert(c.Base), Phase: phaseOf(joins, Certs, c.Name), Kind: Certificate, Name: c.Name,
+		f := File{Path: p.Cert(c.Base), Phase: phaseOf(joins, Certs, c.Name), Kind: Certificate,
+			Name:   c.Name,
 			Shared: c.IsCA(), LocalEtcd: c.LocalEtcdOnly()}
 		key := f
 		key.Path, key.Kind = p.Key(c.Base), PrivateKey
@@ -88,7 +94,9 @@ func Files(l node.Local, joins bool) []File {
 	}
 	for _, k := range pki.KubeconfigProfiles() {
 		if k.OnJoin || !joins {
-			files = append(files, File{Path: p.Kubeconfig(k.File), Phase: phaseOf(joins, Kubeconfigs, k.Name), Kind: Kubeconfig, Name: k.Name})
+			files = append(files,
+				File{Path: p.Kubeconfig(k.File), Phase: phaseOf(joins, Kubeconfigs, k.Name),
+					Kind: Kubeconfig, Name: k.Name})
 		}
 	}
 	return files

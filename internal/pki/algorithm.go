@@ -39,7 +39,8 @@ func ParseAlgorithm(name string) (Algorithm, error) {
 		for _, known := range Algorithms() {
 			names = append(names, string(known))
 		}
-		return "", fmt.Errorf("unknown key algorithm %q: choose one of %s", name, strings.Join(names, ", "))
+		return "", fmt.Errorf("unknown key algorithm %q: choose one of %s", name,
+			strings.Join(names, ", "))
 	}
 	return a, nil
 }

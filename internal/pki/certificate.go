@@ -77,7 +77,8 @@ func NewCA(random io.Reader, key crypto.Signer, s Spec) (CA, error) {
 	}
 	template.IsCA = true
 	template.KeyUsage |= x509.KeyUsageCertSign
-	cert, err := createCertificate(random, template, CA{Certificate: template, Key: key}, key.Public())
+	cert, err := createCertificate(random, template, CA{Certificate: template, Key: key},
+		key.Public())
 	if err != nil {
 		return CA{}, fmt.Errorf("signing CA certificate %q: %w", s.CommonName, err)
 	}
@@ -92,7 +93,8 @@ func (c CA) Issue(random io.Reader, s Spec, key crypto.PublicKey) (*x509.Certifi
 	case len(s.Usages) == 0:
 		return nil, fmt.Errorf("certificate %q needs at least one extended key usage", s.CommonName)
 	case c.Certificate == nil || !c.Certificate.IsCA:
-		return nil, fmt.Errorf("signing certificate %q: the signer is not a CA certificate", s.CommonName)
+		return nil, fmt.Errorf("signing certificate %q: the signer is not a CA certificate",
+			s.CommonName)
 	case !c.CanIssue():
 		return nil, fmt.Errorf("signing certificate %q: the private key of CA %q is not available",
 			s.CommonName, c.Certificate.Subject.CommonName)
@@ -151,8 +153,10 @@ func ParseCertificates(data []byte) ([]*x509.Certificate, error) {
 
 func (s Spec) template(random io.Reader) (*x509.Certificate, error) {
 	if !s.Validity.NotAfter.After(s.Validity.NotBefore) {
-		return nil, fmt.Errorf("certificate %q would expire (%s) before it becomes valid (%s)", s.CommonName,
-			s.Validity.NotAfter.UTC().Format(time.RFC3339), s.Validity.NotBefore.UTC().Format(time.RFC3339))
+		return nil, fmt.Errorf("certificate %q would expire (%s) before it becomes valid (%s)",
+			s.CommonName,
+			s.Validity.NotAfter.UTC().Format(time.RFC3339),
+			s.Validity.NotBefore.UTC().Format(time.RFC3339))
 	}
 	serial, err := newSerialNumber(random)
 	if err != nil {
@@ -175,7 +179,8 @@ func (s Spec) subject() pkix.Name {
 	return pkix.Name{CommonName: s.CommonName, Organization: s.Organization}
 }
 
-func createCertificate(random io.Reader, template *x509.Certificate, signer CA, key crypto.PublicKey) (*x509.Certificate, error) {
+func createCertificate(random io.Reader, template *x509.Certificate, signer CA,
+	key crypto.PublicKey) (*x509.Certificate, error) {
 	der, err := x509.CreateCertificate(random, template, signer.Certificate, key, signer.Key)
 	if err != nil {
 		return nil, err

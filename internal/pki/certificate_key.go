@@ -39,14 +39,18 @@ func ParseCertificateKey(text string) (CertificateKey, error) {
 	length := utf8.RuneCountInString(text)
 	switch {
 	case invalid > 0:
-		return CertificateKey{}, fmt.Errorf("the certificate key must consist of %d hex digits (0-9, a-f): %d of its %d characters are not",
-			2*certificateKeySize, invalid, length)
+		return CertificateKey{},
+			fmt.Errorf("the certificate key must consist of %d hex digits (0-9, a-f): %d of its %d characters are not",
+				2*certificateKeySize, invalid, length)
 	case length != 2*certificateKeySize:
-		return CertificateKey{}, fmt.Errorf("the certificate key must have %d hex digits, not %d", 2*certificateKeySize, length)
+		return CertificateKey{},
+			fmt.Errorf("the certificate key must have %d hex digits, not %d", 2*certificateKeySize,
+				length)
 	}
 	raw, err := hex.DecodeString(text)
 	if err != nil {
-		return CertificateKey{}, errors.New("the certificate key cannot be parsed") // the error of hex repeats a part
+		// the error of hex repeats a part
+		return CertificateKey{}, errors.New("the certificate key cannot be parsed")
 	}
 	return CertificateKey{raw: [certificateKeySize]byte(raw)}, nil
 }
@@ -55,7 +59,9 @@ func ParseCertificateKey(text string) (CertificateKey, error) {
 func (k CertificateKey) Hex() string { return hex.EncodeToString(k.raw[:]) }
 
 // Format writes a placeholder, whatever the verb, to keep the key out of logs.
-func (k CertificateKey) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "<certificate key>") }
+func (k CertificateKey) Format(f fmt.State, _ rune) {
+	_, _ = io.WriteString(f, "<certificate key>")
+}
 
 // Encrypt encrypts with AES-256-GCM and a random nonce. The result is
 // nonce (12 bytes), ciphertext, tag (16 bytes).
@@ -83,7 +89,8 @@ func (k CertificateKey) Decrypt(encrypted []byte) ([]byte, error) {
 	}
 	plain, err := aead.Open(nil, encrypted[:n], encrypted[n:], nil)
 	if err != nil {
-		return nil, errors.New("the certificate key does not match the encrypted data, or the data was altered")
+		return nil, errors.New(
+			"the certificate key does not match the encrypted data, or the data was altered")
 	}
 	return plain, nil
 }

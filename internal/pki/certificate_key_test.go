@@ -64,14 +64,16 @@ func TestEncryptionIsStandardGCM(t *testing.T) {
 	wantError(t, err)
 	encrypted, err := key.Encrypt(zeros{}, make([]byte, 16))
 	wantError(t, err)
-	want := strings.Repeat("0", 24) + "cea7403d4d606b6e074ec5d3baf39d18" + "d0d1c8a799996bf0265b98b5d48ab919"
+	want := strings.Repeat("0", 24) + "cea7403d4d606b6e074ec5d3baf39d18" +
+		"d0d1c8a799996bf0265b98b5d48ab919"
 	if got := hex.EncodeToString(encrypted); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
 func TestParseCertificateKeyDoesNotRepeatKey(t *testing.T) {
-	for _, text := range []string{"", "abc", "zz", strings.Repeat("ab", 16), strings.Repeat("ab", 33)} {
+	for _, text := range []string{"", "abc", "zz", strings.Repeat("ab", 16),
+		strings.Repeat("ab", 33)} {
 		_, err := ParseCertificateKey(text)
 		wantError(t, err, "certificate key")
 		if text != "" && strings.Contains(err.Error(), text) {
@@ -89,7 +91,8 @@ func TestFormatDoesNotShowCertificateKey(t *testing.T) {
 	}{key, []*CertificateKey{&key}}
 	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%x", "%d"} {
 		text := fmt.Sprintf(format, holder) + fmt.Sprintf(format, key)
-		if strings.Contains(text, key.Hex()) || strings.Contains(text, fmt.Sprint(key.raw[0], key.raw[1], key.raw[2])) {
+		if strings.Contains(text, key.Hex()) ||
+			strings.Contains(text, fmt.Sprint(key.raw[0], key.raw[1], key.raw[2])) {
 			t.Errorf("%s shows the key: %s", format, text)
 		}
 	}

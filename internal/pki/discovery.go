@@ -46,8 +46,8 @@ func (k *Kubeconfig) DiscoveryCluster() (*api.Cluster, error) {
 	return k.CurrentCluster()
 }
 
-// NewBootstrapKubeconfig returns the kubeconfig with which the kubelet of a joining node requests its client
-// certificate, authenticated by a bootstrap token.
+// NewBootstrapKubeconfig returns the kubeconfig with which the kubelet of a joining node requests
+// its client certificate, authenticated by a bootstrap token.
 func NewBootstrapKubeconfig(discovered *api.Cluster, token string) (*Kubeconfig, error) {
 	if _, err := ParseCertificates(discovered.CertificateAuthorityData); err != nil {
 		return nil, fmt.Errorf("reading the discovered CA: %w", err)

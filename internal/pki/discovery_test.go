@@ -45,7 +45,8 @@ func TestBootstrapKubeconfigFromClusterInfo(t *testing.T) {
 	wantError(t, k.RenameCluster("prod"))
 	k.SetServer("https://10.0.0.5:6443")
 	want := &Kubeconfig{
-		Clusters:       map[string]*api.Cluster{"prod": {Server: "https://10.0.0.5:6443", CertificateAuthorityData: EncodeCertificates(ca)}},
+		Clusters: map[string]*api.Cluster{"prod": {Server: "https://10.0.0.5:6443",
+			CertificateAuthorityData: EncodeCertificates(ca)}},
 		AuthInfos:      map[string]*api.AuthInfo{"tls-bootstrap-token-user": {Token: "abcdef.0123456789abcdef"}},
 		Contexts:       map[string]*api.Context{"tls-bootstrap-token-user@kubernetes": {Cluster: "prod", AuthInfo: "tls-bootstrap-token-user"}},
 		CurrentContext: "tls-bootstrap-token-user@kubernetes",
@@ -63,7 +64,8 @@ func TestBootstrapKubeconfigFromClusterInfo(t *testing.T) {
 }
 
 func TestBootstrapNeedsCA(t *testing.T) {
-	_, err := NewBootstrapKubeconfig(&api.Cluster{Server: "https://x", CertificateAuthorityData: []byte("none")}, "t")
+	_, err := NewBootstrapKubeconfig(&api.Cluster{Server: "https://x",
+		CertificateAuthorityData: []byte("none")}, "t")
 	wantError(t, err, "discovered CA")
 	a := newAccess()
 	a.CA = nil
@@ -79,7 +81,8 @@ func TestRenameClusterNeedsCurrentContext(t *testing.T) {
 
 func TestRenameClusterRemovesOthers(t *testing.T) {
 	k := newAccess().WithToken("x")
-	k.Clusters["other"], k.AuthInfos["other"] = &api.Cluster{Server: "https://other"}, &api.AuthInfo{Token: "secret of another cluster"}
+	k.Clusters["other"], k.AuthInfos["other"] = &api.Cluster{Server: "https://other"},
+		&api.AuthInfo{Token: "secret of another cluster"}
 	k.Contexts["other"] = &api.Context{Cluster: "other", AuthInfo: "other"}
 	wantError(t, k.RenameCluster("prod"))
 	want := newAccess().WithToken("x")
@@ -105,7 +108,8 @@ func TestBootstrapKeepsProxyAndTLSServerName(t *testing.T) {
 		}
 	}
 	bootstrap.SetServer("https://10.0.0.5:6443")
-	if got, err := bootstrap.CurrentCluster(); err != nil || got.TLSServerName != "" || got.ProxyURL != "" {
+	if got, err := bootstrap.CurrentCluster(); err != nil || got.TLSServerName != "" ||
+		got.ProxyURL != "" {
 		t.Errorf("Redirect keeps settings of the old server: %+v, %v", got, err)
 	}
 	if NewAnonymousKubeconfig(to).HasCredentials() {

@@ -34,7 +34,9 @@ func ParseFile(data []byte) (File, error) {
 	case count == 0 && headers == 0:
 		return File{}, errors.New("neither a key nor a certificate in PEM form found")
 	case count < headers:
-		return File{}, fmt.Errorf("only %d of its %d PEM blocks can be read: the others are damaged or cut off", count, headers)
+		return File{}, fmt.Errorf(
+			"only %d of its %d PEM blocks can be read: the others are damaged or cut off", count,
+			headers)
 	}
 	return f, nil
 }
@@ -104,11 +106,13 @@ func ContainsPublicKeyOf(data []byte, key crypto.Signer) (bool, error) {
 
 // ContainsPrivateKey reports whether the text contains a private key of any type, at any position,
 // even a damaged one.
-func ContainsPrivateKey(data []byte) bool { return bytes.Contains(data, []byte(pemPrivateKey+"-----")) }
+func ContainsPrivateKey(data []byte) bool {
+	return bytes.Contains(data, []byte(pemPrivateKey+"-----"))
+}
 
 // WithoutPrivateKeys returns data unchanged unless it contains a private key. If it does, it
-// returns only the certificates. Use it before a ParseCA bundle is published or written to a file that
-// others can read.
+// returns only the certificates. Use it before a ParseCA bundle is published or written to a file
+// that others can read.
 func WithoutPrivateKeys(data []byte) ([]byte, error) {
 	if !ContainsPrivateKey(data) {
 		return data, nil

@@ -34,7 +34,8 @@ func TestContainsPublicKeyOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pkcs1 := encodePEM("RSA PUBLIC KEY", x509.MarshalPKCS1PublicKey(rsaKey.Public().(*rsa.PublicKey)))
+	pkcs1 := encodePEM("RSA PUBLIC KEY",
+		x509.MarshalPKCS1PublicKey(rsaKey.Public().(*rsa.PublicKey)))
 	if contains, err := ContainsPublicKeyOf(pkcs1, rsaKey); contains || err == nil {
 		t.Error("PKCS#1 is accepted, which kube-apiserver does not read")
 	}
@@ -43,17 +44,22 @@ func TestContainsPublicKeyOf(t *testing.T) {
 		contains bool
 		fault    string
 	}{
-		"alone":                      {own, true, ""},
-		"after another":              {slices.Concat(foreign, own), true, ""},
-		"as a private key":           {private, true, ""},
-		"another":                    {foreign, false, ""},
-		"nothing":                    {nil, false, "no public key in PEM form found"},
-		"damaged":                    {[]byte("-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"), false, `block "PUBLIC KEY"`},
-		"a block of another kind":    {encodePEM("CERTIFICATE REQUEST", []byte("x")), false, "no public key in PEM form found"},
-		"a certificate that is none": {encodePEM(pemCertificate, []byte("x")), false, `block "CERTIFICATE"`},
+		"alone":            {own, true, ""},
+		"after another":    {slices.Concat(foreign, own), true, ""},
+		"as a private key": {private, true, ""},
+		"another":          {foreign, false, ""},
+		"nothing":          {nil, false, "no public key in PEM form found"},
+		"damaged": {[]byte(
+			"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"), false,
+			`block "PUBLIC KEY"`},
+		"a block of another kind": {encodePEM("CERTIFICATE REQUEST", []byte("x")), false,
+			"no public key in PEM form found"},
+		"a certificate that is none": {encodePEM(pemCertificate, []byte("x")), false,
+			`block "CERTIFICATE"`},
 	} {
 		contains, err := ContainsPublicKeyOf(c.data, key)
-		if contains != c.contains || (err == nil) != (c.fault == "") || err != nil && !strings.Contains(err.Error(), c.fault) {
+		if contains != c.contains || (err == nil) != (c.fault == "") || err != nil &&
+			!strings.Contains(err.Error(), c.fault) {
 			t.Errorf("%s: got %t, %v; want %t, %q", name, contains, err, c.contains, c.fault)
 		}
 	}

@@ -53,7 +53,9 @@ func isEncrypted(k CertificateKey, data, plain []byte) bool {
 
 // FuzzPin checks that a valid hash survives parsing and printing.
 func FuzzPin(f *testing.F) {
-	for _, text := range []string{"sha256:" + strings.Repeat("0a", 32), "SHA256:" + strings.Repeat("0A", 32), "md5:00", "sha256:", strings.Repeat("0a", 32), "sha256:sha256:" + strings.Repeat("0a", 32)} {
+	for _, text := range []string{"sha256:" + strings.Repeat("0a", 32),
+		"SHA256:" + strings.Repeat("0A", 32), "md5:00", "sha256:", strings.Repeat("0a", 32),
+		"sha256:sha256:" + strings.Repeat("0a", 32)} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -71,7 +73,8 @@ func FuzzPin(f *testing.F) {
 // panics.
 func FuzzKubeconfig(f *testing.F) {
 	access := KubeconfigSpec{Server: "https://10.0.0.1:6443", Cluster: "c", User: "u"}
-	for _, k := range []*Kubeconfig{access.WithToken("t"), access.WithCertificate([]byte("cert"), []byte("key")), {}} {
+	for _, k := range []*Kubeconfig{access.WithToken("t"),
+		access.WithCertificate([]byte("cert"), []byte("key")), {}} {
 		data, err := k.Encode()
 		if err != nil {
 			f.Fatal(err)

@@ -84,7 +84,8 @@ func ParseKey(data []byte) (crypto.Signer, error) {
 func ParseClientKey(data []byte) (crypto.Signer, error) {
 	for block := range pemBlocks(data) {
 		if block.Type == pemEncryptedKey || block.Headers["DEK-Info"] != "" {
-			return nil, errors.New("the private key is encrypted: no component could read it; decrypt it")
+			return nil, errors.New(
+				"the private key is encrypted: no component could read it; decrypt it")
 		}
 		switch block.Type {
 		case pemRSAKey:
@@ -100,7 +101,8 @@ func ParseClientKey(data []byte) (crypto.Signer, error) {
 
 func asSigner[K any](key K, err error) (crypto.Signer, error) {
 	if err != nil { // too technical to show
-		return nil, errors.New("parsing a private key: it is damaged, or of another form than its first line says")
+		return nil, errors.New(
+			"parsing a private key: it is damaged, or of another form than its first line says")
 	}
 	switch k := any(key).(type) {
 	case *rsa.PrivateKey:

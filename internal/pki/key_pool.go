@@ -26,7 +26,8 @@ type generatedKey struct {
 // NewKeyPool starts to generate n keys in the background and returns at once. The goroutines end
 // after n keys, used or not. random must be safe for concurrent use.
 func NewKeyPool(random io.Reader, a Algorithm, n int) *KeyPool {
-	s := &KeyPool{random: random, algorithm: a, ahead: int64(n), generated: make(chan generatedKey, n)}
+	s := &KeyPool{random: random, algorithm: a, ahead: int64(n),
+		generated: make(chan generatedKey, n)}
 	var started atomic.Int64
 	for range min(n, runtime.GOMAXPROCS(0)) {
 		go func() {

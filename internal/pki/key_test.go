@@ -59,7 +59,8 @@ func TestParseKeyRejectsOtherData(t *testing.T) {
 	der, err := x509.MarshalPKCS8PrivateKey(edwards)
 	wantError(t, err)
 	for name, data := range map[string][]byte{
-		"nothing": nil, "text": []byte("hello"), "a damaged key": encodePEM(pemRSAKey, []byte{1, 2}),
+		"nothing": nil, "text": []byte("hello"),
+		"a damaged key":  encodePEM(pemRSAKey, []byte{1, 2}),
 		"an Ed25519 key": encodePEM(pemPKCS8Key, der),
 	} {
 		if _, err := ParseKey(data); err == nil {
@@ -81,17 +82,22 @@ func TestEd25519ClientKey(t *testing.T) {
 	der, err := x509.MarshalPKCS8PrivateKey(private)
 	wantError(t, err)
 	ca := newCA(t, "any", day)
-	cert, err := ca.Issue(rand.Reader, Spec{CommonName: "u", Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, Validity: day}, public)
+	cert, err := ca.Issue(rand.Reader,
+		Spec{CommonName: "u", Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+			Validity: day}, public)
 	wantError(t, err)
 	certText, keyText := EncodeCertificates(cert), encodePEM(pemPKCS8Key, der)
-	k := KubeconfigSpec{Server: "https://192.0.2.1:6443", Cluster: "c", User: "u"}.WithCertificate(certText, keyText)
+	k := KubeconfigSpec{Server: "https://192.0.2.1:6443", Cluster: "c",
+		User: "u"}.WithCertificate(certText, keyText)
 	if certs, err := k.ClientPair(nil); err != nil || len(certs) != 1 {
 		t.Errorf("as the user of a kubeconfig: %v", err)
 	}
-	other := KubeconfigSpec{Server: "https://192.0.2.1:6443", Cluster: "c", User: "u"}.WithCertificate(EncodeCertificates(ca.Certificate), keyText)
+	other := KubeconfigSpec{Server: "https://192.0.2.1:6443", Cluster: "c",
+		User: "u"}.WithCertificate(EncodeCertificates(ca.Certificate), keyText)
 	_, err = other.ClientPair(nil)
 	wantError(t, err, "that of another certificate")
-	files := map[string][]byte{UploadedExternalEtcdCertificate: certText, UploadedExternalEtcdKey: keyText}
+	files := map[string][]byte{UploadedExternalEtcdCertificate: certText,
+		UploadedExternalEtcdKey: keyText}
 	_, err = ParseSharedFiles(files)
 	wantError(t, err)
 	files[UploadedExternalEtcdCertificate] = EncodeCertificates(ca.Certificate)

@@ -40,7 +40,8 @@ func (a KubeconfigSpec) WithToken(token string) *Kubeconfig {
 func (a KubeconfigSpec) withUser(user *api.AuthInfo) *Kubeconfig {
 	name := a.User + "@" + a.Cluster
 	return &Kubeconfig{
-		Clusters:       map[string]*api.Cluster{a.Cluster: {Server: a.Server, CertificateAuthorityData: a.CA}},
+		Clusters: map[string]*api.Cluster{a.Cluster: {Server: a.Server,
+			CertificateAuthorityData: a.CA}},
 		AuthInfos:      map[string]*api.AuthInfo{a.User: user},
 		Contexts:       map[string]*api.Context{name: {Cluster: a.Cluster, AuthInfo: a.User}},
 		CurrentContext: name,
@@ -107,7 +108,8 @@ func (k *Kubeconfig) currentContext() (*api.Context, error) {
 	}
 	context := k.Contexts[k.CurrentContext]
 	if context == nil {
-		text := fmt.Sprintf("kubeconfig has no context %q, though its current-context names it", k.CurrentContext)
+		text := fmt.Sprintf("kubeconfig has no context %q, though its current-context names it",
+			k.CurrentContext)
 		if len(k.Contexts) > 0 {
 			text += "; it has " + k.contextNames()
 		}

@@ -96,7 +96,8 @@ func (k *Kubeconfig) ClientPair(read ReadFile) ([]*x509.Certificate, error) {
 	if err := k.CheckComplete(); err != nil || !hasClientCertificate(user) {
 		return nil, err
 	}
-	certificate, where, err := readCredential(read, "client-certificate", user.ClientCertificate, user.ClientCertificateData)
+	certificate, where, err := readCredential(read, "client-certificate", user.ClientCertificate,
+		user.ClientCertificateData)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +114,9 @@ func (k *Kubeconfig) ClientPair(read ReadFile) ([]*x509.Certificate, error) {
 		return nil, fmt.Errorf("%s: %w", where, err)
 	}
 	if !IsKeyOf(key, certs[0]) {
-		return nil, fmt.Errorf("its client key (%s) is that of another certificate than its client certificate %q", where, certs[0].Subject.CommonName)
+		return nil, fmt.Errorf(
+			"its client key (%s) is that of another certificate than its client certificate %q",
+			where, certs[0].Subject.CommonName)
 	}
 	return certs, nil
 }
@@ -152,9 +155,10 @@ func (k *Kubeconfig) CheckClient(cas []*x509.Certificate, at time.Time, read Rea
 	return err
 }
 
-// CheckReuse returns an error unless the first ParseCA certificate of an existing kubeconfig is one of
-// the expected ones. A different server URL is a warning only. Credentials are not checked.
-func (k *Kubeconfig) CheckReuse(expected []*x509.Certificate, server string, read ReadFile) (warnings []string, err error) {
+// CheckReuse returns an error unless the first ParseCA certificate of an existing kubeconfig is one
+// of the expected ones. A different server URL is a warning only. Credentials are not checked.
+func (k *Kubeconfig) CheckReuse(expected []*x509.Certificate, server string,
+	read ReadFile) (warnings []string, err error) {
 	cluster, err := k.CurrentCluster()
 	if err != nil {
 		return nil, err
@@ -168,12 +172,14 @@ func (k *Kubeconfig) CheckReuse(expected []*x509.Certificate, server string, rea
 		return nil, fmt.Errorf("reading the CA of a kubeconfig: %w", err)
 	}
 	if !slices.ContainsFunc(expected, trusted[0].Equal) {
-		return nil, fmt.Errorf("kubeconfig trusts CA %q (%s), which is not this cluster's: move the file away to have a new one generated",
+		return nil, fmt.Errorf(
+			"kubeconfig trusts CA %q (%s), which is not this cluster's: move the file away to have a new one generated",
 			trusted[0].Subject.CommonName, PinOf(trusted[0]))
 	}
 	if cluster.Server != server {
-		warnings = append(warnings, fmt.Sprintf("kubeconfig points to %s, where %s was expected; it is kept as it is",
-			cluster.Server, server))
+		warnings = append(warnings,
+			fmt.Sprintf("kubeconfig points to %s, where %s was expected; it is kept as it is",
+				cluster.Server, server))
 	}
 	return warnings, nil
 }
@@ -181,6 +187,7 @@ func (k *Kubeconfig) CheckReuse(expected []*x509.Certificate, server string, rea
 // HasCredentials reports whether the current user exists and has credentials of any type.
 func (k *Kubeconfig) HasCredentials() bool {
 	u, err := k.CurrentUser()
-	return err == nil && (hasClientCertificate(u) && hasClientKey(u) || u.Token != "" || u.TokenFile != "" ||
-		u.Username != "" && u.Password != "" || u.Exec != nil || u.AuthProvider != nil)
+	return err == nil &&
+		(hasClientCertificate(u) && hasClientKey(u) || u.Token != "" || u.TokenFile != "" ||
+			u.Username != "" && u.Password != "" || u.Exec != nil || u.AuthProvider != nil)
 }

@@ -10,14 +10,15 @@ import (
 	"kubeadm/internal/untrusted"
 )
 
-// EmbedFiles replaces file names of the discovered cluster and of the current user by the content of
-// the files, unless data is embedded already. A kubeconfig without a current user is anonymous.
+// EmbedFiles replaces file names of the discovered cluster and of the current user by the content
+// of the files, unless data is embedded already. A kubeconfig without a current user is anonymous.
 func (k *Kubeconfig) EmbedFiles(read ReadFile) error {
 	cluster, err := k.DiscoveryCluster()
 	if err != nil {
 		return err
 	}
-	if err := embedFile(read, &cluster.CertificateAuthority, &cluster.CertificateAuthorityData); err != nil {
+	if err := embedFile(read, &cluster.CertificateAuthority,
+		&cluster.CertificateAuthorityData); err != nil {
 		return err
 	}
 	user, err := k.CurrentUser()
@@ -48,7 +49,8 @@ func embedFile(read ReadFile, path *string, data *[]byte) error {
 			return missingFileError{*path}
 		}
 		if err != nil {
-			return fmt.Errorf("reading a file that a kubeconfig refers to: %w", untrusted.Error(err))
+			return fmt.Errorf("reading a file that a kubeconfig refers to: %w",
+				untrusted.Error(err))
 		}
 		*data = content
 	}
@@ -61,7 +63,8 @@ func embedFile(read ReadFile, path *string, data *[]byte) error {
 type missingFileError struct{ path string }
 
 func (e missingFileError) Error() string {
-	return fmt.Sprintf("the kubeconfig refers to the file %s, which does not exist", untrusted.Line(e.path))
+	return fmt.Sprintf("the kubeconfig refers to the file %s, which does not exist",
+		untrusted.Line(e.path))
 }
 
 func (e missingFileError) Is(target error) bool { return target == fs.ErrNotExist }
@@ -82,8 +85,8 @@ func (k *Kubeconfig) ClientCertificate() (*x509.Certificate, error) {
 	return certs[0], nil
 }
 
-// Renew replaces the ParseCA of the current cluster and the certificate and key of the current user,
-// all PEM. It returns an error if they are not embedded.
+// Renew replaces the ParseCA of the current cluster and the certificate and key of the current
+// user, all PEM. It returns an error if they are not embedded.
 func (k *Kubeconfig) Renew(ca, cert, key []byte) error {
 	cluster, err := k.CurrentCluster()
 	if err != nil {
@@ -104,8 +107,8 @@ func (k *Kubeconfig) Renew(ca, cert, key []byte) error {
 	return nil
 }
 
-// UseRotatedCertificate replaces the embedded certificate and key of the current user by the file that
-// the kubelet updates when it rotates its client certificate.
+// UseRotatedCertificate replaces the embedded certificate and key of the current user by the file
+// that the kubelet updates when it rotates its client certificate.
 func (k *Kubeconfig) UseRotatedCertificate(pemFile string) error {
 	user, err := k.CurrentUser()
 	if err != nil {

@@ -29,7 +29,8 @@ func KubeconfigProfiles() []KubeconfigProfile {
 		{Name: "kubelet", File: "kubelet.conf", User: "system:node:", PerNode: true,
 			Organization: []string{"system:nodes"}, UsesLocalAPIServer: true,
 			Purpose: "this node's kubelet"},
-		{Name: "controller-manager", File: "controller-manager.conf", User: "system:kube-controller-manager",
+		{Name: "controller-manager", File: "controller-manager.conf",
+			User:               "system:kube-controller-manager",
 			UsesLocalAPIServer: true, OnJoin: true, Purpose: "the controller manager"},
 		{Name: "scheduler", File: "scheduler.conf", User: "system:kube-scheduler",
 			UsesLocalAPIServer: true, OnJoin: true, Purpose: "the scheduler"},
@@ -47,7 +48,8 @@ func (p KubeconfigProfile) UserName(node string) string {
 // Spec returns the contents of the file's client certificate on that node. Its NotBefore is
 // that of the ParseCA, unlike in the certificates of Profiles.
 func (p KubeconfigProfile) Spec(node string, ca *x509.Certificate, notAfter time.Time) Spec {
-	return ClientSpec(p.UserName(node), p.Organization, Validity{NotBefore: ca.NotBefore, NotAfter: notAfter})
+	return ClientSpec(p.UserName(node), p.Organization,
+		Validity{NotBefore: ca.NotBefore, NotAfter: notAfter})
 }
 
 // ClientSpec returns the Spec of a user's client certificate.

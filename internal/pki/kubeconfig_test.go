@@ -31,7 +31,8 @@ func compareGolden(t *testing.T, k *Kubeconfig, name string) {
 }
 
 func newAccess() KubeconfigSpec {
-	return KubeconfigSpec{Server: "https://10.0.0.4:6443", Cluster: "kubernetes", User: "kubernetes-admin", CA: []byte("CA")}
+	return KubeconfigSpec{Server: "https://10.0.0.4:6443", Cluster: "kubernetes",
+		User: "kubernetes-admin", CA: []byte("CA")}
 }
 
 func TestKubeconfigGoldenFiles(t *testing.T) {
@@ -50,7 +51,8 @@ func TestKubeconfigGoldenFiles(t *testing.T) {
 
 func TestBrokenKubeconfigsAreRejected(t *testing.T) {
 	for name, text := range map[string]string{
-		"not YAML": ":\n\t-", "of another kind": "apiVersion: v1\nkind: Pod\n", "of another version": "apiVersion: v9\nkind: Config\n",
+		"not YAML": ":\n\t-", "of another kind": "apiVersion: v1\nkind: Pod\n",
+		"of another version": "apiVersion: v9\nkind: Config\n",
 	} {
 		if _, err := ParseKubeconfig([]byte(text)); err == nil {
 			t.Errorf("a text that is %s was read", name)
@@ -62,7 +64,9 @@ func TestBrokenKubeconfigsAreRejected(t *testing.T) {
 	}{
 		"no context":      {Kubeconfig{}, []string{"no current context"}},
 		"missing context": {Kubeconfig{CurrentContext: "c"}, []string{`"c"`}},
-		"missing parts":   {Kubeconfig{CurrentContext: "c", Contexts: map[string]*api.Context{"c": {Cluster: "x", AuthInfo: "x"}}}, []string{`"x"`}},
+		"missing parts": {Kubeconfig{CurrentContext: "c",
+			Contexts: map[string]*api.Context{"c": {Cluster: "x", AuthInfo: "x"}}},
+			[]string{`"x"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := c.config.CurrentCluster()
@@ -101,15 +105,20 @@ func TestCheckReuse(t *testing.T) {
 		warnings int
 		errs     []string
 	}{
-		"same":               {data: EncodeCertificates(ca), server: server},
-		"white space around": {data: append([]byte("\n \n"), append(EncodeCertificates(ca), "\n\n"...)...), server: server},
-		"first of a bundle":  {data: EncodeCertificates(ca, newCA(t, "x", day).Certificate), server: server},
-		"in a file":          {path: "/ca.crt", server: server},
-		"missing file":       {path: "/gone", server: server, errs: []string{"/gone"}},
-		"another server":     {data: EncodeCertificates(ca), server: "https://lb:6443", warnings: 1},
-		"another CA":         {data: EncodeCertificates(newCA(t, "alien", day).Certificate), server: server, errs: []string{"alien"}},
-		"second of a bundle": {data: EncodeCertificates(newCA(t, "alien", day).Certificate, ca), server: server, errs: []string{"alien"}},
-		"no CA":              {server: server, errs: []string{"no certificate"}},
+		"same": {data: EncodeCertificates(ca), server: server},
+		"white space around": {data: append([]byte("\n \n"),
+			append(EncodeCertificates(ca), "\n\n"...)...), server: server},
+		"first of a bundle": {data: EncodeCertificates(ca, newCA(t, "x", day).Certificate),
+			server: server},
+		"in a file":    {path: "/ca.crt", server: server},
+		"missing file": {path: "/gone", server: server, errs: []string{"/gone"}},
+		"another server": {data: EncodeCertificates(ca), server: "https://lb:6443",
+			warnings: 1},
+		"another CA": {data: EncodeCertificates(newCA(t, "alien", day).Certificate),
+			server: server, errs: []string{"alien"}},
+		"second of a bundle": {data: EncodeCertificates(newCA(t, "alien", day).Certificate, ca),
+			server: server, errs: []string{"alien"}},
+		"no CA": {server: server, errs: []string{"no certificate"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAccess()
@@ -151,7 +160,8 @@ func TestRenewReplacesCredentialsOnly(t *testing.T) {
 
 func TestRenewNeedsEmbeddedCredentials(t *testing.T) {
 	wantError(t, newAccess().WithToken("x").Renew(nil, nil, nil), "client certificate")
-	wantError(t, newAccess().WithCertificate([]byte("x"), nil).Renew(nil, nil, nil), "client-certificate-data")
+	wantError(t, newAccess().WithCertificate([]byte("x"), nil).Renew(nil, nil, nil),
+		"client-certificate-data")
 	a := newAccess()
 	a.CA = nil
 	wantError(t, a.WithCertificate([]byte("x"), nil).Renew(nil, nil, nil), "CA certificate")
@@ -189,14 +199,16 @@ func TestHasCredentials(t *testing.T) {
 		"certificate": {ClientCertificate: "c", ClientKeyData: []byte("k")},
 		"token":       {Token: "t"}, "token file": {TokenFile: "t"},
 		"password": {Username: "u", Password: "p"},
-		"program":  {Exec: &api.ExecConfig{}}, "provider": {AuthProvider: &api.AuthProviderConfig{}},
+		"program":  {Exec: &api.ExecConfig{}},
+		"provider": {AuthProvider: &api.AuthProviderConfig{}},
 	} {
 		if !newAccess().withUser(&user).HasCredentials() {
 			t.Errorf("%s does not count", name)
 		}
 	}
 	for name, user := range map[string]api.AuthInfo{
-		"anonymous": {}, "certificate without key": {ClientCertificate: "c"}, "user without password": {Username: "u"},
+		"anonymous": {}, "certificate without key": {ClientCertificate: "c"},
+		"user without password": {Username: "u"},
 	} {
 		if newAccess().withUser(&user).HasCredentials() {
 			t.Errorf("%s counts", name)
@@ -210,7 +222,9 @@ func TestEmbedMissingFileIsErrNotExist(t *testing.T) {
 	k := newAccess().WithCertificate(nil, nil)
 	k.AuthInfos["kubernetes-admin"].ClientCertificate = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 	err := k.EmbedFiles(func(string) ([]byte, error) { return nil, fs.ErrNotExist })
-	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "/var/lib/kubelet/pki/kubelet-client-current.pem, which does not exist") {
+	if !errors.Is(err, fs.ErrNotExist) ||
+		!strings.Contains(err.Error(),
+			"/var/lib/kubelet/pki/kubelet-client-current.pem, which does not exist") {
 		t.Errorf("got %v", err)
 	}
 }

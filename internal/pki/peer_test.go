@@ -51,7 +51,8 @@ etcd: {local: {serverCertSANs: [etcd.example.com, 192.0.2.8], peerCertSANs: [192
 
 func peerSite() NodeNames {
 	s := testSite()
-	s.APIServerSANs = []string{"z.example.com", "192.0.2.7", "*.wild.example.com", "cp1", "10.0.0.4"}
+	s.APIServerSANs = []string{"z.example.com", "192.0.2.7", "*.wild.example.com", "cp1",
+		"10.0.0.4"}
 	s.EtcdServerSANs = []string{"etcd.example.com", "192.0.2.8"}
 	s.EtcdPeerSANs = []string{"192.0.2.9", "fd00::9", "localhost"}
 	return s
@@ -81,7 +82,8 @@ func (p peer) read(t *testing.T, parts ...string) []byte {
 
 func (p peer) stored(t *testing.T, profile Profile) StoredPair {
 	t.Helper()
-	return StoredPair{p.read(t, "pki", profile.CertificateFile()), p.read(t, "pki", profile.KeyFile())}
+	return StoredPair{p.read(t, "pki", profile.CertificateFile()),
+		p.read(t, "pki", profile.KeyFile())}
 }
 
 func TestPeerCertificates(t *testing.T) {
@@ -95,7 +97,8 @@ func TestPeerCertificates(t *testing.T) {
 			ca, err := theirs.ParseCA()
 			wantError(t, err)
 			cas[profile.Name] = ca
-		} else if _, err := theirs.VerifyPair(cas[profile.Issuer].Certificate, time.Now()); err != nil {
+		} else if _, err := theirs.VerifyPair(cas[profile.Issuer].Certificate,
+			time.Now()); err != nil {
 			t.Error(err)
 		}
 		cert := mustParse(t, theirs.Certificate)[0]
@@ -162,8 +165,10 @@ func samePeerKubeconfig(t *testing.T, data []byte, profile KubeconfigProfile, ca
 	}
 	user, err := k.CurrentUser()
 	wantError(t, err)
-	ours, err := KubeconfigSpec{Server: server, Cluster: "kubernetes", User: profile.UserName("cp1"),
-		CA: EncodeCertificates(ca.Certificate)}.WithCertificate(EncodeCertificates(cert), user.ClientKeyData).Encode()
+	ours, err := KubeconfigSpec{Server: server, Cluster: "kubernetes",
+		User: profile.UserName("cp1"),
+		CA:   EncodeCertificates(ca.Certificate)}.WithCertificate(EncodeCertificates(cert),
+		user.ClientKeyData).Encode()
 	wantError(t, err)
 	if diff := cmp.Diff(string(data), string(ours)); diff != "" {
 		t.Errorf("%s: %s", profile.File, diff)
@@ -183,7 +188,8 @@ func TestPeerRequests(t *testing.T) {
 		wantError(t, err)
 		ours, err := spec.Request(rand.Reader, key)
 		wantError(t, err)
-		if diff := cmp.Diff(signedPart(t, p.read(t, "pki", profile.RequestFile())), signedPart(t, ours)); diff != "" {
+		if diff := cmp.Diff(signedPart(t, p.read(t, "pki", profile.RequestFile())),
+			signedPart(t, ours)); diff != "" {
 			t.Errorf("%s: %s", profile.Name, diff)
 		}
 	}
@@ -193,7 +199,8 @@ func TestPeerRequests(t *testing.T) {
 		wantError(t, err)
 		user, err := k.CurrentUser()
 		wantError(t, err)
-		ours, err := KubeconfigSpec{Server: "https://" + endpointOf(t, k), Cluster: "kubernetes", User: profile.UserName("cp1")}.
+		ours, err := KubeconfigSpec{Server: "https://" + endpointOf(t, k), Cluster: "kubernetes",
+			User: profile.UserName("cp1")}.
 			WithCertificate(nil, user.ClientKeyData).Encode()
 		wantError(t, err)
 		if diff := cmp.Diff(string(theirs), string(ours)); diff != "" {
@@ -230,7 +237,8 @@ func TestPeerKeepsOurFiles(t *testing.T) {
 			cas[profile.Name] = CA{l.cert, l.key}
 		}
 		wantError(t, os.MkdirAll(filepath.Dir(p.path("pki", profile.Base)), 0o700))
-		wantError(t, os.WriteFile(p.path("pki", profile.CertificateFile()), EncodeCertificates(l.cert), 0o600))
+		wantError(t, os.WriteFile(p.path("pki", profile.CertificateFile()),
+			EncodeCertificates(l.cert), 0o600))
 		wantError(t, os.WriteFile(p.path("pki", profile.KeyFile()), keyPEM(t, l.key), 0o600))
 	}
 	wantError(t, os.WriteFile(p.path("pki", ServiceAccountKey), keyPEM(t, newKey(t)), 0o600))
@@ -245,13 +253,14 @@ func TestPeerKeepsOurFiles(t *testing.T) {
 func (p peer) tree(t *testing.T) map[string]string {
 	t.Helper()
 	files := map[string]string{}
-	wantError(t, filepath.WalkDir(p.path("pki"), func(path string, entry os.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
+	wantError(t, filepath.WalkDir(p.path("pki"),
+		func(path string, entry os.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			data, err := os.ReadFile(path)
+			files[path] = string(data)
 			return err
-		}
-		data, err := os.ReadFile(path)
-		files[path] = string(data)
-		return err
-	}))
+		}))
 	return files
 }

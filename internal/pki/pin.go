@@ -24,11 +24,13 @@ func PinOf(cert *x509.Certificate) Pin {
 func ParsePin(text string) (Pin, error) {
 	algorithm, digits, found := strings.Cut(text, ":")
 	if !found || !strings.EqualFold(algorithm, pinAlgorithm) {
-		return Pin{}, fmt.Errorf("CA certificate hash %q must have the form %s:<64 hex digits>", text, pinAlgorithm)
+		return Pin{}, fmt.Errorf("CA certificate hash %q must have the form %s:<64 hex digits>",
+			text, pinAlgorithm)
 	}
 	raw, err := hex.DecodeString(digits)
 	if err != nil || len(raw) != sha256.Size {
-		return Pin{}, fmt.Errorf("CA certificate hash %q: after %s: there must be 64 hex digits", text, pinAlgorithm)
+		return Pin{}, fmt.Errorf("CA certificate hash %q: after %s: there must be 64 hex digits",
+			text, pinAlgorithm)
 	}
 	return Pin(raw), nil
 }
@@ -61,7 +63,9 @@ func MatchPins(certs []*x509.Certificate, pins []Pin) ([]*x509.Certificate, erro
 		have = append(have, PinOf(c).String())
 	}
 	if len(matching) == 0 {
-		return nil, fmt.Errorf("no CA certificate of the cluster has one of the given hashes; their hashes: %s", strings.Join(have, ", "))
+		return nil, fmt.Errorf(
+			"no CA certificate of the cluster has one of the given hashes; their hashes: %s",
+			strings.Join(have, ", "))
 	}
 	return matching, nil
 }

@@ -38,7 +38,8 @@ func TestPinMatchesOpenSSL(t *testing.T) {
 }
 
 func TestParsePinIgnoresCase(t *testing.T) {
-	for _, text := range []string{knownPin, strings.ToUpper(knownPin), "Sha256:" + strings.ToUpper(knownPin[7:])} {
+	for _, text := range []string{knownPin, strings.ToUpper(knownPin),
+		"Sha256:" + strings.ToUpper(knownPin[7:])} {
 		pin, err := ParsePin(text)
 		wantError(t, err)
 		if pin.String() != knownPin {
@@ -51,7 +52,8 @@ func TestParsePinRejectsOtherText(t *testing.T) {
 	digits := knownPin[7:]
 	for _, text := range []string{
 		"", digits, "sha1:" + digits, "sha256:" + digits[1:], "sha256:" + digits + "00",
-		"sha256:" + digits[:62] + "zz", "sha256::" + digits, "sha256:" + digits + ":", " " + knownPin,
+		"sha256:" + digits[:62] + "zz", "sha256::" + digits, "sha256:" + digits + ":",
+		" " + knownPin,
 	} {
 		_, err := ParsePin(text)
 		wantError(t, err, text, "64 hex digits")

@@ -40,11 +40,13 @@ func Profiles() []Profile {
 		{Name: "apiserver", Base: "apiserver", Issuer: ClusterCA, CommonName: "kube-apiserver",
 			Usages: server, SANs: APIServerSANs, Purpose: "serving the Kubernetes API"},
 		{Name: "apiserver-kubelet-client", Base: "apiserver-kubelet-client", Issuer: ClusterCA,
-			CommonName: "kube-apiserver-kubelet-client", Usages: client, Purpose: "the API server's calls to kubelets"},
+			CommonName: "kube-apiserver-kubelet-client", Usages: client,
+			Purpose: "the API server's calls to kubelets"},
 		{Name: FrontProxyCA, Base: "front-proxy-ca", CommonName: "front-proxy-ca",
 			Purpose: "the CA for front proxies such as the API aggregator"},
 		{Name: "front-proxy-client", Base: "front-proxy-client", Issuer: FrontProxyCA,
-			CommonName: "front-proxy-client", Usages: client, Purpose: "the front proxy's calls to extension API servers"},
+			CommonName: "front-proxy-client", Usages: client,
+			Purpose: "the front proxy's calls to extension API servers"},
 		{Name: EtcdCA, Base: "etcd/ca", CommonName: "etcd-ca",
 			Purpose: "the CA of etcd's servers, peers and clients"},
 		{Name: "etcd-server", Base: "etcd/server", Issuer: EtcdCA,
@@ -52,9 +54,11 @@ func Profiles() []Profile {
 		{Name: "etcd-peer", Base: "etcd/peer", Issuer: EtcdCA,
 			Usages: both, SANs: EtcdPeerSANs, Purpose: "etcd members talking to each other"},
 		{Name: "etcd-healthcheck-client", Base: "etcd/healthcheck-client", Issuer: EtcdCA,
-			CommonName: "kube-etcd-healthcheck-client", Usages: client, Purpose: "probing etcd's health"},
+			CommonName: "kube-etcd-healthcheck-client", Usages: client,
+			Purpose: "probing etcd's health"},
 		{Name: "apiserver-etcd-client", Base: "apiserver-etcd-client", Issuer: EtcdCA,
-			CommonName: "kube-apiserver-etcd-client", Usages: client, Purpose: "the API server's calls to etcd"},
+			CommonName: "kube-apiserver-etcd-client", Usages: client,
+			Purpose: "the API server's calls to etcd"},
 	}
 }
 
@@ -87,7 +91,8 @@ func (p Profile) RequestFile() string { return p.Base + ".csr" }
 // Spec returns the contents of the certificate on this node. Extra SANs that are
 // neither IP address nor DNS name are returned in ignored, for a warning.
 func (p Profile) Spec(s NodeNames, v Validity) (spec Spec, ignored []string, err error) {
-	spec = Spec{CommonName: p.CommonName, Organization: p.Organization, Usages: p.Usages, Validity: v}
+	spec = Spec{CommonName: p.CommonName, Organization: p.Organization, Usages: p.Usages,
+		Validity: v}
 	if spec.CommonName == "" {
 		spec.CommonName = s.NodeName
 	}

@@ -37,7 +37,8 @@ func TestProfiles(t *testing.T) {
 		if p.IsCA() {
 			issuer = "self"
 		}
-		fmt.Fprintf(&got, "\n%s %s %s %s%s", p.Name, p.CertificateFile(), issuer, spec.subject(), usageWords(spec))
+		fmt.Fprintf(&got, "\n%s %s %s %s%s", p.Name, p.CertificateFile(), issuer, spec.subject(),
+			usageWords(spec))
 	}
 	if diff := cmp.Diff(strings.TrimSpace(inventory), strings.TrimSpace(got.String())); diff != "" {
 		t.Error(diff)
@@ -47,7 +48,8 @@ func TestProfiles(t *testing.T) {
 func usageWords(s Spec) string {
 	var words string
 	for _, u := range s.Usages {
-		words += map[x509.ExtKeyUsage]string{x509.ExtKeyUsageServerAuth: " server", x509.ExtKeyUsageClientAuth: " client"}[u]
+		words += map[x509.ExtKeyUsage]string{x509.ExtKeyUsageServerAuth: " server",
+			x509.ExtKeyUsageClientAuth: " client"}[u]
 	}
 	return words
 }
@@ -75,7 +77,8 @@ func TestLocalEtcdOnly(t *testing.T) {
 			names = append(names, p.Name)
 		}
 	}
-	want := []string{"etcd-ca", "etcd-server", "etcd-peer", "etcd-healthcheck-client", "apiserver-etcd-client"}
+	want := []string{"etcd-ca", "etcd-server", "etcd-peer", "etcd-healthcheck-client",
+		"apiserver-etcd-client"}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Error(diff)
 	}
@@ -111,10 +114,12 @@ scheduler.conf system:kube-scheduler [] local=true join=true
 	var got strings.Builder
 	for _, p := range KubeconfigProfiles() {
 		spec := p.Spec("cp1", ca.Certificate, day.NotAfter)
-		if spec.Validity.NotBefore != ca.Certificate.NotBefore || p.Purpose == "" || p.File != p.Name+".conf" {
+		if spec.Validity.NotBefore != ca.Certificate.NotBefore || p.Purpose == "" ||
+			p.File != p.Name+".conf" {
 			t.Errorf("%s: valid %v, for %q, file %s", p.Name, spec.Validity, p.Purpose, p.File)
 		}
-		fmt.Fprintf(&got, "\n%s %s %v local=%v join=%v", p.File, spec.CommonName, spec.Organization, p.UsesLocalAPIServer, p.OnJoin)
+		fmt.Fprintf(&got, "\n%s %s %v local=%v join=%v", p.File, spec.CommonName, spec.Organization,
+			p.UsesLocalAPIServer, p.OnJoin)
 	}
 	if diff := cmp.Diff(strings.TrimSpace(want), strings.TrimSpace(got.String())); diff != "" {
 		t.Error(diff)

@@ -22,12 +22,14 @@ func Renewables() []Renewable {
 	var all []Renewable
 	for _, p := range Profiles() {
 		if !p.IsCA() {
-			all = append(all, Renewable{Name: p.Name, Purpose: p.Purpose, Issuer: p.Issuer, Base: p.Base})
+			all = append(all, Renewable{Name: p.Name, Purpose: p.Purpose, Issuer: p.Issuer,
+				Base: p.Base})
 		}
 	}
 	for _, p := range KubeconfigProfiles() {
 		if !p.PerNode {
-			all = append(all, Renewable{Name: p.File, Purpose: p.Purpose, Issuer: ClusterCA, File: p.File})
+			all = append(all, Renewable{Name: p.File, Purpose: p.Purpose, Issuer: ClusterCA,
+				File: p.File})
 		}
 	}
 	slices.SortFunc(all, func(a, b Renewable) int { return strings.Compare(a.Name, b.Name) })

@@ -13,12 +13,15 @@ func TestRenewables(t *testing.T) {
 	var names []string
 	for _, r := range Renewables() {
 		names = append(names, r.Name)
-		if (r.Base == "") == (r.File == "") || r.Purpose == "" || r.LocalEtcdOnly() != (r.Issuer == EtcdCA) {
+		if (r.Base == "") == (r.File == "") || r.Purpose == "" ||
+			r.LocalEtcdOnly() != (r.Issuer == EtcdCA) {
 			t.Errorf("%+v is neither a pair of files nor a kubeconfig", r)
 		}
 	}
-	want := []string{"admin.conf", "apiserver", "apiserver-etcd-client", "apiserver-kubelet-client", "controller-manager.conf",
-		"etcd-healthcheck-client", "etcd-peer", "etcd-server", "front-proxy-client", "scheduler.conf", "super-admin.conf"}
+	want := []string{"admin.conf", "apiserver", "apiserver-etcd-client", "apiserver-kubelet-client",
+		"controller-manager.conf",
+		"etcd-healthcheck-client", "etcd-peer", "etcd-server", "front-proxy-client",
+		"scheduler.conf", "super-admin.conf"}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Error(diff)
 	}
@@ -28,10 +31,12 @@ func TestRenewableReturnsFirstCertificate(t *testing.T) {
 	ca := newCA(t, "ca", day)
 	l := newLeaf(t, ca, clientOf("client"))
 	chain := EncodeCertificates(l.cert, ca.Certificate)
-	config, err := KubeconfigSpec{Server: "https://x", Cluster: "c", User: "u", CA: EncodeCertificates(ca.Certificate)}.
+	config, err := KubeconfigSpec{Server: "https://x", Cluster: "c", User: "u",
+		CA: EncodeCertificates(ca.Certificate)}.
 		WithCertificate(chain, keyPEM(t, l.key)).Encode()
 	wantError(t, err)
-	for file, r := range map[string]Renewable{string(chain): {Base: "a"}, string(config): {File: "a.conf"}} {
+	for file, r := range map[string]Renewable{string(chain): {Base: "a"},
+		string(config): {File: "a.conf"}} {
 		got, err := r.Certificate([]byte(file))
 		wantError(t, err)
 		if !got.Equal(l.cert) {

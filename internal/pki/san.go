@@ -141,7 +141,8 @@ func (s NodeNames) etcdNames(extra []string) ([]string, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	return append([]string{s.NodeName, "localhost", s.AdvertiseAddress, "127.0.0.1", "::1"}, extra...), nil
+	return append([]string{s.NodeName, "localhost", s.AdvertiseAddress, "127.0.0.1", "::1"},
+		extra...), nil
 }
 
 // check checks the fields that every rule uses.
@@ -161,11 +162,13 @@ func apiServerServiceIP(subnets string) (netip.Addr, error) {
 	text, _, _ := strings.Cut(subnets, ",")
 	subnet, err := netip.ParsePrefix(strings.TrimSpace(text))
 	if err != nil {
-		return netip.Addr{}, fmt.Errorf("service subnet %q is not a CIDR such as 10.96.0.0/12", text)
+		return netip.Addr{},
+			fmt.Errorf("service subnet %q is not a CIDR such as 10.96.0.0/12", text)
 	}
 	first := subnet.Masked().Addr().Next()
 	if !subnet.Contains(first) {
-		return netip.Addr{}, fmt.Errorf("service subnet %s is too small: it has no address for the kubernetes Service", subnet)
+		return netip.Addr{},
+			fmt.Errorf("service subnet %s is too small: it has no address for the kubernetes Service", subnet)
 	}
 	return first, nil
 }

@@ -23,7 +23,8 @@ func TestSANRules(t *testing.T) {
 			alter: func(s *NodeNames) {
 				s.NodeName, s.AdvertiseAddress, s.ControlPlaneHost = "n", "fd00::4", "10.0.0.9"
 				s.ServiceSubnet, s.DNSDomain = "fd00:96::/112,10.96.0.0/12", "x.org"
-				s.APIServerSANs = []string{"z", "*.wild", "10.0.0.9", "fd00::4", "n", "not a name", "*bad"}
+				s.APIServerSANs = []string{"z", "*.wild", "10.0.0.9", "fd00::4", "n", "not a name",
+					"*bad"}
 			},
 			dns:     "*.wild kubernetes kubernetes.default kubernetes.default.svc kubernetes.default.svc.x.org n z",
 			ips:     "fd00:96::1 fd00::4 10.0.0.9",
@@ -34,7 +35,8 @@ func TestSANRules(t *testing.T) {
 			ips:   "10.96.0.1 10.0.0.4"},
 		"etcd server": {rule: EtcdServerSANs,
 			alter: func(s *NodeNames) {
-				s.EtcdServerSANs, s.EtcdPeerSANs = []string{"etcd.example.com", "127.0.0.1"}, []string{"peer"}
+				s.EtcdServerSANs, s.EtcdPeerSANs = []string{"etcd.example.com", "127.0.0.1"},
+					[]string{"peer"}
 			},
 			dns: "cp1 etcd.example.com localhost", ips: "10.0.0.4 127.0.0.1 ::1"},
 		"etcd peer": {rule: EtcdPeerSANs,
@@ -66,12 +68,16 @@ func TestSANRulesRejectInvalidNodes(t *testing.T) {
 		alter func(*NodeNames)
 		errs  []string
 	}{
-		"no address":       {func(s *NodeNames) { s.AdvertiseAddress = "" }, []string{"advertise address"}},
-		"name for address": {func(s *NodeNames) { s.AdvertiseAddress = "cp1" }, []string{"advertise address", "cp1"}},
-		"no node name":     {func(s *NodeNames) { s.NodeName = "" }, []string{"node name"}},
-		"bad node name":    {func(s *NodeNames) { s.NodeName = "CP_1" }, []string{"node name", "CP_1"}},
-		"no subnet":        {func(s *NodeNames) { s.ServiceSubnet = "" }, []string{"service subnet"}},
-		"one address":      {func(s *NodeNames) { s.ServiceSubnet = "10.96.0.7/32" }, []string{"service subnet", "too small"}},
+		"no address": {func(s *NodeNames) { s.AdvertiseAddress = "" },
+			[]string{"advertise address"}},
+		"name for address": {func(s *NodeNames) { s.AdvertiseAddress = "cp1" },
+			[]string{"advertise address", "cp1"}},
+		"no node name": {func(s *NodeNames) { s.NodeName = "" }, []string{"node name"}},
+		"bad node name": {func(s *NodeNames) { s.NodeName = "CP_1" },
+			[]string{"node name", "CP_1"}},
+		"no subnet": {func(s *NodeNames) { s.ServiceSubnet = "" }, []string{"service subnet"}},
+		"one address": {func(s *NodeNames) { s.ServiceSubnet = "10.96.0.7/32" },
+			[]string{"service subnet", "too small"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			site := testSite()

@@ -31,17 +31,21 @@ func ParseSharedFiles(files map[string][]byte) (map[string]File, error) {
 	for _, name := range slices.Sorted(maps.Keys(parsed)) {
 		f := parsed[name]
 		base, isKey := strings.CutSuffix(name, ".key")
-		if cert, ok := parsed[base+".crt"]; isKey && ok && !IsKeyOf(f.Keys[0], cert.Certificates[0]) {
-			errs = append(errs, fmt.Errorf("%s is not the key of the certificate in %s.crt", name, base))
+		if cert, ok := parsed[base+".crt"]; isKey && ok &&
+			!IsKeyOf(f.Keys[0], cert.Certificates[0]) {
+			errs = append(errs, fmt.Errorf("%s is not the key of the certificate in %s.crt", name,
+				base))
 		}
-		if strings.HasSuffix(name, "ca.crt") && name != UploadedExternalEtcdCA && !f.Certificates[0].IsCA {
+		if strings.HasSuffix(name, "ca.crt") && name != UploadedExternalEtcdCA &&
+			!f.Certificates[0].IsCA {
 			errs = append(errs, fmt.Errorf("%s is not a certificate authority", name))
 		}
 	}
 	private, hasPrivate := parsed[ServiceAccountKey]
 	public, hasPublic := parsed[ServiceAccountPublicKey]
 	if hasPrivate && hasPublic && !public.HasPublicKeyOf(private.Keys[0]) {
-		errs = append(errs, fmt.Errorf("%s is not the public key of %s", ServiceAccountPublicKey, ServiceAccountKey))
+		errs = append(errs, fmt.Errorf("%s is not the public key of %s", ServiceAccountPublicKey,
+			ServiceAccountKey))
 	}
 	return parsed, errors.Join(errs...)
 }

@@ -47,8 +47,9 @@ func CheckPeriod(cert *x509.Certificate, at time.Time) error {
 		cert.Subject.CommonName, state, text(cert.NotBefore), text(cert.NotAfter), text(at))
 }
 
-// LatestNotBefore returns the latest NotBefore of the certificates. Use it as the time of VerifyChain to
-// verify signatures only: if the certificates were ever valid together, they were at that time.
+// LatestNotBefore returns the latest NotBefore of the certificates. Use it as the time of
+// VerifyChain to verify signatures only: if the certificates were ever valid together, they were at
+// that time.
 func LatestNotBefore(certs ...*x509.Certificate) time.Time {
 	var latest time.Time
 	for _, c := range certs {
@@ -65,8 +66,9 @@ type StoredPair struct {
 	Certificate, Key []byte
 }
 
-// ParseCA parses a ParseCA. With a missing or unreadable key the result is an external ParseCA; a missing or
-// unreadable certificate is an error. Validity period and basic constraints are not checked.
+// ParseCA parses a ParseCA. With a missing or unreadable key the result is an external ParseCA; a
+// missing or unreadable certificate is an error. Validity period and basic constraints are not
+// checked.
 func (s StoredPair) ParseCA() (CA, error) {
 	certs, err := s.certificates()
 	if err != nil {

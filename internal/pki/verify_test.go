@@ -11,9 +11,12 @@ func TestVerifyChainAtTime(t *testing.T) {
 	ca, other := newCA(t, "ca", day), newCA(t, "other", day)
 	cert := newLeaf(t, ca, clientOf("client")).cert
 	wantError(t, VerifyChain(mustParse(t, EncodeCertificates(cert)), ca.Certificate, now))
-	wantError(t, VerifyChain(mustParse(t, EncodeCertificates(cert)), other.Certificate, now), "client", "other")
-	wantError(t, VerifyChain(mustParse(t, EncodeCertificates(cert)), ca.Certificate, now.Add(48*time.Hour)), "client", "expired")
-	wantError(t, VerifyChain(mustParse(t, EncodeCertificates(cert)), ca.Certificate, time.Time{}), "time")
+	wantError(t, VerifyChain(mustParse(t, EncodeCertificates(cert)), other.Certificate, now),
+		"client", "other")
+	wantError(t, VerifyChain(mustParse(t, EncodeCertificates(cert)), ca.Certificate,
+		now.Add(48*time.Hour)), "client", "expired")
+	wantError(t, VerifyChain(mustParse(t, EncodeCertificates(cert)), ca.Certificate, time.Time{}),
+		"time")
 	wantError(t, VerifyChain(nil, ca.Certificate, now), "certificate")
 }
 
@@ -45,7 +48,8 @@ func TestCheckPeriod(t *testing.T) {
 	wantError(t, CheckPeriod(cert, now))
 	wantError(t, CheckPeriod(cert, day.NotAfter))
 	wantError(t, CheckPeriod(cert, day.NotAfter.Add(time.Second)), `"ca" has expired`, "2026-03-05")
-	wantError(t, CheckPeriod(cert, day.NotBefore.Add(-time.Second)), `"ca"`, "is not valid yet", "from 2026-03-04T05:01:07Z to", "clock shows 2026-03-04T05:01:06Z")
+	wantError(t, CheckPeriod(cert, day.NotBefore.Add(-time.Second)), `"ca"`, "is not valid yet",
+		"from 2026-03-04T05:01:07Z to", "clock shows 2026-03-04T05:01:06Z")
 }
 
 func TestStoredCA(t *testing.T) {
@@ -57,18 +61,21 @@ func TestStoredCA(t *testing.T) {
 		canIssue bool
 		errs     []string
 	}{
-		"whole":               {stored: StoredPair{crt, key}, canIssue: true},
-		"external":            {stored: StoredPair{crt, nil}},
-		"key damaged":         {stored: StoredPair{crt, bad}},
-		"nothing":             {errs: []string{"does not exist"}},
-		"key alone":           {stored: StoredPair{nil, key}, errs: []string{"does not exist", "key"}},
+		"whole":       {stored: StoredPair{crt, key}, canIssue: true},
+		"external":    {stored: StoredPair{crt, nil}},
+		"key damaged": {stored: StoredPair{crt, bad}},
+		"nothing":     {errs: []string{"does not exist"}},
+		"key alone": {stored: StoredPair{nil, key},
+			errs: []string{"does not exist", "key"}},
 		"certificate damaged": {stored: StoredPair{bad, key}, errs: []string{"no certificate"}},
-		"empty file":          {stored: StoredPair{[]byte{}, nil}, errs: []string{"no certificate"}},
+		"empty file": {stored: StoredPair{[]byte{}, nil},
+			errs: []string{"no certificate"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := c.stored.ParseCA()
 			wantError(t, err, c.errs...)
-			if err == nil && (got.CanIssue() != c.canIssue || !got.Certificate.Equal(ca.Certificate)) {
+			if err == nil && (got.CanIssue() != c.canIssue ||
+				!got.Certificate.Equal(ca.Certificate)) {
 				t.Errorf("CanIssue = %v", got.CanIssue())
 			}
 		})
@@ -104,7 +111,8 @@ func TestStoredLeaf(t *testing.T) {
 
 func TestStoredPairMustMatch(t *testing.T) {
 	ca := newCA(t, "ca", day)
-	one, two := newLeaf(t, ca, clientOf("client")).stored(t), newLeaf(t, ca, clientOf("client")).stored(t)
+	one, two := newLeaf(t, ca, clientOf("client")).stored(t),
+		newLeaf(t, ca, clientOf("client")).stored(t)
 	_, err := StoredPair{one.Certificate, two.Key}.VerifyPair(ca.Certificate, now)
 	wantError(t, err, "that of another certificate")
 }
@@ -116,7 +124,8 @@ func TestLatestNotBefore(t *testing.T) {
 	if got := LatestNotBefore(l.cert, ca.Certificate); !got.Equal(late.NotBefore) {
 		t.Errorf("got %s, want %s", got, late.NotBefore)
 	}
-	if err := VerifyChain([]*x509.Certificate{l.cert}, ca.Certificate, LatestNotBefore(l.cert, ca.Certificate)); err != nil {
+	if err := VerifyChain([]*x509.Certificate{l.cert}, ca.Certificate,
+		LatestNotBefore(l.cert, ca.Certificate)); err != nil {
 		t.Error(err)
 	}
 }

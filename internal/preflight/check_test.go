@@ -36,7 +36,8 @@ func TestInitChecks(t *testing.T) {
 
 func initCases() map[string]initCase {
 	all := map[string]initCase{}
-	for _, some := range []map[string]initCase{hostCases(), kernelCases(), fileCases(), portCases(), runtimeCases(), versionCases(), proxyCases(), componentCases(), accountCases()} {
+	for _, some := range []map[string]initCase{hostCases(), kernelCases(), fileCases(), portCases(),
+		runtimeCases(), versionCases(), proxyCases(), componentCases(), accountCases()} {
 		for name, c := range some {
 			all[name] = c
 		}
@@ -63,10 +64,13 @@ func hostCases() map[string]initCase {
 			`[WARNING Service-kubelet]: the init system has no service "kubelet"; install the kubelet package, or run the kubelet by other means`},
 		"kubelet not at boot": {func(m *machine, _ *node.Node) { m.services["kubelet"] = state.Service{Exists: true, Active: true} },
 			`[WARNING Service-kubelet]: the kubelet will not start when this machine boots; run "systemctl enable kubelet"`},
-		"no init system": {func(m *machine, _ *node.Node) { m.serviceErr = state.ErrNoInitSystem }, `
+		"no init system": {func(m *machine, _ *node.Node) { m.serviceErr = state.ErrNoInitSystem },
+			`
 [WARNING Firewalld]: reading the state of service "firewalld": no supported init system (systemd or OpenRC) was found; check the service "firewalld" by hand
 [WARNING Service-kubelet]: reading the state of service "kubelet": no supported init system (systemd or OpenRC) was found; check the service "kubelet" by hand`},
-		"name not resolved": {func(m *machine, _ *node.Node) { m.resolves, m.resolveErr = nil, errors.New("no such host") },
+		"name not resolved": {func(m *machine, _ *node.Node) {
+			m.resolves, m.resolveErr = nil, errors.New("no such host")
+		},
 			`[WARNING Hostname]: node name "cp1" cannot be resolved: no such host; add it to DNS or to /etc/hosts`},
 		"name of any machine": {func(_ *machine, n *node.Node) { n.Name = "localhost" },
 			`[WARNING Hostname]: node name "localhost" is not unique: no second node can join with it; choose another name with --node-name, or name the machine with hostnamectl`},
@@ -80,15 +84,23 @@ func kernelCases() map[string]initCase {
 		"swap on": {func(m *machine, _ *node.Node) {
 			m.files["/proc/swaps"] += "/dev/sda2                               partition\t1\t0\t-2\n/swapfile                               file\t1\t0\t-3\n"
 		}, `[WARNING Swap]: swap is on (/dev/sda2, /swapfile), with which a kubelet does not start unless its configuration allows it; turn it off with "swapoff -a" and in /etc/fstab, or set failSwapOn: false for the kubelet`},
-		"no word about swap":    {func(m *machine, _ *node.Node) { delete(m.files, "/proc/swaps") }, ""},
-		"swap hidden":           {func(m *machine, _ *node.Node) { m.broken["/proc/swaps"] = fs.ErrPermission }, ""},
-		"swap not to be read":   {func(m *machine, _ *node.Node) { m.broken["/proc/swaps"] = errOops }, `[WARNING Swap]: looking for swap space: oops`},
-		"empty word about swap": {func(m *machine, _ *node.Node) { m.files["/proc/swaps"] = "" }, ""},
-		"odd kernel": {func(m *machine, _ *node.Node) { m.kernelOdd = []error{errors.New("kernel 4.9 is not known")} },
+		"no word about swap": {func(m *machine, _ *node.Node) { delete(m.files, "/proc/swaps") },
+			""},
+		"swap hidden":         {func(m *machine, _ *node.Node) { m.broken["/proc/swaps"] = fs.ErrPermission }, ""},
+		"swap not to be read": {func(m *machine, _ *node.Node) { m.broken["/proc/swaps"] = errOops }, `[WARNING Swap]: looking for swap space: oops`},
+		"empty word about swap": {func(m *machine, _ *node.Node) { m.files["/proc/swaps"] = "" },
+			""},
+		"odd kernel": {func(m *machine, _ *node.Node) {
+			m.kernelOdd = []error{errors.New("kernel 4.9 is not known")}
+		},
 			`[WARNING SystemVerification]: kernel 4.9 is not known`},
-		"bad kernel": {func(m *machine, _ *node.Node) { m.kernelBad = []error{errors.New("no memory cgroup")} },
+		"bad kernel": {func(m *machine, _ *node.Node) {
+			m.kernelBad = []error{errors.New("no memory cgroup")}
+		},
 			`[ERROR SystemVerification]: no memory cgroup; boot a kernel, or with cgroups, that kubelet v1.37.1 supports`},
-		"old cgroups": {func(m *machine, _ *node.Node) { m.kernelBad = []error{errors.New("cgroups v1 support is over")} },
+		"old cgroups": {func(m *machine, _ *node.Node) {
+			m.kernelBad = []error{errors.New("cgroups v1 support is over")}
+		},
 			`[ERROR SystemVerification]: cgroups v1 support is over; boot with cgroups v2 (kernel argument systemd.unified_cgroup_hierarchy=1)`},
 		"no forwarding": {func(m *machine, _ *node.Node) { m.files["/proc/sys/net/ipv4/ip_forward"] = "0\n" },
 			`[ERROR FileContent--proc-sys-net-ipv4-ip_forward]: /proc/sys/net/ipv4/ip_forward is "0" and must be 1, else this machine forwards no packets of Pods; run "sysctl -w net.ipv4.ip_forward=1" and write net.ipv4.ip_forward=1 to a file in /etc/sysctl.d`},
@@ -109,7 +121,9 @@ func fileCases() map[string]initCase {
 			`[ERROR DirAvailable--var-lib]: /var/lib is not empty, and belongs to the operating system; use a separate directory, such as /var/lib/etcd`},
 		"a file in place of etcd's directory": {func(m *machine, _ *node.Node) { m.broken["/var/lib/etcd"] = errors.New("not a directory") },
 			`[ERROR DirAvailable--var-lib-etcd]: reading directory /var/lib/etcd: not a directory; make it an empty directory or remove it`},
-		"no losetup": {func(m *machine, _ *node.Node) { m.programs = []string{"kubelet", "mount", "cp"} },
+		"no losetup": {func(m *machine, _ *node.Node) {
+			m.programs = []string{"kubelet", "mount", "cp"}
+		},
 			`[ERROR FileExisting-losetup]: program "losetup" is not in PATH (/usr/sbin:/usr/bin); install its package (find it with apt-file or dnf provides), or correct PATH`},
 	}
 }
@@ -126,9 +140,11 @@ func portCases() map[string]initCase {
 		}, `[ERROR Port-2379]: etcd needs port 2379: cannot assign requested address; set --apiserver-advertise-address to an address of this machine (10.0.0.5, 192.168.7.5)`},
 		"ports of one's own": {func(m *machine, n *node.Node) {
 			n.BindPort = 8443
-			bind := []node.Arg{{Name: "bind-address", Value: "127.0.0.1"}, {Name: "bind-address", Value: "fd00::5"}}
+			bind := []node.Arg{{Name: "bind-address", Value: "127.0.0.1"},
+				{Name: "bind-address", Value: "fd00::5"}}
 			n.Cluster.APIServer.Args, n.Cluster.Scheduler.Args = bind, bind
-			m.busy["[fd00::5]:8443"], m.busy["[fd00::5]:10259"], m.busy[":10257"] = errOops, errOops, errOops
+			m.busy["[fd00::5]:8443"], m.busy["[fd00::5]:10259"], m.busy[":10257"] = errOops,
+				errOops, errOops
 		}, `
 [ERROR Port-8443]: kube-apiserver needs port 8443: oops; set the extra argument "bind-address" to an address of this machine (10.0.0.5, 192.168.7.5)
 [ERROR Port-10259]: kube-scheduler needs port 10259: oops; set the extra argument "bind-address" to an address of this machine (10.0.0.5, 192.168.7.5)
@@ -144,7 +160,8 @@ func portCases() map[string]initCase {
 
 func runtimeCases() map[string]initCase {
 	return map[string]initCase{
-		"no runtime": {func(m *machine, _ *node.Node) { m.runtimeErr = errors.New("no such file") }, `
+		"no runtime": {func(m *machine, _ *node.Node) { m.runtimeErr = errors.New("no such file") },
+			`
 [ERROR CRI]: no container runtime can be used: no such file; start it (for example "systemctl enable --now containerd"), with its CRI plugin enabled, or set --cri-socket to another one
 [ERROR ContainerRuntimeVersion]: the cgroup driver of the container runtime is not known, as the runtime does not answer; fix what check CRI reports`},
 		"another runtime": {func(m *machine, _ *node.Node) {
@@ -152,7 +169,9 @@ func runtimeCases() map[string]initCase {
 		}, `
 [ERROR CRI]: no container runtime can be used: oops; start it (for example "systemctl enable --now containerd"), with its CRI plugin enabled, or set --cri-socket to one that is open here: unix:///var/run/crio/crio.sock
 [ERROR ContainerRuntimeVersion]: the cgroup driver of the container runtime is not known, as the runtime does not answer; fix what check CRI reports`},
-		"runtime not ready": {func(m *machine, _ *node.Node) { m.runtime.Ready, m.runtime.Reason = false, "shim missing" },
+		"runtime not ready": {func(m *machine, _ *node.Node) {
+			m.runtime.Ready, m.runtime.Reason = false, "shim missing"
+		},
 			`[ERROR CRI]: container runtime containerd v2.4.2 at unix:///run/containerd/containerd.sock is not ready: shim missing; check the log of containerd and restart it`},
 		"runtime that fails to tell": {func(m *machine, _ *node.Node) {
 			m.runtime.ReportsDriver, m.runtime.DriverError = false, "no such cgroup"
@@ -168,20 +187,28 @@ const kernelUnknown = `[ERROR SystemVerification]: the kernel cannot be verified
 
 func versionCases() map[string]initCase {
 	return map[string]initCase{
-		"no kubelet": {func(m *machine, _ *node.Node) { m.programs = m.programs[1:] }, kernelUnknown +
-			`[ERROR KubeletVersion]: program "kubelet" is not in PATH (/usr/sbin:/usr/bin); install the kubelet package, or add the kubelet's directory to the PATH of this command`},
-		"kubelet of another machine": {func(m *machine, _ *node.Node) { m.kubeletErr = errors.New("exec format error") }, kernelUnknown +
+		"no kubelet": {func(m *machine, _ *node.Node) { m.programs = m.programs[1:] },
+			kernelUnknown +
+				`[ERROR KubeletVersion]: program "kubelet" is not in PATH (/usr/sbin:/usr/bin); install the kubelet package, or add the kubelet's directory to the PATH of this command`},
+		"kubelet of another machine": {func(m *machine, _ *node.Node) {
+			m.kubeletErr = errors.New("exec format error")
+		}, kernelUnknown +
 			`[ERROR KubeletVersion]: reading the version of /usr/bin/kubelet: exec format error; check what "/usr/bin/kubelet --version" prints and install a kubelet that runs on this machine`},
-		"kubelet without version": {func(m *machine, _ *node.Node) { m.kubelet = "dev" }, kernelUnknown +
-			`[ERROR KubeletVersion]: reading the version of /usr/bin/kubelet: could not parse "dev" as version; install a released kubelet`},
+		"kubelet without version": {func(m *machine, _ *node.Node) { m.kubelet = "dev" },
+			kernelUnknown +
+				`[ERROR KubeletVersion]: reading the version of /usr/bin/kubelet: could not parse "dev" as version; install a released kubelet`},
 		"kubelet too old": {func(m *machine, _ *node.Node) { m.kubelet = "v1.33.9" },
 			`[ERROR KubeletVersion]: kubelet v1.33.9 is too old for kubeadm v1.37.1: install v1.34.0 or newer`},
 		"kubelet just old enough": {func(m *machine, _ *node.Node) { m.kubelet = "v1.34.0" }, ""},
-		"kubelet newer than the cluster": {func(m *machine, n *node.Node) { m.kubelet, n.Cluster.Version = "v1.37.0", "v1.36.3" },
+		"kubelet newer than the cluster": {func(m *machine, n *node.Node) {
+			m.kubelet, n.Cluster.Version = "v1.37.0", "v1.36.3"
+		},
 			`[ERROR KubeletVersion]: kubelet v1.37.0 is newer than the control plane, v1.36.3: install a kubelet of that minor or an older one`},
 		"a flag that kubelets lost": {func(m *machine, n *node.Node) {
 			m.kubelet = "v1.35.4"
-			n.KubeletArgs = []node.Arg{{Name: "v", Value: "2"}, {Name: "pod-infra-container-image", Value: "pause"}, {Name: "containerd", Value: "/x"}}
+			n.KubeletArgs = []node.Arg{{Name: "v", Value: "2"},
+				{Name: "pod-infra-container-image", Value: "pause"},
+				{Name: "containerd", Value: "/x"}}
 		}, `[ERROR ComponentArgs]: nodeRegistration.kubeletExtraArgs[1]: kubelet 1.35.4 has no flag --pod-infra-container-image (removed in 1.35); remove it`},
 		"cluster newer than the tool": {func(_ *machine, n *node.Node) { n.Cluster.Version = "v1.38.0-alpha.0" },
 			`[WARNING KubernetesVersion]: Kubernetes v1.38.0-alpha.0 is newer than kubeadm v1.37.1, which does not support it; use kubeadm of the cluster's release`},
@@ -191,27 +218,33 @@ func versionCases() map[string]initCase {
 }
 
 func componentCases() map[string]initCase {
-	abac := node.Component{Args: []node.Arg{{Name: "authorization-mode", Value: "Node,RBAC,ABAC"}, {Name: "authorization-policy-file", Value: "/etc/abac/policy.jsonl"}}}
+	abac := node.Component{Args: []node.Arg{{Name: "authorization-mode", Value: "Node,RBAC,ABAC"},
+		{Name: "authorization-policy-file", Value: "/etc/abac/policy.jsonl"}}}
 	mounted := func(t corev1.HostPathType) node.Component {
 		c := abac
-		c.Volumes = []node.Volume{{Name: "abac", HostPath: "/srv/abac/", MountPath: "/etc/abac", PathType: t}}
+		c.Volumes = []node.Volume{{Name: "abac", HostPath: "/srv/abac/", MountPath: "/etc/abac",
+			PathType: t}}
 		return c
 	}
 	return map[string]initCase{
 		"a policy that is not mounted": {func(_ *machine, n *node.Node) { n.Cluster.APIServer = abac },
 			`[ERROR ComponentFile]: kube-apiserver has --authorization-policy-file=/etc/abac/policy.jsonl, but apiServer.extraVolumes does not mount that path; mount the file, or its directory, there`},
-		"a policy that a patch may mount": {func(_ *machine, n *node.Node) { n.Cluster.APIServer, n.Patches = abac, "/patches" },
+		"a policy that a patch may mount": {func(_ *machine, n *node.Node) {
+			n.Cluster.APIServer, n.Patches = abac, "/patches"
+		},
 			`[WARNING ComponentFile]: kube-apiserver has --authorization-policy-file=/etc/abac/policy.jsonl, but apiServer.extraVolumes does not mount that path; check that a patch mounts it`},
 		"a policy that is not there": {func(_ *machine, n *node.Node) { n.Cluster.APIServer = mounted("") },
 			`[ERROR ComponentFile]: kube-apiserver needs /srv/abac/policy.jsonl, which does not exist (--authorization-policy-file=/etc/abac/policy.jsonl); create it on every control plane`},
 		"a policy that is there": {func(m *machine, n *node.Node) {
-			n.Cluster.APIServer, m.files["/srv/abac/policy.jsonl"] = mounted("DirectoryOrCreate"), "{}"
+			n.Cluster.APIServer, m.files["/srv/abac/policy.jsonl"] = mounted("DirectoryOrCreate"),
+				"{}"
 		}, ""},
 		"a directory that must exist": {func(m *machine, n *node.Node) {
 			n.Cluster.Scheduler.Volumes = mounted("Directory").Volumes
 		}, `[ERROR ComponentFile]: kube-scheduler needs /srv/abac/, which does not exist (scheduler.extraVolumes, volume abac of type Directory); create it on every control plane`},
 		"tokens beside the certificates": {func(m *machine, n *node.Node) {
-			n.Cluster.APIServer.Args = []node.Arg{{Name: "token-auth-file", Value: "/etc/kubernetes/pki/tokens.csv"}}
+			n.Cluster.APIServer.Args = []node.Arg{{Name: "token-auth-file",
+				Value: "/etc/kubernetes/pki/tokens.csv"}}
 			m.broken["/etc/kubernetes/pki/tokens.csv"] = errOops
 		}, `[ERROR ComponentFile]: kube-apiserver needs /etc/kubernetes/pki/tokens.csv (--token-auth-file=/etc/kubernetes/pki/tokens.csv): oops; check that it can be read`},
 	}

@@ -20,7 +20,8 @@ func Root() []Check { return []Check{newPrivilegedUserCheck()} }
 // share cached queries: call it again for each Run.
 func Init(n *node.Node, tool release.Tool) []Check {
 	return slices.Concat(
-		[]Check{newCPUCheck(), newMemoryCheck(), newKubernetesVersionCheck(n.Cluster.Version, tool), newFirewalldCheck(n.BindPort)},
+		[]Check{newCPUCheck(), newMemoryCheck(), newKubernetesVersionCheck(n.Cluster.Version, tool),
+			newFirewalldCheck(n.BindPort)},
 		newControlPlanePortChecks(n),
 		newManifestChecks(n.Paths),
 		[]Check{newProxyCheck(n.Address)},
@@ -36,8 +37,8 @@ func Init(n *node.Node, tool release.Tool) []Check {
 	)
 }
 
-// Discovery returns the checks of a machine that becomes a node of a cluster, those before discovery.
-// They share cached queries: call it again for each Run.
+// Discovery returns the checks of a machine that becomes a node of a cluster, those before
+// discovery. They share cached queries: call it again for each Run.
 func Join(l *node.Local, tool release.Tool) []Check {
 	list := slices.Concat(newKubeletCredentialChecks(l.Paths), newNodeChecks(l, tool, nil))
 	if l.Role == node.Worker {
@@ -56,11 +57,12 @@ func AfterDiscovery(n *node.Node) []Check {
 	return []Check{newKubeletNewerCheck(parseVersionOrNil(n.Cluster.Version))}
 }
 
-// JoinControlPlane returns the checks, besides those of Discovery, of a machine that joins as a control
-// plane.
+// JoinControlPlane returns the checks, besides those of Discovery, of a machine that joins as a
+// control plane.
 func JoinControlPlane(n *node.Node, tool release.Tool) []Check {
 	list := slices.Concat(
-		[]Check{newCPUCheck(), newMemoryCheck(), newKubernetesVersionCheck(n.Cluster.Version, tool), newFirewalldCheck(n.BindPort)},
+		[]Check{newCPUCheck(), newMemoryCheck(), newKubernetesVersionCheck(n.Cluster.Version, tool),
+			newFirewalldCheck(n.BindPort)},
 		newControlPlanePortChecks(n),
 		newManifestChecks(n.Paths),
 		[]Check{newProxyCheck(n.Address)},
@@ -78,16 +80,19 @@ func JoinControlPlane(n *node.Node, tool release.Tool) []Check {
 
 // Names returns the names of all checks, and of pulling images, with default settings.
 func Names() []string {
-	local := node.Local{Paths: node.DefaultPaths(), BindPort: 6443, Role: node.Worker, Discovery: node.Discovery{Endpoint: "[::1]:6443"}}
+	local := node.Local{Paths: node.DefaultPaths(), BindPort: 6443, Role: node.Worker,
+		Discovery: node.Discovery{Endpoint: "[::1]:6443"}}
 	local.CACertPath = local.Paths.Cert("ca")
 	one := &node.Node{Local: local, Cluster: node.Cluster{
-		ServiceSubnet: "10.96.0.0/12", PodSubnet: "fd00::/48", Etcd: node.Etcd{DataDir: "/var/lib/etcd"},
+		ServiceSubnet: "10.96.0.0/12", PodSubnet: "fd00::/48",
+		Etcd: node.Etcd{DataDir: "/var/lib/etcd"},
 	}}
 	other := &node.Node{Local: local, Cluster: node.Cluster{Etcd: node.Etcd{
 		External: &node.ExternalEtcd{Endpoints: []string{"https://etcd:2379"}, CAFile: "ca.crt"},
 	}}}
 	var names []string
-	for _, c := range slices.Concat(Root(), Init(one, release.Tool{}), Init(other, release.Tool{}), Join(&local, release.Tool{})) {
+	for _, c := range slices.Concat(Root(), Init(one, release.Tool{}), Init(other, release.Tool{}),
+		Join(&local, release.Tool{})) {
 		if !slices.Contains(names, c.Name) {
 			names = append(names, c.Name)
 		}
@@ -96,16 +101,18 @@ func Names() []string {
 }
 
 func clusterCIDRs(n *node.Node) []string {
-	return slices.Concat(strings.Split(n.Cluster.ServiceSubnet, ","), strings.Split(n.Cluster.PodSubnet, ","))
+	return slices.Concat(strings.Split(n.Cluster.ServiceSubnet, ","),
+		strings.Split(n.Cluster.PodSubnet, ","))
 }
 
 // newNodeChecks returns the checks of any machine that runs a kubelet. If the control plane's
 // version is nil, the kubelet's is compared with the tool's only.
 func newNodeChecks(l *node.Local, tool release.Tool, controlPlane *version.Version) []Check {
 	kubelet := query[*version.Version](readKubeletVersion).cached()
-	runtime := query[state.Runtime](func(ctx context.Context, r state.Reader) (state.Runtime, error) {
-		return r.Runtime(ctx, l.CRISocket)
-	}).cached()
+	runtime := query[state.Runtime](
+		func(ctx context.Context, r state.Reader) (state.Runtime, error) {
+			return r.Runtime(ctx, l.CRISocket)
+		}).cached()
 	return []Check{
 		newRuntimeCheck(l.CRISocket, runtime),
 		newRuntimeVersionCheck(runtime),

@@ -37,24 +37,30 @@ func TestOrderOfInitChecks(t *testing.T) {
 		alter func(*node.Node)
 		want  string
 	}{
-		"default": {func(*node.Node) {}, beforeCommon + " HTTPProxyCIDR" + commonNames + ipv4 + localData + running},
+		"default": {func(*node.Node) {},
+			beforeCommon + " HTTPProxyCIDR" + commonNames + ipv4 + localData + running},
 		"dual stack": {
 			func(n *node.Node) { n.Cluster.PodSubnet = "10.244.0.0/16,fd00:10::/56" },
-			beforeCommon + strings.Repeat(" HTTPProxyCIDR", 3) + commonNames + ipv4 + ipv6 + localData + running,
+			beforeCommon + strings.Repeat(" HTTPProxyCIDR",
+				3) + commonNames + ipv4 + ipv6 + localData + running,
 		},
 		"IPv6 and another data directory": {
 			func(n *node.Node) {
-				n.Address, n.Cluster.ServiceSubnet, n.Cluster.Etcd.DataDir = "fd00::5", "fd00:96::/112", "/data/etcd"
+				n.Address, n.Cluster.ServiceSubnet, n.Cluster.Etcd.DataDir = "fd00::5",
+					"fd00:96::/112", "/data/etcd"
 			},
-			beforeCommon + " HTTPProxyCIDR" + commonNames + ipv6 + " Port-2379 Port-2380 DirAvailable--data-etcd" + running,
+			beforeCommon + " HTTPProxyCIDR" + commonNames + ipv6 +
+				" Port-2379 Port-2380 DirAvailable--data-etcd" + running,
 		},
 		"external etcd": {
 			func(n *node.Node) {
 				n.Cluster.Etcd.External = &node.ExternalEtcd{
-					Endpoints: []string{"https://a:2379", "https://b:2379"}, CAFile: "/ca", CertFile: "/c",
+					Endpoints: []string{"https://a:2379", "https://b:2379"}, CAFile: "/ca",
+					CertFile: "/c",
 				}
 			},
-			beforeCommon + " HTTPProxyCIDR" + commonNames + ipv4 + strings.Repeat(" ExternalEtcdVersion", 2) +
+			beforeCommon + " HTTPProxyCIDR" +
+				commonNames + ipv4 + strings.Repeat(" ExternalEtcdVersion", 2) +
 				strings.Repeat(" ExternalEtcdClientCertificates", 2) + running,
 		},
 	} {
@@ -86,7 +92,8 @@ func TestOrderOfJoinChecks(t *testing.T) {
 }
 
 func TestOrderOfControlPlaneJoinChecks(t *testing.T) {
-	external := &node.ExternalEtcd{Endpoints: []string{"https://a:2379"}, CAFile: "/ca", CertFile: "/c", KeyFile: "/k"}
+	external := &node.ExternalEtcd{Endpoints: []string{"https://a:2379"}, CAFile: "/ca",
+		CertFile: "/c", KeyFile: "/k"}
 	for _, c := range []struct {
 		key  string
 		etcd *node.ExternalEtcd
@@ -94,7 +101,8 @@ func TestOrderOfControlPlaneJoinChecks(t *testing.T) {
 	}{
 		{"", nil, beforeCommon + " HTTPProxyCIDR" + localData + running},
 		{"k", nil, beforeCommon + " HTTPProxyCIDR" + localData + running},
-		{"", external, beforeCommon + " HTTPProxyCIDR" + running + strings.Repeat(" ExternalEtcdClientCertificates", 3)},
+		{"", external, beforeCommon + " HTTPProxyCIDR" +
+			running + strings.Repeat(" ExternalEtcdClientCertificates", 3)},
 		{"k", external, beforeCommon + " HTTPProxyCIDR" + running},
 	} {
 		n := controlPlane()
@@ -107,8 +115,10 @@ func TestOrderOfControlPlaneJoinChecks(t *testing.T) {
 
 // The names are public. Those of upgrade are not implemented yet.
 func TestNames(t *testing.T) {
-	want := "IsPrivilegedUser " + beforeCommon + " HTTPProxyCIDR" + commonNames + ipv4 + ipv6 + localData +
-		" ComponentVolumes IPFamilies ExternalEtcdVersion ExternalEtcdClientCertificates " + joinFiles + caFile + " ComponentFile ImagePull"
+	want := "IsPrivilegedUser " + beforeCommon + " HTTPProxyCIDR" +
+		commonNames + ipv4 + ipv6 + localData +
+		" ComponentVolumes IPFamilies ExternalEtcdVersion ExternalEtcdClientCertificates " +
+		joinFiles + caFile + " ComponentFile ImagePull"
 	if got := strings.Join(Names(), " "); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -117,7 +127,8 @@ func TestNames(t *testing.T) {
 func TestReadyMachineHasNoFindings(t *testing.T) {
 	m := fit()
 	for name, checks := range map[string][]Check{
-		"init": slices.Concat(Root(), Init(controlPlane(), tool(t))), "join": Join(worker(), tool(t)),
+		"init": slices.Concat(Root(), Init(controlPlane(), tool(t))),
+		"join": Join(worker(), tool(t)),
 	} {
 		*m.runtimeQuestions = 0
 		result := Run(t.Context(), m, checks, nil)

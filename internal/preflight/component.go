@@ -20,10 +20,14 @@ import (
 func fileFlags() map[string][]string {
 	return map[string][]string{
 		release.APIServer: {
-			"admission-control-config-file", "audit-policy-file", "audit-webhook-config-file", "authentication-config",
-			"authentication-token-webhook-config-file", "authorization-config", "authorization-policy-file",
-			"authorization-webhook-config-file", "egress-selector-config-file", "encryption-provider-config",
-			"kubelet-certificate-authority", "oidc-ca-file", "token-auth-file", "tracing-config-file",
+			"admission-control-config-file", "audit-policy-file", "audit-webhook-config-file",
+			"authentication-config",
+			"authentication-token-webhook-config-file", "authorization-config",
+			"authorization-policy-file",
+			"authorization-webhook-config-file", "egress-selector-config-file",
+			"encryption-provider-config",
+			"kubelet-certificate-authority", "oidc-ca-file", "token-auth-file",
+			"tracing-config-file",
 		},
 		release.ControllerManager: {"cloud-config"},
 		release.Scheduler:         {"config"},
@@ -55,13 +59,16 @@ func newComponentFileChecks(n *node.Node) (list []Check) {
 		}
 		for _, v := range s.user.Volumes {
 			switch v.PathType {
-			case corev1.HostPathUnset, corev1.HostPathDirectoryOrCreate, corev1.HostPathFileOrCreate:
+			case corev1.HostPathUnset, corev1.HostPathDirectoryOrCreate,
+				corev1.HostPathFileOrCreate:
 				continue // the kubelet does not need the path, or creates it
 			}
-			list = append(list, Check{Name: componentFile, Run: func(ctx context.Context, r state.Reader, rep *Report) {
-				origin := s.field + ".extraVolumes, volume " + v.Name + " of type " + string(v.PathType)
-				s.checkExists(ctx, r, rep, v.HostPath, origin)
-			}})
+			list = append(list, Check{Name: componentFile,
+				Run: func(ctx context.Context, r state.Reader, rep *Report) {
+					origin := s.field + ".extraVolumes, volume " + v.Name + " of type " +
+						string(v.PathType)
+					s.checkExists(ctx, r, rep, v.HostPath, origin)
+				}})
 		}
 	}
 	return list
@@ -76,9 +83,13 @@ func (s section) newArgumentCheck(n *node.Node, flag, path string) Check {
 		case err != nil:
 			rep.fail(err)
 		case !mounted && n.Patches != "":
-			rep.Warn("check that a patch mounts it", "%s has --%s=%s, but %s.extraVolumes does not mount that path", s.component, flag, path, s.field)
+			rep.Warn("check that a patch mounts it",
+				"%s has --%s=%s, but %s.extraVolumes does not mount that path", s.component, flag,
+				path, s.field)
 		case !mounted:
-			rep.Fail("mount the file, or its directory, there", "%s has --%s=%s, but %s.extraVolumes does not mount that path", s.component, flag, path, s.field)
+			rep.Fail("mount the file, or its directory, there",
+				"%s has --%s=%s, but %s.extraVolumes does not mount that path", s.component, flag,
+				path, s.field)
 		default:
 			s.checkExists(ctx, r, rep, onHost, "--"+flag+"="+path)
 		}
@@ -86,12 +97,15 @@ func (s section) newArgumentCheck(n *node.Node, flag, path string) Check {
 }
 
 // checkExists fails if the path does not exist on this machine.
-func (s section) checkExists(ctx context.Context, r state.Reader, rep *Report, path, origin string) {
+func (s section) checkExists(ctx context.Context, r state.Reader, rep *Report, path,
+	origin string) {
 	switch _, err := r.Stat(ctx, path); {
 	case errors.Is(err, fs.ErrNotExist):
-		rep.Fail("create it on every control plane", "%s needs %s, which does not exist (%s)", s.component, path, origin)
+		rep.Fail("create it on every control plane", "%s needs %s, which does not exist (%s)",
+			s.component, path, origin)
 	case err != nil:
-		rep.Fail("check that it can be read", "%s needs %s (%s): %v", s.component, path, origin, err)
+		rep.Fail("check that it can be read", "%s needs %s (%s): %v", s.component, path, origin,
+			err)
 	}
 }
 
@@ -109,7 +123,8 @@ func (s section) hostPath(n *node.Node, path string) (onHost string, mounted boo
 		}
 		for _, v := range pod.Spec.Volumes {
 			if v.Name == m.Name {
-				onHost, longest, mounted = strings.TrimSuffix(v.HostPath.Path, "/")+rest, m.MountPath, true
+				onHost, longest, mounted = strings.TrimSuffix(v.HostPath.Path, "/")+rest,
+					m.MountPath, true
 			}
 		}
 	}
@@ -175,9 +190,10 @@ func newRootlessAccountChecks(n *node.Node) []Check {
 	if !manifest.IsRootless(n) {
 		return nil
 	}
-	return []Check{{Name: rootlessAccounts, Run: func(ctx context.Context, r state.Reader, rep *Report) {
-		if _, err := manifest.SystemAccounts().Done(ctx, r); err != nil {
-			rep.fail(err)
-		}
-	}}}
+	return []Check{{Name: rootlessAccounts,
+		Run: func(ctx context.Context, r state.Reader, rep *Report) {
+			if _, err := manifest.SystemAccounts().Done(ctx, r); err != nil {
+				rep.fail(err)
+			}
+		}}}
 }

@@ -36,10 +36,12 @@ func newLocalEtcdChecks(n *node.Node) []Check {
 	}
 	var list []Check
 	for _, number := range []int32{etcdClientPort, etcdPeerPort} {
-		p := newStaticPodPort(n, number, etcd).withBindAddress(n.Cluster.APIServer.Args, "advertise-address", n.Address)
+		p := newStaticPodPort(n, number, etcd).withBindAddress(n.Cluster.APIServer.Args,
+			"advertise-address", n.Address)
 		list = append(list, p.check())
 	}
-	return append(list, newDirAvailableCheck(n.Cluster.Etcd.DataDir, change.FileTarget(n.Paths.Manifest(etcd))))
+	return append(list, newDirAvailableCheck(n.Cluster.Etcd.DataDir,
+		change.FileTarget(n.Paths.Manifest(etcd))))
 }
 
 // newExternalEtcdFileChecks checks that the files exist with which the API server connects to
@@ -53,12 +55,13 @@ func newExternalEtcdFileChecks(e *node.ExternalEtcd) []Check {
 		if path == "" {
 			continue
 		}
-		list = append(list, Check{Name: "ExternalEtcdClientCertificates", Run: func(ctx context.Context, r state.Reader, rep *Report) {
-			if _, err := r.Stat(ctx, path); err != nil {
-				rep.Fail("copy it from an etcd machine, or correct etcd.external in the configuration",
-					"the API server cannot connect to etcd without %s: %v", path, err)
-			}
-		}})
+		list = append(list, Check{Name: "ExternalEtcdClientCertificates",
+			Run: func(ctx context.Context, r state.Reader, rep *Report) {
+				if _, err := r.Stat(ctx, path); err != nil {
+					rep.Fail("copy it from an etcd machine, or correct etcd.external in the configuration",
+						"the API server cannot connect to etcd without %s: %v", path, err)
+				}
+			}})
 	}
 	return list
 }
@@ -74,23 +77,27 @@ func newExternalEtcdVersionChecks(e *node.ExternalEtcd) []Check {
 	}
 	var list []Check
 	for _, endpoint := range endpoints {
-		list = append(list, Check{Name: "ExternalEtcdVersion", Run: func(ctx context.Context, r state.Reader, rep *Report) {
-			if err := checkEtcdVersion(ctx, r, e, endpoint); err != nil {
-				rep.fail(err)
-			}
-		}})
+		list = append(list, Check{Name: "ExternalEtcdVersion",
+			Run: func(ctx context.Context, r state.Reader, rep *Report) {
+				if err := checkEtcdVersion(ctx, r, e, endpoint); err != nil {
+					rep.fail(err)
+				}
+			}})
 	}
 	return list
 }
 
-func checkEtcdVersion(ctx context.Context, r state.Reader, e *node.ExternalEtcd, endpoint string) error {
+func checkEtcdVersion(ctx context.Context, r state.Reader, e *node.ExternalEtcd,
+	endpoint string) error {
 	u, err := url.Parse(endpoint)
 	if err != nil {
-		return problem.New("reading the address of etcd", err, "correct etcd.external.endpoints in the configuration")
+		return problem.New("reading the address of etcd", err,
+			"correct etcd.external.endpoints in the configuration")
 	}
 	req, err := newEtcdRequest(ctx, r, e)
 	if err != nil {
-		return problem.New("connecting to etcd at "+endpoint, err, "correct etcd.external in the configuration")
+		return problem.New("connecting to etcd at "+endpoint, err,
+			"correct etcd.external in the configuration")
 	}
 	req.URL = u.JoinPath("version").String()
 	err = world.Poll(ctx, r, world.Condition{
@@ -101,12 +108,14 @@ func checkEtcdVersion(ctx context.Context, r state.Reader, e *node.ExternalEtcd,
 		},
 	})
 	if err != nil {
-		return problem.New("", err, "check that this etcd runs, is reachable from this machine and is new enough")
+		return problem.New("", err,
+			"check that this etcd runs, is reachable from this machine and is new enough")
 	}
 	return nil
 }
 
-func newEtcdRequest(ctx context.Context, r state.Reader, e *node.ExternalEtcd) (state.Request, error) {
+func newEtcdRequest(ctx context.Context, r state.Reader,
+	e *node.ExternalEtcd) (state.Request, error) {
 	var req state.Request
 	read := func(path string) ([]byte, error) {
 		if path == "" {
@@ -140,7 +149,8 @@ func requestEtcdVersion(ctx context.Context, r state.Reader, req state.Request) 
 		Server string `json:"etcdserver"`
 	}
 	if err := json.Unmarshal(answer.Body, &reported); err != nil {
-		return world.Permanent(fmt.Errorf("%s answers with status %d and no version: %w", req.URL, answer.Status, err))
+		return world.Permanent(fmt.Errorf("%s answers with status %d and no version: %w", req.URL,
+			answer.Status, err))
 	}
 	if err := release.CheckEtcd(reported.Server); err != nil {
 		return world.Permanent(err)

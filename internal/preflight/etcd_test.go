@@ -12,7 +12,8 @@ import (
 )
 
 func external() *node.ExternalEtcd {
-	return &node.ExternalEtcd{Endpoints: []string{"https://db:2379/"}, CAFile: "/ca", CertFile: "/cert", KeyFile: "/key"}
+	return &node.ExternalEtcd{Endpoints: []string{"https://db:2379/"}, CAFile: "/ca",
+		CertFile: "/cert", KeyFile: "/key"}
 }
 
 func withEtcd(answers ...state.Response) *machine {
@@ -31,10 +32,13 @@ func TestExternalEtcdVersion(t *testing.T) {
 		m    *machine
 		want string // part of the error; empty for none
 	}{
-		"new":               {withEtcd(answer(200, `{"etcdserver":"3.7.0","etcdcluster":"3.7.0"}`)), ""},
-		"late":              {withEtcd(answer(503, ""), answer(200, `{"etcdserver":"3.7.0"}`)), ""},
-		"old":               {withEtcd(answer(200, `{"etcdserver":"3.5.23"}`)), "etcd 3.5.23 is too old"},
-		"something else":    {withEtcd(answer(404, "page not found")), "https://db:2379/version answers with status 404 and no version"},
+		"new": {withEtcd(answer(200, `{"etcdserver":"3.7.0","etcdcluster":"3.7.0"}`)),
+			""},
+		"late": {withEtcd(answer(503, ""), answer(200, `{"etcdserver":"3.7.0"}`)), ""},
+		"old": {withEtcd(answer(200, `{"etcdserver":"3.5.23"}`)),
+			"etcd 3.5.23 is too old"},
+		"something else": {withEtcd(answer(404, "page not found")),
+			"https://db:2379/version answers with status 404 and no version"},
 		"without a version": {withEtcd(answer(200, `{}`)), `invalid version ""`},
 	} {
 		// A permanent error ends the wait long before its timeout.
@@ -55,7 +59,8 @@ func TestExternalEtcdClientCertificates(t *testing.T) {
 	e.HTTPEndpoints = []string{"https://health:2381//deep"}
 	Run(t.Context(), m, newExternalEtcdVersionChecks(e), nil)
 	got := m.fetched
-	if got == nil || got.URL != "https://health:2381/deep/version" || string(got.CA)+string(got.Cert)+string(got.Key) != "CACERTKEY" {
+	if got == nil || got.URL != "https://health:2381/deep/version" ||
+		string(got.CA)+string(got.Cert)+string(got.Key) != "CACERTKEY" {
 		t.Errorf("asked %+v", got)
 	}
 }
@@ -66,7 +71,8 @@ func TestUnreachableExternalEtcdTimesOut(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	err := checkEtcdVersion(ctx, m, external(), "https://db:2379")
-	if err == nil || !strings.Contains(err.Error(), "connection refused") || !strings.Contains(err.Error(), "https://db:2379") {
+	if err == nil || !strings.Contains(err.Error(), "connection refused") ||
+		!strings.Contains(err.Error(), "https://db:2379") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -75,7 +81,8 @@ func TestExternalEtcdFilesMustExist(t *testing.T) {
 	m := withEtcd(answer(200, `{"etcdserver":"3.7.0"}`))
 	delete(m.files, "/key")
 	e := external()
-	got := lines(Run(t.Context(), m, append(newExternalEtcdVersionChecks(e), newExternalEtcdFileChecks(e)...), nil).Findings)
+	got := lines(Run(t.Context(), m,
+		append(newExternalEtcdVersionChecks(e), newExternalEtcdFileChecks(e)...), nil).Findings)
 	want := `[ERROR ExternalEtcdVersion]: connecting to etcd at https://db:2379/: file does not exist; correct etcd.external in the configuration
 [ERROR ExternalEtcdClientCertificates]: the API server cannot connect to etcd without /key: file does not exist; copy it from an etcd machine, or correct etcd.external in the configuration`
 	if got != want {

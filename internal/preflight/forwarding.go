@@ -31,16 +31,20 @@ func newForwardingChecks(networks []string) []Check {
 // newSysctlCheck checks that a kernel setting, by its path below /proc/sys, begins with 1.
 func newSysctlCheck(name string) Check {
 	path := "/proc/sys/" + name
-	return Check{Name: "FileContent-" + dashPath(path), Run: func(ctx context.Context, r state.Reader, rep *Report) {
-		text, err := r.ReadFile(ctx, path)
-		if err != nil {
-			rep.Fail("load the kernel module of this setting, if there is one", "reading %s: %v", path, err)
-			return
-		}
-		if !strings.HasPrefix(string(text), "1") {
-			setting := strings.ReplaceAll(name, "/", ".") + "=1"
-			rep.Fail(`run "sysctl -w `+setting+`" and write `+setting+` to a file in /etc/sysctl.d`,
-				"%s is %q and must be 1, else this machine forwards no packets of Pods", path, strings.TrimSpace(string(text)))
-		}
-	}}
+	return Check{Name: "FileContent-" + dashPath(path),
+		Run: func(ctx context.Context, r state.Reader, rep *Report) {
+			text, err := r.ReadFile(ctx, path)
+			if err != nil {
+				rep.Fail("load the kernel module of this setting, if there is one",
+					"reading %s: %v", path, err)
+				return
+			}
+			if !strings.HasPrefix(string(text), "1") {
+				setting := strings.ReplaceAll(name, "/", ".") + "=1"
+				rep.Fail(`run "sysctl -w `+setting+`" and write `+setting+
+					` to a file in /etc/sysctl.d`,
+					"%s is %q and must be 1, else this machine forwards no packets of Pods", path,
+					strings.TrimSpace(string(text)))
+			}
+		}}
 }

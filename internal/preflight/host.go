@@ -27,7 +27,8 @@ const lookupTimeout = 2 * time.Second
 func newPrivilegedUserCheck() Check {
 	return newHostCheck("IsPrivilegedUser", func(h state.HostInfo, rep *Report) {
 		if h.UserID != 0 {
-			rep.Fail(`run the command as root, for example with "sudo"`, "user %d may not change this machine", h.UserID)
+			rep.Fail(`run the command as root, for example with "sudo"`,
+				"user %d may not change this machine", h.UserID)
 		}
 	})
 }
@@ -37,7 +38,8 @@ func newCPUCheck() Check {
 		if h.CPUs < minCPUs {
 			// In the words by which minikube knows this failure (test/parity/phrases).
 			available := fmt.Sprintf("the number of available CPUs %d", h.CPUs)
-			rep.Fail("give the machine more CPUs", "%s is less than the required %d", available, minCPUs)
+			rep.Fail("give the machine more CPUs", "%s is less than the required %d", available,
+				minCPUs)
 		}
 	})
 }
@@ -45,7 +47,8 @@ func newCPUCheck() Check {
 func newMemoryCheck() Check {
 	return newHostCheck("Mem", func(h state.HostInfo, rep *Report) {
 		if h.MemoryMiB < minMemoryMiB {
-			rep.Fail("give the machine more memory", "this machine has %d MiB of memory, a control plane needs at least %d MiB",
+			rep.Fail("give the machine more memory",
+				"this machine has %d MiB of memory, a control plane needs at least %d MiB",
 				h.MemoryMiB, minMemoryMiB)
 		}
 	})
@@ -55,7 +58,8 @@ func newHostCheck(name string, check func(state.HostInfo, *Report)) Check {
 	return Check{Name: name, Run: func(ctx context.Context, r state.Reader, rep *Report) {
 		h, err := r.Host(ctx)
 		if err != nil {
-			rep.Fail("check that /proc and /sys are mounted", "reading the resources of this machine: %v", err)
+			rep.Fail("check that /proc and /sys are mounted",
+				"reading the resources of this machine: %v", err)
 			return
 		}
 		check(h, rep)
@@ -86,24 +90,27 @@ func newSwapCheck() Check {
 }
 
 func newSystemVerificationCheck(kubelet query[*version.Version]) Check {
-	return Check{Name: "SystemVerification", Run: func(ctx context.Context, r state.Reader, rep *Report) {
-		v, err := kubelet(ctx, r)
-		if err != nil {
-			rep.Fail("fix what check KubeletVersion reports", "the kernel cannot be verified, as the kubelet's version is not known")
-			return
-		}
-		warnings, errs := r.Verify(ctx, "v"+v.String())
-		for _, w := range warnings {
-			rep.Warn("", "%v", w)
-		}
-		for _, e := range errs {
-			remedy := "boot a kernel, or with cgroups, that kubelet v" + v.String() + " supports"
-			if strings.Contains(e.Error(), "cgroups v1") {
-				remedy = "boot with cgroups v2 (kernel argument systemd.unified_cgroup_hierarchy=1)"
+	return Check{Name: "SystemVerification",
+		Run: func(ctx context.Context, r state.Reader, rep *Report) {
+			v, err := kubelet(ctx, r)
+			if err != nil {
+				rep.Fail("fix what check KubeletVersion reports",
+					"the kernel cannot be verified, as the kubelet's version is not known")
+				return
 			}
-			rep.Fail(remedy, "%v", e)
-		}
-	}}
+			warnings, errs := r.Verify(ctx, "v"+v.String())
+			for _, w := range warnings {
+				rep.Warn("", "%v", w)
+			}
+			for _, e := range errs {
+				remedy := "boot a kernel, or with cgroups, that kubelet v" + v.String() +
+					" supports"
+				if strings.Contains(e.Error(), "cgroups v1") {
+					remedy = "boot with cgroups v2 (kernel argument systemd.unified_cgroup_hierarchy=1)"
+				}
+				rep.Fail(remedy, "%v", e)
+			}
+		}}
 }
 
 func newHostnameCheck(name string) Check {

@@ -19,14 +19,17 @@ var checkNamePattern = regexp.MustCompile(
 // UnknownNames returns a warning for each name to ignore that no check has, here or in upstream's
 // kubeadm.
 func UnknownNames(ignore node.IgnoredChecks) (warnings []string) {
-	names := append(Names(), "ControlPlaneNodesReady", "CoreDNSMigration", "CoreDNSUnsupportedPlugins",
+	names := append(Names(), "ControlPlaneNodesReady", "CoreDNSMigration",
+		"CoreDNSUnsupportedPlugins",
 		"CreateJob", "StaticPodManifest")
 	for _, name := range ignore {
 		isName := func(n string) bool { return strings.EqualFold(n, name) }
-		if name == "all" || checkNamePattern.MatchString(name) || slices.ContainsFunc(names, isName) {
+		if name == "all" || checkNamePattern.MatchString(name) ||
+			slices.ContainsFunc(names, isName) {
 			continue
 		}
-		text := fmt.Sprintf("there is no preflight check %s, so that ignoring it has no effect", untrusted.Quote(name))
+		text := fmt.Sprintf("there is no preflight check %s, so that ignoring it has no effect",
+			untrusted.Quote(name))
 		if near := strict.Nearest(name, names); near != "" {
 			text += ": did you mean " + near + "?"
 		}

@@ -9,9 +9,12 @@ import (
 
 func TestUnknownNames(t *testing.T) {
 	for name, want := range map[string]string{
-		"all": "", "numcpu": "", "swap": "", "port-6443": "", "port-12345": "", "componentargs": "", "componentfile": "", "imagepull": "",
-		"createjob": "", "corednsmigration": "", "fileexisting-crictl": "", "service-docker": "", "isprivilegeduser": "",
-		"fileavailable--etc-kubernetes-manifests-kube-apiserver.yaml": "", "diravailable--srv-etcd": "",
+		"all": "", "numcpu": "", "swap": "", "port-6443": "", "port-12345": "", "componentargs": "",
+		"componentfile": "", "imagepull": "",
+		"createjob": "", "corednsmigration": "", "fileexisting-crictl": "", "service-docker": "",
+		"isprivilegeduser": "",
+		"fileavailable--etc-kubernetes-manifests-kube-apiserver.yaml": "",
+		"diravailable--srv-etcd":                                   "",
 		"filecontent--proc-sys-net-bridge-bridge-nf-call-iptables": "",
 		"numcpus":                   "did you mean NumCPU?",
 		"memory":                    "has no effect",

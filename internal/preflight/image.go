@@ -22,17 +22,19 @@ func Pulls(l *node.Local, images []string) ([]change.Change, error) {
 		return nil, nil
 	case corev1.PullAlways, corev1.PullIfNotPresent:
 	default:
-		return nil, fmt.Errorf("nodeRegistration.imagePullPolicy %q: use Always, IfNotPresent or Never", l.PullPolicy)
+		return nil, fmt.Errorf(
+			"nodeRegistration.imagePullPolicy %q: use Always, IfNotPresent or Never", l.PullPolicy)
 	}
 	var list []change.Change
 	for _, ref := range images {
-		list = append(list, change.PullImage{Socket: l.CRISocket, Ref: ref, Always: l.PullPolicy == corev1.PullAlways})
+		list = append(list, change.PullImage{Socket: l.CRISocket, Ref: ref,
+			Always: l.PullPolicy == corev1.PullAlways})
 	}
 	return list, nil
 }
 
-// SandboxImageWarning returns a warning if the runtime is configured with another sandbox image than the
-// one that is pulled; empty if they are the same or the runtime does not report its own.
+// SandboxImageWarning returns a warning if the runtime is configured with another sandbox image
+// than the one that is pulled; empty if they are the same or the runtime does not report its own.
 func SandboxImageWarning(rt state.Runtime, pause string) string {
 	if rt.SandboxImage == "" || rt.SandboxImage == pause {
 		return ""

@@ -41,34 +41,41 @@ func newControlPlanePortChecks(n *node.Node) []Check {
 	c := n.Cluster
 	return []Check{
 		newAPIServerPortCheck(n),
-		newStaticPodPort(n, schedulerPort, release.Scheduler).withBindAddress(c.Scheduler.Args, "bind-address", "").check(),
-		newStaticPodPort(n, controllerPort, release.ControllerManager).withBindAddress(c.ControllerManager.Args, "bind-address", "").check(),
+		newStaticPodPort(n, schedulerPort, release.Scheduler).withBindAddress(c.Scheduler.Args,
+			"bind-address", "").check(),
+		newStaticPodPort(n, controllerPort,
+			release.ControllerManager).withBindAddress(c.ControllerManager.Args, "bind-address",
+			"").check(),
 	}
 }
 
 // newAPIServerPortCheck first checks that no other component of ours will listen on the port.
 func newAPIServerPortCheck(n *node.Node) Check {
-	c := newStaticPodPort(n, n.BindPort, release.APIServer).withBindAddress(n.Cluster.APIServer.Args, "bind-address", "").check()
+	c := newStaticPodPort(n, n.BindPort,
+		release.APIServer).withBindAddress(n.Cluster.APIServer.Args, "bind-address", "").check()
 	reserved := map[int32]string{
 		kubeletHealth: "the kubelet", kubeletServer: "the kubelet", proxyHealth: "kube-proxy",
 		controllerPort: release.ControllerManager, schedulerPort: release.Scheduler,
 	}
 	if n.Cluster.Etcd.External == nil {
-		reserved[etcdClientPort], reserved[etcdPeerPort], reserved[etcdMetricsPort] = etcd, etcd, etcd
+		reserved[etcdClientPort], reserved[etcdPeerPort], reserved[etcdMetricsPort] = etcd, etcd,
+			etcd
 	}
 	other := reserved[n.BindPort]
 	if other == "" {
 		return c
 	}
 	c.Run = func(_ context.Context, _ state.Reader, rep *Report) {
-		rep.Fail("choose another --apiserver-bind-port", "port %d cannot be kube-apiserver's: %s listens there", n.BindPort, other)
+		rep.Fail("choose another --apiserver-bind-port",
+			"port %d cannot be kube-apiserver's: %s listens there", n.BindPort, other)
 	}
 	return c
 }
 
 // newStaticPodPort returns a port of a static Pod.
 func newStaticPodPort(n *node.Node, number int32, component string) port {
-	return port{number: number, user: component, causes: []string{change.FileTarget(n.Paths.Manifest(component))}}
+	return port{number: number, user: component,
+		causes: []string{change.FileTarget(n.Paths.Manifest(component))}}
 }
 
 // withBindAddress returns the port at the address of an extra argument, else at the fallback.
@@ -81,24 +88,27 @@ func (p port) withBindAddress(args []node.Arg, name, fallback string) port {
 }
 
 func (p port) check() Check {
-	return Check{Name: fmt.Sprintf("Port-%d", p.number), Run: func(ctx context.Context, r state.Reader, rep *Report) {
-		err := r.CanListen(ctx, net.JoinHostPort(p.host, strconv.Itoa(int(p.number))))
-		var taken *state.PortError
-		switch {
-		case err == nil:
-		case errors.As(err, &taken):
-			if !slices.ContainsFunc(p.causes, r.WasCreated) {
-				rep.Fail(p.freePortHint(taken.Owner), "port %d, which %s needs, is in use by %s",
-					p.number, p.user, cmp.Or(taken.Owner, "a program that is not known"))
+	return Check{Name: fmt.Sprintf("Port-%d", p.number),
+		Run: func(ctx context.Context, r state.Reader, rep *Report) {
+			err := r.CanListen(ctx, net.JoinHostPort(p.host, strconv.Itoa(int(p.number))))
+			var taken *state.PortError
+			switch {
+			case err == nil:
+			case errors.As(err, &taken):
+				if !slices.ContainsFunc(p.causes, r.WasCreated) {
+					rep.Fail(p.freePortHint(taken.Owner),
+						"port %d, which %s needs, is in use by %s",
+						p.number, p.user, cmp.Or(taken.Owner, "a program that is not known"))
+				}
+			default: // the port is free, and cannot be opened
+				remedy := "check what keeps this program from opening ports"
+				if p.host != "" {
+					remedy = fmt.Sprintf("set %s to an address of this machine (%s)", p.origin,
+						listAddresses(ctx, r))
+				}
+				rep.Fail(remedy, "%s needs port %d: %v", p.user, p.number, err)
 			}
-		default: // the port is free, and cannot be opened
-			remedy := "check what keeps this program from opening ports"
-			if p.host != "" {
-				remedy = fmt.Sprintf("set %s to an address of this machine (%s)", p.origin, listAddresses(ctx, r))
-			}
-			rep.Fail(remedy, "%s needs port %d: %v", p.user, p.number, err)
-		}
-	}}
+		}}
 }
 
 // freePortHint says how to free the port.

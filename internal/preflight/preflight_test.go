@@ -50,7 +50,8 @@ func TestChecksRunInParallel(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		Run(t.Context(), nil, []Check{partner(func() { <-met }), partner(func() { met <- struct{}{} })}, nil)
+		Run(t.Context(), nil,
+			[]Check{partner(func() { <-met }), partner(func() { met <- struct{}{} })}, nil)
 	}()
 	select {
 	case <-done:
@@ -85,7 +86,8 @@ func TestIgnoredErrorsAreWarnings(t *testing.T) {
 
 func TestErrListsAllFailuresAndNoWarning(t *testing.T) {
 	err := Run(t.Context(), nil, []Check{
-		said("CRI", 0, fails), said("Swap", 0, func(rep *Report) { rep.Warn("", "odd") }), said("Mem", 0, fails), said("CRI", 0, fails),
+		said("CRI", 0, fails), said("Swap", 0, func(rep *Report) { rep.Warn("", "odd") }),
+		said("Mem", 0, fails), said("CRI", 0, fails),
 	}, nil).Err()
 	want := "this machine is not ready:\n" +
 		"\t[ERROR CRI]: it is broken; fix it\n\t[ERROR Mem]: it is broken; fix it\n\t[ERROR CRI]: it is broken; fix it"
@@ -93,7 +95,8 @@ func TestErrListsAllFailuresAndNoWarning(t *testing.T) {
 		t.Errorf("error %v, want %s", err, want)
 	}
 	hints := strings.Join(problem.Hints(err), "\n")
-	if !strings.Contains(hints, "--ignore-preflight-errors=CRI,Mem") || !strings.Contains(hints, "same command again") {
+	if !strings.Contains(hints, "--ignore-preflight-errors=CRI,Mem") ||
+		!strings.Contains(hints, "same command again") {
 		t.Errorf("hints %q", hints)
 	}
 }

@@ -22,14 +22,15 @@ func newCIDRProxyChecks(cidrs []string) []Check {
 		if cidr == "" {
 			continue
 		}
-		list = append(list, Check{Name: "HTTPProxyCIDR", Run: func(ctx context.Context, r state.Reader, rep *Report) {
-			first, err := firstAddress(cidr)
-			if err != nil {
-				rep.Fail("write it like 10.96.0.0/12", "%v", err)
-				return
-			}
-			warnOfProxy(ctx, r, rep, cidr, first.String())
-		}})
+		list = append(list, Check{Name: "HTTPProxyCIDR",
+			Run: func(ctx context.Context, r state.Reader, rep *Report) {
+				first, err := firstAddress(cidr)
+				if err != nil {
+					rep.Fail("write it like 10.96.0.0/12", "%v", err)
+					return
+				}
+				warnOfProxy(ctx, r, rep, cidr, first.String())
+			}})
 	}
 	return list
 }
@@ -56,6 +57,8 @@ func warnOfProxy(ctx context.Context, r state.Reader, rep *Report, what, host st
 		return
 	}
 	if found != "" {
-		rep.Warn("add "+what+" to NO_PROXY", "connections to %s would go through the proxy %s, which rarely works inside a cluster", what, found)
+		rep.Warn("add "+what+" to NO_PROXY",
+			"connections to %s would go through the proxy %s, which rarely works inside a cluster",
+			what, found)
 	}
 }

@@ -28,7 +28,9 @@ type Finding struct {
 
 // String is one line: "[ERROR NumCPU]: what is wrong; the next step". A list in the text comes
 // after it.
-func (f Finding) String() string { return fmt.Sprintf("[%s %s]: %s", f.Severity, f.Check, f.Message()) }
+func (f Finding) String() string {
+	return fmt.Sprintf("[%s %s]: %s", f.Severity, f.Check, f.Message())
+}
 
 // Message returns what is wrong, and the next step.
 func (f Finding) Message() string {
@@ -98,7 +100,8 @@ func (r Result) Err() error {
 	}
 	return problem.New("", failed,
 		"fix these errors, then run the same command again",
-		"to continue despite them, add --ignore-preflight-errors="+strings.Join(failed.checkNames(), ","))
+		"to continue despite them, add --ignore-preflight-errors="+
+			strings.Join(failed.checkNames(), ","))
 }
 
 func (r Result) withSeverity(s Severity) []Finding {

@@ -18,7 +18,8 @@ const kubeletUnit = "service:kubelet"
 func halfInit() *machine {
 	m := fit()
 	for _, path := range []string{
-		"/etc/kubernetes/manifests/kube-apiserver.yaml", "/etc/kubernetes/manifests/kube-controller-manager.yaml",
+		"/etc/kubernetes/manifests/kube-apiserver.yaml",
+		"/etc/kubernetes/manifests/kube-controller-manager.yaml",
 		"/etc/kubernetes/manifests/kube-scheduler.yaml", "/etc/kubernetes/manifests/etcd.yaml",
 		"/var/lib/kubelet/config.yaml",
 	} {
@@ -27,7 +28,8 @@ func halfInit() *machine {
 	}
 	m.files["/var/lib/etcd/member"] = "of the member, not made by us"
 	m.made = append(m.made, target("/var/lib/etcd"), kubeletUnit)
-	for _, address := range []string{":6443", ":10259", ":10257", ":10250", "10.0.0.5:2379", "10.0.0.5:2380"} {
+	for _, address := range []string{":6443", ":10259", ":10257", ":10250", "10.0.0.5:2379",
+		"10.0.0.5:2380"} {
 		m.busy[address] = &state.PortError{Address: address, Owner: "nginx (pid 812)"}
 	}
 	return m
@@ -37,7 +39,8 @@ func halfInit() *machine {
 func halfJoin() *machine {
 	m := fit()
 	for _, path := range []string{
-		"/etc/kubernetes/bootstrap-kubelet.conf", "/etc/kubernetes/pki/ca.crt", "/var/lib/kubelet/config.yaml",
+		"/etc/kubernetes/bootstrap-kubelet.conf", "/etc/kubernetes/pki/ca.crt",
+		"/var/lib/kubelet/config.yaml",
 	} {
 		m.files[path] = "ours"
 		m.made = append(m.made, target(path))
@@ -81,7 +84,8 @@ func TestFilesOfOthersFailChecks(t *testing.T) {
 	m = halfJoin()
 	m.made = nil
 	want = []string{
-		"FileAvailable--etc-kubernetes-kubelet.conf", "FileAvailable--etc-kubernetes-bootstrap-kubelet.conf",
+		"FileAvailable--etc-kubernetes-kubelet.conf",
+		"FileAvailable--etc-kubernetes-bootstrap-kubelet.conf",
 		"Port-10250", "FileAvailable--etc-kubernetes-pki-ca.crt",
 	}
 	if got := failed(t, m, Join(worker(), tool(t))); !slices.Equal(got, want) {
@@ -101,11 +105,14 @@ func TestEachTargetExcusesOwnChecksOnly(t *testing.T) {
 		{target("/etc/kubernetes/manifests/kube-apiserver.yaml"), true,
 			[]string{"Port-6443", "FileAvailable--etc-kubernetes-manifests-kube-apiserver.yaml"}},
 		{target("/etc/kubernetes/manifests/etcd.yaml"), true,
-			[]string{"FileAvailable--etc-kubernetes-manifests-etcd.yaml", "Port-2379", "Port-2380", "DirAvailable--var-lib-etcd"}},
+			[]string{"FileAvailable--etc-kubernetes-manifests-etcd.yaml", "Port-2379", "Port-2380",
+				"DirAvailable--var-lib-etcd"}},
 		{kubeletUnit, true, nil},
 		{target("/var/lib/kubelet/config.yaml"), true, nil},
-		{target("/etc/kubernetes/bootstrap-kubelet.conf"), false, []string{"FileAvailable--etc-kubernetes-bootstrap-kubelet.conf"}},
-		{target("/etc/kubernetes/pki/ca.crt"), false, []string{"FileAvailable--etc-kubernetes-pki-ca.crt"}},
+		{target("/etc/kubernetes/bootstrap-kubelet.conf"), false,
+			[]string{"FileAvailable--etc-kubernetes-bootstrap-kubelet.conf"}},
+		{target("/etc/kubernetes/pki/ca.crt"), false,
+			[]string{"FileAvailable--etc-kubernetes-pki-ca.crt"}},
 	} {
 		m, checks := halfJoin(), Join(worker(), tool(t))
 		if c.init {
@@ -121,7 +128,8 @@ func TestEachTargetExcusesOwnChecksOnly(t *testing.T) {
 func TestForeignAddressFailsResumedRun(t *testing.T) {
 	m := halfInit()
 	m.busy["10.0.0.5:2379"] = errors.New("cannot assign requested address")
-	if got := failed(t, m, Init(controlPlane(), tool(t))); !slices.Equal(got, []string{"Port-2379"}) {
+	if got := failed(t, m, Init(controlPlane(), tool(t))); !slices.Equal(got,
+		[]string{"Port-2379"}) {
 		t.Errorf("fails at %v", got)
 	}
 }

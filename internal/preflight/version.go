@@ -12,16 +12,19 @@ import (
 )
 
 func newKubernetesVersionCheck(text string, tool release.Tool) Check {
-	return Check{Name: "KubernetesVersion", Run: func(_ context.Context, _ state.Reader, rep *Report) {
-		target, err := release.ParseTarget(text)
-		if err != nil {
-			rep.Fail("set --kubernetes-version", "%v", err)
-			return
-		}
-		if tool.IsOlderThan(target) {
-			rep.Warn("use kubeadm of the cluster's release", "Kubernetes %s is newer than kubeadm %s, which does not support it", target, tool)
-		}
-	}}
+	return Check{Name: "KubernetesVersion",
+		Run: func(_ context.Context, _ state.Reader, rep *Report) {
+			target, err := release.ParseTarget(text)
+			if err != nil {
+				rep.Fail("set --kubernetes-version", "%v", err)
+				return
+			}
+			if tool.IsOlderThan(target) {
+				rep.Warn("use kubeadm of the cluster's release",
+					"Kubernetes %s is newer than kubeadm %s, which does not support it", target,
+					tool)
+			}
+		}}
 }
 
 func parseVersionOrNil(text string) *version.Version {
@@ -42,7 +45,8 @@ func readKubeletVersion(ctx context.Context, r state.Reader) (*version.Version, 
 	text, err := r.KubeletVersion(ctx)
 	if err != nil {
 		return nil, problem.New("reading the version of "+path, err,
-			fmt.Sprintf("check what %q prints and install a kubelet that runs on this machine", path+" --version"))
+			fmt.Sprintf("check what %q prints and install a kubelet that runs on this machine",
+				path+" --version"))
 	}
 	v, err := version.ParseSemantic(text)
 	if err != nil {
@@ -54,23 +58,26 @@ func readKubeletVersion(ctx context.Context, r state.Reader) (*version.Version, 
 // newKubeletNewerCheck warns about a kubelet that is newer than the control plane of the cluster
 // it joins. It may work, and may be intended while a cluster is being upgraded.
 func newKubeletNewerCheck(controlPlane *version.Version) Check {
-	return Check{Name: "KubeletVersion", Run: func(ctx context.Context, r state.Reader, rep *Report) {
-		v, err := readKubeletVersion(ctx, r)
-		if err == nil && controlPlane != nil && release.IsKubeletNewer(v, controlPlane) {
-			rep.Warn("install a kubelet of that minor version or an older one",
-				"kubelet v%s is newer than the cluster's control plane, v%s, which Kubernetes does not support", v, controlPlane)
-		}
-	}}
+	return Check{Name: "KubeletVersion",
+		Run: func(ctx context.Context, r state.Reader, rep *Report) {
+			v, err := readKubeletVersion(ctx, r)
+			if err == nil && controlPlane != nil && release.IsKubeletNewer(v, controlPlane) {
+				rep.Warn("install a kubelet of that minor version or an older one",
+					"kubelet v%s is newer than the cluster's control plane, v%s, which Kubernetes does not support", v, controlPlane)
+			}
+		}}
 }
 
-func newKubeletSkewCheck(tool release.Tool, kubelet query[*version.Version], controlPlane *version.Version) Check {
-	return Check{Name: "KubeletVersion", Run: func(ctx context.Context, r state.Reader, rep *Report) {
-		v, err := kubelet(ctx, r)
-		if err == nil {
-			err = tool.CheckKubelet(v, controlPlane)
-		}
-		if err != nil {
-			rep.fail(err)
-		}
-	}}
+func newKubeletSkewCheck(tool release.Tool, kubelet query[*version.Version],
+	controlPlane *version.Version) Check {
+	return Check{Name: "KubeletVersion",
+		Run: func(ctx context.Context, r state.Reader, rep *Report) {
+			v, err := kubelet(ctx, r)
+			if err == nil {
+				err = tool.CheckKubelet(v, controlPlane)
+			}
+			if err != nil {
+				rep.fail(err)
+			}
+		}}
 }

@@ -58,7 +58,8 @@ func CheckArg(component string, v *version.Version, name, value string) *ArgProb
 		return newArgError(fmt.Sprintf("use the name %q with the value %q", before, after),
 			"the name of argument %q contains its value", name)
 	case strings.ContainsAny(name, whiteSpace):
-		return newArgError("remove the white space", "the name of argument %q contains white space", name)
+		return newArgError("remove the white space", "the name of argument %q contains white space",
+			name)
 	}
 	if fault := checkArgName(component, v, name); fault != nil {
 		return fault

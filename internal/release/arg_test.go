@@ -15,7 +15,8 @@ func TestCheckArg(t *testing.T) {
 	}{
 		{APIServer, "1.37.1", "v", "4", false, ""},
 		{APIServer, "1.37.1", "authorization-mode", "Node,RBAC", false, ""},
-		{APIServer, "1.37.1", "kubelet-port", "10250", false, ""}, // deprecated, and hidden in its help
+		// deprecated, and hidden in its help
+		{APIServer, "1.37.1", "kubelet-port", "10250", false, ""},
 		{APIServer, "1.37.1", "profiling", "F", false, ""},
 		{APIServer, "1.37.1", "max-requests-inflight", "0x10", false, ""},
 		{APIServer, "1.37.1", "feature-gates", "", false, ""},
@@ -34,18 +35,23 @@ func TestCheckArg(t *testing.T) {
 		{APIServer, "1.37.1", "v=4", "", true, `use the name "v" with the value "4"`},
 		{APIServer, "1.37.1", "--v=4", "", true, "without leading dashes"},
 		{APIServer, "1.37.1", "nonsense=4", "5", true, "contains its value"},
-		{APIServer, "1.37.1", "feature-gates=A", "true", false, `use the name "feature-gates" with the value "A=true"`},
+		{APIServer, "1.37.1", "feature-gates=A", "true", false,
+			`use the name "feature-gates" with the value "A=true"`},
 		{APIServer, "1.37.1", "audit-log-path=/x", "", false, `with the value "/x"`},
-		{Kubelet, "1.37.1", "node-labels=a", "b", false, `use the name "node-labels" with the value "a=b"`},
+		{Kubelet, "1.37.1", "node-labels=a", "b", false,
+			`use the name "node-labels" with the value "a=b"`},
 		{APIServer, "1.37.1", " v", "4", true, "contains white space"},
 		{APIServer, "1.37.1", "audit_log_path", "/x", false, `use the name "audit-log-path"`},
 		{Etcd, "3.7.0", "data_dir", "/x", true, "did you mean data-dir?"},
-		{APIServer, "1.37.1", "authorisation-mode", "RBAC", true, "did you mean authorization-mode?"},
+		{APIServer, "1.37.1", "authorisation-mode", "RBAC", true,
+			"did you mean authorization-mode?"},
 		{Scheduler, "1.37.1", "tls-cypher-suites", "x", true, "did you mean tls-cipher-suites?"},
 		{APIServer, "1.34.4", "tls-curve-preferences", "x", true, "added in 1.36"},
 		{ControllerManager, "1.34.4", "controller-shutdown-timeout", "x", true, "added in 1.35"},
-		{Etcd, "3.7.0", "experimental-enable-lease-checkpoint", "true", true, "set feature-gates to LeaseCheckpoint=true"},
-		{Etcd, "3.7.0", "experimental-warning-apply-duration", "1s", true, "rename it to warning-apply-duration"},
+		{Etcd, "3.7.0", "experimental-enable-lease-checkpoint", "true", true,
+			"set feature-gates to LeaseCheckpoint=true"},
+		{Etcd, "3.7.0", "experimental-warning-apply-duration", "1s", true,
+			"rename it to warning-apply-duration"},
 		{Etcd, "3.7.0", "experimental-nothing", "1s", true, "remove it"},
 		{APIServer, "1.37.1", "v", "-1", true, "is not a non-negative integer"},
 		{APIServer, "1.37.1", "v", " 4", true, `remove the white space: "4"`},
@@ -59,8 +65,10 @@ func TestCheckArg(t *testing.T) {
 		if fault == nil {
 			fault = &ArgProblem{}
 		}
-		if got := fault.Text + "; " + fault.Hint; c.want == "" && got != "; " || !strings.Contains(got, c.want) || fault.Fatal != c.fatal {
-			t.Errorf("%s %s --%s=%s: fatal is %v, %s\nwant %v, %q", c.component, c.version, c.name, c.value, fault.Fatal, got, c.fatal, c.want)
+		if got := fault.Text + "; " + fault.Hint; c.want == "" && got != "; " ||
+			!strings.Contains(got, c.want) || fault.Fatal != c.fatal {
+			t.Errorf("%s %s --%s=%s: fatal is %v, %s\nwant %v, %q", c.component, c.version, c.name,
+				c.value, fault.Fatal, got, c.fatal, c.want)
 		}
 	}
 }
@@ -86,7 +94,8 @@ func TestFlagList(t *testing.T) {
 			listed = listed || f[0] == s.component && s.matches(f[1])
 		}
 		if listed == (s.gone > 0) {
-			t.Errorf("%s --%s: in flags.txt is %v, gone with %d", s.component, s.flag, listed, s.gone)
+			t.Errorf("%s --%s: in flags.txt is %v, gone with %d", s.component, s.flag, listed,
+				s.gone)
 		}
 	}
 }

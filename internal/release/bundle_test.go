@@ -45,7 +45,8 @@ func compareFlags(t *testing.T, program, component string) {
 		t.Fatalf("the help of %s %s has %d flags only", component, v, len(help))
 	}
 	for _, flag := range help {
-		if fault := checkArgName(component, v, flag); fault != nil && flag != "help" && acceptsFlag(program, flag) {
+		if fault := checkArgName(component, v, flag); fault != nil && flag != "help" &&
+			acceptsFlag(program, flag) {
 			t.Errorf("%s %s has a flag that is not listed: %s", component, v, fault.Text)
 		}
 	}
@@ -54,7 +55,8 @@ func compareFlags(t *testing.T, program, component string) {
 			t.Errorf("%s %s has no flag --%s", component, v, flag)
 		}
 	}
-	if said, _ := exec.Command(program, "--no-such-flag", "--help").CombinedOutput(); !strings.Contains(string(said), "no-such-flag") {
+	if said, _ := exec.Command(program, "--no-such-flag",
+		"--help").CombinedOutput(); !strings.Contains(string(said), "no-such-flag") {
 		t.Errorf("%s %s does not name unknown flags: %s", component, v, said)
 	}
 }
@@ -62,7 +64,8 @@ func compareFlags(t *testing.T, program, component string) {
 // acceptsFlag reports whether the program has a flag. The help of some lists removed flags.
 func acceptsFlag(program, flag string) bool {
 	said, _ := exec.Command(program, "--"+flag+"=1", "--help").CombinedOutput()
-	return !strings.Contains(string(said), "unknown flag: --"+flag) && !strings.Contains(string(said), "not defined: -"+flag)
+	return !strings.Contains(string(said), "unknown flag: --"+flag) &&
+		!strings.Contains(string(said), "not defined: -"+flag)
 }
 
 func versionOf(t *testing.T, program string) *version.Version {

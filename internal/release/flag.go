@@ -34,14 +34,17 @@ func flagRanges() []flagRange {
 		add(35, 0, component, "min-compatibility-version")
 		add(36, 0, component, "tls-curve-preferences")
 	}
-	add(35, 0, ControllerManager, "concurrent-device-taint-eviction-syncs", "controller-shutdown-timeout")
+	add(35, 0, ControllerManager, "concurrent-device-taint-eviction-syncs",
+		"controller-shutdown-timeout")
 	add(36, 0, ControllerManager, "concurrent-resourceclaim-syncs")
 	add(37, 0, ControllerManager, "concurrent-disruption-syncs")
 	add(0, 37, ControllerManager, "concurrent-service-syncs")
 	add(0, 34, Kubelet, "cloud-config", "register-schedulable")
 	add(0, 35, Kubelet, "pod-infra-container-image")
-	add(0, 37, Kubelet, "application-metrics-count-limit", "boot-id-file", "container-hints", "containerd", "containerd-namespace",
-		"enable-load-reader", "event-storage-age-limit", "event-storage-event-limit", "global-housekeeping-interval",
+	add(0, 37, Kubelet, "application-metrics-count-limit", "boot-id-file", "container-hints",
+		"containerd", "containerd-namespace",
+		"enable-load-reader", "event-storage-age-limit", "event-storage-event-limit",
+		"global-housekeeping-interval",
 		"log-cadvisor-usage", "machine-id-file", "storage-driver-*")
 	add(6, 0, Etcd, "feature-gates", "watch-progress-notify-interval")
 	add(0, 7, Etcd, "discovery", "discovery-proxy", "experimental-*")
@@ -55,9 +58,11 @@ func CheckFlag(component string, v *version.Version, flag string) error {
 		switch {
 		case s.component != component || !s.matches(flag):
 		case v.Minor() < s.since:
-			return fmt.Errorf("%s %s has no flag --%s (added in %d.%d)", component, v, flag, v.Major(), s.since)
+			return fmt.Errorf("%s %s has no flag --%s (added in %d.%d)", component, v, flag,
+				v.Major(), s.since)
 		case s.gone > 0 && v.Minor() >= s.gone:
-			return fmt.Errorf("%s %s has no flag --%s (removed in %d.%d)", component, v, flag, v.Major(), s.gone)
+			return fmt.Errorf("%s %s has no flag --%s (removed in %d.%d)", component, v, flag,
+				v.Major(), s.gone)
 		}
 	}
 	return nil

@@ -33,7 +33,8 @@ func ParseFeatureGates(text string) (map[string]bool, error) {
 		}
 		name, value, found := strings.Cut(pair, "=")
 		if !found {
-			return nil, fmt.Errorf("feature gate %q has no value: set %s=true or %s=false", pair, pair, pair)
+			return nil, fmt.Errorf("feature gate %q has no value: set %s=true or %s=false", pair,
+				pair, pair)
 		}
 		name = strings.TrimSpace(name)
 		on, err := strconv.ParseBool(strings.TrimSpace(value))
@@ -66,10 +67,12 @@ func CheckFeatureGates(gates map[string]bool) []error {
 			continue
 		}
 		if in, removed := removedIn[name]; removed {
-			errs = append(errs, fmt.Errorf("feature gate %s was removed in %s: remove it from the configuration", name, in))
+			errs = append(errs, fmt.Errorf(
+				"feature gate %s was removed in %s: remove it from the configuration", name, in))
 			continue
 		}
-		errs = append(errs, fmt.Errorf("unknown feature gate %q: the feature gates are %s", name, strings.Join(names, ", ")))
+		errs = append(errs, fmt.Errorf("unknown feature gate %q: the feature gates are %s", name,
+			strings.Join(names, ", ")))
 	}
 	return errs
 }

@@ -64,7 +64,8 @@ func (i Images) Component(name string) string {
 	if i.Target.CI() && repository == DefaultRepository {
 		repository = CIRepository
 	}
-	return imageReference(repository, name, notAllowedInTag.ReplaceAllString(i.Target.String(), "_"))
+	return imageReference(repository, name,
+		notAllowedInTag.ReplaceAllString(i.Target.String(), "_"))
 }
 
 // CoreDNS is the image of the cluster's DNS server. In the default registry it is one path
@@ -95,7 +96,8 @@ func (i Images) EtcdVersion() *version.Version {
 	if err != nil {
 		v = version.MustParseSemantic(i.minorRelease().etcd)
 	}
-	return version.MustParseGeneric(fmt.Sprintf("%d.%d.%d", v.Major(), v.Minor(), v.Patch())) // without the number of the image's build
+	// without the number of the image's build
+	return version.MustParseGeneric(fmt.Sprintf("%d.%d.%d", v.Major(), v.Minor(), v.Patch()))
 }
 
 // Pause is the image of the Pods' sandbox container.

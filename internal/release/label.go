@@ -57,7 +57,8 @@ func (t Tool) Resolve(text string, fetch Fetch) (target Target, notes []string, 
 	}
 	if own := "stable-" + t.MinorVersion(); t.behind(number) && rest != own {
 		target, notes, err = t.Resolve(own, fetch)
-		note := fmt.Sprintf("%q is v%s, which is newer than this kubeadm (%s): using %s instead", text, number, t, own)
+		note := fmt.Sprintf("%q is v%s, which is newer than this kubeadm (%s): using %s instead",
+			text, number, t, own)
 		return target, append([]string{note}, notes...), err
 	}
 	return Target{number: number, ci: isCIBucket(bucket)}, nil, nil
@@ -75,7 +76,8 @@ func versionLabelURL(bucket, label string) (string, error) {
 }
 
 func (t Tool) behind(v *version.Version) bool {
-	return v.Major() > t.number.Major() || v.Major() == t.number.Major() && v.Minor() > t.number.Minor()
+	return v.Major() > t.number.Major() || v.Major() == t.number.Major() &&
+		v.Minor() > t.number.Minor()
 }
 
 // published is the newest version with published images that is not newer than the tool: a build

@@ -56,11 +56,12 @@ func TestTargetIsReadBackAsStored(t *testing.T) {
 		stored, tag string
 		ci          bool
 	}{
-		"v1.37.1":                       {"v1.37.1", "v1.37.1", false},
-		"1.36.0":                        {"v1.36.0", "v1.36.0", false},
-		"release/v1.36.0":               {"v1.36.0", "v1.36.0", false},
-		"v1.38.0-alpha.1":               {"v1.38.0-alpha.1", "v1.38.0-alpha.1", false},
-		"ci/v1.38.0-alpha.0.12+a1b2c3":  {"ci/v1.38.0-alpha.0.12+a1b2c3", "v1.38.0-alpha.0.12+a1b2c3", true},
+		"v1.37.1":         {"v1.37.1", "v1.37.1", false},
+		"1.36.0":          {"v1.36.0", "v1.36.0", false},
+		"release/v1.36.0": {"v1.36.0", "v1.36.0", false},
+		"v1.38.0-alpha.1": {"v1.38.0-alpha.1", "v1.38.0-alpha.1", false},
+		"ci/v1.38.0-alpha.0.12+a1b2c3": {"ci/v1.38.0-alpha.0.12+a1b2c3",
+			"v1.38.0-alpha.0.12+a1b2c3", true},
 		"ci-cross/v1.38.0-beta.0.1+abc": {"ci/v1.38.0-beta.0.1+abc", "v1.38.0-beta.0.1+abc", true},
 	} {
 		got := parseTarget(t, text)
@@ -74,7 +75,8 @@ func TestTargetIsReadBackAsStored(t *testing.T) {
 }
 
 func TestParseTargetRejectsInvalidVersions(t *testing.T) {
-	for _, text := range []string{"", "v1", "v1.37", "1.37.x", "stable", "v1.2.3 4", "foo/v1.37.1", "/v1.37.1", "v01.2.3"} {
+	for _, text := range []string{"", "v1", "v1.37", "1.37.x", "stable", "v1.2.3 4", "foo/v1.37.1",
+		"/v1.37.1", "v01.2.3"} {
 		if got, err := ParseTarget(text); err == nil {
 			t.Errorf("%q was read as %s", text, got)
 		}
@@ -83,12 +85,15 @@ func TestParseTargetRejectsInvalidVersions(t *testing.T) {
 
 func TestVersionLabels(t *testing.T) {
 	for text, want := range map[string]bool{
-		"stable": true, "latest": true, "stable-1": true, "latest-1.37": true, "stable-1.5": true, "ci/latest": true,
-		"v1.37.1": false, "stable-": false, "stable-01": false, "stable-1.037": false, "stable-1.370": false,
-		"unstable": false, "stable-1.": false, "": false, "stablelatest": false,
+		"stable": true, "latest": true, "stable-1": true, "latest-1.37": true, "stable-1.5": true,
+		"ci/latest": true,
+		"v1.37.1":   false, "stable-": false, "stable-01": false, "stable-1.037": false,
+		"stable-1.370": false,
+		"unstable":     false, "stable-1.": false, "": false, "stablelatest": false,
 	} {
 		asked := false
-		_, _, err := parseTool(t, "v1.37.1").Resolve(text, func(string) (string, error) { asked = true; return "v1.37.1", nil })
+		_, _, err := parseTool(t, "v1.37.1").Resolve(text,
+			func(string) (string, error) { asked = true; return "v1.37.1", nil })
 		if asked != want || want && err != nil {
 			t.Errorf("%q: the network is asked: %v, want %v (%v)", text, asked, want, err)
 		}
@@ -97,12 +102,13 @@ func TestVersionLabels(t *testing.T) {
 
 func TestResolve(t *testing.T) {
 	published := map[string]string{
-		"https://dl.k8s.io/release/stable-1.txt":                                      "v1.38.2\n",
-		"https://dl.k8s.io/release/stable-1.37.txt":                                   "v1.37.4\n",
-		"https://dl.k8s.io/release/stable-1.36.txt":                                   "v1.36.3",
-		"https://dl.k8s.io/release/stable-1.34.txt":                                   "v1.36.0",
-		"https://dl.k8s.io/release/latest.txt":                                        "<html>sign in</html>",
-		"https://storage.googleapis.com/" + "k8s-release-dev/ci-fast/latest-1.37.txt": "v1.37.2-rc.0.4+abc",
+		"https://dl.k8s.io/release/stable-1.txt":    "v1.38.2\n",
+		"https://dl.k8s.io/release/stable-1.37.txt": "v1.37.4\n",
+		"https://dl.k8s.io/release/stable-1.36.txt": "v1.36.3",
+		"https://dl.k8s.io/release/stable-1.34.txt": "v1.36.0",
+		"https://dl.k8s.io/release/latest.txt":      "<html>sign in</html>",
+		"https://storage.googleapis.com/" +
+			"k8s-release-dev/ci-fast/latest-1.37.txt": "v1.37.2-rc.0.4+abc",
 	}
 	fetch := func(url string) (string, error) {
 		if body, ok := published[url]; ok {
@@ -135,7 +141,8 @@ func TestResolve(t *testing.T) {
 			got, notes, err := parseTool(t, c.tool).Resolve(c.text, fetch)
 			wantError(t, err, c.errs...)
 			if got.Stored() != c.want || len(notes) != c.notes {
-				t.Errorf("got %s with notes %q, want %s with %d notes", got.Stored(), notes, c.want, c.notes)
+				t.Errorf("got %s with notes %q, want %s with %d notes", got.Stored(), notes, c.want,
+					c.notes)
 			}
 		})
 	}

@@ -13,13 +13,15 @@ const maxKubeletSkew = 3
 func (t Tool) OldestKubelet() *version.Version {
 	minor := t.number.Minor()
 	// Parsed as semantic, for only then does a pre-release count as older.
-	return version.MustParseSemantic(fmt.Sprintf("%d.%d.0", t.number.Major(), minor-min(maxKubeletSkew, minor)))
+	return version.MustParseSemantic(fmt.Sprintf("%d.%d.0", t.number.Major(),
+		minor-min(maxKubeletSkew, minor)))
 }
 
 // CheckTarget returns an error if the tool does not support the release.
 func (t Tool) CheckTarget(target Target) error {
 	v, all := target.Version(), minorReleases()
-	oldest := version.MustParseSemantic(oldestMinor() + ".0") // a pre-release of it is not supported
+	// a pre-release of it is not supported
+	oldest := version.MustParseSemantic(oldestMinor() + ".0")
 	if !v.LessThan(oldest) && v.Major() == major && v.Minor() <= all[len(all)-1].minor {
 		return nil
 	}
@@ -27,8 +29,8 @@ func (t Tool) CheckTarget(target Target) error {
 		t, target, oldestMinor(), newestMinor())
 }
 
-// IsOlderThan reports whether the release has a newer minor version than the tool. A development build
-// (v0.0.0) counts as newer than every release.
+// IsOlderThan reports whether the release has a newer minor version than the tool. A development
+// build (v0.0.0) counts as newer than every release.
 func (t Tool) IsOlderThan(target Target) bool {
 	if t.number.Major() == 0 && t.number.Minor() == 0 && t.number.Patch() == 0 {
 		return false
@@ -40,7 +42,8 @@ func (t Tool) IsOlderThan(target Target) bool {
 // minor version than the control plane. If controlPlane is nil, the second check is skipped.
 func (t Tool) CheckKubelet(kubelet, controlPlane *version.Version) error {
 	if oldest := t.OldestKubelet(); kubelet.LessThan(oldest) {
-		return fmt.Errorf("kubelet v%s is too old for kubeadm %s: install v%s or newer", kubelet, t, oldest)
+		return fmt.Errorf("kubelet v%s is too old for kubeadm %s: install v%s or newer", kubelet, t,
+			oldest)
 	}
 	if controlPlane != nil && IsKubeletNewer(kubelet, controlPlane) {
 		return fmt.Errorf("kubelet v%s is newer than the control plane, v%s: install a kubelet of that minor or an older one",

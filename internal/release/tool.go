@@ -18,7 +18,8 @@ type Tool struct {
 func ParseTool(text string) (Tool, error) {
 	v, err := version.ParseSemantic(text)
 	if err != nil {
-		return Tool{}, fmt.Errorf("this kubeadm was built with the invalid version %q: %w", text, err)
+		return Tool{}, fmt.Errorf("this kubeadm was built with the invalid version %q: %w", text,
+			err)
 	}
 	return Tool{number: v}, nil
 }
@@ -30,4 +31,6 @@ func (t Tool) String() string { return "v" + t.number.String() }
 func (t Tool) Version() *version.Version { return t.number }
 
 // MinorVersion is the minor version, such as "1.37".
-func (t Tool) MinorVersion() string { return fmt.Sprintf("%d.%d", t.number.Major(), t.number.Minor()) }
+func (t Tool) MinorVersion() string {
+	return fmt.Sprintf("%d.%d", t.number.Major(), t.number.Minor())
+}

@@ -37,7 +37,8 @@ func setKlog(w io.Writer, level int, files string) error {
 	var set flag.FlagSet
 	klog.InitFlags(&set)
 	klog.SetOutput(w)
-	for name, value := range map[string]string{"logtostderr": "false", "stderrthreshold": "FATAL", "one_output": "true"} {
+	for name, value := range map[string]string{"logtostderr": "false", "stderrthreshold": "FATAL",
+		"one_output": "true"} {
 		if err := set.Set(name, value); err != nil {
 			return err
 		}

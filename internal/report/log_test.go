@@ -65,10 +65,12 @@ func TestLibrariesLogNothingByDefault(t *testing.T) {
 		klog.ErrorS(errors.New("broken"), "failed")
 		log.Print("Unsolicited response received on idle HTTP channel")
 		klog.Flush()
-		if lines := strings.Count(b.String(), "\n"); lines != want || strings.Contains(b.String(), secret) || strings.Contains(b.String(), "\x1b") {
+		if lines := strings.Count(b.String(), "\n"); lines != want ||
+			strings.Contains(b.String(), secret) || strings.Contains(b.String(), "\x1b") {
 			t.Errorf("-v %d: %d lines, want %d:\n%s", level, lines, want, b.String())
 		}
-		if _, err := io.WriteString(other, "of gRPC"); err != nil || strings.Contains(b.String(), "gRPC") != (level > 0) {
+		if _, err := io.WriteString(other, "of gRPC"); err != nil ||
+			strings.Contains(b.String(), "gRPC") != (level > 0) {
 			t.Errorf("-v %d: %v, %s", level, err, b.String())
 		}
 	}

@@ -10,13 +10,15 @@ import (
 // token to the word before it.
 var (
 	// A bootstrap token, its dot possibly URL-encoded; one character of each half may be missing.
-	tokenForm = regexp.MustCompile(`([a-z0-9]{5,})(?:\.|%2[eE])([a-z0-9]{15,})|([A-Z0-9]{5,})(?:\.|%2[eE])([A-Z0-9]{15,})`)
+	tokenForm = regexp.MustCompile(
+		`([a-z0-9]{5,})(?:\.|%2[eE])([a-z0-9]{15,})|([A-Z0-9]{5,})(?:\.|%2[eE])([A-Z0-9]{15,})`)
 	// A certificate key has 64 hex digits; most of one is secret too. Container IDs look the same.
 	keyForm = regexp.MustCompile(`[0-9a-fA-F]{48,}`)
 	// The prefix of a public checksum: the pin of a CA, the digest of an image.
 	checksumForm = regexp.MustCompile(`(?i)sha(?:256|384|512)[:%\s]$`)
 	// A URL in quotes, or one up to the first character that cannot be part of one.
-	urlForm = regexp.MustCompile("\"[a-zA-Z][a-zA-Z0-9+.-]*://(?:\\\\.|[^\"\\\\])*\"|[a-zA-Z][a-zA-Z0-9+.-]*://[^\\s\"'`<>]+")
+	urlForm = regexp.MustCompile(
+		"\"[a-zA-Z][a-zA-Z0-9+.-]*://(?:\\\\.|[^\"\\\\])*\"|[a-zA-Z][a-zA-Z0-9+.-]*://[^\\s\"'`<>]+")
 	// A user and a password without a scheme before them, as in "me:secret@proxy:3128".
 	userForm = regexp.MustCompile(`([^\s"'/@:=,;]+):[^\s"'/@]+@([A-Za-z0-9\[]+)`)
 	// Go's error for a proxy in the environment that is no URL: it repeats all of it, and then a
@@ -47,7 +49,8 @@ func redactUsers(text string) string {
 	return userForm.ReplaceAllStringFunc(text, func(found string) string {
 		user, _, _ := strings.Cut(found, ":")
 		at := strings.LastIndex(found, "@")
-		if user == "system" || strings.HasPrefix(strings.ToLower(found[at+1:]), "sha") { // a name of Kubernetes, a digest
+		// a name of Kubernetes, a digest
+		if user == "system" || strings.HasPrefix(strings.ToLower(found[at+1:]), "sha") {
 			return found
 		}
 		return "[hidden]" + found[at:]

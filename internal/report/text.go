@@ -103,7 +103,8 @@ func (t *Text) showChange(e engine.Event) {
 	}
 	t.printLine(e, "would %s", e.Text)
 	if shown, ok := e.Change.(change.Previewable); ok {
-		if text := untrusted.Screen(redactSecrets(strings.TrimRight(shown.Content(), "\n"))); text != "" {
+		if text := untrusted.Screen(
+			redactSecrets(strings.TrimRight(shown.Content(), "\n"))); text != "" {
 			fmt.Fprintf(t.Out, "\t%s\n", strings.ReplaceAll(text, "\n", "\n\t"))
 		}
 	}

@@ -57,7 +57,8 @@ func TestProgressIsShownAtOnce(t *testing.T) {
 	text := &Text{Out: &out, Err: &err}
 	last := []engine.Slot{{Group: 1, Index: 1, Of: 2}}
 	text.Emit(said("later", last...))
-	text.Emit(engine.Event{Kind: engine.Progress, Phase: "preflight", Text: "still at it", Place: last})
+	text.Emit(engine.Event{Kind: engine.Progress, Phase: "preflight", Text: "still at it",
+		Place: last})
 	if out.String() != "" || err.String() != "[preflight] still at it\n" {
 		t.Errorf("told %q and %q", out.String(), err.String())
 	}
@@ -68,14 +69,16 @@ func TestProgressIsShownAtOnce(t *testing.T) {
 // last line.
 func TestSharedStepsAreShownAtOnce(t *testing.T) {
 	branch := engine.Slot{Group: 1, Index: 0, Of: 1}
-	out, _ := told(&Text{}, said("storing", branch), said("waiting for the administrator's rights"), said("key", branch), joined(branch), said("next"))
+	out, _ := told(&Text{}, said("storing", branch), said("waiting for the administrator's rights"),
+		said("key", branch), joined(branch), said("next"))
 	if want := "[p] storing\n[p] waiting for the administrator's rights\n[p] key\n[p] next\n"; out != want {
 		t.Errorf("told\n%swant\n%s", out, want)
 	}
 }
 
 func TestCloseShowsHeldBackEvents(t *testing.T) {
-	out, _ := told(&Text{}, said("of a branch that another kept waiting", engine.Slot{Group: 1, Index: 1, Of: 2}))
+	out, _ := told(&Text{},
+		said("of a branch that another kept waiting", engine.Slot{Group: 1, Index: 1, Of: 2}))
 	if !strings.Contains(out, "kept waiting") {
 		t.Errorf("told %q", out)
 	}
@@ -99,14 +102,17 @@ func TestEventLines(t *testing.T) {
 		{&Text{}, wait, "[w] waiting for the moon\n", ""},
 		{&Text{Conditional: true}, wait, "[w] would wait for the moon\n", ""},
 		{&Text{}, skipped, "", ""},
-		{&Text{Verbosity: 1}, skipped, "[etcd] phase etcd/local is skipped: etcd is external\n", ""},
+		{&Text{Verbosity: 1}, skipped, "[etcd] phase etcd/local is skipped: etcd is external\n",
+			""},
 		{&Text{}, warned, "", "[w] warning: look out\n"},
 		{&Text{}, checked, "", "\t[WARNING Swap]: swap is on\n"},
 		{&Text{}, engine.Event{Kind: engine.Printed, Text: "as it is"}, "as it is", ""},
-		{&Text{}, engine.Event{Kind: engine.Undone, Phase: "x", Text: "write file"}, "[x] undone: write file\n", ""},
+		{&Text{}, engine.Event{Kind: engine.Undone, Phase: "x", Text: "write file"},
+			"[x] undone: write file\n", ""},
 	} {
 		if out, err := told(c.text, c.event); out != c.out || err != c.err {
-			t.Errorf("%s at verbosity %d:\n out %q, want %q\n err %q, want %q", c.event.Kind, c.text.Verbosity, out, c.out, err, c.err)
+			t.Errorf("%s at verbosity %d:\n out %q, want %q\n err %q, want %q", c.event.Kind,
+				c.text.Verbosity, out, c.out, err, c.err)
 		}
 	}
 }

@@ -31,7 +31,8 @@ func (r *Run) enterPreview(ctx context.Context, n *node.Node) error {
 			return err
 		}
 		if r.command.Name == "join" && n.CertificateKey != "" {
-			r.Emit(engine.Warned, fmt.Sprintf("with --certificate-key the copies include the private keys of the cluster's CAs: remove %s when you have seen it", dir))
+			r.Emit(engine.Warned,
+				fmt.Sprintf("with --certificate-key the copies include the private keys of the cluster's CAs: remove %s when you have seen it", dir))
 		}
 	}
 	if r.past != nil {
@@ -48,7 +49,8 @@ func (r *Run) enterPreview(ctx context.Context, n *node.Node) error {
 		KubeletClientCert:   kubelet.RotatedCertificate(n),
 	}
 	if n.Role == node.ControlPlane {
-		paths.APIServerManifest, paths.EtcdManifest = n.Paths.Manifest(release.APIServer), n.Paths.Manifest(manifest.Etcd)
+		paths.APIServerManifest, paths.EtcdManifest = n.Paths.Manifest(release.APIServer),
+			n.Paths.Manifest(manifest.Etcd)
 	}
 	r.world = preview.New(r.world, dir, paths)
 	return nil
@@ -63,14 +65,17 @@ func (r *Run) createCopyDir(ctx context.Context, paths node.Paths) (string, erro
 		if _, err := io.ReadFull(r.host.Random("dry-run"), suffix); err != nil {
 			return "", fmt.Errorf("choosing a directory name: %w", err)
 		}
-		dir = path.Join(paths.Tmp(), "kubeadm-"+r.command.Name+"-dryrun"+new(big.Int).SetBytes(suffix).String())
+		dir = path.Join(paths.Tmp(),
+			"kubeadm-"+r.command.Name+"-dryrun"+new(big.Int).SetBytes(suffix).String())
 	}
 	// The only change that a dry run makes by itself. It is no event of the dry run, which shows
 	// what would be changed.
 	e := engine.New(engine.Env{World: r.host.World, Emit: func(engine.Event) {}})
 	if err := e.Do(ctx, change.MakeDir{Path: dir, Mode: 0o700}); err != nil {
-		return "", problem.New("creating a directory for copies of the files", err, "set the environment variable "+variable+" to another directory")
+		return "", problem.New("creating a directory for copies of the files", err,
+			"set the environment variable "+variable+" to another directory")
 	}
-	r.Emit(engine.Warned, fmt.Sprintf("copies of the files that would be written are kept in %s; set %s to use another directory", dir, variable))
+	r.Emit(engine.Warned,
+		fmt.Sprintf("copies of the files that would be written are kept in %s; set %s to use another directory", dir, variable))
 	return dir, nil
 }

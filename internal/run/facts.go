@@ -29,7 +29,8 @@ func (h Host) Facts(ctx context.Context, runtimes bool) (config.Facts, error) {
 		return config.Facts{}, err
 	}
 	f := config.Facts{
-		Tool: h.Tool, Hostname: host.Hostname, Fetch: FetchVersion(ctx, r), Random: h.Random("bootstrap-token"), Now: r.Now(),
+		Tool: h.Tool, Hostname: host.Hostname, Fetch: FetchVersion(ctx, r),
+		Random: h.Random("bootstrap-token"), Now: r.Now(),
 	}
 	if f.Addresses, err = r.Addresses(ctx); err != nil {
 		return f, fmt.Errorf("looking for the addresses of this machine: %w", err)
@@ -49,7 +50,8 @@ func (h Host) Facts(ctx context.Context, runtimes bool) (config.Facts, error) {
 // FetchVersion looks up version labels in the network, and gives up fast where there is none.
 func FetchVersion(ctx context.Context, r state.Reader) release.Fetch {
 	return func(address string) (string, error) {
-		ctx, cancel := context.WithTimeoutCause(ctx, labelLimit, fmt.Errorf("no answer within %s", labelLimit))
+		ctx, cancel := context.WithTimeoutCause(ctx, labelLimit,
+			fmt.Errorf("no answer within %s", labelLimit))
 		defer cancel()
 		if err := resolveHost(ctx, r, address); err != nil {
 			return "", err

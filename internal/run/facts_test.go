@@ -54,7 +54,8 @@ func TestVersionLabelLookup(t *testing.T) {
 
 	absent := known()
 	absent.answer = state.Response{Status: 404}
-	if _, err := FetchVersion(t.Context(), absent)(url); err == nil || !strings.Contains(err.Error(), "status 404") {
+	if _, err := FetchVersion(t.Context(), absent)(url); err == nil ||
+		!strings.Contains(err.Error(), "status 404") {
 		t.Errorf("got %v, want the status", err)
 	}
 }

@@ -77,9 +77,11 @@ type outcome struct {
 
 func outcomeOf(n *node.Node) outcome {
 	return outcome{
-		Name: n.Name, Role: n.Role, Address: n.Address, BindPort: n.BindPort, CRISocket: n.CRISocket,
-		Taints: n.Taints, Args: n.KubeletArgs, Patches: n.Patches, Paths: n.Paths,
-		Version: cmp.Or(n.Cluster.VersionLabel, n.Cluster.Version), Cluster: withoutVersion(n.Cluster.Document),
+		Name: n.Name, Role: n.Role, Address: n.Address, BindPort: n.BindPort,
+		CRISocket: n.CRISocket,
+		Taints:    n.Taints, Args: n.KubeletArgs, Patches: n.Patches, Paths: n.Paths,
+		Version: cmp.Or(n.Cluster.VersionLabel, n.Cluster.Version),
+		Cluster: withoutVersion(n.Cluster.Document),
 		Kubelet: n.Cluster.Kubelet.Config, KubeProxy: n.Cluster.KubeProxy.Config,
 	}
 }

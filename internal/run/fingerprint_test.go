@@ -7,7 +7,8 @@ import (
 )
 
 func TestFingerprintDependsOnOutcome(t *testing.T) {
-	base := node.Node{Local: node.Local{Name: "cp1", Role: node.ControlPlane, Paths: node.DefaultPaths()}}
+	base := node.Node{Local: node.Local{Name: "cp1", Role: node.ControlPlane,
+		Paths: node.DefaultPaths()}}
 	of := func(change func(*node.Node)) string {
 		n := base
 		change(&n)

@@ -36,7 +36,8 @@ func (r *Run) keptVersion(label, current string) (string, error) {
 	if err != nil || !ok || kept == current {
 		return current, err
 	}
-	r.notes = append(r.notes, fmt.Sprintf("%s is %s by now; continuing with %s", label, current, kept))
+	r.notes = append(r.notes,
+		fmt.Sprintf("%s is %s by now; continuing with %s", label, current, kept))
 	return kept, nil
 }
 
@@ -55,7 +56,8 @@ func (r *Run) ReuseValues(ctx context.Context, n *node.Node) (*node.Node, error)
 	}
 	reused.Tokens = slices.Clone(n.Tokens)
 	for i := range reused.Tokens {
-		if err := r.reuseToken(ctx, &reused.Tokens[i], fmt.Sprintf("bootstrap-token/%d", i)); err != nil {
+		if err := r.reuseToken(ctx, &reused.Tokens[i],
+			fmt.Sprintf("bootstrap-token/%d", i)); err != nil {
 			return nil, err
 		}
 	}
@@ -90,9 +92,10 @@ func (r *Run) reuseToken(ctx context.Context, t *node.BootstrapToken, name strin
 	if err != nil {
 		return err
 	}
-	text, err := once(ctx, fmt.Sprintf("%s/expires/%s/%s", name, token, t.TTL), func() (string, error) {
-		return now.Add(t.TTL).UTC().Format(time.RFC3339), nil
-	})
+	text, err := once(ctx, fmt.Sprintf("%s/expires/%s/%s", name, token, t.TTL),
+		func() (string, error) {
+			return now.Add(t.TTL).UTC().Format(time.RFC3339), nil
+		})
 	if err != nil {
 		return fmt.Errorf("keeping the expiration of the bootstrap token: %w", err)
 	}

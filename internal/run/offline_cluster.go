@@ -57,7 +57,8 @@ func (r *Run) SimulateOfflineCluster(ctx context.Context, e *engine.Env) error {
 		return context.Cause(ctx)
 	}
 	endpoint := strings.TrimPrefix(cluster.Server, "https://")
-	r.Emit(engine.Warned, fmt.Sprintf("no cluster answers at %s (%v): using a simulated cluster with default settings", endpoint, noAnswer))
+	r.Emit(engine.Warned,
+		fmt.Sprintf("no cluster answers at %s (%v): using a simulated cluster with default settings", endpoint, noAnswer))
 	o, err := r.newOfflineCluster(ctx, e, cluster)
 	if err != nil {
 		return err
@@ -99,7 +100,8 @@ type offlineCluster struct {
 
 // newOfflineCluster chooses the settings and the CA of a simulated cluster, and puts the CA into
 // cluster.
-func (r *Run) newOfflineCluster(ctx context.Context, e *engine.Env, cluster *api.Cluster) (*offlineCluster, error) {
+func (r *Run) newOfflineCluster(ctx context.Context, e *engine.Env,
+	cluster *api.Cluster) (*offlineCluster, error) {
 	facts, err := r.host.Facts(ctx, false)
 	if err != nil {
 		return nil, err
@@ -107,7 +109,8 @@ func (r *Run) newOfflineCluster(ctx context.Context, e *engine.Env, cluster *api
 	flags := config.NewInitFlags()
 	flags.KubernetesVersion = facts.Tool.String()
 	flags.AdvertiseAddress = "192.0.2.1" // of the range for examples (RFC 5737)
-	flags.ControlPlaneEndpoint, _, _ = strings.Cut(strings.TrimPrefix(cluster.Server, "https://"), "/")
+	flags.ControlPlaneEndpoint, _, _ = strings.Cut(strings.TrimPrefix(cluster.Server, "https://"),
+		"/")
 	n, _, err := config.Init(config.File{}, flags, facts)
 	if err != nil {
 		return nil, err
@@ -157,7 +160,8 @@ func (o *offlineCluster) chooseCA(ctx context.Context, e *engine.Env, cluster *a
 func (o *offlineCluster) newCA(name string) (pki.CA, error) {
 	profile, _ := pki.ProfileOf(name)
 	now := o.host.World.Now().UTC()
-	spec, _, err := profile.Spec(o.node.Site(), pki.Validity{NotBefore: now.Add(-time.Minute), NotAfter: now.Add(time.Hour)})
+	spec, _, err := profile.Spec(o.node.Site(),
+		pki.Validity{NotBefore: now.Add(-time.Minute), NotAfter: now.Add(time.Hour)})
 	if err != nil {
 		return pki.CA{}, err
 	}
@@ -179,7 +183,8 @@ func signedClusterInfo(cluster *api.Cluster, token string) (*corev1.ConfigMap, e
 	if !ok {
 		return info, nil
 	}
-	signature, err := jws.ComputeDetachedSignature(info.Data[bootstrapapi.KubeConfigKey], id, secret)
+	signature, err := jws.ComputeDetachedSignature(info.Data[bootstrapapi.KubeConfigKey], id,
+		secret)
 	if err != nil {
 		return nil, err
 	}

@@ -172,7 +172,8 @@ func (r *Run) Execute(ctx context.Context, e *engine.Env) error {
 }
 
 // ExecutePhases is Execute with other phases than the command's.
-func (r *Run) ExecutePhases(ctx context.Context, e *engine.Env, phases []engine.Phase, sel engine.Selection) error {
+func (r *Run) ExecutePhases(ctx context.Context, e *engine.Env, phases []engine.Phase,
+	sel engine.Selection) error {
 	err := engine.Run(ctx, e, phases, sel)
 	r.host.Text.Close()
 	if r.journal == nil {
@@ -182,7 +183,8 @@ func (r *Run) ExecutePhases(ctx context.Context, e *engine.Env, phases []engine.
 		return r.journal.End(sel.Skip...)
 	}
 	p := r.addHints(err)
-	p.Alone = ctx.Err() != nil // an interrupted user needs no help with what the run was waiting for
+	// an interrupted user needs no help with what the run was waiting for
+	p.Alone = ctx.Err() != nil
 	if r.changed || !r.journal.First() {
 		return p
 	}
@@ -193,9 +195,12 @@ func (r *Run) ExecutePhases(ctx context.Context, e *engine.Env, phases []engine.
 func (r *Run) addHints(err error) *problem.Problem {
 	p := problem.New("", err)
 	if other := r.journal.Unfinished(); other != "" {
-		p.Hints = append(p.Hints, "an unfinished `kubeadm "+other+"` with other settings left files here: re-run that command, or run `kubeadm reset`")
+		p.Hints = append(p.Hints,
+			"an unfinished `kubeadm "+other+
+				"` with other settings left files here: re-run that command, or run `kubeadm reset`")
 	}
-	if r.failedPhase != string(phaseindex.Preflight) && !r.journal.Finished() && (r.changed || !r.journal.First()) {
+	if r.failedPhase != string(phaseindex.Preflight) && !r.journal.Finished() &&
+		(r.changed || !r.journal.First()) {
 		p.Hints = append(p.Hints, "what was done so far is kept: re-run the same command to resume")
 	}
 	return p
@@ -245,7 +250,8 @@ func (r *Run) Finished() bool { return r.IsWhole() && r.journal != nil && r.jour
 func (r *Run) FinishedRun() finished.Run {
 	run := finished.Run{Recorded: r.journal.Recorded}
 	for _, phase := range r.journal.Skipped() {
-		createsNothing := phase == string(phaseindex.Preflight) || phase == string(phaseindex.ShowJoinCommand)
+		createsNothing := phase == string(phaseindex.Preflight) ||
+			phase == string(phaseindex.ShowJoinCommand)
 		if !createsNothing && !slices.Contains(r.command.Selection.Skip, phase) {
 			run.Skipped = append(run.Skipped, phase)
 		}

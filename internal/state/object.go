@@ -24,7 +24,8 @@ type Identity struct {
 
 // Key identifies the Identity, for use in maps. It contains no secret.
 func (i Identity) Key() string {
-	return fmt.Sprintf("%s@%s#%x%t", i.Kubeconfig, i.Server, sha256.Sum256(i.Config), i.AllowInsecure)
+	return fmt.Sprintf("%s@%s#%x%t", i.Kubeconfig, i.Server, sha256.Sum256(i.Config),
+		i.AllowInsecure)
 }
 
 // Ref names one object and the identity with which it is read or written.
@@ -63,7 +64,8 @@ type Object interface {
 
 // RefOf returns the Ref of a typed object.
 func RefOf(o Object, as Identity) Ref {
-	return Ref{GVK: o.GetObjectKind().GroupVersionKind(), Namespace: o.GetNamespace(), Name: o.GetName(), As: as}
+	return Ref{GVK: o.GetObjectKind().GroupVersionKind(), Namespace: o.GetNamespace(),
+		Name: o.GetName(), As: as}
 }
 
 // NodeKind is the GroupVersionKind of Node objects.

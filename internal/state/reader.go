@@ -25,7 +25,8 @@ type Reader interface {
 	Clock
 }
 
-// Files are the files of this machine. Errors satisfy errors.Is(err, fs.ErrNotExist) where nothing is there.
+// Files are the files of this machine. Errors satisfy errors.Is(err, fs.ErrNotExist) where nothing
+// is there.
 type Files interface {
 	ReadFile(ctx context.Context, path string) ([]byte, error)
 	Stat(ctx context.Context, path string) (FileInfo, error)  // follows symbolic links
@@ -70,7 +71,8 @@ type Mounts interface {
 
 // Programs are the executables of this machine.
 type Programs interface {
-	// Program finds an executable in PATH; the error satisfies errors.Is(err, fs.ErrNotExist) if there is none.
+	// Program finds an executable in PATH; the error satisfies errors.Is(err, fs.ErrNotExist) if
+	// there is none.
 	Program(ctx context.Context, name string) (path string, err error)
 	// KubeletVersion returns the version that `kubelet --version` prints, such as "v1.37.1".
 	KubeletVersion(ctx context.Context) (string, error)
@@ -95,12 +97,14 @@ type HostInfo struct {
 
 // Network is the network as this machine sees it.
 type Network interface {
-	// Addresses lists global unicast addresses of up interfaces, the one of the default route first.
+	// Addresses lists global unicast addresses of up interfaces, the one of the default route
+	// first.
 	Addresses(ctx context.Context) ([]Address, error)
 	// Lookup resolves a host name.
 	Lookup(ctx context.Context, host string) ([]string, error)
-	// CanListen tries to open and close a TCP port; address is "host:port", with an empty host for all addresses.
-	// For a port in use the error is a *PortError, with the owner where it can be found.
+	// CanListen tries to open and close a TCP port; address is "host:port", with an empty host for
+	// all addresses. For a port in use the error is a *PortError, with the owner where it can be
+	// found.
 	CanListen(ctx context.Context, address string) error
 	// Proxy returns the proxy of an HTTPS request to a host; empty for none. The host is
 	// written as in a URL: an IPv6 address in brackets.
@@ -180,8 +184,9 @@ type Runtime struct {
 	Reason        string // why it is not ready
 	CgroupDriver  string // "systemd" or "cgroupfs"; empty unless ReportsDriver is set
 	ReportsDriver bool
-	DriverError   string // error of a runtime that supports reporting its cgroup driver and failed to
-	SandboxImage  string // image of Pod sandboxes; empty if the runtime does not report it
+	// error of a runtime that supports reporting its cgroup driver and failed to
+	DriverError  string
+	SandboxImage string // image of Pod sandboxes; empty if the runtime does not report it
 }
 
 // Sandbox is a Pod sandbox.
@@ -210,8 +215,8 @@ type Members interface {
 	// MemberStatus reads the status of one member at its own client URLs. The credentials are
 	// those of via.
 	MemberStatus(ctx context.Context, via Etcd, m Member) (MemberStatus, error)
-	// KeepProposing sends requests that etcd answers by raft consensus, one after the other, until the
-	// context ends. They change nothing in etcd's data.
+	// KeepProposing sends requests that etcd answers by raft consensus, one after the other, until
+	// the context ends. They change nothing in etcd's data.
 	KeepProposing(ctx context.Context, via Etcd) error
 }
 
@@ -219,8 +224,8 @@ type Members interface {
 type Etcd struct {
 	Endpoints                 []string
 	CAFile, CertFile, KeyFile string
-	// Serializable makes the list of members a serializable read: one endpoint answers from its own data,
-	// which may be stale. It works without a quorum.
+	// Serializable makes the list of members a serializable read: one endpoint answers from its own
+	// data, which may be stale. It works without a quorum.
 	Serializable bool
 }
 
@@ -246,8 +251,8 @@ type Objects interface {
 	Object(ctx context.Context, ref Ref) (*unstructured.Unstructured, error)
 	// List reads the objects of a kind and namespace that match a label and a field selector.
 	List(ctx context.Context, q Query) ([]unstructured.Unstructured, error)
-	// TryCreate asks the API server whether it would create the object: authorization, admission and
-	// validation run, and nothing is stored (a server-side dry run).
+	// TryCreate asks the API server whether it would create the object: authorization, admission
+	// and validation run, and nothing is stored (a server-side dry run).
 	TryCreate(ctx context.Context, object Object, as Identity) error
 	// ServerVersion is the version of the API server that answers, such as "v1.37.1".
 	ServerVersion(ctx context.Context, as Identity) (string, error)
@@ -257,9 +262,9 @@ type Objects interface {
 
 // History records what an earlier run of the same command did.
 type History interface {
-	// WasCreated reports whether an earlier run of this same command created the target and did not undo
-	// it; a file must still have the content that was written. It stays true after that run has
-	// finished, so that a re-run on a finished machine finds nothing to do.
+	// WasCreated reports whether an earlier run of this same command created the target and did not
+	// undo it; a file must still have the content that was written. It stays true after that run
+	// has finished, so that a re-run on a finished machine finds nothing to do.
 	WasCreated(target string) bool
 }
 

@@ -15,7 +15,8 @@ import (
 // Write writes the manifest of a component, with the user's patches applied. In a rootless
 // control plane it first creates the component's user and sets the owner of its files. Members
 // are those of the etcd cluster that is joined; nil for a new cluster.
-func Write(ctx context.Context, e *engine.Env, n *node.Node, component string, members []state.Member) error {
+func Write(ctx context.Context, e *engine.Env, n *node.Node, component string,
+	members []state.Member) error {
 	if err := e.Do(ctx, manifest.AccountChanges(n)...); err != nil {
 		return err
 	}

@@ -14,8 +14,8 @@ import (
 	"kubeadm/internal/state"
 )
 
-// Checks are the preflight checks of an upgrade: the Corefile can be migrated to the CoreDNS version
-// of the tag, and the cluster is healthy. Users name the checks in ignorePreflightErrors.
+// Checks are the preflight checks of an upgrade: the Corefile can be migrated to the CoreDNS
+// version of the tag, and the cluster is healthy. Users name the checks in ignorePreflightErrors.
 func (c *Cluster) Checks(as state.Identity, paths node.Paths, coreDNSTag string) []preflight.Check {
 	return []preflight.Check{
 		c.unsupportedPlugins(coreDNSTag),

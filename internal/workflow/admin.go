@@ -38,7 +38,8 @@ func JoinAdmin(r state.Reader, l node.Local) func(context.Context) (state.Identi
 	return func(ctx context.Context) (state.Identity, error) {
 		as := state.Identity{Kubeconfig: l.Paths.Kubeconfig("admin.conf")}
 		if _, err := r.Stat(ctx, as.Kubeconfig); err != nil {
-			return as, problem.New("accessing the cluster as an admin", err, "run the control-plane-prepare/kubeconfig phase first")
+			return as, problem.New("accessing the cluster as an admin", err,
+				"run the control-plane-prepare/kubeconfig phase first")
 		}
 		return as, nil
 	}
@@ -55,7 +56,8 @@ var bindClusterAdmins = engine.Step{
 			return err
 		}
 		if err := createBinding(ctx, e, as); err != nil {
-			return problem.New("creating the cluster-admin ClusterRoleBinding", err, missingKubeconfigs(ctx, e)...)
+			return problem.New("creating the cluster-admin ClusterRoleBinding", err,
+				missingKubeconfigs(ctx, e)...)
 		}
 		return nil
 	},
@@ -66,7 +68,8 @@ func missingKubeconfigs(ctx context.Context, e *engine.Env) (hints []string) {
 	for _, name := range []string{"admin", "super-admin"} {
 		file := e.Local.Paths.Kubeconfig(name + ".conf")
 		if _, err := e.World.Stat(ctx, file); errors.Is(err, fs.ErrNotExist) {
-			hints = append(hints, fmt.Sprintf("%s does not exist: run the kubeconfig/%s phase first", file, name))
+			hints = append(hints,
+				fmt.Sprintf("%s does not exist: run the kubeconfig/%s phase first", file, name))
 		}
 	}
 	return hints
@@ -83,7 +86,8 @@ func createBinding(ctx context.Context, e *engine.Env, admin state.Identity) err
 	err := look(ctx, e.World)
 	if isUnreachable(err) { // as right after kubelet-start, where phases are run one by one
 		if err := e.Await(ctx, apiServerAnswers(e, admin, look)); err != nil {
-			return problem.New("", err, "see whether the control plane runs: kubeadm init phase wait-control-plane")
+			return problem.New("", err,
+				"see whether the control plane runs: kubeadm init phase wait-control-plane")
 		}
 	}
 	if err != nil && !lacksRights(err) { // which says nothing about the rights
@@ -92,8 +96,10 @@ func createBinding(ctx context.Context, e *engine.Env, admin state.Identity) err
 	if !lacksRights(err) {
 		return err
 	}
-	maker := state.Identity{Kubeconfig: e.Local.Paths.Kubeconfig("super-admin.conf"), Server: admin.Server}
-	if _, missing := e.World.Stat(ctx, maker.Kubeconfig); missing != nil || apierrors.IsNotFound(err) {
+	maker := state.Identity{Kubeconfig: e.Local.Paths.Kubeconfig("super-admin.conf"),
+		Server: admin.Server}
+	if _, missing := e.World.Stat(ctx, maker.Kubeconfig); missing != nil ||
+		apierrors.IsNotFound(err) {
 		maker = admin
 	}
 	if err := e.Do(ctx, change.ApplyObject{Object: binding, As: maker, Keep: true}); err != nil {
@@ -110,7 +116,8 @@ func createBinding(ctx context.Context, e *engine.Env, admin state.Identity) err
 func lacksRights(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) }
 
 // apiServerAnswers holds once the API server gives any answer at all.
-func apiServerAnswers(e *engine.Env, as state.Identity, look func(context.Context, state.Reader) error) world.Condition {
+func apiServerAnswers(e *engine.Env, as state.Identity,
+	look func(context.Context, state.Reader) error) world.Condition {
 	return world.Condition{
 		Name:    "kube-apiserver at " + as.Server,
 		Timeout: e.Local.Timeouts.KubernetesAPI,

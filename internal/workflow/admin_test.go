@@ -26,7 +26,9 @@ type late struct {
 
 func (l *late) Object(_ context.Context, ref state.Ref) (*unstructured.Unstructured, error) {
 	if l.questions++; l.questions <= l.silent {
-		return nil, fmt.Errorf("reading: %w", &url.Error{Op: "Get", URL: "https://10.0.0.1:6443", Err: errors.New("connection refused")})
+		return nil, fmt.Errorf("reading: %w",
+			&url.Error{Op: "Get", URL: "https://10.0.0.1:6443",
+				Err: errors.New("connection refused")})
 	}
 	return &unstructured.Unstructured{}, nil
 }
@@ -66,7 +68,8 @@ func TestClusterAdminBindingRetriesWithoutEtcdLeader(t *testing.T) {
 }
 
 func TestErrorsFromAPIServerAreNotRetried(t *testing.T) {
-	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "clusterrolebindings"}, "kubeadm:cluster-admins", nil)
+	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "clusterrolebindings"},
+		"kubeadm:cluster-admins", nil)
 	for _, err := range []error{nil, refused, errors.New("reading the kubeconfig: bad YAML")} {
 		if isUnreachable(err) {
 			t.Errorf("%v passes for silence", err)

@@ -18,8 +18,8 @@ import (
 	"kubeadm/internal/world/fake"
 )
 
-// A workflow is a list of phases that run in a world. Here the world is a machine in memory, and only
-// one phase of init is selected. Running it again changes nothing.
+// A workflow is a list of phases that run in a world. Here the world is a machine in memory, and
+// only one phase of init is selected. Running it again changes nothing.
 func Example() {
 	ctx := context.Background()
 	machine := fake.New()

@@ -79,10 +79,11 @@ var Join = []engine.Phase{
 
 // prepare creates the files of an additional control plane.
 var prepare = engine.Phase{
-	Name:   "control-plane-prepare",
-	Short:  "Make the files of a control plane",
-	Long:   "Make all files from which the kubelet is to run a control plane.",
-	Flags:  flag.WithDiscovery(flag.APIServerAdvertise, flag.APIServerBindPort, flag.CertificateKey, flag.Config, flag.ControlPlane, flag.DryRun, flag.NodeName, flag.Patches),
+	Name:  "control-plane-prepare",
+	Short: "Make the files of a control plane",
+	Long:  "Make all files from which the kubelet is to run a control plane.",
+	Flags: flag.WithDiscovery(flag.APIServerAdvertise, flag.APIServerBindPort, flag.CertificateKey,
+		flag.Config, flag.ControlPlane, flag.DryRun, flag.NodeName, flag.Patches),
 	When:   node.IsControlPlane,
 	Phases: []engine.Phase{downloadcerts.Phase, certs.Join, kubeconfig.Join, controlplane.Join},
 }

@@ -11,7 +11,9 @@ import (
 
 func TestPhasesOfTheIndexExist(t *testing.T) {
 	addresses := func(phases []engine.Phase) (all []phaseindex.Address) {
-		engine.Walk(phases, func(address string, _ engine.Phase) { all = append(all, phaseindex.Address(address)) })
+		engine.Walk(phases, func(address string, _ engine.Phase) {
+			all = append(all, phaseindex.Address(address))
+		})
 		return all
 	}
 	ofInit, ofJoin := addresses(Init), addresses(Join)

@@ -12,7 +12,8 @@ import (
 
 // ErrEtcdUnavailable means that an API server does not answer requests because etcd does not answer
 // it.
-var ErrEtcdUnavailable = errors.New("the API server runs, but etcd does not answer it; etcd may have lost its quorum")
+var ErrEtcdUnavailable = errors.New(
+	"the API server runs, but etcd does not answer it; etcd may have lost its quorum")
 
 // etcdCheckDelay is how long an API server may take for an answer before its health is read.
 const etcdCheckDelay = 3 * time.Second
@@ -20,11 +21,13 @@ const etcdCheckDelay = 3 * time.Second
 // CallWithEtcdCheck calls request, which sends a request to an API server. If there is no answer
 // within three seconds, it reads the server's health with readHealth. If a check of etcd fails
 // there, it cancels the request and returns ErrEtcdUnavailable.
-func CallWithEtcdCheck(ctx context.Context, readHealth func(context.Context) string, request func(context.Context) error) error {
+func CallWithEtcdCheck(ctx context.Context, readHealth func(context.Context) string,
+	request func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	timer := time.AfterFunc(etcdCheckDelay, func() {
-		if slices.ContainsFunc(FailedChecks(readHealth(ctx)), func(name string) bool { return strings.HasPrefix(name, "etcd") }) {
+		if slices.ContainsFunc(FailedChecks(readHealth(ctx)),
+			func(name string) bool { return strings.HasPrefix(name, "etcd") }) {
 			cancel(ErrEtcdUnavailable)
 		}
 	})

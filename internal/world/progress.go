@@ -8,8 +8,8 @@ import (
 // progressKey is the context key of the function that receives progress messages.
 type progressKey struct{}
 
-// WithProgress returns a context in which changes report their progress. report may be called by several
-// goroutines at any time before Do returns.
+// WithProgress returns a context in which changes report their progress. report may be called by
+// several goroutines at any time before Do returns.
 func WithProgress(ctx context.Context, report func(text string)) context.Context {
 	return context.WithValue(ctx, progressKey{}, report)
 }

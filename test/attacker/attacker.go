@@ -55,7 +55,8 @@ func Serve(in io.Reader, out io.Writer) error {
 		return err
 	}
 	// Any client certificate is recorded, valid or not.
-	server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequestClientCert}
+	server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{pair},
+		ClientAuth: tls.RequestClientCert}
 	return server.ServeTLS(l, "", "")
 }
 

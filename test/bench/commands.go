@@ -73,30 +73,37 @@ func measureOverhead(ctx context.Context, n *nodes.Node) (*overhead, error) {
 		}
 		l.addRun(turn{}, "true", r, nil)
 	}
-	times, peaks := newSummary(l.samples["true"][""]), newSummary(l.samples["true"+memorySuffix][""])
+	times, peaks := newSummary(l.samples["true"][""]),
+		newSummary(l.samples["true"+memorySuffix][""])
 	return &overhead{Seconds: times.Median, Memory: peaks.Median}, nil
 }
 
 func (b *bench) measureVersion(ctx context.Context, n *nodes.Node) error {
-	return b.runAlternating(ctx, groupVersion, versionRuns, func(ctx context.Context, p program, _ int) (nodes.Result, error) {
-		return n.Run(ctx, programPath(p), "version")
-	})
+	return b.runAlternating(ctx, groupVersion, versionRuns,
+		func(ctx context.Context, p program, _ int) (nodes.Result, error) {
+			return n.Run(ctx, programPath(p), "version")
+		})
 }
 
 func (b *bench) measureCerts(ctx context.Context, n *nodes.Node) error {
-	return b.runAlternating(ctx, groupCerts, certsRuns, func(ctx context.Context, p program, run int) (nodes.Result, error) {
-		dir := fmt.Sprintf("/root/%s-%d", p.name, run)
-		config := nodes.Config{Address: n.Address(), Cluster: "certificatesDir: " + dir + "/pki"}
-		if err := n.WriteFile(dir+"/kubeadm.yaml", []byte(nodes.InitConfig(config)), 0o600); err != nil {
-			return nodes.Result{}, err
-		}
-		return n.Run(ctx, programPath(p), "init", "phase", "certs", "all", "--config", dir+"/kubeadm.yaml")
-	})
+	return b.runAlternating(ctx, groupCerts, certsRuns,
+		func(ctx context.Context, p program, run int) (nodes.Result, error) {
+			dir := fmt.Sprintf("/root/%s-%d", p.name, run)
+			config := nodes.Config{Address: n.Address(),
+				Cluster: "certificatesDir: " + dir + "/pki"}
+			if err := n.WriteFile(dir+"/kubeadm.yaml", []byte(nodes.InitConfig(config)),
+				0o600); err != nil {
+				return nodes.Result{}, err
+			}
+			return n.Run(ctx, programPath(p), "init", "phase", "certs", "all", "--config",
+				dir+"/kubeadm.yaml")
+		})
 }
 
 // runAlternating runs a group's command with both programs alternately, if the group is selected.
 func (b *bench) runAlternating(
-	ctx context.Context, group string, runs int, do func(context.Context, program, int) (nodes.Result, error),
+	ctx context.Context, group string, runs int,
+	do func(context.Context, program, int) (nodes.Result, error),
 ) error {
 	if !b.only.includes(group) {
 		return nil

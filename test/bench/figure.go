@@ -57,8 +57,10 @@ func allFigures() []figure {
 		{groupResetWorker, groupResetWorker, "reset, worker", secondsUnit},
 		{groupReset, groupReset, "reset, only control plane", secondsUnit},
 		{groupJoinControlPlane, groupJoinControlPlane, "join, second control plane", secondsUnit},
-		{groupResetControlPlane, groupResetControlPlane, "reset, second control plane", secondsUnit},
-		{groupJoinControlPlanes, groupJoinControlPlanes, "join, two control planes at once", secondsUnit},
+		{groupResetControlPlane, groupResetControlPlane, "reset, second control plane",
+			secondsUnit},
+		{groupJoinControlPlanes, groupJoinControlPlanes, "join, two control planes at once",
+			secondsUnit},
 		{groupCerts, groupCerts, "init phase certs all, empty directory", secondsUnit},
 		{groupCerts + memorySuffix, groupCerts, "  peak memory", megabytesUnit},
 		{groupVersion, groupVersion, "version", secondsUnit},
@@ -67,7 +69,8 @@ func allFigures() []figure {
 		{groupScale, groupScale, "join, one of many machines at once", secondsUnit},
 		{groupScale + rateSuffix, groupScale, "  joins per minute", perMinuteUnit},
 		{groupScale + requestsSuffix, groupScale, "  requests to the API server", countUnit},
-		{groupScale + requestsSuffix + kubeletSuffix, groupScale, "    of these the kubelet's", countUnit},
+		{groupScale + requestsSuffix + kubeletSuffix, groupScale, "    of these the kubelet's",
+			countUnit},
 		{groupScale + memorySuffix, groupScale, "  peak memory", megabytesUnit},
 	}
 }
@@ -91,7 +94,8 @@ func parseSelection(only string) (selection, error) {
 	s := selection(strings.Split(only, ","))
 	for _, name := range s {
 		if !slices.Contains(allGroups(), name) {
-			return nil, fmt.Errorf("--only %s: there is no figure %q, but %s", only, name, strings.Join(allGroups(), ", "))
+			return nil, fmt.Errorf("--only %s: there is no figure %q, but %s", only, name,
+				strings.Join(allGroups(), ", "))
 		}
 	}
 	return s, nil
@@ -99,5 +103,6 @@ func parseSelection(only string) (selection, error) {
 
 // includes reports whether any of the groups is to be measured.
 func (s selection) includes(groups ...string) bool {
-	return s == nil || slices.ContainsFunc(groups, func(g string) bool { return slices.Contains(s, g) })
+	return s == nil || slices.ContainsFunc(groups,
+		func(g string) bool { return slices.Contains(s, g) })
 }

@@ -30,7 +30,8 @@ func findKubeletStart(ctx context.Context, n *nodes.Node) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, fmt.Errorf("reading the time of %s: %w", kubeletConfig, err)
 	}
-	journal, err := n.Run(ctx, "journalctl", "--output=json", "--output-fields=UNIT", "UNIT=kubelet.service", "MESSAGE_ID="+unitStarted)
+	journal, err := n.Run(ctx, "journalctl", "--output=json", "--output-fields=UNIT",
+		"UNIT=kubelet.service", "MESSAGE_ID="+unitStarted)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -46,7 +47,9 @@ func firstStartAfter(journal string, after time.Time) (time.Time, error) {
 		}
 		err := d.Decode(&entry)
 		if errors.Is(err, io.EOF) {
-			return time.Time{}, fmt.Errorf("the kubelet was not started after its configuration was written at %s", after.Format(time.TimeOnly))
+			return time.Time{}, fmt.Errorf(
+				"the kubelet was not started after its configuration was written at %s",
+				after.Format(time.TimeOnly))
 		}
 		if err != nil {
 			return time.Time{}, fmt.Errorf("reading the journal: %w", err)

@@ -36,11 +36,13 @@ func awaitIdle(ctx context.Context, log func(string, ...any)) (float64, error) {
 			return value, err
 		}
 		if time.Since(begun) > idleTimeout {
-			log("the load is still %.2f: starting anyway, but the times will not be reliable", value)
+			log("the load is still %.2f: starting anyway, but the times will not be reliable",
+				value)
 			return value, nil
 		}
 		if !said {
-			log("the load is %.2f: waiting until it is below %.1f, for %s at most", value, idleLoad, idleTimeout)
+			log("the load is %.2f: waiting until it is below %.1f, for %s at most", value, idleLoad,
+				idleTimeout)
 			said = true
 		}
 		if err := sleepContext(ctx, time.Second); err != nil {

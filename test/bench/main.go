@@ -53,13 +53,16 @@ type bench struct {
 // parseFlags reads the command line.
 func parseFlags(args []string) (b *bench, file string, err error) {
 	b = &bench{programs: [2]program{{name: ours}, {name: upstream}}, log: newProgress()}
-	b.results = measurements{failures: []failure{}, turns: []turn{}} // In JSON an empty list, not null.
+	// In JSON an empty list, not null.
+	b.results = measurements{failures: []failure{}, turns: []turn{}}
 	var only string
 	flags := flag.NewFlagSet("bench", flag.ExitOnError)
-	flags.StringVar(&b.bundle, "bundle", "", "directory of the components bundle, which has upstream's program too")
+	flags.StringVar(&b.bundle, "bundle", "",
+		"directory of the components bundle, which has upstream's program too")
 	flags.StringVar(&b.programs[0].path, "kubeadm", "", "our program")
 	flags.IntVar(&b.rounds, "rounds", 3, "number of clusters that each program creates")
-	flags.IntVar(&b.kubelets, "kubelets", 100, "number of simulated kubelets that join each program's cluster at scale")
+	flags.IntVar(&b.kubelets, "kubelets", 100,
+		"number of simulated kubelets that join each program's cluster at scale")
 	flags.IntVar(&b.atOnce, "at-once", 20, "number of kubelets that join at the same time")
 	flags.StringVar(&only, "only", "", "measure only these: "+strings.Join(allGroups(), ", "))
 	flags.StringVar(&file, "json", "", "file to write all samples to")
@@ -96,7 +99,8 @@ func (b *bench) check(rest []string) error {
 func newProgress() func(string, ...any) {
 	start := time.Now()
 	return func(format string, args ...any) {
-		fmt.Fprintf(os.Stderr, "%6.1fs  %s\n", time.Since(start).Seconds(), fmt.Sprintf(format, args...))
+		fmt.Fprintf(os.Stderr, "%6.1fs  %s\n", time.Since(start).Seconds(),
+			fmt.Sprintf(format, args...))
 	}
 }
 

@@ -79,7 +79,8 @@ func (l *measurements) addRun(t turn, group string, r nodes.Result, err error) {
 }
 
 func (l *measurements) addFailure(t turn, id string, err error) {
-	l.failures = append(l.failures, failure{Figure: id, Program: t.Program, Round: t.Round, Error: err.Error()})
+	l.failures = append(l.failures,
+		failure{Figure: id, Program: t.Program, Round: t.Round, Error: err.Error()})
 }
 
 // countFailures counts the failed runs of a program.

@@ -85,7 +85,8 @@ func (r report) rows() [][]string {
 		{"", "unit", "median", "min", "max", "runs", "median", "min", "max", "runs", "upstream"},
 	}
 	for _, c := range r.Figures {
-		row := slices.Concat([]string{c.Title, c.Unit}, c.cells(c.Ours, c.failed[0]), c.cells(c.Upstream, c.failed[1]))
+		row := slices.Concat([]string{c.Title, c.Unit}, c.cells(c.Ours, c.failed[0]),
+			c.cells(c.Upstream, c.failed[1]))
 		quotient := "-"
 		if c.Ratio != nil {
 			quotient = fmt.Sprintf("%.2f", *c.Ratio)
@@ -106,7 +107,8 @@ func (c comparison) cells(s *summary, failed int) []string {
 		decimals = 3
 	}
 	number := func(value float64) string { return fmt.Sprintf("%.*f", decimals, value) }
-	return []string{number(s.Median), number(s.Min), number(s.Max), formatCount(len(s.Samples), failed)}
+	return []string{number(s.Median), number(s.Min), number(s.Max),
+		formatCount(len(s.Samples), failed)}
 }
 
 func formatCount(good, failed int) string {

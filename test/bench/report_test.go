@@ -14,14 +14,17 @@ import (
 func testReport() report {
 	good, poor := 0.75, 1.5
 	return report{
-		CPUs: 2, Load: 0.2, Overhead: &overhead{Seconds: 0.003, Memory: 9.5}, Scale: &scaleSettings{Kubelets: 100, AtOnce: 20},
+		CPUs: 2, Load: 0.2, Overhead: &overhead{Seconds: 0.003, Memory: 9.5},
+		Scale: &scaleSettings{Kubelets: 100, AtOnce: 20},
 		Turns: []turn{{Round: 1, Program: ours, Load: 0.2}},
 		Figures: []comparison{
 			{
 				ID: "init", Title: "init", Unit: secondsUnit, Ratio: &good,
-				Ours: newSummary([]float64{6, 5.5, 7}), Upstream: newSummary([]float64{8, 9, 7.5}), failed: [2]int{1, 0},
+				Ours: newSummary([]float64{6, 5.5, 7}), Upstream: newSummary([]float64{8, 9, 7.5}),
+				failed: [2]int{1, 0},
 			},
-			{ID: "reset", Title: "reset, worker", Unit: secondsUnit, Ours: newSummary([]float64{1}), failed: [2]int{0, 2}},
+			{ID: "reset", Title: "reset, worker", Unit: secondsUnit, Ours: newSummary([]float64{1}),
+				failed: [2]int{0, 2}},
 			{
 				ID: "size", Title: "size", Unit: megabytesUnit, Ratio: &poor,
 				Ours: newSummary([]float64{75}), Upstream: newSummary([]float64{50}),
@@ -58,7 +61,8 @@ func TestTableShowsBothProgramsAndFailures(t *testing.T) {
 func TestReportNamesBusyMachine(t *testing.T) {
 	r := testReport()
 	r.Load = 7.5
-	if notes := r.notes(); !strings.Contains(notes, "busy before the first run (load 7.50, 2 CPUs)") {
+	if notes := r.notes(); !strings.Contains(notes,
+		"busy before the first run (load 7.50, 2 CPUs)") {
 		t.Errorf("the notes lack the load:\n%s", notes)
 	}
 }
@@ -80,7 +84,8 @@ func TestFileHoldsAllSamples(t *testing.T) {
 		t.Errorf("upstream's samples of init are %v", got)
 	}
 	if r.Figures[1].Upstream != nil || r.Figures[1].Ratio != nil {
-		t.Errorf("a figure without samples has %+v, ratio %v", r.Figures[1].Upstream, r.Figures[1].Ratio)
+		t.Errorf("a figure without samples has %+v, ratio %v", r.Figures[1].Upstream,
+			r.Figures[1].Ratio)
 	}
 	if len(r.Failures) != 1 || len(r.Turns) != 1 || r.Overhead == nil || r.Scale == nil {
 		t.Errorf("the file lacks failures, turns, overhead or scale:\n%s", data)

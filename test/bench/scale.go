@@ -52,7 +52,8 @@ func (b *bench) measureScale(ctx context.Context, p program) (err error) {
 	if err != nil {
 		return err
 	}
-	b.log("%s: %d simulated kubelets, %d at once: the load is %.2f", p.name, b.kubelets, b.atOnce, t.Load)
+	b.log("%s: %d simulated kubelets, %d at once: the load is %.2f", p.name, b.kubelets, b.atOnce,
+		t.Load)
 	c := &simulatedMachines{}
 	err = c.createCluster(ctx, cluster, b.kubelets)
 	if err == nil {
@@ -69,7 +70,8 @@ func (b *bench) measureScale(ctx context.Context, p program) (err error) {
 }
 
 // createCluster creates the cluster, with an audit log, and the machines.
-func (c *simulatedMachines) createCluster(ctx context.Context, cluster *nodes.Cluster, machines int) error {
+func (c *simulatedMachines) createCluster(ctx context.Context, cluster *nodes.Cluster,
+	machines int) error {
 	added, err := cluster.AddAll(ctx, "cp1", "machines")
 	if err != nil {
 		return err
@@ -111,10 +113,12 @@ func (c *simulatedMachines) createMachines(ctx context.Context, machines int) er
 	if err := c.host.Copy(bundled, "/usr/local/bin/"+simulated, 0o755); err != nil {
 		return err
 	}
-	if err := c.host.WriteFile("/usr/local/lib/machine.sh", []byte(machineScript), 0o644); err != nil {
+	if err := c.host.WriteFile("/usr/local/lib/machine.sh", []byte(machineScript),
+		0o644); err != nil {
 		return err
 	}
-	if _, err := c.host.Run(ctx, "sh", "-c", machinesScript, "sh", strconv.Itoa(machines)); err != nil {
+	if _, err := c.host.Run(ctx, "sh", "-c", machinesScript, "sh",
+		strconv.Itoa(machines)); err != nil {
 		return err
 	}
 	_, err := c.cp.Run(ctx, "ip", "route", "add", machineNetwork, "via", c.host.Address())
@@ -153,7 +157,8 @@ func (b *bench) addRequests(t turn, cp *nodes.Node) error {
 		return err
 	}
 	if len(counts) != b.kubelets {
-		return fmt.Errorf("the API server's audit log has requests of %d machines, want %d", len(counts), b.kubelets)
+		return fmt.Errorf("the API server's audit log has requests of %d machines, want %d",
+			len(counts), b.kubelets)
 	}
 	for _, a := range counts {
 		b.results.addSample(groupScale+requestsSuffix, t.Program, float64(a.all))
@@ -181,7 +186,8 @@ func (c *simulatedMachines) join(ctx context.Context, machines, atOnce int) []jo
 func (c *simulatedMachines) joinMachine(ctx context.Context, machine string) joinOutcome {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
-	r, err := c.host.Join(ctx, append([]string{"sh", "/usr/local/lib/machine.sh", machine}, c.joinCommand...), io.Discard)
+	r, err := c.host.Join(ctx,
+		append([]string{"sh", "/usr/local/lib/machine.sh", machine}, c.joinCommand...), io.Discard)
 	if err == nil {
 		return joinOutcome{result: r}
 	}

@@ -8,13 +8,16 @@ import (
 )
 
 func TestLimitsOfKubelets(t *testing.T) {
-	for crowd, want := range map[[2]int]string{{0, 1}: "--kubelets", {maxMachines + 1, 20}: "--kubelets", {100, 0}: "--at-once", {100, 20}: ""} {
+	for crowd, want := range map[[2]int]string{{0, 1}: "--kubelets",
+		{maxMachines + 1, 20}: "--kubelets", {100, 0}: "--at-once", {100, 20}: ""} {
 		b := &bench{bundle: "b", rounds: 1, kubelets: crowd[0], atOnce: crowd[1]}
 		for i := range b.programs {
 			b.programs[i].path = "/bin/sh"
 		}
-		if err := b.check(nil); (err == nil) != (want == "") || !strings.Contains(fmt.Sprint(err), want) {
-			t.Errorf("%d kubelets, %d at once: got %v, want an error that names %q", crowd[0], crowd[1], err, want)
+		if err := b.check(nil); (err == nil) != (want == "") ||
+			!strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%d kubelets, %d at once: got %v, want an error that names %q", crowd[0],
+				crowd[1], err, want)
 		}
 	}
 }

@@ -37,10 +37,16 @@ type stage struct {
 func (c *workerScenario) stages() []stage {
 	return []stage{
 		{groupInit, c.init},
-		{groupJoinEarly, func(ctx context.Context) (nodes.Result, error) { return c.joinNode(ctx, c.early) }},
+		{groupJoinEarly, func(ctx context.Context) (nodes.Result, error) {
+			return c.joinNode(ctx, c.early)
+		}},
 		{groupJoin, c.join},
-		{groupResetWorker, func(ctx context.Context) (nodes.Result, error) { return runReset(ctx, c.late) }},
-		{groupReset, func(ctx context.Context) (nodes.Result, error) { return runReset(ctx, c.cp) }},
+		{groupResetWorker, func(ctx context.Context) (nodes.Result, error) {
+			return runReset(ctx, c.late)
+		}},
+		{groupReset, func(ctx context.Context) (nodes.Result, error) {
+			return runReset(ctx, c.cp)
+		}},
 	}
 }
 
@@ -107,7 +113,8 @@ func (b *bench) runStages(ctx context.Context, t turn, c scenario, stages []stag
 func (c *workerScenario) init(ctx context.Context) (nodes.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
-	r, err := c.cp.Init(ctx, nodes.InitConfig(nodes.Config{Address: c.cp.Address()}), io.Discard, "--upload-certs")
+	r, err := c.cp.Init(ctx, nodes.InitConfig(nodes.Config{Address: c.cp.Address()}), io.Discard,
+		"--upload-certs")
 	if err != nil {
 		return r, err
 	}
@@ -154,7 +161,8 @@ func awaitReady(ctx context.Context, members ...*nodes.Node) error {
 	cp := members[0]
 	for _, n := range members {
 		// join may return before the kubelet has registered its Node, which PodNetwork needs.
-		if _, err := cp.Kubectl(ctx, "wait", "--for=create", "--timeout=60s", "node/"+n.Name()); err != nil {
+		if _, err := cp.Kubectl(ctx, "wait", "--for=create", "--timeout=60s",
+			"node/"+n.Name()); err != nil {
 			return err
 		}
 	}

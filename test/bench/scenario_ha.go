@@ -24,7 +24,8 @@ type controlPlaneScenario struct {
 }
 
 func (p *controlPlaneScenario) stages() []stage {
-	return []stage{{groupInitHA, p.init}, {groupJoinControlPlane, p.join}, {groupResetControlPlane, p.reset}, {groupJoinControlPlanes, p.joinBoth}}
+	return []stage{{groupInitHA, p.init}, {groupJoinControlPlane, p.join},
+		{groupResetControlPlane, p.reset}, {groupJoinControlPlanes, p.joinBoth}}
 }
 
 func (p *controlPlaneScenario) boot(ctx context.Context, cluster *nodes.Cluster) (err error) {

@@ -16,7 +16,8 @@ func newSummary(samples []float64) *summary {
 		return nil
 	}
 	sorted := slices.Sorted(slices.Values(samples))
-	return &summary{Median: medianOf(sorted), Min: sorted[0], Max: sorted[len(sorted)-1], Samples: samples}
+	return &summary{Median: medianOf(sorted), Min: sorted[0], Max: sorted[len(sorted)-1],
+		Samples: samples}
 }
 
 // medianOf returns the sample in the middle, or the mean of the two in the middle. The samples
@@ -58,8 +59,9 @@ func (l *measurements) compare(only selection) []comparison {
 		}
 		c := comparison{
 			ID: f.id, Title: f.title, Unit: f.unit,
-			Ours: newSummary(l.samples[f.id][ours]), Upstream: newSummary(l.samples[f.id][upstream]),
-			failed: [2]int{l.countFailures(f.id, ours), l.countFailures(f.id, upstream)},
+			Ours:     newSummary(l.samples[f.id][ours]),
+			Upstream: newSummary(l.samples[f.id][upstream]),
+			failed:   [2]int{l.countFailures(f.id, ours), l.countFailures(f.id, upstream)},
 		}
 		c.Ratio = ratioOfMedians(c.Ours, c.Upstream)
 		all = append(all, c)

@@ -22,7 +22,8 @@ func TestSummarize(t *testing.T) {
 		given := slices.Clone(c.samples)
 		s := newSummary(c.samples)
 		if s.Median != c.median || s.Min != c.min || s.Max != c.max {
-			t.Errorf("%v: got %+v, want median %v, minimum %v, maximum %v", given, *s, c.median, c.min, c.max)
+			t.Errorf("%v: got %+v, want median %v, minimum %v, maximum %v", given, *s, c.median,
+				c.min, c.max)
 		}
 		if !slices.Equal(s.Samples, given) {
 			t.Errorf("the samples %v came out as %v", given, s.Samples)
@@ -69,7 +70,8 @@ func TestFailedRunsAreCountedAndNotMeasured(t *testing.T) {
 	l.addRun(turn{Round: 1, Program: upstream}, groupCerts, good, errors.New("exit code 1"))
 
 	all := l.compare(selection{groupCerts})
-	if all[0].ID != groupCerts || all[0].Ours.Median != 1.5 || all[0].Upstream != nil || all[0].Ratio != nil {
+	if all[0].ID != groupCerts || all[0].Ours.Median != 1.5 || all[0].Upstream != nil ||
+		all[0].Ratio != nil {
 		t.Errorf("got %+v", all[0])
 	}
 	if all[0].failed != [2]int{0, 1} {
@@ -105,14 +107,16 @@ func TestSelection(t *testing.T) {
 
 func TestNeededStages(t *testing.T) {
 	for only, want := range map[string][2]int{
-		"": {5, 4}, "init": {1, 0}, "join-early": {2, 0}, "join": {3, 0}, "init,reset-worker": {4, 0}, "reset": {5, 0}, "version": {0, 0},
+		"": {5, 4}, "init": {1, 0}, "join-early": {2, 0}, "join": {3, 0},
+		"init,reset-worker": {4, 0}, "reset": {5, 0}, "version": {0, 0},
 		"join-plane": {0, 2}, "join-planes": {0, 4}, "scale": {0, 0},
 	} {
 		chosen, err := parseSelection(only)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := [2]int{len(neededStages((&workerScenario{}).stages(), chosen)), len(neededStages((&controlPlaneScenario{}).stages(), chosen))}
+		got := [2]int{len(neededStages((&workerScenario{}).stages(), chosen)),
+			len(neededStages((&controlPlaneScenario{}).stages(), chosen))}
 		if got != want {
 			t.Errorf("--only %q: got %d stages, want %d", only, got, want)
 		}

@@ -54,9 +54,10 @@ type caseFile struct {
 type brokenCase struct {
 	Case string `json:"case"`
 
-	Run   string            `json:"run"`
-	Args  []string          `json:"args"`  // further arguments, which may contain spaces
-	Files map[string]string `json:"files"` // a path that ends in "/" is a directory; see addFile for texts with "@"
+	Run  string   `json:"run"`
+	Args []string `json:"args"` // further arguments, which may contain spaces
+	// a path that ends in "/" is a directory; see addFile for texts with "@"
+	Files map[string]string `json:"files"`
 	// Objects are YAML documents that are added to the existing cluster; see fake.World.AddObjects.
 	Objects string `json:"objects"`
 
@@ -72,7 +73,8 @@ type brokenCase struct {
 	Names  string `json:"names"`
 	Fault  string `json:"fault"`
 	Remedy string `json:"remedy"`
-	Secret string `json:"secret"` // must not be printed; keys and tokens in the input need not be named
+	// must not be printed; keys and tokens in the input need not be named
+	Secret string `json:"secret"`
 }
 
 // minimumCases is how many cases there must be: fewer would mean that a file is not read.
@@ -139,7 +141,8 @@ func (m brokenCase) check(t *testing.T, s caseFile) {
 		t.Fatalf("kubeadm %s succeeds:\n%.300s", strings.Join(args, " "), out)
 	}
 	t.Log(renderError(err))
-	for what, text := range map[string]string{"name the field or file": m.Names, "name the fault": m.Fault, "name the remedy": m.Remedy} {
+	for what, text := range map[string]string{"name the field or file": m.Names,
+		"name the fault": m.Fault, "name the remedy": m.Remedy} {
 		if !strings.Contains(renderError(err), text) {
 			t.Errorf("the error does not %s: %q is not in\n%s", what, text, renderError(err))
 		}
@@ -200,13 +203,15 @@ func (m brokenCase) config() string {
 		version, kind string
 		rest          *string
 	}{
-		{ours, "InitConfiguration", m.Init}, {ours, "ClusterConfiguration", m.Cluster}, {ours, "JoinConfiguration", m.Join},
+		{ours, "InitConfiguration", m.Init}, {ours, "ClusterConfiguration", m.Cluster},
+		{ours, "JoinConfiguration", m.Join},
 		{ours, "ResetConfiguration", m.Reset}, {ours, "UpgradeConfiguration", m.Upgrade},
 		{"kubelet.config.k8s.io/v1beta1", "KubeletConfiguration", m.Kubelet},
 		{"kubeproxy.config.k8s.io/v1alpha1", "KubeProxyConfiguration", m.Proxy},
 	} {
 		if d.rest != nil {
-			documents = append(documents, fmt.Sprintf("apiVersion: %s\nkind: %s\n%s\n", d.version, d.kind, *d.rest))
+			documents = append(documents,
+				fmt.Sprintf("apiVersion: %s\nkind: %s\n%s\n", d.version, d.kind, *d.rest))
 		}
 	}
 	return strings.Join(documents, "---\n")
@@ -233,7 +238,8 @@ func newMachine(files map[string]string) *fake.World {
 func addCluster(t *testing.T, w *fake.World, version, objects string) {
 	t.Helper()
 	err := w.AddCluster(fake.ExistingCluster{
-		Version: version, Kubelet: version, EtcdTag: "3.6.8-0", CoreDNSTag: "v1.14.2", ControlPlanes: []string{"cp1"},
+		Version: version, Kubelet: version, EtcdTag: "3.6.8-0", CoreDNSTag: "v1.14.2",
+		ControlPlanes: []string{"cp1"},
 	})
 	if err == nil && objects != "" {
 		err = w.AddObjects(objects)
@@ -263,7 +269,8 @@ func runKubeadm(w world.World, store *memoryJournal, args []string) (said string
 		Random:  func(string) io.Reader { return rand.Reader },
 		Chroot:  func(dir string) error { return fmt.Errorf("no chroot to %s in a test", dir) },
 		Log:     func(int, string) error { return nil },
-		Version: version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.1", GitTreeState: "clean"},
+		Version: version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.1",
+			GitTreeState: "clean"},
 	}
 	return "", cli.Run(context.Background(), host, args)
 }

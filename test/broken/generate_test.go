@@ -91,32 +91,45 @@ func generateTexts() (map[string]string, error) {
 		"utf16":          "\xff\xfea\x00p\x00i\x00V\x00e\x00r\x00s\x00i\x00o\x00n\x00",
 		"utf16-bare":     encodeUTF16("", clusterHead, binary.LittleEndian),
 		"utf16-bare-big": encodeUTF16("", clusterHead, binary.BigEndian),
-		"utf16-two": encodeUTF16("\xff\xfe", "apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\n---\n"+clusterHead+
-			"clusterNam: a\nnetworking: {podSubnet: everywhere}\n", binary.LittleEndian),
+		"utf16-two": encodeUTF16("\xff\xfe",
+			"apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\n---\n"+clusterHead+
+				"clusterNam: a\nnetworking: {podSubnet: everywhere}\n", binary.LittleEndian),
 		"utf16-cut":  encodeUTF16("\xff\xfe", clusterHead, binary.LittleEndian) + "a",
 		"utf16-half": encodeUTF16("\xfe\xff", clusterHead, binary.BigEndian) + "\xd8\x00\x00a",
 		"utf32":      "\xff\xfe\x00\x00a\x00\x00\x00",
 		"large":      strings.Repeat("# x\n", 5_000_000),
 		"separators": strings.Repeat("--- #\n", 300_000),
-		"repeated":   clusterHead + "clusterName: &a " + strings.Repeat("x", 100_000) + "\nall: [" + strings.Repeat("*a, ", 10_000) + "]\n",
-		"unknown":    clusterHead + "networking: {podSubnets: a}\n" + numberedLines(5000, "field%d: 1\n"),
-		"wrong":      clusterHead + "apiServer:\n  certSANs:\n" + strings.Repeat("  - 1\n", 5000),
-		"unusable":   clusterHead + "apiServer:\n  certSANs:\n" + strings.Repeat("  - not ok\n", 5000),
-		"latin1":     "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nclusterName: M\xfcnchen\n",
-		"empty":      "",
-		"truncated":  "-----BEGIN CERTIFICATE-----\nMIIB\n",
-		"garbage":    string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("no DER")})),
-		"badkey":     string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: []byte("no DER but a secret all the same")})),
-		"encrypted":  string(pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED PRIVATE KEY", Bytes: bytes.Repeat([]byte("secret"), 20)})),
+		"repeated": clusterHead + "clusterName: &a " + strings.Repeat("x", 100_000) + "\nall: [" +
+			strings.Repeat("*a, ", 10_000) + "]\n",
+		"unknown": clusterHead + "networking: {podSubnets: a}\n" +
+			numberedLines(5000, "field%d: 1\n"),
+		"wrong": clusterHead + "apiServer:\n  certSANs:\n" + strings.Repeat("  - 1\n", 5000),
+		"unusable": clusterHead + "apiServer:\n  certSANs:\n" +
+			strings.Repeat("  - not ok\n", 5000),
+		"latin1":    "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nclusterName: M\xfcnchen\n",
+		"empty":     "",
+		"truncated": "-----BEGIN CERTIFICATE-----\nMIIB\n",
+		"garbage": string(
+			pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("no DER")})),
+		"badkey": string(
+			pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY",
+				Bytes: []byte("no DER but a secret all the same")})),
+		"encrypted": string(
+			pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED PRIVATE KEY",
+				Bytes: bytes.Repeat([]byte("secret"), 20)})),
 	}}
 	ca := m.ca("ca", pki.NewValidity(now, 24*time.Hour))
 	other := m.ca("other", pki.NewValidity(now, 24*time.Hour))
-	m.ca("expired", pki.Validity{NotBefore: now.Add(-48 * time.Hour), NotAfter: now.Add(-24 * time.Hour)})
-	m.ca("future", pki.Validity{NotBefore: now.Add(24 * time.Hour), NotAfter: now.Add(48 * time.Hour)})
+	m.ca("expired", pki.Validity{NotBefore: now.Add(-48 * time.Hour),
+		NotAfter: now.Add(-24 * time.Hour)})
+	m.ca("future", pki.Validity{NotBefore: now.Add(24 * time.Hour),
+		NotAfter: now.Add(48 * time.Hour)})
 	m.leaf("leaf", ca, pki.NewValidity(now, time.Hour))
 	m.leaf("foreign", other, pki.NewValidity(now, time.Hour))
-	m.leaf("old", ca, pki.Validity{NotBefore: now.Add(-2 * time.Hour), NotAfter: now.Add(-time.Hour)})
-	m.leaf("early", ca, pki.Validity{NotBefore: now.Add(time.Hour), NotAfter: now.Add(2 * time.Hour)})
+	m.leaf("old", ca, pki.Validity{NotBefore: now.Add(-2 * time.Hour),
+		NotAfter: now.Add(-time.Hour)})
+	m.leaf("early", ca, pki.Validity{NotBefore: now.Add(time.Hour),
+		NotAfter: now.Add(2 * time.Hour)})
 	m.caThatCannotSign("signless", pki.NewValidity(now, 24*time.Hour))
 	m.keyPair("sa")
 	m.keyPair("other-sa")
@@ -188,7 +201,9 @@ func (m *generator) ca(name string, v pki.Validity) pki.CA {
 // leaf generates NAME.crt and NAME.key, signed by the CA.
 func (m *generator) leaf(name string, ca pki.CA, v pki.Validity) {
 	key := m.key(name)
-	cert, err := ca.Issue(rand.Reader, pki.Spec{CommonName: name, Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, Validity: v}, key.Public())
+	cert, err := ca.Issue(rand.Reader,
+		pki.Spec{CommonName: name, Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+			Validity: v}, key.Public())
 	m.keepError(err)
 	m.texts[name+".crt"] = string(pki.EncodeCertificates(cert))
 }
@@ -198,8 +213,9 @@ func (m *generator) leaf(name string, ca pki.CA, v pki.Validity) {
 func (m *generator) caThatCannotSign(name string, v pki.Validity) {
 	key := m.key(name)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: v.NotBefore, NotAfter: v.NotAfter,
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: v.NotBefore,
+		NotAfter: v.NotAfter,
+		IsCA:     true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	m.keepError(err)
@@ -215,18 +231,23 @@ func (m *generator) keyPair(name string) {
 
 // kubeconfigs generates NAME.conf for each client certificate, with the CA "ca".
 func (m *generator) kubeconfigs() {
-	access := pki.KubeconfigSpec{Server: "https://192.0.2.10:6443", Cluster: "kubernetes", User: "u", CA: []byte(m.texts["ca.crt"])}
+	access := pki.KubeconfigSpec{Server: "https://192.0.2.10:6443", Cluster: "kubernetes",
+		User: "u", CA: []byte(m.texts["ca.crt"])}
 	for name, pair := range map[string][2]string{
-		"leaf": {"leaf.crt", "leaf.key"}, "foreign": {"foreign.crt", "foreign.key"}, "old": {"old.crt", "old.key"}, "early": {"early.crt", "early.key"},
-		"mixed": {"leaf.crt", "other.key"}, "keyless": {"leaf.crt", ""}, "certless": {"", "leaf.key"}, "badcert": {"garbage", "leaf.key"},
+		"leaf": {"leaf.crt", "leaf.key"}, "foreign": {"foreign.crt", "foreign.key"},
+		"old": {"old.crt", "old.key"}, "early": {"early.crt", "early.key"},
+		"mixed": {"leaf.crt", "other.key"}, "keyless": {"leaf.crt", ""},
+		"certless": {"", "leaf.key"}, "badcert": {"garbage", "leaf.key"},
 		"badpair": {"leaf.crt", "badkey"}, "anonymous": {"", ""},
 	} {
-		text, err := access.WithCertificate([]byte(m.texts[pair[0]]), []byte(m.texts[pair[1]])).Encode()
+		text, err := access.WithCertificate([]byte(m.texts[pair[0]]),
+			[]byte(m.texts[pair[1]])).Encode()
 		m.keepError(err)
 		m.texts[name+".conf"] = string(text)
 	}
 	access.CA = []byte(m.texts["other.crt"])
-	text, err := access.WithCertificate([]byte(m.texts["foreign.crt"]), []byte(m.texts["foreign.key"])).Encode()
+	text, err := access.WithCertificate([]byte(m.texts["foreign.crt"]),
+		[]byte(m.texts["foreign.key"])).Encode()
 	m.keepError(err)
 	m.texts["other.conf"] = string(text)
 }

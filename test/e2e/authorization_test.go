@@ -60,9 +60,11 @@ func TestAPIServerExtraFiles(t *testing.T) {
 	if err := s.addNodes(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, s.cp, initConfigFile, nodes.InitConfig(nodes.Config{Address: s.cp.Address(), Cluster: authorizationConfig}))
+	writeFile(t, s.cp, initConfigFile,
+		nodes.InitConfig(nodes.Config{Address: s.cp.Address(), Cluster: authorizationConfig}))
 	command := []string{kubeadm, "init", "--config", initConfigFile}
-	checkFails(t, s.cp, []string{"ComponentFile", authorizationDir + "/policy.jsonl", "does not exist", "apiServer.extraVolumes"}, command...)
+	checkFails(t, s.cp, []string{"ComponentFile", authorizationDir + "/policy.jsonl",
+		"does not exist", "apiServer.extraVolumes"}, command...)
 	runShell(t, s.cp, "mkdir -p "+authorizationDir)
 	for name, text := range authorizationFiles() {
 		if err := s.cp.WriteFile(authorizationDir+"/"+name, []byte(text), 0o600); err != nil {
@@ -93,7 +95,8 @@ func checkAuthorization(t *testing.T, cp *nodes.Node) {
 		// The webhook may be slow; the exit code is the same for a denial and for a failed
 		// request.
 		await(t, "an answer to: "+question, waitLimit, func() error {
-			result, err := cp.Run(t.Context(), "kubectl", "--kubeconfig=/dev/null", "--server=https://"+cp.Address()+":6443",
+			result, err := cp.Run(t.Context(), "kubectl", "--kubeconfig=/dev/null",
+				"--server=https://"+cp.Address()+":6443",
 				"--certificate-authority=/etc/kubernetes/pki/ca.crt", "--token=token-of-"+c.user,
 				"auth", "can-i", c.verb, c.what, "--namespace=kube-system")
 			// A denial may give a reason.
@@ -109,7 +112,8 @@ func checkAuthorization(t *testing.T, cp *nodes.Node) {
 // approves the certificate signing request itself.
 func joinWorkerByHand(t *testing.T, s *testCluster) {
 	removeAutoApproval(t, s.cp)
-	for _, name := range []string{"/etc/kubernetes/pki/ca.crt", "/var/lib/kubelet/config.yaml", "/var/lib/kubelet/instance-config.yaml"} {
+	for _, name := range []string{"/etc/kubernetes/pki/ca.crt", "/var/lib/kubelet/config.yaml",
+		"/var/lib/kubelet/instance-config.yaml"} {
 		data, err := s.cp.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -126,7 +130,8 @@ func joinWorkerByHand(t *testing.T, s *testCluster) {
 	const pending = `{{range .items}}{{if and (not .status.conditions) (eq .spec.username "kubelets")}}{{.metadata.name}} {{end}}{{end}}`
 	var requests []string
 	await(t, "the kubelet's request", waitLimit, func() error {
-		if requests = strings.Fields(kubectl(t, s.cp, "get", "csr", "--output=go-template="+pending)); len(requests) == 0 {
+		if requests = strings.Fields(kubectl(t, s.cp, "get", "csr",
+			"--output=go-template="+pending)); len(requests) == 0 {
 			return errors.New("there is none")
 		}
 		return nil

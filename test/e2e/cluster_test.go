@@ -41,7 +41,8 @@ func newCluster(t *testing.T) *nodes.Cluster {
 
 // testOptions are the options of clusters that are removed with their test.
 func testOptions(t *testing.T) nodes.Options {
-	return nodes.Options{Bundle: suite.bundle, Kubeadm: suite.kubeadm, Log: t.Logf, Keep: nodes.KeepFailed(t)}
+	return nodes.Options{Bundle: suite.bundle, Kubeadm: suite.kubeadm, Log: t.Logf,
+		Keep: nodes.KeepFailed(t)}
 }
 
 // newClusterOf creates a cluster with other options.
@@ -81,14 +82,16 @@ func (s *testCluster) addNodes(ctx context.Context) error {
 // Ready.
 func (s *testCluster) initAndJoin(ctx context.Context) (err error) {
 	s.uploadedAt = time.Now()
-	s.initResult, err = s.cp.Init(ctx, nodes.InitConfig(nodes.Config{Address: s.cp.Address()}), io.Discard, "--upload-certs", "-v=1")
+	s.initResult, err = s.cp.Init(ctx, nodes.InitConfig(nodes.Config{Address: s.cp.Address()}),
+		io.Discard, "--upload-certs", "-v=1")
 	if err != nil {
 		return err
 	}
 	if s.workerJoin, _, err = nodes.JoinCommands(s.initResult.Stdout); err != nil {
 		return err
 	}
-	if s.joinResult, err = s.worker.Join(ctx, append(slices.Clone(s.workerJoin), "-v=1"), io.Discard); err != nil {
+	if s.joinResult, err = s.worker.Join(ctx, append(slices.Clone(s.workerJoin), "-v=1"),
+		io.Discard); err != nil {
 		return err
 	}
 	return awaitClusterReady(ctx, s.cp, 2)
@@ -118,7 +121,8 @@ func (s *testCluster) refreshUploadedCertificates(t *testing.T, key string) {
 		return
 	}
 	s.uploadedAt = time.Now()
-	runCommand(t, s.cp, kubeadm, "token", "create", "--ttl=10m", "--print-join-command", "--upload-certs", "--certificate-key", key)
+	runCommand(t, s.cp, kubeadm, "token", "create", "--ttl=10m", "--print-join-command",
+		"--upload-certs", "--certificate-key", key)
 }
 
 // runCommand runs a command that must succeed and returns its standard output.
@@ -137,7 +141,8 @@ func runShell(t *testing.T, n *nodes.Node, script string) string {
 }
 
 // transientError matches errors of kubectl while the API server or etcd is unavailable.
-var transientError = regexp.MustCompile(`connection re(fused|set)|was refused|EOF|i/o timeout|handshake timeout|connection lost|etcdserver: |currently unable to handle|deadline exceeded|time allotted|GOAWAY|code = Unavailable|no route to host`)
+var transientError = regexp.MustCompile(
+	`connection re(fused|set)|was refused|EOF|i/o timeout|handshake timeout|connection lost|etcdserver: |currently unable to handle|deadline exceeded|time allotted|GOAWAY|code = Unavailable|no route to host`)
 
 // kubectl runs kubectl on a control plane; it must succeed once an API server is available.
 func kubectl(t *testing.T, cp *nodes.Node, args ...string) string {
@@ -230,7 +235,8 @@ func removeNode(t *testing.T, s *testCluster, n *nodes.Node) {
 	}
 	// Only now: a running kubelet would register again.
 	await(t, "deletion of node "+n.Name(), waitLimit, func() error {
-		_, err := s.cp.Kubectl(ctx, "delete", "node", "--ignore-not-found", strings.ToLower(n.Name()))
+		_, err := s.cp.Kubectl(ctx, "delete", "node", "--ignore-not-found",
+			strings.ToLower(n.Name()))
 		return err
 	})
 }
@@ -259,7 +265,8 @@ func awaitReady(t *testing.T, s *testCluster, n *nodes.Node) {
 	t.Helper()
 	await(t, n.Name()+" to be Ready", waitLimit, func() error {
 		const condition = `--output=jsonpath={range .status.conditions[?(@.type=="Ready")]}{.status}: {.message}{end}`
-		result, err := s.cp.Kubectl(t.Context(), "get", "node", strings.ToLower(n.Name()), condition)
+		result, err := s.cp.Kubectl(t.Context(), "get", "node", strings.ToLower(n.Name()),
+			condition)
 		if err == nil && !strings.HasPrefix(result.Stdout, "True:") {
 			err = fmt.Errorf("it says %q", result.Stdout)
 		}

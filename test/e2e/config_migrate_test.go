@@ -62,10 +62,12 @@ func TestConfigMigrateRoundTrip(t *testing.T) {
 	writeFile(t, n, older, text)
 	runCommand(t, n, kubeadm, "config", "migrate", "--old-config", older, "--new-config", newer)
 	migrated := readFile(t, n, newer)
-	if strings.Contains(migrated, "v1beta3") || !strings.Contains(migrated, "kubeadm.k8s.io/v1beta4") {
+	if strings.Contains(migrated, "v1beta3") ||
+		!strings.Contains(migrated, "kubeadm.k8s.io/v1beta4") {
 		t.Errorf("it was migrated to\n%s", migrated)
 	}
-	if again := runCommand(t, n, kubeadm, "config", "migrate", "--old-config", newer); again != strings.TrimSpace(migrated) {
+	if again := runCommand(t, n, kubeadm, "config", "migrate", "--old-config",
+		newer); again != strings.TrimSpace(migrated) {
 		t.Errorf("migrated once more it is\n%s\ninstead of\n%s", again, migrated)
 	}
 	runCommand(t, n, upstreamKubeadm, "config", "validate", "--config", newer)
@@ -74,10 +76,12 @@ func TestConfigMigrateRoundTrip(t *testing.T) {
 	writeFile(t, n, newer, migrated+"---\napiVersion: kubelet"+components)
 	announced := make(map[string][]string)
 	for _, file := range []string{older, newer} {
-		announced[file] = announcedChanges(runCommand(t, n, kubeadm, "init", "--config", file, "--dry-run"))
+		announced[file] = announcedChanges(runCommand(t, n, kubeadm, "init", "--config", file,
+			"--dry-run"))
 	}
 	if !slices.Equal(announced[older], announced[newer]) || len(announced[older]) < 20 {
-		t.Errorf("by the older file init would do%s\nand by the newer%s", indentLines(announced[older]), indentLines(announced[newer]))
+		t.Errorf("by the older file init would do%s\nand by the newer%s",
+			indentLines(announced[older]), indentLines(announced[newer]))
 	}
 }
 
@@ -93,7 +97,8 @@ func TestConfigValidateRandomInput(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	chance := rand.New(rand.NewPCG(seed, 0))
-	good := []string{fmt.Sprintf(v1beta3Config, n.Address(), nodes.IgnoredPreflight), nodes.InitConfig(nodes.Config{Address: n.Address()})}
+	good := []string{fmt.Sprintf(v1beta3Config, n.Address(), nodes.IgnoredPreflight),
+		nodes.InitConfig(nodes.Config{Address: n.Address()})}
 	for i := range count {
 		writeFile(t, n, fmt.Sprintf("/root/random/%04d.yaml", i), corruptText(chance, good[i%2]))
 	}
@@ -112,14 +117,16 @@ func TestConfigValidateRandomInput(t *testing.T) {
 		tally[strings.TrimSpace(line)]++
 	}
 	if tally["good"]+tally["refused"] != count || tally["refused"] < count/4 {
-		t.Errorf("of %d files %d are valid and %d refused:\n%s", count, tally["good"], tally["refused"], said)
+		t.Errorf("of %d files %d are valid and %d refused:\n%s", count, tally["good"],
+			tally["refused"], said)
 	}
 	t.Logf("of %d files %d are valid and %d refused", count, tally["good"], tally["refused"])
 }
 
 // corruptText changes random lines and bytes of a text.
 func corruptText(chance *rand.Rand, text string) string {
-	strange := []string{"[", "{", "- ", "\t", "null", "-1", "99999999999999999999", "~", "&a", "*a", "!!binary x", "'", "\"", ": ", "\x00", "é", "v1beta9"}
+	strange := []string{"[", "{", "- ", "\t", "null", "-1", "99999999999999999999", "~", "&a", "*a",
+		"!!binary x", "'", "\"", ": ", "\x00", "é", "v1beta9"}
 	all := strings.Split(text, "\n")
 	for range 1 + chance.IntN(3) {
 		i, j := chance.IntN(len(all)), chance.IntN(len(all))

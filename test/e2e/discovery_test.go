@@ -30,7 +30,8 @@ func clusterAccess(t *testing.T, s *testCluster) pki.KubeconfigSpec {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pki.KubeconfigSpec{Server: "https://" + s.workerJoin[2], Cluster: "home", User: "joiner", CA: ca}
+	return pki.KubeconfigSpec{Server: "https://" + s.workerJoin[2], Cluster: "home", User: "joiner",
+		CA: ca}
 }
 
 // issueJoinerCertificate issues a client certificate, with its key, of a user with a bootstrap
@@ -53,12 +54,14 @@ func issueJoinerCertificate(t *testing.T, s *testCluster) (cert, key string) {
 		t.Fatal(err)
 	}
 	return issueCertificate(t, pki.CA{Certificate: certs[0], Key: private},
-		pki.Spec{CommonName: "joiner", Organization: []string{bootstrappersGroup}, Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+		pki.Spec{CommonName: "joiner", Organization: []string{bootstrappersGroup},
+			Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 }
 
 // joinByFileCommand returns the command that joins by a discovery file.
 func joinByFileCommand(name string, more ...string) []string {
-	return append([]string{kubeadm, "join", "--discovery-file", name, "--ignore-preflight-errors", nodes.IgnoredPreflight}, more...)
+	return append([]string{kubeadm, "join", "--discovery-file", name, "--ignore-preflight-errors",
+		nodes.IgnoredPreflight}, more...)
 }
 
 // writeDiscoveryFile writes a kubeconfig to a node as its discovery file.
@@ -79,10 +82,12 @@ func checkRequestedBy(t *testing.T, s *testCluster, n *nodes.Node, user string) 
 	if _, err := n.ReadFile("/etc/kubernetes/bootstrap-kubelet.conf"); err == nil {
 		t.Error("bootstrap-kubelet.conf still exists")
 	}
-	requests := readObject[certv1.CertificateSigningRequestList](t, s.cp, "certificatesigningrequests")
+	requests := readObject[certv1.CertificateSigningRequestList](t, s.cp,
+		"certificatesigningrequests")
 	if !slices.ContainsFunc(requests.Items, func(r certv1.CertificateSigningRequest) bool {
 		asked, err := pki.ParseRequest(r.Spec.Request)
-		return err == nil && asked.Subject.CommonName == "system:node:"+n.Name() && r.Spec.Username == user && len(r.Status.Certificate) > 0
+		return err == nil && asked.Subject.CommonName == "system:node:"+n.Name() &&
+			r.Spec.Username == user && len(r.Status.Certificate) > 0
 	}) {
 		t.Errorf("no request of %s by %s was granted", n.Name(), user)
 	}
@@ -94,7 +99,8 @@ func TestDiscoveryFileWithoutCredentials(t *testing.T) {
 	t.Cleanup(func() { removeNode(t, s, n) })
 	writeFile(t, n, discoveryFile, awaitClusterInfo(t, s).Data["kubeconfig"])
 	before := takeFingerprint(t, n)
-	checkFails(t, n, []string{discoveryFile, "no credentials", "--tls-bootstrap-token"}, joinByFileCommand(discoveryFile)...)
+	checkFails(t, n, []string{discoveryFile, "no credentials", "--tls-bootstrap-token"},
+		joinByFileCommand(discoveryFile)...)
 	checkUnchanged(t, n, before)
 	token := flagValue(t, s.workerJoin, "--token")
 	runCommand(t, n, joinByFileCommand(discoveryFile, "--tls-bootstrap-token", token)...)
@@ -148,13 +154,16 @@ func TestDiscoveryFileFromWebServer(t *testing.T) {
 	t.Cleanup(func() { removeNode(t, s, n) })
 	ca := newTestCA(t, "company")
 	plan := newServerPlan(t, s.worker, "8443", ca)
-	plan.Answers["/cluster.conf"] = attacker.Answer{Status: http.StatusOK, Body: awaitClusterInfo(t, s).Data["kubeconfig"]}
+	plan.Answers["/cluster.conf"] = attacker.Answer{Status: http.StatusOK,
+		Body: awaitClusterInfo(t, s).Data["kubeconfig"]}
 	web := startRogueServer(t, s.worker, plan)
 	address, token := "https://"+plan.Listen+"/cluster.conf", flagValue(t, s.workerJoin, "--token")
 	command := joinByFileCommand(address, "--token", token)
-	checkFails(t, n, []string{address, "failed to verify certificate", "update-ca-certificates"}, command...)
+	checkFails(t, n, []string{address, "failed to verify certificate", "update-ca-certificates"},
+		command...)
 	trustCA(t, n, ca)
-	checkFails(t, n, []string{"404 Not Found", address + "x"}, joinByFileCommand(address+"x", "--token", token)...)
+	checkFails(t, n, []string{"404 Not Found", address + "x"},
+		joinByFileCommand(address+"x", "--token", token)...)
 	runCommand(t, n, command...)
 	checkRequestedBy(t, s, n, "system:bootstrap:"+token[:6])
 	web.checkNoCredentials(t, token[7:])
@@ -168,7 +177,8 @@ func TestJoinWaitsForApproval(t *testing.T) {
 	writeFile(t, s.cp, "/root/binding.json", kept)
 	t.Cleanup(func() {
 		await(t, "the return of "+autoApproveBinding, waitLimit, func() error {
-			_, err := s.cp.Kubectl(context.Background(), "replace", "--force", "--filename=/root/binding.json")
+			_, err := s.cp.Kubectl(context.Background(), "replace", "--force",
+				"--filename=/root/binding.json")
 			return err
 		})
 	})
@@ -179,7 +189,8 @@ func TestJoinWaitsForApproval(t *testing.T) {
 	if !strings.HasPrefix(command, "kubectl certificate approve csr-") {
 		t.Fatalf("it names the command %q", command)
 	}
-	runCommand(t, s.cp, append([]string{"env", "KUBECONFIG=/etc/kubernetes/admin.conf"}, strings.Fields(command)...)...)
+	runCommand(t, s.cp, append([]string{"env", "KUBECONFIG=/etc/kubernetes/admin.conf"},
+		strings.Fields(command)...)...)
 	if result, err := end(); err != nil {
 		t.Fatalf("%v\n%s", err, result.Stdout)
 	}
@@ -195,7 +206,8 @@ func removeAutoApproval(t *testing.T, cp *nodes.Node) {
 	t.Helper()
 	kubectl(t, cp, "delete", "--ignore-not-found", "clusterrolebinding", autoApproveBinding)
 	await(t, "automatic approval to end", waitLimit, func() error {
-		if isAllowed(t, cp, "token", "create", "certificatesigningrequests.certificates.k8s.io", "--subresource=nodeclient") {
+		if isAllowed(t, cp, "token", "create", "certificatesigningrequests.certificates.k8s.io",
+			"--subresource=nodeclient") {
 			return errors.New("a token's request would be approved")
 		}
 		return nil
@@ -204,7 +216,8 @@ func removeAutoApproval(t *testing.T, cp *nodes.Node) {
 
 // runUntilOutput runs a command until it prints a line with these words, and returns the rest of
 // that line. end waits until the command exits.
-func runUntilOutput(t *testing.T, n *nodes.Node, words string, args ...string) (rest string, end func() (nodes.Result, error)) {
+func runUntilOutput(t *testing.T, n *nodes.Node, words string,
+	args ...string) (rest string, end func() (nodes.Result, error)) {
 	t.Helper()
 	read, write := io.Pipe()
 	cmd := n.Command(args...)

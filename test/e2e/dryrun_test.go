@@ -23,18 +23,21 @@ var (
 	endpoint      = regexp.MustCompile(`[0-9.]+:6443`)
 
 	// optionalWait matches waits that a run announces only if the first attempt fails.
-	optionalWait = regexp.MustCompile(`^wait for (the cluster to answer|etcd to list its members|kube-apiserver at https://endpoint)$`)
+	optionalWait = regexp.MustCompile(
+		`^wait for (the cluster to answer|etcd to list its members|kube-apiserver at https://endpoint)$`)
 )
 
 // normalizeChange removes from a line what differs from run to run: token IDs and addresses.
 func normalizeChange(text string) string {
-	return strings.TrimSpace(endpoint.ReplaceAllString(tokenName.ReplaceAllString(text, "bootstrap-token"), "endpoint"))
+	return strings.TrimSpace(
+		endpoint.ReplaceAllString(tokenName.ReplaceAllString(text, "bootstrap-token"), "endpoint"))
 }
 
 // sortChanges sorts changes and waits, removes repeated waits, and leaves out optional ones.
 func sortChanges(all []string) []string {
 	slices.Sort(all)
-	all = slices.CompactFunc(all, func(a, b string) bool { return a == b && strings.HasPrefix(a, "wait for ") })
+	all = slices.CompactFunc(all,
+		func(a, b string) bool { return a == b && strings.HasPrefix(a, "wait for ") })
 	return slices.DeleteFunc(all, optionalWait.MatchString)
 }
 
@@ -58,7 +61,8 @@ func doneChanges(output string) []string {
 		change, ok := doneChange(line)
 		if ok {
 			all = append(all, normalizeChange(change))
-		} else if m := waitLine.FindStringSubmatch(line); m != nil && !strings.HasPrefix(m[1], "the kubelet to run") {
+		} else if m := waitLine.FindStringSubmatch(line); m != nil &&
+			!strings.HasPrefix(m[1], "the kubelet to run") {
 			all = append(all, normalizeChange("wait for "+m[1]))
 		}
 	}
@@ -87,7 +91,8 @@ func checkDryRunMatches(t *testing.T, dry, real string) {
 		}
 	}
 	if !t.Failed() {
-		t.Errorf("the numbers of changes differ; announced:%s\ndone:%s", indentLines(announced), indentLines(done))
+		t.Errorf("the numbers of changes differ; announced:%s\ndone:%s", indentLines(announced),
+			indentLines(done))
 	}
 }
 
@@ -122,7 +127,8 @@ func checkUnchanged(t *testing.T, n *nodes.Node, before nodes.Fingerprint) {
 	}
 }
 
-var secretLine = regexp.MustCompile(`.*(PRIVATE KEY|client-key-data: \S{9}|token-secret: [A-Za-z0-9+/=]{16}).*`)
+var secretLine = regexp.MustCompile(
+	`.*(PRIVATE KEY|client-key-data: \S{9}|token-secret: [A-Za-z0-9+/=]{16}).*`)
 
 // checkNoSecrets checks that the files and objects that a dry run prints hold no secret.
 func checkNoSecrets(t *testing.T, output string) {
@@ -140,13 +146,15 @@ func TestInitDryRunMatchesInit(t *testing.T) {
 	result := runUnchanged(t, n, []string{"KUBEADM_INIT_DRYRUN_DIR=/tmp/dry"}, command...)
 	checkDryRunMatches(t, result.Stdout, s.initResult.Stdout)
 	checkNoSecrets(t, result.Stdout)
-	for _, name := range []string{"etcd.yaml", "kube-apiserver.yaml", "kube-controller-manager.yaml", "kube-scheduler.yaml"} {
+	for _, name := range []string{"etcd.yaml", "kube-apiserver.yaml",
+		"kube-controller-manager.yaml", "kube-scheduler.yaml"} {
 		shown, err := n.ReadFile("/tmp/dry/" + name)
 		if err != nil {
 			t.Error(err)
 			continue
 		}
-		if written, err := s.cp.ReadFile("/etc/kubernetes/manifests/" + name); err != nil || string(written) != string(shown) {
+		if written, err := s.cp.ReadFile("/etc/kubernetes/manifests/" + name); err != nil ||
+			string(written) != string(shown) {
 			t.Errorf("%s of the dry run differs from what init writes: %v", name, err)
 		}
 	}
@@ -158,7 +166,8 @@ func TestInitDryRunWritesOnlyItsDirectory(t *testing.T) {
 	before := takeFingerprint(t, n)
 	runCommand(t, n, append(initCommand(t, n), "--dry-run")...)
 	for _, line := range before.Diff(takeFingerprint(t, n)) {
-		if !strings.HasPrefix(line, "+ files: /etc/kubernetes/tmp") && !strings.HasPrefix(line, "+ files: /root/kubeadm.yaml") {
+		if !strings.HasPrefix(line, "+ files: /etc/kubernetes/tmp") &&
+			!strings.HasPrefix(line, "+ files: /root/kubeadm.yaml") {
 			t.Errorf("the dry run wrote outside of its directory: %s", line)
 		}
 	}
@@ -170,7 +179,8 @@ func TestInitDryRunWritesOnlyItsDirectory(t *testing.T) {
 func TestWorkerJoinDryRunWithoutCluster(t *testing.T) {
 	t.Parallel()
 	n := addNode(t, newCluster(t), "worker1")
-	result := runUnchanged(t, n, []string{"KUBEADM_JOIN_DRYRUN_DIR=/tmp/dry"}, kubeadm, "join", "--dry-run", "10.77.0.99:6443",
+	result := runUnchanged(t, n, []string{"KUBEADM_JOIN_DRYRUN_DIR=/tmp/dry"}, kubeadm, "join",
+		"--dry-run", "10.77.0.99:6443",
 		"--token=abcdef.0123456789abcdef", "--discovery-token-unsafe-skip-ca-verification",
 		"--ignore-preflight-errors="+nodes.IgnoredPreflight)
 	checkDryRunMatches(t, result.Stdout, sharedCluster(t).joinResult.Stdout)
@@ -184,14 +194,17 @@ func TestWorkerJoinDryRunMatchesJoin(t *testing.T) {
 	s := sharedCluster(t)
 	n := addNode(t, s.Cluster, "dry")
 	t.Cleanup(func() { removeNode(t, s, n) })
-	result := runUnchanged(t, n, []string{"KUBEADM_JOIN_DRYRUN_DIR=/tmp/dry"}, append(workerJoinCommand(kubeadm, s), "--dry-run")...)
+	result := runUnchanged(t, n, []string{"KUBEADM_JOIN_DRYRUN_DIR=/tmp/dry"},
+		append(workerJoinCommand(kubeadm, s), "--dry-run")...)
 	checkDryRunMatches(t, result.Stdout, s.joinResult.Stdout)
 	checkNoSecrets(t, result.Stdout)
 	if list := kubectl(t, s.cp, "get", "nodes", "--output=name"); strings.Contains(list, "dry") {
 		t.Errorf("the dry run joined the cluster:\n%s", list)
 	}
-	for _, r := range readObject[certv1.CertificateSigningRequestList](t, s.cp, "certificatesigningrequests").Items {
-		if asked, err := pki.ParseRequest(r.Spec.Request); err != nil || asked.Subject.CommonName == "system:node:"+n.Name() {
+	for _, r := range readObject[certv1.CertificateSigningRequestList](t, s.cp,
+		"certificatesigningrequests").Items {
+		if asked, err := pki.ParseRequest(r.Spec.Request); err != nil ||
+			asked.Subject.CommonName == "system:node:"+n.Name() {
 			t.Errorf("the dry run asked for a certificate by %s: %v", r.Name, err)
 		}
 	}
@@ -205,9 +218,11 @@ func TestResetDryRunLeavesClusterRunning(t *testing.T) {
 		files := listFiles(t, n)
 		output := runCommand(t, n, kubeadm, "reset", "--force", "--dry-run")
 		if now := listFiles(t, n); fmt.Sprint(now) != fmt.Sprint(files) {
-			t.Errorf("the dry run changed files on %s:%s\nbefore:%s", n.Name(), indentLines(now.list()), indentLines(files.list()))
+			t.Errorf("the dry run changed files on %s:%s\nbefore:%s", n.Name(),
+				indentLines(now.list()), indentLines(files.list()))
 		}
-		for _, want := range []string{`stop service "kubelet"`, "remove all Kubernetes containers", `remove the contents of "/etc/kubernetes/pki"`} {
+		for _, want := range []string{`stop service "kubelet"`, "remove all Kubernetes containers",
+			`remove the contents of "/etc/kubernetes/pki"`} {
 			if !slices.Contains(announcedChanges(output), want) {
 				t.Errorf("%s is not announced on %s:\n%s", want, n.Name(), output)
 			}

@@ -25,7 +25,8 @@ func TestDualStack(t *testing.T) {
 	t.Run("init needs forwarding of both", func(t *testing.T) {
 		const file = "net/ipv6/conf/default/forwarding"
 		runShell(t, s.worker, "echo 0 >/proc/sys/"+file)
-		result := checkFails(t, s.worker, []string{"FileContent--proc-sys-net-ipv6-conf-default-forwarding", "/proc/sys/" + file},
+		result := checkFails(t, s.worker,
+			[]string{"FileContent--proc-sys-net-ipv6-conf-default-forwarding", "/proc/sys/" + file},
 			kubeadm, "init", "phase", "preflight", "--config", initConfigFile)
 		t.Log(strings.Join(lastLines(result.Stderr, 4), "\n"))
 		runShell(t, s.worker, "echo 1 >/proc/sys/"+file)
@@ -62,7 +63,8 @@ func newClusterOfFamilies(t *testing.T, families nodes.Families) *testCluster {
 		t.Fatal(err)
 	}
 	for _, n := range s.Nodes() {
-		writeFile(t, n, initConfigFile, nodes.InitConfig(nodes.Config{Address: n.Address(), NodeIPs: n.Addresses()}))
+		writeFile(t, n, initConfigFile,
+			nodes.InitConfig(nodes.Config{Address: n.Address(), NodeIPs: n.Addresses()}))
 	}
 	return s
 }
@@ -72,13 +74,15 @@ func newClusterOfFamilies(t *testing.T, families nodes.Families) *testCluster {
 func (s *testCluster) initAndJoinByFile(t *testing.T) {
 	t.Helper()
 	var err error
-	if s.initResult, err = s.cp.Run(t.Context(), kubeadm, "init", "--config", initConfigFile); err != nil {
+	if s.initResult, err = s.cp.Run(t.Context(), kubeadm, "init", "--config",
+		initConfigFile); err != nil {
 		t.Fatal(err)
 	}
 	if s.workerJoin, _, err = nodes.JoinCommands(s.initResult.Stdout); err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, s.worker, joinConfigFile, joinConfigFor(t, s.workerJoin, nodes.NodeIPArgument(s.worker.Addresses())))
+	writeFile(t, s.worker, joinConfigFile,
+		joinConfigFor(t, s.workerJoin, nodes.NodeIPArgument(s.worker.Addresses())))
 	runCommand(t, s.worker, kubeadm, "join", "--config", joinConfigFile)
 	if err := awaitClusterReady(t.Context(), s.cp, 2); err != nil {
 		t.Fatal(err)
@@ -96,7 +100,8 @@ func testAddresses(t *testing.T, s *testCluster) {
 	})
 	// DNS works as soon as one Pod of CoreDNS is ready.
 	await(t, "addresses of CoreDNS", waitLimit, func() (err error) {
-		for _, pod := range readObject[corev1.PodList](t, s.cp, "--namespace=kube-system", "pods", "--selector=k8s-app=kube-dns").Items {
+		for _, pod := range readObject[corev1.PodList](t, s.cp, "--namespace=kube-system", "pods",
+			"--selector=k8s-app=kube-dns").Items {
 			if len(pod.Status.PodIPs) != len(s.cp.Addresses()) {
 				err = errors.Join(err, fmt.Errorf("pod %s has %v", pod.Name, pod.Status.PodIPs))
 			}
@@ -114,14 +119,16 @@ func checkNodeAddresses(n corev1.Node, want []string) error {
 		}
 	}
 	if !slices.Equal(own, want) || len(n.Spec.PodCIDRs) != len(want) {
-		return fmt.Errorf("%s has the addresses %q, want %q, and the Pod CIDRs %q", n.Name, own, want, n.Spec.PodCIDRs)
+		return fmt.Errorf("%s has the addresses %q, want %q, and the Pod CIDRs %q", n.Name, own,
+			want, n.Spec.PodCIDRs)
 	}
 	for i, text := range n.Spec.PodCIDRs {
 		cidr, err := netip.ParsePrefix(text)
 		if err != nil {
 			return fmt.Errorf("%s has the Pod CIDRs %q: %w", n.Name, n.Spec.PodCIDRs, err)
 		}
-		if cidr.Addr().Is4() != netip.MustParseAddr(want[i]).Is4() || cidr.Bits() != 24 && cidr.Bits() != 64 {
+		if cidr.Addr().Is4() != netip.MustParseAddr(want[i]).Is4() || cidr.Bits() != 24 &&
+			cidr.Bits() != 64 {
 			return fmt.Errorf("%s has the Pod CIDRs %q", n.Name, n.Spec.PodCIDRs)
 		}
 	}
@@ -139,25 +146,31 @@ func testAPIServerSANs(t *testing.T, s *testCluster, service string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := fmt.Sprint(cert.IPAddresses), fmt.Sprint([]string{service, s.cp.Address()}); got != want {
+	if got, want := fmt.Sprint(cert.IPAddresses),
+		fmt.Sprint([]string{service, s.cp.Address()}); got != want {
 		t.Errorf("the API server's certificate has the IP addresses %s, want %s", got, want)
 	}
 }
 
 // testCIDRs checks the Pod and Service CIDRs in all files and objects that hold them.
 func testCIDRs(t *testing.T, s *testCluster, families nodes.Families) {
-	kept := readObject[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap", "kubeadm-config").Data["ClusterConfiguration"]
-	proxy := readObject[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap", "kube-proxy").Data["config.conf"]
+	kept := readObject[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap",
+		"kubeadm-config").Data["ClusterConfiguration"]
+	proxy := readObject[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap",
+		"kube-proxy").Data["config.conf"]
 	flags := ""
 	if families == nodes.DualStack {
 		flags = "--node-ip=" + strings.Join(s.worker.Addresses(), ",")
 	}
 	for text, in := range map[string]string{
-		"podSubnet: " + families.PodSubnets():                     kept,
-		"serviceSubnet: " + families.ServiceSubnets():             kept,
-		"clusterCIDR: " + families.PodSubnets():                   proxy,
-		"--cluster-cidr=" + families.PodSubnets():                 readFile(t, s.cp, "/etc/kubernetes/manifests/kube-controller-manager.yaml"),
-		"--service-cluster-ip-range=" + families.ServiceSubnets(): readFile(t, s.cp, "/etc/kubernetes/manifests/kube-apiserver.yaml"),
+		"podSubnet: " + families.PodSubnets():         kept,
+		"serviceSubnet: " + families.ServiceSubnets(): kept,
+		"clusterCIDR: " + families.PodSubnets():       proxy,
+		"--cluster-cidr=" + families.PodSubnets(): readFile(t, s.cp,
+			"/etc/kubernetes/manifests/kube-controller-manager.yaml"),
+		"--service-cluster-ip-range=" +
+			families.ServiceSubnets(): readFile(t, s.cp,
+			"/etc/kubernetes/manifests/kube-apiserver.yaml"),
 		flags: readFile(t, s.worker, "/var/lib/kubelet/kubeadm-flags.env"),
 	} {
 		if !strings.Contains(in, text) {
@@ -166,7 +179,8 @@ func testCIDRs(t *testing.T, s *testCluster, families nodes.Families) {
 	}
 	// A node is Ready before its Pods are.
 	await(t, "kube-proxy to be ready on both nodes", waitLimit, func() error {
-		d := readObject[appsv1.DaemonSet](t, s.cp, "--namespace=kube-system", "daemonset", "kube-proxy")
+		d := readObject[appsv1.DaemonSet](t, s.cp, "--namespace=kube-system", "daemonset",
+			"kube-proxy")
 		if d.Status.NumberReady != 2 {
 			return fmt.Errorf("it is ready on %d", d.Status.NumberReady)
 		}
@@ -178,5 +192,6 @@ func testCIDRs(t *testing.T, s *testCluster, families nodes.Families) {
 // fields of nodeRegistration.
 func joinConfigFor(t *testing.T, command []string, registration string) string {
 	t.Helper()
-	return joinConfig(command[2], flagValue(t, command, "--token"), flagValue(t, command, "--discovery-token-ca-cert-hash")) + registration
+	return joinConfig(command[2], flagValue(t, command, "--token"),
+		flagValue(t, command, "--discovery-token-ca-cert-hash")) + registration
 }

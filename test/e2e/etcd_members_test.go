@@ -36,7 +36,8 @@ func etcdctl(t *testing.T, cp *nodes.Node, args ...string) string {
 
 func etcdctlCommand(args ...string) []string {
 	const pki = "/etc/kubernetes/pki/etcd/"
-	return append([]string{"etcdctl", "--endpoints=https://127.0.0.1:2379", "--cacert=" + pki + "ca.crt",
+	return append([]string{"etcdctl", "--endpoints=https://127.0.0.1:2379",
+		"--cacert=" + pki + "ca.crt",
 		"--cert=" + pki + "healthcheck-client.crt", "--key=" + pki + "healthcheck-client.key",
 		"--dial-timeout=10s", "--command-timeout=20s"}, args...)
 }
@@ -55,7 +56,8 @@ func listMembers(t *testing.T, cp *nodes.Node) []etcdMember {
 	t.Helper()
 	awaitQuorum(t, cp)
 	var list struct{ Members []etcdMember }
-	if err := json.Unmarshal([]byte(etcdctl(t, cp, "member", "list", "--write-out=json")), &list); err != nil {
+	if err := json.Unmarshal([]byte(etcdctl(t, cp, "member", "list", "--write-out=json")),
+		&list); err != nil {
 		t.Fatal(err)
 	}
 	return list.Members
@@ -65,7 +67,8 @@ func listMembers(t *testing.T, cp *nodes.Node) []etcdMember {
 func findLeaderID(t *testing.T, cp *nodes.Node) uint64 {
 	t.Helper()
 	var all []struct{ Status struct{ Leader uint64 } }
-	if err := json.Unmarshal([]byte(etcdctl(t, cp, "endpoint", "status", "--write-out=json")), &all); err != nil {
+	if err := json.Unmarshal([]byte(etcdctl(t, cp, "endpoint", "status", "--write-out=json")),
+		&all); err != nil {
 		t.Fatal(err)
 	}
 	return all[0].Status.Leader
@@ -85,7 +88,8 @@ func moveLeader(t *testing.T, s *haCluster, n *nodes.Node) {
 		if i == own {
 			return nil
 		}
-		_, err := s.Node(all[i].Name).Run(t.Context(), etcdctlCommand("move-leader", fmt.Sprintf("%x", all[own].ID))...)
+		_, err := s.Node(all[i].Name).Run(t.Context(),
+			etcdctlCommand("move-leader", fmt.Sprintf("%x", all[own].ID))...)
 		return errors.Join(fmt.Errorf("the leader is %s", all[i].Name), err)
 	})
 }

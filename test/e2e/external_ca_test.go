@@ -23,9 +23,11 @@ func TestExternalCA(t *testing.T) {
 	t.Parallel()
 	s, k := newExternalCACluster(t)
 	init := []string{kubeadm, "init", "--config", initConfigFile, "-v=1"}
-	checkFails(t, s.cp, []string{"cannot upload the control plane certificates", certsDir + "ca.key is not on this machine"}, append(init, "--upload-certs")...)
+	checkFails(t, s.cp, []string{"cannot upload the control plane certificates",
+		certsDir + "ca.key is not on this machine"}, append(init, "--upload-certs")...)
 	t.Run("init resumes", func(t *testing.T) {
-		if result, killed := runInterrupted(t, s.cp, unix.SIGKILL, atPhase("wait-control-plane"), init...); !killed {
+		if result, killed := runInterrupted(t, s.cp, unix.SIGKILL, atPhase("wait-control-plane"),
+			init...); !killed {
 			t.Fatalf("init was not killed:\n%s%s", result.Stdout, result.Stderr)
 		}
 		var err error
@@ -41,16 +43,22 @@ func TestExternalCA(t *testing.T) {
 		checkVotingMembers(t, s.controlPlanes...)
 	})
 	t.Run("a worker joins", func(t *testing.T) {
-		checkFails(t, s.worker, []string{"FileAvailable--etc-kubernetes-kubelet.conf", "FileAvailable--etc-kubernetes-pki-ca.crt"}, workerJoinCommand(kubeadm, &s.testCluster)...)
+		checkFails(t, s.worker,
+			[]string{"FileAvailable--etc-kubernetes-kubelet.conf",
+				"FileAvailable--etc-kubernetes-pki-ca.crt"},
+			workerJoinCommand(kubeadm, &s.testCluster)...)
 		joinExternalCA(t, s, s.worker)
 	})
 	must(t, awaitClusterReady(t.Context(), s.cp, len(s.controlPlanes)+1))
 	for _, n := range s.Nodes() {
-		if found := runShell(t, n, "find /etc /root /var/lib/kubelet -name 'ca*.key'"); found != "" {
+		if found := runShell(t, n,
+			"find /etc /root /var/lib/kubelet -name 'ca*.key'"); found != "" {
 			t.Errorf("%s has %s", n.Name(), found)
 		}
 	}
-	if text := readFile(t, s.cp, kubernetesDir+"manifests/kube-controller-manager.yaml"); !strings.Contains(text, "--cluster-signing-key-file=\n") {
+	if text := readFile(t, s.cp,
+		kubernetesDir+"manifests/kube-controller-manager.yaml"); !strings.Contains(text,
+		"--cluster-signing-key-file=\n") {
 		t.Errorf("the controller manager signs certificates:\n%s", text)
 	}
 	testRenewalSkipsExternalCA(t, s.cp, k)
@@ -93,7 +101,8 @@ func joinExternalCA(t *testing.T, s *haCluster, n *nodes.Node, more ...string) {
 	t.Helper()
 	before := readFile(t, n, kubernetesDir+"kubelet.conf")
 	args := slices.Concat(s.workerJoin, more)
-	args = append(args, "--ignore-preflight-errors="+nodes.IgnoredPreflight+",FileAvailable--etc-kubernetes-kubelet.conf,FileAvailable--etc-kubernetes-pki-ca.crt")
+	args = append(args, "--ignore-preflight-errors="+nodes.IgnoredPreflight+
+		",FileAvailable--etc-kubernetes-kubelet.conf,FileAvailable--etc-kubernetes-pki-ca.crt")
 	result, err := n.Run(t.Context(), args...)
 	must(t, err)
 	t.Logf("%s joined in %s", n.Name(), result.Duration)
@@ -106,15 +115,18 @@ func joinExternalCA(t *testing.T, s *haCluster, n *nodes.Node, more ...string) {
 // unchanged.
 func testRenewalSkipsExternalCA(t *testing.T, cp *nodes.Node, k *externalCA) {
 	t.Helper()
-	before := runShell(t, cp, "find /etc/kubernetes/pki /etc/kubernetes/*.conf -type f | sort | xargs sha256sum")
+	before := runShell(t, cp,
+		"find /etc/kubernetes/pki /etc/kubernetes/*.conf -type f | sort | xargs sha256sum")
 	said := runCommand(t, cp, kubeadm, "certs", "renew", "all")
 	if n := strings.Count(said, " is not renewed: "); n != 11 {
 		t.Errorf("%d certificates were skipped:\n%s", n, said)
 	}
-	if after := runShell(t, cp, "find /etc/kubernetes/pki /etc/kubernetes/*.conf -type f | sort | xargs sha256sum"); after != before {
+	if after := runShell(t, cp,
+		"find /etc/kubernetes/pki /etc/kubernetes/*.conf -type f | sort | xargs sha256sum"); after != before {
 		t.Errorf("the files were%s\nand are%s", before, after)
 	}
-	external := runCommand(t, cp, kubeadm, "certs", "check-expiration", "-o", "jsonpath={.certificates[*].externallyManaged} {.certificateAuthorities[*].externallyManaged}")
+	external := runCommand(t, cp, kubeadm, "certs", "check-expiration", "-o",
+		"jsonpath={.certificates[*].externallyManaged} {.certificateAuthorities[*].externallyManaged}")
 	if strings.Contains(external, "false") || len(strings.Fields(external)) != 11+len(k.cas) {
 		t.Errorf("managed externally: %s", external)
 	}
@@ -138,7 +150,8 @@ func newExternalCA(t *testing.T) *externalCA {
 		if !p.IsCA() {
 			continue
 		}
-		ca, err := pki.NewCA(rand.Reader, newRSAKey(t), pki.Spec{CommonName: p.CommonName, Validity: pki.NewValidity(time.Now(), 48*time.Hour)})
+		ca, err := pki.NewCA(rand.Reader, newRSAKey(t),
+			pki.Spec{CommonName: p.CommonName, Validity: pki.NewValidity(time.Now(), 48*time.Hour)})
 		must(t, err)
 		k.cas[p.Name] = ca
 	}
@@ -191,9 +204,11 @@ func (k *externalCA) supplyControlPlane(t *testing.T, n *nodes.Node) {
 func (k *externalCA) supplyKubelet(t *testing.T, n *nodes.Node) {
 	t.Helper()
 	const dir = "/root/csr/"
-	runCommand(t, n, kubeadm, "certs", "generate-csr", "--config", initConfigFile, "--cert-dir", dir+"pki", "--kubeconfig-dir", dir)
+	runCommand(t, n, kubeadm, "certs", "generate-csr", "--config", initConfigFile, "--cert-dir",
+		dir+"pki", "--kubeconfig-dir", dir)
 	k.completeKubeconfig(t, n, dir+"kubelet.conf")
-	must(t, n.WriteFile(kubernetesDir+"kubelet.conf", []byte(readFile(t, n, dir+"kubelet.conf")), 0o600))
+	must(t, n.WriteFile(kubernetesDir+"kubelet.conf", []byte(readFile(t, n, dir+"kubelet.conf")),
+		0o600))
 	writeFile(t, n, certsDir+"ca.crt", string(k.certificate(pki.ClusterCA)))
 	runCommand(t, n, "rm", "-r", dir)
 }

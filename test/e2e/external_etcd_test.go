@@ -38,7 +38,8 @@ func TestExternalEtcd(t *testing.T) {
 	}
 	for _, n := range s.controlPlanes {
 		checkControlPlaneNode(t, n)
-		if files := strings.Join(listFiles(t, n).list(), "\n"); strings.Contains(files, "etcd.yaml") || strings.Contains(files, "etcd/ca.key") {
+		if files := strings.Join(listFiles(t, n).list(), "\n"); strings.Contains(files,
+			"etcd.yaml") || strings.Contains(files, "etcd/ca.key") {
 			t.Errorf("%s has files of a local etcd:\n%s", n.Name(), files)
 		}
 		awaitAPI(t, n, "/etcd")

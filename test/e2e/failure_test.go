@@ -44,7 +44,8 @@ func (f failureCase) check(t *testing.T, n *nodes.Node, configFile string, comma
 	runShell(t, n, f.fix)
 	writeFile(t, n, configFile, string(valid))
 	checkUnchanged(t, n, before)
-	t.Logf("%s: %s", result.Duration.Round(time.Millisecond), strings.Join(lastLines(result.Stderr, 4), "\n"))
+	t.Logf("%s: %s", result.Duration.Round(time.Millisecond),
+		strings.Join(lastLines(result.Stderr, 4), "\n"))
 }
 
 func writeFile(t *testing.T, n *nodes.Node, name, text string) {
@@ -88,8 +89,10 @@ func checkError(t *testing.T, result nodes.Result, words []string) {
 // occupyPortScript is a script that starts a service which listens at a port, and waits until it
 // does.
 func occupyPortScript(port string) string {
-	return "systemd-run --quiet --unit=squatter socat TCP-LISTEN:" + port + ",reuseaddr,fork PIPE; " +
-		"timeout 300 sh -c \"until ss --no-header --listening --tcp --numeric 'sport = :" + port + "' | grep .; do sleep 0.05; done\""
+	return "systemd-run --quiet --unit=squatter socat TCP-LISTEN:" + port +
+		",reuseaddr,fork PIPE; " +
+		"timeout 300 sh -c \"until ss --no-header --listening --tcp --numeric 'sport = :" + port +
+		"' | grep .; do sleep 0.05; done\""
 }
 
 const initConfigFile = "/etc/kubeadm.yaml"
@@ -103,23 +106,36 @@ func TestInitNamesTheCauseOfFailure(t *testing.T) {
 	writeFile(t, n, initConfigFile, good)
 	command := []string{kubeadm, "init", "--config", initConfigFile}
 	for _, f := range []failureCase{
-		{name: "no root", command: append([]string{"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"}, command...),
+		{name: "no root", command: append([]string{"setpriv", "--reuid=65534", "--regid=65534",
+			"--clear-groups"}, command...),
 			want: []string{"root"}},
-		{name: "missing kubelet", cause: "mv /usr/bin/kubelet /root/", fix: "mv /root/kubelet /usr/bin/",
+		{name: "missing kubelet", cause: "mv /usr/bin/kubelet /root/",
+			fix:  "mv /root/kubelet /usr/bin/",
 			want: []string{"kubelet", "PATH"}},
-		{name: "container runtime stopped", cause: "systemctl stop containerd", fix: "systemctl start containerd",
+		{name: "container runtime stopped", cause: "systemctl stop containerd",
+			fix:  "systemctl start containerd",
 			want: []string{"container runtime", "containerd.sock", "systemctl"}},
 		{name: "port in use", cause: occupyPortScript("6443"),
 			fix: "systemctl stop squatter", want: []string{"6443", "socat"}},
 		// containerd's CRI plugin lists images when it starts, and updates the list with a delay.
-		{name: "missing image", cause: "ctr -n k8s.io images tag registry.k8s.io/coredns/coredns:v1.14.6 kept; ctr -n k8s.io images rm --sync registry.k8s.io/coredns/coredns:v1.14.6; systemctl restart containerd",
-			fix: "ctr -n k8s.io images tag kept registry.k8s.io/coredns/coredns:v1.14.6; ctr -n k8s.io images rm kept; systemctl restart containerd", want: []string{"registry.k8s.io/coredns/coredns:v1.14.6"}},
-		{name: "unparsable configuration", config: "apiVersion: kubeadm.k8s.io/v1beta4\nkind: [", want: []string{initConfigFile, "line 2"}},
-		{name: "unknown field", command: append(command, "--strict"), config: strings.Replace(good, "kubernetesVersion:", "kubernetesVerison:", 1), want: []string{initConfigFile, "kubernetesVerison"}},
-		{name: "impossible address", config: strings.Replace(good, n.Address(), "10.77.0.1234", 1), want: []string{"10.77.0.1234", "advertiseAddress"}},
-		{name: "address of another machine", config: strings.Replace(good, n.Address(), "192.0.2.7", 1), want: []string{"192.0.2.7", "advertise-address"}},
-		{name: "missing configuration", command: []string{kubeadm, "init", "--config", "/no/such.yaml"}, want: []string{"/no/such.yaml"}},
-		{name: "unknown flag", command: append(command, "--dry-runn"), want: []string{"--dry-runn", "--help"}},
+		{name: "missing image",
+			cause: "ctr -n k8s.io images tag registry.k8s.io/coredns/coredns:v1.14.6 kept; ctr -n k8s.io images rm --sync registry.k8s.io/coredns/coredns:v1.14.6; systemctl restart containerd",
+			fix:   "ctr -n k8s.io images tag kept registry.k8s.io/coredns/coredns:v1.14.6; ctr -n k8s.io images rm kept; systemctl restart containerd", want: []string{"registry.k8s.io/coredns/coredns:v1.14.6"}},
+		{name: "unparsable configuration", config: "apiVersion: kubeadm.k8s.io/v1beta4\nkind: [",
+			want: []string{initConfigFile, "line 2"}},
+		{name: "unknown field", command: append(command, "--strict"),
+			config: strings.Replace(good, "kubernetesVersion:", "kubernetesVerison:", 1),
+			want:   []string{initConfigFile, "kubernetesVerison"}},
+		{name: "impossible address", config: strings.Replace(good, n.Address(), "10.77.0.1234", 1),
+			want: []string{"10.77.0.1234", "advertiseAddress"}},
+		{name: "address of another machine",
+			config: strings.Replace(good, n.Address(), "192.0.2.7", 1),
+			want:   []string{"192.0.2.7", "advertise-address"}},
+		{name: "missing configuration",
+			command: []string{kubeadm, "init", "--config", "/no/such.yaml"},
+			want:    []string{"/no/such.yaml"}},
+		{name: "unknown flag", command: append(command, "--dry-runn"),
+			want: []string{"--dry-runn", "--help"}},
 	} {
 		t.Run(f.name, func(t *testing.T) { f.check(t, n, initConfigFile, command) })
 	}
@@ -133,12 +149,14 @@ func TestInitOnFullDisk(t *testing.T) {
 	n := addNode(t, newCluster(t), "cp1")
 	// Without this the kubelet's crash loop back-off begins with ten seconds.
 	const shortBackoff = "crashLoopBackOff:\n  maxContainerRestartPeriod: 2s"
-	writeFile(t, n, initConfigFile, nodes.InitConfig(nodes.Config{Address: n.Address(), Kubelet: shortBackoff}))
+	writeFile(t, n, initConfigFile,
+		nodes.InitConfig(nodes.Config{Address: n.Address(), Kubelet: shortBackoff}))
 	command := []string{kubeadm, "init", "--config", initConfigFile}
 	runShell(t, n, `mount -t tmpfs -o size=64k tmpfs /etc/kubernetes
 		mkdir -p -m 700 /var/lib/etcd; mount -t tmpfs -o size=1m,mode=700 tmpfs /var/lib/etcd`)
 	checkFails(t, n, []string{"no space left on device", "/etc/kubernetes/"}, command...)
-	if halves := runShell(t, n, "find /etc/kubernetes -size 0 -type f -not -path '*/kubeadm-journal/*'; find /etc/kubernetes -name '.*' -type f"); halves != "" {
+	if halves := runShell(t, n,
+		"find /etc/kubernetes -size 0 -type f -not -path '*/kubeadm-journal/*'; find /etc/kubernetes -name '.*' -type f"); halves != "" {
 		t.Errorf("half-written files:\n%s", halves)
 	}
 	runShell(t, n, "mount -o remount,size=10m /etc/kubernetes")
@@ -158,7 +176,8 @@ func TestInitResumesAfterInterrupt(t *testing.T) {
 	for _, phase := range []string{"certs", "wait-control-plane"} {
 		result, found := runInterrupted(t, n, unix.SIGINT, atPhase(phase), command...)
 		if !found || result.Code != 1 {
-			t.Fatalf("want exit code 1 after an interrupt in %s, got %d:\n%s%s", phase, result.Code, result.Stdout, result.Stderr)
+			t.Fatalf("want exit code 1 after an interrupt in %s, got %d:\n%s%s", phase, result.Code,
+				result.Stdout, result.Stderr)
 		}
 		checkError(t, result, []string{"interrupted", "same command"})
 		t.Log(strings.Join(lastLines(result.Stderr, 4), "\n"))
@@ -172,7 +191,8 @@ func TestUnknownAPIServerFlagIsNamed(t *testing.T) {
 	t.Parallel()
 	n := addNode(t, newCluster(t), "cp1")
 	// A command that waits for this long has not noticed the crash.
-	config := nodes.Config{Address: n.Address(), Init: "timeouts: {controlPlaneComponentHealthCheck: 20m}"}
+	config := nodes.Config{Address: n.Address(),
+		Init: "timeouts: {controlPlaneComponentHealthCheck: 20m}"}
 	bad := config
 	bad.Cluster = "apiServer:\n  extraArgs:\n  - name: no-such-flag\n    value: x"
 	writeFile(t, n, initConfigFile, nodes.InitConfig(bad))
@@ -184,12 +204,14 @@ func TestUnknownAPIServerFlagIsNamed(t *testing.T) {
 		t.Fatalf("want exit code 1 from the preflight checks, got %d: %v", result.Code, err)
 	}
 	checkError(t, result, []string{"ERROR ComponentArgs", "kube-apiserver", "no-such-flag"})
-	result, err = n.Run(ctx, append(slices.Clone(command), "--ignore-preflight-errors=ComponentArgs")...)
+	result, err = n.Run(ctx,
+		append(slices.Clone(command), "--ignore-preflight-errors=ComponentArgs")...)
 	if result.Code != 1 {
 		t.Fatalf("want exit code 1, got %d: %v", result.Code, err)
 	}
 	checkError(t, result, []string{"kube-apiserver", "no-such-flag"})
-	t.Logf("named after %s: %s", result.Duration.Round(time.Millisecond), strings.Join(lastLines(result.Stderr, 5), "\n"))
+	t.Logf("named after %s: %s", result.Duration.Round(time.Millisecond),
+		strings.Join(lastLines(result.Stderr, 5), "\n"))
 	writeFile(t, n, initConfigFile, nodes.InitConfig(config))
 	runCommand(t, n, command...)
 	checkControlPlaneNode(t, n)
@@ -207,21 +229,25 @@ func TestUnreachableEtcdIsNamed(t *testing.T) {
 		Kubelet: "crashLoopBackOff:\n  maxContainerRestartPeriod: 2s",
 	}
 	writeFile(t, n, initConfigFile, nodes.InitConfig(config))
-	result := checkFails(t, n, []string{"container kube-apiserver exited", "etcd grpc connection not ready", "3 times", "127.0.0.1:3379"},
+	result := checkFails(t, n,
+		[]string{"container kube-apiserver exited", "etcd grpc connection not ready", "3 times",
+			"127.0.0.1:3379"},
 		kubeadm, "init", "--config", initConfigFile)
 	if result.Duration > 5*time.Minute {
 		t.Errorf("init waited for %s", result.Duration)
 	}
 	named := 0
 	for line := range strings.Lines(result.Stdout) {
-		if strings.Contains(line, "still waiting for kube-apiserver") && strings.Contains(line, "etcd grpc connection not ready") {
+		if strings.Contains(line, "still waiting for kube-apiserver") &&
+			strings.Contains(line, "etcd grpc connection not ready") {
 			named++
 		}
 	}
 	if named == 0 {
 		t.Errorf("while it waits, init does not name the cause:\n%s", result.Stdout)
 	}
-	t.Logf("named after %s: %s", result.Duration.Round(time.Millisecond), strings.Join(lastLines(result.Stderr, 7), "\n"))
+	t.Logf("named after %s: %s", result.Duration.Round(time.Millisecond),
+		strings.Join(lastLines(result.Stderr, 7), "\n"))
 }
 
 const joinConfigFile = "/etc/join.yaml"
@@ -244,7 +270,8 @@ nodeRegistration:
 // The node has a host name in capitals, which becomes a Node name in lower case.
 func TestJoinNamesTheCauseOfFailure(t *testing.T) {
 	s := sharedCluster(t)
-	server, token, pin := s.workerJoin[2], flagValue(t, s.workerJoin, "--token"), flagValue(t, s.workerJoin, "--discovery-token-ca-cert-hash")
+	server, token, pin := s.workerJoin[2], flagValue(t, s.workerJoin, "--token"),
+		flagValue(t, s.workerJoin, "--discovery-token-ca-cert-hash")
 	id, secret, _ := strings.Cut(token, ".")
 	wrongPin := "sha256:" + strings.Repeat("0", 64)
 	n := addNode(t, s.Cluster, "Capital-Worker")
@@ -252,17 +279,27 @@ func TestJoinNamesTheCauseOfFailure(t *testing.T) {
 	writeFile(t, n, joinConfigFile, joinConfig(server, token, pin))
 	command := []string{kubeadm, "join", "--config", joinConfigFile}
 	// Nothing listens there; the default timeout is five minutes.
-	unreachable := func(server string) string { return joinConfig(server, token, pin) + "timeouts: {discovery: 3s}\n" }
+	unreachable := func(server string) string {
+		return joinConfig(server, token, pin) + "timeouts: {discovery: 3s}\n"
+	}
 	for _, f := range []failureCase{
-		{name: "unknown token", config: joinConfig(server, "zzzzzz."+secret, pin), want: []string{"zzzzzz", "token"}},
-		{name: "wrong secret of the token", config: joinConfig(server, id+"."+strings.Repeat("z", 16), pin), want: []string{id}},
-		{name: "wrong pin", config: joinConfig(server, token, wrongPin), want: []string{"--discovery-token-ca-cert-hash", pin}},
-		{name: "malformed token", config: joinConfig(server, "nonsense", pin), want: []string{"token", joinConfigFile}},
-		{name: "unreachable API server", config: unreachable("10.77.0.99:6443"), want: []string{"10.77.0.99:6443"}},
-		{name: "nothing listens at the port", config: unreachable(s.worker.Address() + ":6443"), want: []string{s.worker.Address() + ":6443"}},
+		{name: "unknown token", config: joinConfig(server, "zzzzzz."+secret, pin),
+			want: []string{"zzzzzz", "token"}},
+		{name: "wrong secret of the token",
+			config: joinConfig(server, id+"."+strings.Repeat("z", 16), pin), want: []string{id}},
+		{name: "wrong pin", config: joinConfig(server, token, wrongPin),
+			want: []string{"--discovery-token-ca-cert-hash", pin}},
+		{name: "malformed token", config: joinConfig(server, "nonsense", pin),
+			want: []string{"token", joinConfigFile}},
+		{name: "unreachable API server", config: unreachable("10.77.0.99:6443"),
+			want: []string{"10.77.0.99:6443"}},
+		{name: "nothing listens at the port", config: unreachable(s.worker.Address() + ":6443"),
+			want: []string{s.worker.Address() + ":6443"}},
 		{name: "port in use", cause: "systemctl stop kubelet; " + occupyPortScript("10250"),
-			fix: "systemctl stop squatter; systemctl start kubelet", want: []string{"10250", "socat"}},
-		{name: "container runtime stopped", cause: "systemctl stop containerd", fix: "systemctl start containerd",
+			fix:  "systemctl stop squatter; systemctl start kubelet",
+			want: []string{"10250", "socat"}},
+		{name: "container runtime stopped", cause: "systemctl stop containerd",
+			fix:  "systemctl start containerd",
 			want: []string{"container runtime", "containerd.sock"}},
 	} {
 		t.Run(f.name, func(t *testing.T) { f.check(t, n, joinConfigFile, command) })

@@ -54,7 +54,8 @@ func sharedHACluster(t *testing.T) *haCluster {
 			t.Error(err)
 		}
 	})
-	suite.sharedHA.refreshUploadedCertificates(t, flagValue(t, suite.sharedHA.controlPlaneJoin, "--certificate-key"))
+	suite.sharedHA.refreshUploadedCertificates(t,
+		flagValue(t, suite.sharedHA.controlPlaneJoin, "--certificate-key"))
 	return suite.sharedHA
 }
 
@@ -81,7 +82,8 @@ func createSharedHACluster(ctx context.Context) (*haCluster, error) {
 }
 
 // createFirst creates the nodes and the load balancer, and runs init on the first control plane.
-func (s *haCluster) createFirst(ctx context.Context, planes, workers int, config nodes.Config) error {
+func (s *haCluster) createFirst(ctx context.Context, planes, workers int,
+	config nodes.Config) error {
 	if err := s.createNodes(ctx, planes, workers); err != nil {
 		return err
 	}
@@ -124,7 +126,8 @@ func (s *haCluster) initFirst(ctx context.Context, config nodes.Config) (err err
 		return err
 	}
 	s.uploadedAt = time.Now()
-	init := []string{cmp.Or(s.initProgram, kubeadm), "init", "--config", initConfigFile, "--upload-certs", "-v=1"}
+	init := []string{cmp.Or(s.initProgram, kubeadm), "init", "--config", initConfigFile,
+		"--upload-certs", "-v=1"}
 	if s.initResult, err = s.cp.Run(ctx, init...); err != nil {
 		return err
 	}
@@ -164,7 +167,8 @@ func (s *haCluster) logJoinTimes(t *testing.T) {
 }
 
 // joinAtOnce starts a join on each node at the same time and waits for all of them.
-func joinAtOnce(ctx context.Context, joins map[*nodes.Node][]string) (map[*nodes.Node]nodes.Result, error) {
+func joinAtOnce(ctx context.Context,
+	joins map[*nodes.Node][]string) (map[*nodes.Node]nodes.Result, error) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	var failed error
@@ -202,7 +206,8 @@ func withoutFlag(command []string, flag string) []string {
 func awaitAPI(t *testing.T, cp *nodes.Node, part string) {
 	t.Helper()
 	await(t, "the API server of "+cp.Name(), waitLimit, func() error {
-		result, err := cp.Kubectl(t.Context(), "--server=https://"+cp.Address()+":6443", "get", "--raw", "/readyz"+part)
+		result, err := cp.Kubectl(t.Context(), "--server=https://"+cp.Address()+":6443", "get",
+			"--raw", "/readyz"+part)
 		if said := strings.TrimSpace(result.Stdout); err == nil && said != "ok" {
 			err = fmt.Errorf("it says %q", said)
 		}
@@ -215,7 +220,9 @@ func awaitAPI(t *testing.T, cp *nodes.Node, part string) {
 func resetAndDestroy(t *testing.T, s *haCluster, program string, n *nodes.Node) {
 	t.Helper()
 	runCommand(t, n, program, "reset", "--force")
-	setControlPlanes(t, s, slices.DeleteFunc(slices.Clone(s.controlPlanes), func(other *nodes.Node) bool { return other == n })...)
+	setControlPlanes(t, s,
+		slices.DeleteFunc(slices.Clone(s.controlPlanes),
+			func(other *nodes.Node) bool { return other == n })...)
 	checkVotingMembers(t, s.controlPlanes...)
 	destroyNode(t, s, n)
 }

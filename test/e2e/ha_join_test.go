@@ -33,7 +33,8 @@ func TestControlPlaneJoinWithUploadedCertificates(t *testing.T) {
 		first[i] = "/etc/kubernetes/pki/sa.pub 644"
 	}
 	if !slices.Equal(joined, first) {
-		t.Errorf("a joined control plane has the files%s\nbut the first one%s", indentLines(joined), indentLines(first))
+		t.Errorf("a joined control plane has the files%s\nbut the first one%s", indentLines(joined),
+			indentLines(first))
 	}
 }
 
@@ -46,26 +47,33 @@ func checkControlPlane(t *testing.T, s *haCluster, n *nodes.Node) {
 	}
 	// A kubelet creates mirror Pods some time after its Node is Ready.
 	await(t, "the control plane of "+n.Name(), waitLimit, func() error {
-		_, err := n.Kubectl(t.Context(), "--namespace=kube-system", "wait", "--for=condition=Ready", "--timeout=10s", "pod",
+		_, err := n.Kubectl(t.Context(), "--namespace=kube-system", "wait", "--for=condition=Ready",
+			"--timeout=10s", "pod",
 			"--selector=tier=control-plane", "--field-selector=spec.nodeName="+n.Name())
 		return err
 	})
 	awaitAPI(t, n, "")
 	own := "https://" + n.Address() + ":6443"
 	for file, server := range map[string]string{
-		"admin.conf": "https://" + s.balancer.Endpoint(), "kubelet.conf": own, "controller-manager.conf": own, "scheduler.conf": own,
+		"admin.conf": "https://" + s.balancer.Endpoint(), "kubelet.conf": own,
+		"controller-manager.conf": own, "scheduler.conf": own,
 	} {
-		if text := readFile(t, n, "/etc/kubernetes/"+file); !strings.Contains(text, "server: "+server+"\n") {
+		if text := readFile(t, n, "/etc/kubernetes/"+file); !strings.Contains(text,
+			"server: "+server+"\n") {
 			t.Errorf("%s of %s does not name the server %s", file, n.Name(), server)
 		}
 	}
 	for file, arguments := range map[string][]string{
-		"kube-apiserver.yaml": {"--advertise-address=" + n.Address(), "--etcd-servers=https://127.0.0.1:2379"},
-		"etcd.yaml": {"--name=" + n.Name(), "--initial-advertise-peer-urls=https://" + n.Address() + ":2380",
-			"--listen-client-urls=https://127.0.0.1:2379,https://" + n.Address() + ":2379", n.Name() + "=https://" + n.Address() + ":2380"},
+		"kube-apiserver.yaml": {"--advertise-address=" + n.Address(),
+			"--etcd-servers=https://127.0.0.1:2379"},
+		"etcd.yaml": {"--name=" + n.Name(), "--initial-advertise-peer-urls=https://" + n.Address() +
+			":2380",
+			"--listen-client-urls=https://127.0.0.1:2379,https://" + n.Address() + ":2379",
+			n.Name() + "=https://" + n.Address() + ":2380"},
 	} {
 		for _, argument := range arguments {
-			if text := readFile(t, n, "/etc/kubernetes/manifests/"+file); !strings.Contains(text, argument) {
+			if text := readFile(t, n, "/etc/kubernetes/manifests/"+file); !strings.Contains(text,
+				argument) {
 				t.Errorf("%s of %s lacks %s:\n%s", file, n.Name(), argument, text)
 			}
 		}
@@ -73,7 +81,8 @@ func checkControlPlane(t *testing.T, s *haCluster, n *nodes.Node) {
 }
 
 // sharedFiles are the files, below the certificate directory, that all control planes share.
-var sharedFiles = []string{"ca.crt", "ca.key", "front-proxy-ca.crt", "front-proxy-ca.key", "sa.pub", "sa.key", "etcd/ca.crt", "etcd/ca.key"}
+var sharedFiles = []string{"ca.crt", "ca.key", "front-proxy-ca.crt", "front-proxy-ca.key", "sa.pub",
+	"sa.key", "etcd/ca.crt", "etcd/ca.key"}
 
 // checkSharedFiles checks that a control plane has the same shared files as another one, and keys
 // of its own for its other certificates.
@@ -84,7 +93,8 @@ func checkSharedFiles(t *testing.T, from, n *nodes.Node) {
 			t.Errorf("%s has another %s than %s", n.Name(), name, from.Name())
 		}
 	}
-	for _, file := range []string{"apiserver.key", "etcd/server.key", "etcd/peer.key", "front-proxy-client.key"} {
+	for _, file := range []string{"apiserver.key", "etcd/server.key", "etcd/peer.key",
+		"front-proxy-client.key"} {
 		if name := "/etc/kubernetes/pki/" + file; isSameFile(t, from, n, name) {
 			t.Errorf("%s has the same %s as %s", n.Name(), name, from.Name())
 		}
@@ -119,7 +129,8 @@ func TestThreeControlPlanesAndTwoWorkers(t *testing.T) {
 		return nil
 	})
 	for _, n := range s.workers {
-		if text := readFile(t, n, "/etc/kubernetes/kubelet.conf"); !strings.Contains(text, "server: https://"+s.balancer.Endpoint()+"\n") {
+		if text := readFile(t, n, "/etc/kubernetes/kubelet.conf"); !strings.Contains(text,
+			"server: https://"+s.balancer.Endpoint()+"\n") {
 			t.Errorf("%s does not go through the load balancer:\n%s", n.Name(), text)
 		}
 	}
@@ -136,7 +147,8 @@ func TestClusterWithoutSuperAdminConf(t *testing.T) {
 		t.Error("super-admin.conf has come back")
 	}
 	token := runCommand(t, s.cp, kubeadm, "token", "create", "--ttl=1h")
-	if list := runCommand(t, s.controlPlanes[2], kubeadm, "token", "list"); !strings.Contains(list, token) {
+	if list := runCommand(t, s.controlPlanes[2], kubeadm, "token", "list"); !strings.Contains(list,
+		token) {
 		t.Errorf("token %s is not among:\n%s", token, list)
 	}
 }
@@ -157,7 +169,8 @@ func TestControlPlaneJoinWithCopiedCertificates(t *testing.T) {
 	n := addNode(t, s.Cluster, "by-hand")
 	before := takeFingerprint(t, n)
 	for _, file := range sharedFiles {
-		if err := n.WriteFile("/etc/kubernetes/pki/"+file, []byte(readFile(t, s.cp, "/etc/kubernetes/pki/"+file)), 0o600); err != nil {
+		if err := n.WriteFile("/etc/kubernetes/pki/"+file,
+			[]byte(readFile(t, s.cp, "/etc/kubernetes/pki/"+file)), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -227,10 +240,12 @@ func TestJoinWhileEtcdRestarts(t *testing.T) {
 			}
 			killed := make(chan error, 1)
 			time.AfterFunc(time.Duration(2*i+1)*time.Second, func() {
-				_, err := s.cp.Run(t.Context(), "sh", "-ec", "kill -9 $(pgrep --exact --oldest etcd)")
+				_, err := s.cp.Run(t.Context(), "sh", "-ec",
+					"kill -9 $(pgrep --exact --oldest etcd)")
 				killed <- err
 			})
-			if err := s.joinNodes(t.Context(), append(s.controlPlanes[1:], s.worker)...); err != nil {
+			if err := s.joinNodes(t.Context(),
+				append(s.controlPlanes[1:], s.worker)...); err != nil {
 				t.Error(err)
 			}
 			if err := <-killed; err != nil {
@@ -263,14 +278,18 @@ func withoutEtcdRestart(output string) string {
 // name and address.
 func TestControlPlaneJoinDryRunWithoutCluster(t *testing.T) {
 	s := sharedHACluster(t)
-	n, err := newCluster(t).AddAt(t.Context(), s.controlPlanes[1].Name(), s.controlPlanes[1].Address())
+	n, err := newCluster(t).AddAt(t.Context(), s.controlPlanes[1].Name(),
+		s.controlPlanes[1].Address())
 	if err != nil {
 		t.Fatal(err)
 	}
-	result := runUnchanged(t, n, []string{"KUBEADM_JOIN_DRYRUN_DIR=/tmp/dry"}, kubeadm, "join", "--dry-run", "10.77.0.99:6443",
+	result := runUnchanged(t, n, []string{"KUBEADM_JOIN_DRYRUN_DIR=/tmp/dry"}, kubeadm, "join",
+		"--dry-run", "10.77.0.99:6443",
 		"--token=abcdef.0123456789abcdef", "--discovery-token-unsafe-skip-ca-verification",
-		"--control-plane", "--certificate-key="+strings.Repeat("1f", 32), "--ignore-preflight-errors="+nodes.IgnoredPreflight)
-	checkDryRunMatches(t, withoutEtcdRestart(result.Stdout), withoutEtcdRestart(s.joinResults[n.Name()].Stdout))
+		"--control-plane", "--certificate-key="+strings.Repeat("1f", 32),
+		"--ignore-preflight-errors="+nodes.IgnoredPreflight)
+	checkDryRunMatches(t, withoutEtcdRestart(result.Stdout),
+		withoutEtcdRestart(s.joinResults[n.Name()].Stdout))
 	checkNoSecrets(t, result.Stdout)
 }
 
@@ -279,11 +298,15 @@ func TestControlPlaneJoinDryRunMatchesJoin(t *testing.T) {
 	s := sharedHACluster(t)
 	n, like := addNode(t, s.Cluster, "dry-plane"), s.controlPlanes[1]
 	before := etcdctl(t, s.cp, "get", "--prefix", "--keys-only", "/registry/minions")
-	result := runUnchanged(t, n, []string{"KUBEADM_JOIN_DRYRUN_DIR=/tmp/dry"}, controlPlaneJoinCommand(kubeadm, s, "--dry-run")...)
-	said := strings.NewReplacer(n.Name(), like.Name(), n.Address(), like.Address()).Replace(result.Stdout)
-	checkDryRunMatches(t, withoutEtcdRestart(said), withoutEtcdRestart(s.joinResults[like.Name()].Stdout))
+	result := runUnchanged(t, n, []string{"KUBEADM_JOIN_DRYRUN_DIR=/tmp/dry"},
+		controlPlaneJoinCommand(kubeadm, s, "--dry-run")...)
+	said := strings.NewReplacer(n.Name(), like.Name(), n.Address(),
+		like.Address()).Replace(result.Stdout)
+	checkDryRunMatches(t, withoutEtcdRestart(said),
+		withoutEtcdRestart(s.joinResults[like.Name()].Stdout))
 	checkNoSecrets(t, result.Stdout)
-	if after := etcdctl(t, s.cp, "get", "--prefix", "--keys-only", "/registry/minions"); after != before {
+	if after := etcdctl(t, s.cp, "get", "--prefix", "--keys-only",
+		"/registry/minions"); after != before {
 		t.Errorf("the dry run changed the nodes of the cluster from\n%s\nto\n%s", before, after)
 	}
 	checkVotingMembers(t, s.controlPlanes...)

@@ -24,13 +24,15 @@ func TestControlPlaneJoinKilledInEveryPhase(t *testing.T) {
 	n := addNode(t, s.Cluster, "killed-plane")
 	before := make(fileSet)
 	for i, phase := range phases {
-		result, killed := runInterrupted(t, n, unix.SIGKILL, atPhase(phase), controlPlaneJoinCommand(kubeadm, s, "-v=1")...)
+		result, killed := runInterrupted(t, n, unix.SIGKILL, atPhase(phase),
+			controlPlaneJoinCommand(kubeadm, s, "-v=1")...)
 		if endedBeforeKill(t, phases, i, killed, result) {
 			break
 		}
 		after := listFiles(t, n)
 		if changed := changedFiles(before, after); len(changed) > 0 {
-			t.Errorf("the run that was killed in phase %s rewrote existing files:%s", phase, indentLines(changed))
+			t.Errorf("the run that was killed in phase %s rewrote existing files:%s", phase,
+				indentLines(changed))
 		}
 		before = after
 		checkSingleMember(t, s, n)
@@ -45,7 +47,8 @@ func TestControlPlaneJoinKilledAtAnyChange(t *testing.T) {
 	for _, k := range pickSample(t, changes, 1) {
 		t.Run(fmt.Sprint(k), func(t *testing.T) {
 			n := addNode(t, s.Cluster, fmt.Sprintf("killed-plane-%d", k))
-			result, killed := runInterrupted(t, n, unix.SIGKILL, atChange(k), controlPlaneJoinCommand(kubeadm, s, "-v=1")...)
+			result, killed := runInterrupted(t, n, unix.SIGKILL, atChange(k),
+				controlPlaneJoinCommand(kubeadm, s, "-v=1")...)
 			// The join that was counted may have made one change more: it restarts etcd if the
 			// learner was not published.
 			if over := result.Code == 0 && k == changes-1; !killed && !over {
@@ -76,7 +79,8 @@ func checkSingleMember(t *testing.T, s *haCluster, n *nodes.Node) {
 func checkBootstrapToken(t *testing.T, n *nodes.Node) {
 	t.Helper()
 	text, err := n.ReadFile("/etc/kubernetes/bootstrap-kubelet.conf")
-	if err == nil && (!strings.Contains(string(text), "token: ") || strings.Contains(string(text), "client-key")) {
+	if err == nil && (!strings.Contains(string(text), "token: ") ||
+		strings.Contains(string(text), "client-key")) {
 		t.Errorf("bootstrap-kubelet.conf is\n%s", text)
 	}
 }
@@ -92,11 +96,14 @@ func resumeControlPlaneJoin(t *testing.T, s *haCluster, n *nodes.Node, before fi
 	if changed := changedFiles(before, after); len(changed) > 0 {
 		t.Errorf("the second run rewrote existing files:%s", indentLines(changed))
 	}
-	if got, uninterrupted := after.list(), listFiles(t, s.controlPlanes[1]).list(); !slices.Equal(got, uninterrupted) {
-		t.Errorf("the files are%s\nbut those of an uninterrupted join%s", indentLines(got), indentLines(uninterrupted))
+	if got, uninterrupted := after.list(),
+		listFiles(t, s.controlPlanes[1]).list(); !slices.Equal(got, uninterrupted) {
+		t.Errorf("the files are%s\nbut those of an uninterrupted join%s", indentLines(got),
+			indentLines(uninterrupted))
 	}
 	addControlPlane(t, s, n)
-	if again := runCommand(t, n, controlPlaneJoinCommand(kubeadm, s, "-v=1")...); strings.Contains(again, "] done: ") {
+	if again := runCommand(t, n,
+		controlPlaneJoinCommand(kubeadm, s, "-v=1")...); strings.Contains(again, "] done: ") {
 		t.Errorf("join made changes on a control plane that had joined:\n%s", again)
 	}
 	resetAndDestroy(t, s, kubeadm, n)

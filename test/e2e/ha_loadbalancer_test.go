@@ -25,7 +25,8 @@ func TestJoinThroughFlappingLoadBalancer(t *testing.T) {
 	plane, worker := added[0], added[1]
 	s.balancer.Delay(late)
 	flap := time.AfterFunc(late, func() { s.balancer.Flap(true) })
-	results, err := joinAtOnce(t.Context(), map[*nodes.Node][]string{plane: s.controlPlaneJoin, worker: s.workerJoin})
+	results, err := joinAtOnce(t.Context(),
+		map[*nodes.Node][]string{plane: s.controlPlaneJoin, worker: s.workerJoin})
 	early := flap.Stop()
 	s.balancer.Flap(false)
 	if err != nil {
@@ -50,13 +51,16 @@ func TestExpiredCertificateKey(t *testing.T) {
 	const remedy = "kubeadm token create --print-join-command --upload-certs"
 	n := addNode(t, s.Cluster, "too-late")
 	t.Run("another key", func(t *testing.T) {
-		wrong := append(withoutFlag(controlPlaneJoinCommand(kubeadm, s), "--certificate-key"), "--certificate-key="+strings.Repeat("a", 64))
+		wrong := append(withoutFlag(controlPlaneJoinCommand(kubeadm, s), "--certificate-key"),
+			"--certificate-key="+strings.Repeat("a", 64))
 		result := checkFails(t, n, []string{"key", remedy}, wrong...)
-		t.Logf("%s: %s", result.Duration.Round(time.Millisecond), strings.Join(lastLines(result.Stderr, 4), "\n"))
+		t.Logf("%s: %s", result.Duration.Round(time.Millisecond),
+			strings.Join(lastLines(result.Stderr, 4), "\n"))
 	})
 	kubectl(t, s.cp, "--namespace=kube-system", "delete", "secret", "kubeadm-certs")
 	result := checkFails(t, n, []string{remedy}, controlPlaneJoinCommand(kubeadm, s)...)
-	t.Logf("%s: %s", result.Duration.Round(time.Millisecond), strings.Join(lastLines(result.Stderr, 4), "\n"))
+	t.Logf("%s: %s", result.Duration.Round(time.Millisecond),
+		strings.Join(lastLines(result.Stderr, 4), "\n"))
 	s.controlPlaneJoin = strings.Fields(runCommand(t, s.cp, strings.Fields(remedy)...))
 	checkUploadedCertificates(t, s.cp, flagValue(t, s.controlPlaneJoin, "--certificate-key"))
 	if left := listFiles(t, n); len(left) > 0 {

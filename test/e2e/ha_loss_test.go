@@ -45,7 +45,8 @@ func monitorAPI(t *testing.T, s *haCluster) (stop func()) {
 	asked, over, done := 0, make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		for last, ending := time.Now(), false; longest <= maxAPIOutage && t.Context().Err() == nil; time.Sleep(100 * time.Millisecond) {
+		for last, ending := time.Now(), false; longest <= maxAPIOutage &&
+			t.Context().Err() == nil; time.Sleep(100 * time.Millisecond) {
 			select {
 			case <-over:
 				ending = true // The next request follows everything that the test has done.
@@ -68,7 +69,8 @@ func monitorAPI(t *testing.T, s *haCluster) (stop func()) {
 		t.Helper()
 		close(over)
 		<-done
-		t.Logf("%d requests to the API; longest outage %s", asked, longest.Round(10*time.Millisecond))
+		t.Logf("%d requests to the API; longest outage %s", asked,
+			longest.Round(10*time.Millisecond))
 		if longest > maxAPIOutage {
 			t.Errorf("the API was unavailable for more than %s: %v", maxAPIOutage, failed)
 		}
@@ -103,7 +105,8 @@ func TestAPISurvivesLossOfControlPlane(t *testing.T) {
 	checkVotingMembers(t, s.controlPlanes...)
 	awaitReady(t, &s.testCluster, lost)
 	await(t, "the API server of "+lost.Name(), waitLimit, func() error {
-		_, err := lost.Kubectl(t.Context(), "--server=https://"+lost.Address()+":6443", "get", "configmap", "written-by-two")
+		_, err := lost.Kubectl(t.Context(), "--server=https://"+lost.Address()+":6443", "get",
+			"configmap", "written-by-two")
 		return err
 	})
 	kubectl(t, s.cp, "delete", "--ignore-not-found", "configmap", "written-by-two")
@@ -114,18 +117,22 @@ func TestAPISurvivesLossOfControlPlane(t *testing.T) {
 // only.
 func TestReplaceDeadControlPlane(t *testing.T) {
 	s := sharedHACluster(t)
-	replaceDeadControlPlane(t, s, func(dead *nodes.Node) (string, string) { return dead.Name(), dead.Address() })
+	replaceDeadControlPlane(t, s,
+		func(dead *nodes.Node) (string, string) { return dead.Name(), dead.Address() })
 	if !suite.full {
 		return
 	}
-	replaceDeadControlPlane(t, s, func(dead *nodes.Node) (string, string) { return dead.Name(), "10.77.0.200" })
-	replaceDeadControlPlane(t, s, func(dead *nodes.Node) (string, string) { return "cp4", dead.Address() })
+	replaceDeadControlPlane(t, s,
+		func(dead *nodes.Node) (string, string) { return dead.Name(), "10.77.0.200" })
+	replaceDeadControlPlane(t, s,
+		func(dead *nodes.Node) (string, string) { return "cp4", dead.Address() })
 	replaceDeadControlPlane(t, s, func(*nodes.Node) (string, string) { return "cp3", "10.77.0.13" })
 }
 
 // replaceDeadControlPlane stops the last control plane and joins another machine in its place. The
 // first join fails and names the flag to set, since join removes no etcd member without consent.
-func replaceDeadControlPlane(t *testing.T, s *haCluster, like func(dead *nodes.Node) (name, address string)) {
+func replaceDeadControlPlane(t *testing.T, s *haCluster,
+	like func(dead *nodes.Node) (name, address string)) {
 	t.Helper()
 	dead := loseControlPlane(t, s)
 	name, address := like(dead)
@@ -133,12 +140,15 @@ func replaceDeadControlPlane(t *testing.T, s *haCluster, like func(dead *nodes.N
 	if err != nil {
 		t.Fatal(err)
 	}
-	result := checkFails(t, n, []string{dead.Name(), "--replace-member="}, controlPlaneJoinCommand(kubeadm, s)...)
-	t.Logf("%s: %s", result.Duration.Round(time.Millisecond), strings.Join(lastLines(result.Stderr, 6), "\n"))
+	result := checkFails(t, n, []string{dead.Name(), "--replace-member="},
+		controlPlaneJoinCommand(kubeadm, s)...)
+	t.Logf("%s: %s", result.Duration.Round(time.Millisecond),
+		strings.Join(lastLines(result.Stderr, 6), "\n"))
 	if list := listMembers(t, s.cp); len(list) != len(s.controlPlanes)+1 {
 		t.Errorf("the failed join changed the etcd members to %v", list)
 	}
-	runCommand(t, n, controlPlaneJoinCommand(kubeadm, s, findReplaceMemberFlag(t, result.Stderr))...)
+	runCommand(t, n, controlPlaneJoinCommand(kubeadm, s,
+		findReplaceMemberFlag(t, result.Stderr))...)
 	addControlPlane(t, s, n)
 }
 
@@ -164,9 +174,9 @@ func findReplaceMemberFlag(t *testing.T, text string) string {
 	return ""
 }
 
-// TestReplaceDeadControlPlaneByAnother joins a machine with neither the name nor the address of the dead
-// one: etcd adds no member while a voter is unreachable, so the user must name the member to replace. A
-// healthy member is not removed.
+// TestReplaceDeadControlPlaneByAnother joins a machine with neither the name nor the address of the
+// dead one: etcd adds no member while a voter is unreachable, so the user must name the member to
+// replace. A healthy member is not removed.
 func TestReplaceDeadControlPlaneByAnother(t *testing.T) {
 	if !suite.full {
 		t.Skip("takes a minute: make e2e-full")
@@ -183,7 +193,8 @@ func TestReplaceDeadControlPlaneByAnother(t *testing.T) {
 		"-v=0": {dead.Name(), "--replace-member=" + dead.Name()},
 	} {
 		result := checkFails(t, n, words, controlPlaneJoinCommand(kubeadm, s, more)...)
-		t.Logf("%s: %s", result.Duration.Round(time.Millisecond), strings.Join(lastLines(result.Stderr, 6), "\n"))
+		t.Logf("%s: %s", result.Duration.Round(time.Millisecond),
+			strings.Join(lastLines(result.Stderr, 6), "\n"))
 		if list := listMembers(t, s.cp); len(list) != 3 {
 			t.Errorf("the failed join changed the etcd members to %v", list)
 		}
@@ -199,8 +210,8 @@ func TestReplaceDeadControlPlaneByAnother(t *testing.T) {
 	addControlPlane(t, s, n)
 }
 
-// TestReplaceWithoutQuorumIsRefused has two control planes of which one is down: etcd has no quorum, and
-// the join of a third must say so.
+// TestReplaceWithoutQuorumIsRefused has two control planes of which one is down: etcd has no
+// quorum, and the join of a third must say so.
 func TestReplaceWithoutQuorumIsRefused(t *testing.T) {
 	if !suite.full {
 		t.Skip("takes a minute: make e2e-full")
@@ -217,15 +228,21 @@ func TestReplaceWithoutQuorumIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := addNode(t, s.Cluster, "cp3")
-	config := joinConfig(s.balancer.Endpoint(), flagValue(t, s.workerJoin, "--token"), flagValue(t, s.workerJoin, "--discovery-token-ca-cert-hash"))
-	writeFile(t, n, joinConfigFile, config+"timeouts: {discovery: 1m, kubernetesAPICall: 1m, etcdAPICall: 1m}\n"+
-		"controlPlane:\n  certificateKey: "+flagValue(t, s.controlPlaneJoin, "--certificate-key")+"\n")
+	config := joinConfig(s.balancer.Endpoint(), flagValue(t, s.workerJoin, "--token"),
+		flagValue(t, s.workerJoin, "--discovery-token-ca-cert-hash"))
+	writeFile(t, n, joinConfigFile,
+		config+"timeouts: {discovery: 1m, kubernetesAPICall: 1m, etcdAPICall: 1m}\n"+
+			"controlPlane:\n  certificateKey: "+
+			flagValue(t, s.controlPlaneJoin, "--certificate-key")+"\n")
 	for _, more := range []string{"-v=0", "--replace-member=cp2"} {
-		result := checkFails(t, n, []string{s.balancer.Endpoint(), "etcd has lost its quorum", "more than half"}, kubeadm, "join", "--config", joinConfigFile, more)
+		result := checkFails(t, n,
+			[]string{s.balancer.Endpoint(), "etcd has lost its quorum", "more than half"}, kubeadm,
+			"join", "--config", joinConfigFile, more)
 		if !strings.Contains(result.Stdout, "etcd has lost its quorum") {
 			t.Errorf("while it waited it only printed:\n%s", result.Stdout)
 		}
-		t.Logf("%s: %s", result.Duration.Round(time.Millisecond), strings.Join(lastLines(result.Stderr, 6), "\n"))
+		t.Logf("%s: %s", result.Duration.Round(time.Millisecond),
+			strings.Join(lastLines(result.Stderr, 6), "\n"))
 	}
 	if err := s.controlPlanes[1].Boot(t.Context()); err != nil {
 		t.Fatal(err)
@@ -236,8 +253,9 @@ func TestReplaceWithoutQuorumIsRefused(t *testing.T) {
 	addControlPlane(t, s, n)
 }
 
-// TestLearnerThatNeverStarts adds a learner that never starts, as a join does whose machine crashes. etcd
-// allows one learner, so the next join needs the flag that names the member to replace.
+// TestLearnerThatNeverStarts adds a learner that never starts, as a join does whose machine
+// crashes. etcd allows one learner, so the next join needs the flag that names the member to
+// replace.
 func TestLearnerThatNeverStarts(t *testing.T) {
 	if !suite.full {
 		t.Skip("takes a minute: make e2e-full")
@@ -245,16 +263,21 @@ func TestLearnerThatNeverStarts(t *testing.T) {
 	s := sharedHACluster(t)
 	// etcd adds no member until all have been connected for some seconds.
 	await(t, "etcd to add a learner", waitLimit, func() error {
-		_, err := s.cp.Run(t.Context(), etcdctlCommand("member", "add", "lost", "--learner", "--peer-urls=https://10.77.0.249:2380")...)
+		_, err := s.cp.Run(t.Context(),
+			etcdctlCommand("member", "add", "lost", "--learner",
+				"--peer-urls=https://10.77.0.249:2380")...)
 		if slices.Contains(describeMembers(t, s.cp), " learns at https://10.77.0.249:2380") {
 			return nil
 		}
 		return cmp.Or(err, errors.New("it is not a member"))
 	})
 	n := addNode(t, s.Cluster, "after-learner")
-	result := checkFails(t, n, []string{"10.77.0.249", "--replace-member="}, controlPlaneJoinCommand(kubeadm, s)...)
-	t.Logf("%s: %s", result.Duration.Round(time.Millisecond), strings.Join(lastLines(result.Stderr, 6), "\n"))
-	runCommand(t, n, controlPlaneJoinCommand(kubeadm, s, findReplaceMemberFlag(t, result.Stderr))...)
+	result := checkFails(t, n, []string{"10.77.0.249", "--replace-member="},
+		controlPlaneJoinCommand(kubeadm, s)...)
+	t.Logf("%s: %s", result.Duration.Round(time.Millisecond),
+		strings.Join(lastLines(result.Stderr, 6), "\n"))
+	runCommand(t, n, controlPlaneJoinCommand(kubeadm, s,
+		findReplaceMemberFlag(t, result.Stderr))...)
 	addControlPlane(t, s, n)
 	resetAndDestroy(t, s, kubeadm, n)
 }

@@ -95,11 +95,13 @@ func TestControlPlanesResetOneByOne(t *testing.T) {
 		resetAndDestroy(t, s, kubeadm, n)
 		// If the response of the first attempt was lost, the second one changes nothing.
 		await(t, "the API without "+n.Name(), waitLimit, func() error {
-			_, err := s.cp.Kubectl(t.Context(), "annotate", "--overwrite", "namespace", "default", "without="+n.Name())
+			_, err := s.cp.Kubectl(t.Context(), "annotate", "--overwrite", "namespace", "default",
+				"without="+n.Name())
 			return err
 		})
 	}
-	if last := runCommand(t, s.cp, kubeadm, "reset", "--force"); !strings.Contains(last, "etcd has no other voter") {
+	if last := runCommand(t, s.cp, kubeadm, "reset", "--force"); !strings.Contains(last,
+		"etcd has no other voter") {
 		t.Errorf("reset of the last control plane does not say so:\n%s", last)
 	}
 }
@@ -140,14 +142,17 @@ func TestResetWarnsOfQuorumLoss(t *testing.T) {
 	// It may have been the leader.
 	awaitQuorum(t, s.cp)
 	awaitQuorum(t, n)
-	warning := "1 of 2 voting etcd members are healthy, and a quorum needs 2: asking etcd member " + down.Name()
+	warning := "1 of 2 voting etcd members are healthy, and a quorum needs 2: asking etcd member " +
+		down.Name()
 	checkFails(t, n, []string{warning, "nothing was changed"}, kubeadm, "reset")
 	result, err := n.Run(t.Context(), kubeadm, "reset", "--force")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%s: %s", result.Duration.Round(time.Millisecond), strings.Join(lastLines(result.Stderr, 8), "\n"))
-	remedy := regexp.MustCompile(`etcdctl (member remove [0-9a-f]+)`).FindStringSubmatch(result.Stderr)
+	t.Logf("%s: %s", result.Duration.Round(time.Millisecond),
+		strings.Join(lastLines(result.Stderr, 8), "\n"))
+	remedy := regexp.MustCompile(`etcdctl (member remove [0-9a-f]+)`).FindStringSubmatch(
+		result.Stderr)
 	if remedy == nil || !strings.Contains(result.Stderr, warning) {
 		t.Fatalf("reset does not say what this means and what to do:\n%s", result.Stderr)
 	}
@@ -182,7 +187,9 @@ func resetFromEtcd(t *testing.T, n *nodes.Node) {
 // new machines in their place.
 func replaceResetNodes(t *testing.T, s *haCluster, gone ...*nodes.Node) {
 	t.Helper()
-	setControlPlanes(t, s, slices.DeleteFunc(slices.Clone(s.controlPlanes), func(n *nodes.Node) bool { return slices.Contains(gone, n) })...)
+	setControlPlanes(t, s,
+		slices.DeleteFunc(slices.Clone(s.controlPlanes),
+			func(n *nodes.Node) bool { return slices.Contains(gone, n) })...)
 	checkVotingMembers(t, s.controlPlanes...)
 	for _, other := range s.controlPlanes {
 		awaitAPI(t, other, "")

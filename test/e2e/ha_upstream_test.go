@@ -21,17 +21,22 @@ func TestUpstreamJoinsOurControlPlanes(t *testing.T) {
 	}
 	checkPhrases(t, "join of a control plane", joined)
 	addControlPlane(t, s, n)
-	if guest, ours := listFiles(t, n).list(), listFiles(t, like).list(); !slices.Equal(guest, ours) {
-		t.Errorf("upstream's control plane has the files%s\nbut ours%s", indentLines(guest), indentLines(ours))
+	if guest, ours := listFiles(t, n).list(),
+		listFiles(t, like).list(); !slices.Equal(guest, ours) {
+		t.Errorf("upstream's control plane has the files%s\nbut ours%s", indentLines(guest),
+			indentLines(ours))
 	}
 	for _, name := range []string{
-		"/etc/kubernetes/manifests/kube-apiserver.yaml", "/etc/kubernetes/manifests/kube-controller-manager.yaml",
+		"/etc/kubernetes/manifests/kube-apiserver.yaml",
+		"/etc/kubernetes/manifests/kube-controller-manager.yaml",
 		"/etc/kubernetes/manifests/kube-scheduler.yaml", "/etc/kubernetes/manifests/etcd.yaml",
-		"/var/lib/kubelet/config.yaml", "/var/lib/kubelet/instance-config.yaml", "/var/lib/kubelet/kubeadm-flags.env",
+		"/var/lib/kubelet/config.yaml", "/var/lib/kubelet/instance-config.yaml",
+		"/var/lib/kubelet/kubeadm-flags.env",
 	} {
 		guest, ours := readComparable(t, n, name), readComparable(t, like, name)
 		if guest != ours {
-			t.Errorf("%s of upstream's control plane is\n%s\nbut that of ours\n%s", name, guest, ours)
+			t.Errorf("%s of upstream's control plane is\n%s\nbut that of ours\n%s", name, guest,
+				ours)
 		}
 	}
 	resetAndDestroy(t, s, upstreamKubeadm, n)
@@ -41,7 +46,8 @@ func TestUpstreamJoinsOurControlPlanes(t *testing.T) {
 // of etcd members, so that files of two machines can be compared.
 func readComparable(t *testing.T, n *nodes.Node, name string) string {
 	t.Helper()
-	text := strings.NewReplacer(n.Name(), "NAME", n.Address(), "ADDRESS").Replace(readFile(t, n, name))
+	text := strings.NewReplacer(n.Name(), "NAME", n.Address(),
+		"ADDRESS").Replace(readFile(t, n, name))
 	var all []string
 	for line := range strings.Lines(text) {
 		if !strings.Contains(line, "--initial-cluster=") {

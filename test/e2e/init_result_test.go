@@ -54,11 +54,14 @@ func TestTokenCreateUploadsCertificates(t *testing.T) {
 	first := certificateKeyIn(t, s.initResult.Stdout)
 	create := func(flags ...string) (command []string) {
 		t.Helper()
-		result, err := s.cp.Run(t.Context(), append([]string{kubeadm, "token", "create", "--ttl=10m", "--print-join-command", "--upload-certs"}, flags...)...)
+		result, err := s.cp.Run(t.Context(),
+			append([]string{kubeadm, "token", "create", "--ttl=10m", "--print-join-command",
+				"--upload-certs"}, flags...)...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Count(result.Stdout, "\n") != 1 || !strings.Contains(result.Stdout, " --control-plane ") {
+		if strings.Count(result.Stdout, "\n") != 1 ||
+			!strings.Contains(result.Stdout, " --control-plane ") {
 			t.Fatalf("it prints\n%s", result.Stdout)
 		}
 		return strings.Fields(result.Stdout)
@@ -66,7 +69,8 @@ func TestTokenCreateUploadsCertificates(t *testing.T) {
 	command := create()
 	key := flagValue(t, command, "--certificate-key")
 	checkUploadedCertificates(t, s.cp, key)
-	if list := runCommand(t, s.cp, kubeadm, "token", "list"); !strings.Contains(list, flagValue(t, command, "--token")) {
+	if list := runCommand(t, s.cp, kubeadm, "token", "list"); !strings.Contains(list,
+		flagValue(t, command, "--token")) {
 		t.Errorf("its token is not in the list:\n%s", list)
 	}
 	again := create("--certificate-key", first)
@@ -82,8 +86,10 @@ func checkUploadedCertificates(t *testing.T, cp *nodes.Node, key string) {
 	t.Helper()
 	secret := readObject[corev1.Secret](t, cp, "--namespace=kube-system", "secret", "kubeadm-certs")
 	for name, file := range map[string]string{
-		"ca.crt": "ca.crt", "ca.key": "ca.key", "front-proxy-ca.crt": "front-proxy-ca.crt", "front-proxy-ca.key": "front-proxy-ca.key",
-		"sa.pub": "sa.pub", "sa.key": "sa.key", "etcd-ca.crt": "etcd/ca.crt", "etcd-ca.key": "etcd/ca.key",
+		"ca.crt": "ca.crt", "ca.key": "ca.key", "front-proxy-ca.crt": "front-proxy-ca.crt",
+		"front-proxy-ca.key": "front-proxy-ca.key",
+		"sa.pub":             "sa.pub", "sa.key": "sa.key", "etcd-ca.crt": "etcd/ca.crt",
+		"etcd-ca.key": "etcd/ca.key",
 	} {
 		want, err := cp.ReadFile("/etc/kubernetes/pki/" + file)
 		if err != nil {
@@ -97,17 +103,21 @@ func checkUploadedCertificates(t *testing.T, cp *nodes.Node, key string) {
 		t.Errorf("Secret kubeadm-certs holds %d values, want 8", len(secret.Data))
 	}
 	owners := secret.OwnerReferences
-	if len(owners) != 1 || owners[0].Kind != "Secret" || owners[0].Controller == nil || !*owners[0].Controller {
+	if len(owners) != 1 || owners[0].Kind != "Secret" || owners[0].Controller == nil ||
+		!*owners[0].Controller {
 		t.Fatalf("the owners of Secret kubeadm-certs are %+v", owners)
 	}
 	owner := readObject[corev1.Secret](t, cp, "--namespace=kube-system", "secret", owners[0].Name)
-	if owner.UID != owners[0].UID || owner.Data["usage-bootstrap-authentication"] != nil || owner.Data["usage-bootstrap-signing"] != nil {
+	if owner.UID != owners[0].UID || owner.Data["usage-bootstrap-authentication"] != nil ||
+		owner.Data["usage-bootstrap-signing"] != nil {
 		t.Errorf("the owner of Secret kubeadm-certs is not a token without usages: %v", owner)
 	}
 	expires, err := time.Parse(time.RFC3339, string(owner.Data["expiration"]))
 	// A resumed run keeps the expiration that the killed run had set.
-	if lasts := expires.Sub(owner.CreationTimestamp.Time); err != nil || lasts > 2*time.Hour || lasts < time.Hour {
-		t.Errorf("the certificates were uploaded at %s and expire at %s", owner.CreationTimestamp, owner.Data["expiration"])
+	if lasts := expires.Sub(owner.CreationTimestamp.Time); err != nil || lasts > 2*time.Hour ||
+		lasts < time.Hour {
+		t.Errorf("the certificates were uploaded at %s and expire at %s", owner.CreationTimestamp,
+			owner.Data["expiration"])
 	}
 	awaitAllowed(t, cp, "token", "get", "secrets/kubeadm-certs", "--namespace=kube-system")
 }
@@ -129,7 +139,8 @@ func TestControlPlaneLabelsAndTaint(t *testing.T) {
 func checkControlPlaneNode(t *testing.T, cp *nodes.Node) {
 	t.Helper()
 	n := readObject[corev1.Node](t, cp, "node", cp.Name())
-	for _, label := range []string{controlPlaneLabel, "node.kubernetes.io/exclude-from-external-load-balancers"} {
+	for _, label := range []string{controlPlaneLabel,
+		"node.kubernetes.io/exclude-from-external-load-balancers"} {
 		if value, ok := n.Labels[label]; !ok || value != "" {
 			t.Errorf("the control plane lacks the label %s: %v", label, n.Labels)
 		}
@@ -149,18 +160,22 @@ func TestCoreDNS(t *testing.T) {
 	d := readObject[appsv1.Deployment](t, s.cp, "--namespace=kube-system", "deployment", "coredns")
 	pod := d.Spec.Template.Spec
 	if *d.Spec.Replicas != 2 || pod.ServiceAccountName != "coredns" ||
-		pod.PriorityClassName != "system-cluster-critical" || d.Spec.Selector.MatchLabels["k8s-app"] != "kube-dns" {
+		pod.PriorityClassName != "system-cluster-critical" ||
+		d.Spec.Selector.MatchLabels["k8s-app"] != "kube-dns" {
 		t.Errorf("Deployment coredns is %+v", d)
 	}
-	if service := readObject[corev1.Service](t, s.cp, "--namespace=kube-system", "service", "kube-dns"); service.Spec.ClusterIP != "10.96.0.10" {
+	if service := readObject[corev1.Service](t, s.cp, "--namespace=kube-system", "service",
+		"kube-dns"); service.Spec.ClusterIP != "10.96.0.10" {
 		t.Errorf("Service kube-dns has the address %s", service.Spec.ClusterIP)
 	}
-	readObject[corev1.ServiceAccount](t, s.cp, "--namespace=kube-system", "serviceaccount", "coredns")
+	readObject[corev1.ServiceAccount](t, s.cp, "--namespace=kube-system", "serviceaccount",
+		"coredns")
 	m := readObject[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap", "coredns")
 	if !strings.Contains(m.Data["Corefile"], "kubernetes cluster.local in-addr.arpa ip6.arpa") {
 		t.Errorf("the Corefile is:\n%s", m.Data["Corefile"])
 	}
-	if b := readObject[rbacv1.ClusterRoleBinding](t, s.cp, "clusterrolebinding", "system:coredns"); len(b.Subjects) != 1 || b.Subjects[0].Name != "coredns" {
+	if b := readObject[rbacv1.ClusterRoleBinding](t, s.cp, "clusterrolebinding",
+		"system:coredns"); len(b.Subjects) != 1 || b.Subjects[0].Name != "coredns" {
 		t.Errorf("system:coredns binds %v", b.Subjects)
 	}
 }
@@ -168,19 +183,24 @@ func TestCoreDNS(t *testing.T) {
 func TestKubeProxy(t *testing.T) {
 	s := sharedCluster(t)
 	await(t, "kube-proxy on every node", waitLimit, func() error {
-		d := readObject[appsv1.DaemonSet](t, s.cp, "--namespace=kube-system", "daemonset", "kube-proxy")
+		d := readObject[appsv1.DaemonSet](t, s.cp, "--namespace=kube-system", "daemonset",
+			"kube-proxy")
 		listed := readObject[corev1.NodeList](t, s.cp, "nodes")
-		if d.Status.NumberReady < 2 || int(d.Status.DesiredNumberScheduled) != len(listed.Items) || d.Spec.Template.Spec.ServiceAccountName != "kube-proxy" {
+		if d.Status.NumberReady < 2 || int(d.Status.DesiredNumberScheduled) != len(listed.Items) ||
+			d.Spec.Template.Spec.ServiceAccountName != "kube-proxy" {
 			return fmt.Errorf("of %d nodes, the DaemonSet is %+v", len(listed.Items), d)
 		}
 		return nil
 	})
-	readObject[corev1.ServiceAccount](t, s.cp, "--namespace=kube-system", "serviceaccount", "kube-proxy")
+	readObject[corev1.ServiceAccount](t, s.cp, "--namespace=kube-system", "serviceaccount",
+		"kube-proxy")
 	m := readObject[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap", "kube-proxy")
-	if !strings.Contains(m.Data["config.conf"], "clusterCIDR: "+nodes.PodSubnet) || !strings.Contains(m.Data["kubeconfig.conf"], s.cp.Address()) {
+	if !strings.Contains(m.Data["config.conf"], "clusterCIDR: "+nodes.PodSubnet) ||
+		!strings.Contains(m.Data["kubeconfig.conf"], s.cp.Address()) {
 		t.Errorf("kube-proxy is configured by %v", m.Data)
 	}
-	if b := readObject[rbacv1.ClusterRoleBinding](t, s.cp, "clusterrolebinding", "kubeadm:node-proxier"); b.RoleRef.Name != "system:node-proxier" {
+	if b := readObject[rbacv1.ClusterRoleBinding](t, s.cp, "clusterrolebinding",
+		"kubeadm:node-proxier"); b.RoleRef.Name != "system:node-proxier" {
 		t.Errorf("kubeadm:node-proxier binds to %s", b.RoleRef.Name)
 	}
 	awaitAllowed(t, s.cp, "token", "get", "configmaps/kube-proxy", "--namespace=kube-system")
@@ -204,12 +224,15 @@ func TestPodCIDROfEachNode(t *testing.T) {
 
 func TestAdminGroups(t *testing.T) {
 	s := sharedCluster(t)
-	if b := readObject[rbacv1.ClusterRoleBinding](t, s.cp, "clusterrolebinding", "kubeadm:cluster-admins"); b.RoleRef.Name != "cluster-admin" ||
+	if b := readObject[rbacv1.ClusterRoleBinding](t, s.cp, "clusterrolebinding",
+		"kubeadm:cluster-admins"); b.RoleRef.Name != "cluster-admin" ||
 		len(b.Subjects) != 1 || b.Subjects[0].Name != "kubeadm:cluster-admins" {
 		t.Errorf("kubeadm:cluster-admins binds %v to %s", b.Subjects, b.RoleRef.Name)
 	}
-	for file, group := range map[string]string{"admin.conf": "kubeadm:cluster-admins", "super-admin.conf": "system:masters"} {
-		script := "kubectl config view --raw --kubeconfig /etc/kubernetes/" + file + " -o jsonpath='{.users[0].user.client-certificate-data}' | base64 -d"
+	for file, group := range map[string]string{"admin.conf": "kubeadm:cluster-admins",
+		"super-admin.conf": "system:masters"} {
+		script := "kubectl config view --raw --kubeconfig /etc/kubernetes/" + file +
+			" -o jsonpath='{.users[0].user.client-certificate-data}' | base64 -d"
 		block, _ := pem.Decode([]byte(runShell(t, s.cp, script)))
 		if block == nil {
 			t.Fatalf("%s holds no certificate", file)

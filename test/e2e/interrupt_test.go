@@ -22,7 +22,8 @@ import (
 // runInterrupted runs a command and sends it the signal when it prints a line for which stop
 // returns true. It returns once the command has exited, and reports whether there was such a line.
 // A command that was about to finish may have exited before the signal.
-func runInterrupted(t *testing.T, n *nodes.Node, signal unix.Signal, stop func(line string) bool, args ...string) (nodes.Result, bool) {
+func runInterrupted(t *testing.T, n *nodes.Node, signal unix.Signal, stop func(line string) bool,
+	args ...string) (nodes.Result, bool) {
 	t.Helper()
 	read, write := io.Pipe()
 	cmd := n.Command(args...)
@@ -133,7 +134,8 @@ var partialFile = regexp.MustCompile(`/\.[^/]+\.kubeadm-[A-Z0-9]+$`)
 func changedFiles(before, after fileSet) []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(before)) {
-		if before[name] != after[name] && name != "/etc/kubernetes/kubelet.conf" && name != "/etc/kubernetes/bootstrap-kubelet.conf" && !partialFile.MatchString(name) {
+		if before[name] != after[name] && name != "/etc/kubernetes/kubelet.conf" &&
+			name != "/etc/kubernetes/bootstrap-kubelet.conf" && !partialFile.MatchString(name) {
 			names = append(names, name)
 		}
 	}

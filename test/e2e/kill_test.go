@@ -21,7 +21,8 @@ import (
 // address of its control plane, and returns the command that created the shared cluster.
 func initCommand(t *testing.T, n *nodes.Node) []string {
 	t.Helper()
-	if err := n.WriteFile("/root/kubeadm.yaml", []byte(nodes.InitConfig(nodes.Config{Address: n.Address()})), 0o600); err != nil {
+	if err := n.WriteFile("/root/kubeadm.yaml",
+		[]byte(nodes.InitConfig(nodes.Config{Address: n.Address()})), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return []string{kubeadm, "init", "--config", "/root/kubeadm.yaml", "--upload-certs", "-v=1"}
@@ -46,7 +47,8 @@ func TestInitKilledInEveryPhase(t *testing.T) {
 		}
 		after := listFiles(t, n)
 		if changed := changedFiles(before, after); len(changed) > 0 {
-			t.Errorf("the run that was killed in phase %s rewrote existing files:%s", phase, indentLines(changed))
+			t.Errorf("the run that was killed in phase %s rewrote existing files:%s", phase,
+				indentLines(changed))
 		}
 		before = after
 	}
@@ -63,7 +65,8 @@ func endedBeforeKill(t *testing.T, phases []string, i int, killed bool, result n
 		t.Logf("it finished before it could be killed in phase %s", phases[i])
 		return true
 	case over || !killed:
-		t.Fatalf("it ended before it could be killed in phase %s:\n%s%s", phases[i], result.Stdout, result.Stderr)
+		t.Fatalf("it ended before it could be killed in phase %s:\n%s%s", phases[i], result.Stdout,
+			result.Stderr)
 	}
 	return false
 }
@@ -158,10 +161,12 @@ func resumeInit(t *testing.T, s *testCluster, n *nodes.Node, before fileSet) {
 	}
 	uninterrupted := listFiles(t, s.cp).list()
 	if got := after.list(); !slices.Equal(got, uninterrupted) {
-		t.Errorf("the files are%s\nbut those of an uninterrupted init%s", indentLines(got), indentLines(uninterrupted))
+		t.Errorf("the files are%s\nbut those of an uninterrupted init%s", indentLines(got),
+			indentLines(uninterrupted))
 	}
 	for name := range after {
-		if isPlain := strings.Contains(name, "/manifests/") || strings.HasPrefix(name, "/var/lib/kubelet/"); isPlain && !isSameFile(t, s.cp, n, name) {
+		if isPlain := strings.Contains(name, "/manifests/") ||
+			strings.HasPrefix(name, "/var/lib/kubelet/"); isPlain && !isSameFile(t, s.cp, n, name) {
 			t.Errorf("%s differs from what an uninterrupted init writes", name)
 		}
 	}
@@ -205,16 +210,20 @@ func awaitSameObjects(t *testing.T, a, b *nodes.Node) {
 	t.Helper()
 	names := func(cp *nodes.Node) []string {
 		const kinds = "configmaps,secrets,serviceaccounts,services,roles,rolebindings,deployments,daemonsets,clusterroles,clusterrolebindings"
-		list := strings.Fields(kubectl(t, cp, "get", "--namespace=kube-system", "--output=name", kinds))
-		list = append(list, strings.Fields(kubectl(t, cp, "get", "--namespace=kube-public", "--output=name", kinds))...)
-		list = slices.DeleteFunc(list, func(name string) bool { return strings.HasPrefix(name, "secret/bootstrap-token-") })
+		list := strings.Fields(kubectl(t, cp, "get", "--namespace=kube-system", "--output=name",
+			kinds))
+		list = append(list, strings.Fields(kubectl(t, cp, "get", "--namespace=kube-public",
+			"--output=name", kinds))...)
+		list = slices.DeleteFunc(list,
+			func(name string) bool { return strings.HasPrefix(name, "secret/bootstrap-token-") })
 		slices.Sort(list)
 		return slices.Compact(list)
 	}
 	// The controller manager creates its ServiceAccounts during the first seconds.
 	await(t, "the objects of an uninterrupted init", waitLimit, func() error {
 		if want, got := names(a), names(b); !slices.Equal(got, want) {
-			return fmt.Errorf("there are%s\nbut after an uninterrupted init%s", indentLines(got), indentLines(want))
+			return fmt.Errorf("there are%s\nbut after an uninterrupted init%s", indentLines(got),
+				indentLines(want))
 		}
 		return nil
 	})
@@ -229,13 +238,15 @@ func TestWorkerJoinKilledInEveryPhase(t *testing.T) {
 	n := addNode(t, s.Cluster, "killed-phases")
 	before := make(fileSet)
 	for i, phase := range phases {
-		result, killed := runInterrupted(t, n, unix.SIGKILL, atPhase(phase), append(workerJoinCommand(kubeadm, s), "-v=1")...)
+		result, killed := runInterrupted(t, n, unix.SIGKILL, atPhase(phase),
+			append(workerJoinCommand(kubeadm, s), "-v=1")...)
 		if endedBeforeKill(t, phases, i, killed, result) {
 			break
 		}
 		after := listFiles(t, n)
 		if changed := changedFiles(before, after); len(changed) > 0 {
-			t.Errorf("the run that was killed in phase %s rewrote existing files:%s", phase, indentLines(changed))
+			t.Errorf("the run that was killed in phase %s rewrote existing files:%s", phase,
+				indentLines(changed))
 		}
 		before = after
 	}
@@ -248,7 +259,8 @@ func TestWorkerJoinKilledAtAnyChange(t *testing.T) {
 	for _, k := range pickSample(t, changes, 3) {
 		t.Run(fmt.Sprint(k), func(t *testing.T) {
 			n := addNode(t, s.Cluster, fmt.Sprintf("killed-%d", k))
-			result, killed := runInterrupted(t, n, unix.SIGKILL, atChange(k), append(workerJoinCommand(kubeadm, s), "-v=1")...)
+			result, killed := runInterrupted(t, n, unix.SIGKILL, atChange(k),
+				append(workerJoinCommand(kubeadm, s), "-v=1")...)
 			if !killed {
 				t.Fatalf("join was not killed:\n%s%s", result.Stdout, result.Stderr)
 			}
@@ -269,8 +281,10 @@ func resumeWorkerJoin(t *testing.T, s *testCluster, n *nodes.Node, before fileSe
 	if changed := changedFiles(before, after); len(changed) > 0 {
 		t.Errorf("the second run rewrote existing files:%s", indentLines(changed))
 	}
-	if got, uninterrupted := after.list(), listFiles(t, s.worker).list(); !slices.Equal(got, uninterrupted) {
-		t.Errorf("the files are%s\nbut those of an uninterrupted join%s", indentLines(got), indentLines(uninterrupted))
+	if got, uninterrupted := after.list(),
+		listFiles(t, s.worker).list(); !slices.Equal(got, uninterrupted) {
+		t.Errorf("the files are%s\nbut those of an uninterrupted join%s", indentLines(got),
+			indentLines(uninterrupted))
 	}
 	awaitJoined(t, s, n)
 }
@@ -282,9 +296,11 @@ func TestInitResumesWithOtherArguments(t *testing.T) {
 	t.Parallel()
 	n := addNode(t, newCluster(t), "cp1")
 	command := []string{kubeadm, "init", "--config", initConfigFile, "-v=1"}
-	for verbosity, phase := range []string{"upload-config", "bootstrap-token", "addon", "upload-config", ""} {
+	for verbosity, phase := range []string{"upload-config", "bootstrap-token", "addon",
+		"upload-config", ""} {
 		config := nodes.Config{Address: n.Address()}
-		config.Cluster = fmt.Sprintf("apiServer:\n  extraArgs:\n  - {name: v, value: \"%d\"}", verbosity)
+		config.Cluster = fmt.Sprintf("apiServer:\n  extraArgs:\n  - {name: v, value: \"%d\"}",
+			verbosity)
 		writeFile(t, n, initConfigFile, nodes.InitConfig(config))
 		if phase == "" {
 			runCommand(t, n, command...)

@@ -30,10 +30,12 @@ var suite testSuite
 
 func TestMain(m *testing.M) {
 	suite = testSuite{
-		bundle: os.Getenv("KUBEADM_BUNDLE"), older: os.Getenv("KUBEADM_BUNDLE_OLDER"), kubeadm: os.Getenv("KUBEADM"), full: os.Getenv("KUBEADM_E2E") == "full",
+		bundle: os.Getenv("KUBEADM_BUNDLE"), older: os.Getenv("KUBEADM_BUNDLE_OLDER"),
+		kubeadm: os.Getenv("KUBEADM"), full: os.Getenv("KUBEADM_E2E") == "full",
 	}
 	if suite.bundle == "" || suite.older == "" || suite.kubeadm == "" {
-		fmt.Fprintln(os.Stderr, "error: KUBEADM_BUNDLE, KUBEADM_BUNDLE_OLDER and KUBEADM must name the components' bundles and the kubeadm to test; make e2e sets them")
+		fmt.Fprintln(os.Stderr,
+			"error: KUBEADM_BUNDLE, KUBEADM_BUNDLE_OLDER and KUBEADM must name the components' bundles and the kubeadm to test; make e2e sets them")
 		os.Exit(1)
 	}
 	code := m.Run()

@@ -35,8 +35,9 @@ func isAllowed(t *testing.T, cp *nodes.Node, who string, what ...string) bool {
 	t.Helper()
 	as := map[string][]string{
 		"anonymous": {"--as=system:anonymous", "--as-group=system:unauthenticated"},
-		"token":     {"--as=system:bootstrap:abcdef", "--as-group=system:bootstrappers", "--as-group=" + bootstrappersGroup},
-		"node":      {"--as=system:node:worker1", "--as-group=system:nodes"},
+		"token": {"--as=system:bootstrap:abcdef", "--as-group=system:bootstrappers",
+			"--as-group=" + bootstrappersGroup},
+		"node": {"--as=system:node:worker1", "--as-group=system:nodes"},
 	}[who]
 	args := slices.Concat([]string{"auth", "can-i"}, what, as)
 	if who == "anonymous" { // Anonymous users may not create access reviews.
@@ -69,17 +70,23 @@ func awaitAllowed(t *testing.T, cp *nodes.Node, who string, what ...string) {
 
 func TestKubeadmConfigMap(t *testing.T) {
 	s := sharedCluster(t)
-	m := readObject[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap", "kubeadm-config")
+	m := readObject[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap",
+		"kubeadm-config")
 	var kept struct {
 		APIVersion, Kind, KubernetesVersion, ClusterName, CertificatesDir string
-		Networking                                                        struct{ PodSubnet, ServiceSubnet, DNSDomain string }
+		Networking                                                        struct {
+			PodSubnet,
+			ServiceSubnet, DNSDomain string
+		}
 	}
 	if err := yaml.Unmarshal([]byte(m.Data["ClusterConfiguration"]), &kept); err != nil {
 		t.Fatal(err)
 	}
-	got := []string{kept.APIVersion, kept.Kind, kept.KubernetesVersion, kept.ClusterName, kept.CertificatesDir,
+	got := []string{kept.APIVersion, kept.Kind, kept.KubernetesVersion, kept.ClusterName,
+		kept.CertificatesDir,
 		kept.Networking.PodSubnet, kept.Networking.ServiceSubnet, kept.Networking.DNSDomain}
-	want := []string{"kubeadm.k8s.io/v1beta4", "ClusterConfiguration", "v1.37.1", "kubernetes", "/etc/kubernetes/pki",
+	want := []string{"kubeadm.k8s.io/v1beta4", "ClusterConfiguration", "v1.37.1", "kubernetes",
+		"/etc/kubernetes/pki",
 		nodes.PodSubnet, "10.96.0.0/12", "cluster.local"}
 	if !slices.Equal(got, want) || len(m.Data) != 1 {
 		t.Errorf("kubeadm-config says %q, want %q, in:\n%v", got, want, m.Data)
@@ -107,19 +114,23 @@ func checkReaders(t *testing.T, cp *nodes.Node, object, namespace string) {
 
 func TestKubeletConfigMap(t *testing.T) {
 	s := sharedCluster(t)
-	m := readObject[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap", "kubelet-config")
+	m := readObject[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap",
+		"kubelet-config")
 	var kept, worker map[string]any
 	onWorker, err := s.worker.ReadFile("/var/lib/kubelet/config.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for into, text := range map[*map[string]any]string{&kept: m.Data["kubelet"], &worker: string(onWorker)} {
+	for into, text := range map[*map[string]any]string{&kept: m.Data["kubelet"],
+		&worker: string(onWorker)} {
 		if err := yaml.Unmarshal([]byte(text), into); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want := map[string]any{"kind": "KubeletConfiguration", "clusterDomain": "cluster.local", "rotateCertificates": true,
-		"staticPodPath": "/etc/kubernetes/manifests", "cgroupDriver": "cgroupfs", "containerRuntimeEndpoint": ""}
+	want := map[string]any{"kind": "KubeletConfiguration", "clusterDomain": "cluster.local",
+		"rotateCertificates": true,
+		"staticPodPath":      "/etc/kubernetes/manifests", "cgroupDriver": "cgroupfs",
+		"containerRuntimeEndpoint": ""}
 	for name, value := range want {
 		if kept[name] != value {
 			t.Errorf("kubelet-config has %s: %v, want %v", name, kept[name], value)
@@ -128,8 +139,10 @@ func TestKubeletConfigMap(t *testing.T) {
 	if dns := fmt.Sprint(kept["clusterDNS"]); dns != "[10.96.0.10]" {
 		t.Errorf("clusterDNS is %s", dns)
 	}
-	if worker["staticPodPath"] != kept["staticPodPath"] || fmt.Sprint(worker["evictionHard"]) != fmt.Sprint(kept["evictionHard"]) {
-		t.Errorf("the worker's kubelet configuration is\n%s\nbut that in the cluster\n%s", onWorker, m.Data["kubelet"])
+	if worker["staticPodPath"] != kept["staticPodPath"] ||
+		fmt.Sprint(worker["evictionHard"]) != fmt.Sprint(kept["evictionHard"]) {
+		t.Errorf("the worker's kubelet configuration is\n%s\nbut that in the cluster\n%s", onWorker,
+			m.Data["kubelet"])
 	}
 	checkReaders(t, s.cp, "configmaps/kubelet-config", "--namespace=kube-system")
 }
@@ -147,10 +160,12 @@ func awaitClusterInfo(t *testing.T, s *testCluster) (m corev1.ConfigMap) {
 func fetchClusterInfo(s *testCluster) (m corev1.ConfigMap, err error) {
 	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
 		DisableKeepAlives: true,
-		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, // As a new node, which does not know the CA yet.
-		DialContext:       s.Dial,
+		// As a new node, which does not know the CA yet.
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+		DialContext:     s.Dial,
 	}}
-	response, err := client.Get("https://" + s.cp.Address() + ":6443/api/v1/namespaces/kube-public/configmaps/cluster-info")
+	response, err := client.Get("https://" + s.cp.Address() +
+		":6443/api/v1/namespaces/kube-public/configmaps/cluster-info")
 	if err != nil {
 		return m, err
 	}
@@ -170,7 +185,8 @@ func awaitTokenSigned(t *testing.T, s *testCluster, token string) (m corev1.Conf
 	t.Helper()
 	id, secret, _ := strings.Cut(token, ".")
 	await(t, "the signature of token "+id, waitLimit, func() error {
-		if m = awaitClusterInfo(t, s); !jws.DetachedTokenIsValid(m.Data["jws-kubeconfig-"+id], m.Data["kubeconfig"], id, secret) {
+		if m = awaitClusterInfo(t, s); !jws.DetachedTokenIsValid(m.Data["jws-kubeconfig-"+id],
+			m.Data["kubeconfig"], id, secret) {
 			return fmt.Errorf("there is %q", m.Data)
 		}
 		return nil
@@ -192,8 +208,10 @@ func TestClusterInfoIsPublicAndSigned(t *testing.T) {
 	if len(config.Clusters) != 1 || len(config.AuthInfos) != 0 {
 		t.Fatalf("cluster-info does not hold exactly one cluster: %+v", config)
 	}
-	if c := config.Clusters[0].Cluster; c.Server != "https://"+s.cp.Address()+":6443" || string(c.CertificateAuthorityData) != string(ca) {
-		t.Errorf("cluster-info names the server %s with the CA\n%s", c.Server, c.CertificateAuthorityData)
+	if c := config.Clusters[0].Cluster; c.Server != "https://"+s.cp.Address()+":6443" ||
+		string(c.CertificateAuthorityData) != string(ca) {
+		t.Errorf("cluster-info names the server %s with the CA\n%s", c.Server,
+			c.CertificateAuthorityData)
 	}
 	if isAllowed(t, s.cp, "anonymous", "list", "configmaps", "--namespace=kube-public") {
 		t.Error("anonymous users may list all ConfigMaps of kube-public")
@@ -203,8 +221,10 @@ func TestClusterInfoIsPublicAndSigned(t *testing.T) {
 func TestTokenPermissions(t *testing.T) {
 	s := sharedCluster(t)
 	id, _, _ := strings.Cut(flagValue(t, s.workerJoin, "--token"), ".")
-	secret := readObject[corev1.Secret](t, s.cp, "--namespace=kube-system", "secret", "bootstrap-token-"+id)
-	if groups := string(secret.Data["auth-extra-groups"]); groups != bootstrappersGroup || secret.Type != corev1.SecretTypeBootstrapToken {
+	secret := readObject[corev1.Secret](t, s.cp, "--namespace=kube-system", "secret",
+		"bootstrap-token-"+id)
+	if groups := string(secret.Data["auth-extra-groups"]); groups != bootstrappersGroup ||
+		secret.Type != corev1.SecretTypeBootstrapToken {
 		t.Errorf("the token is a %s with the groups %q", secret.Type, groups)
 	}
 	for name, role := range map[string]string{
@@ -213,7 +233,8 @@ func TestTokenPermissions(t *testing.T) {
 		"kubeadm:node-autoapprove-certificate-rotation": "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient",
 		"kubeadm:get-nodes":                             "kubeadm:get-nodes",
 	} {
-		if b := readObject[rbacv1.ClusterRoleBinding](t, s.cp, "clusterrolebinding", name); b.RoleRef.Name != role || len(b.Subjects) != 1 {
+		if b := readObject[rbacv1.ClusterRoleBinding](t, s.cp, "clusterrolebinding",
+			name); b.RoleRef.Name != role || len(b.Subjects) != 1 {
 			t.Errorf("%s binds %v to %s", name, b.Subjects, b.RoleRef.Name)
 		}
 	}
@@ -226,9 +247,11 @@ func TestTokenPermissions(t *testing.T) {
 	n := addNode(t, s.Cluster, "let-in")
 	t.Cleanup(func() { removeNode(t, s, n) })
 	runCommand(t, n, workerJoinCommand(kubeadm, s)...)
-	requests := readObject[certv1.CertificateSigningRequestList](t, s.cp, "certificatesigningrequests")
+	requests := readObject[certv1.CertificateSigningRequestList](t, s.cp,
+		"certificatesigningrequests")
 	granted := slices.ContainsFunc(requests.Items, func(r certv1.CertificateSigningRequest) bool {
-		return r.Spec.Username == "system:bootstrap:"+id && r.Spec.SignerName == certv1.KubeAPIServerClientKubeletSignerName &&
+		return r.Spec.Username == "system:bootstrap:"+id &&
+			r.Spec.SignerName == certv1.KubeAPIServerClientKubeletSignerName &&
 			len(r.Status.Certificate) > 0
 	})
 	if !granted {
@@ -240,7 +263,8 @@ func TestTokenIsSignedAndRemoved(t *testing.T) {
 	s := sharedCluster(t)
 	token := runCommand(t, s.cp, kubeadm, "token", "create", "--ttl=1h", "--description=of-an-hour")
 	awaitTokenSigned(t, s, token)
-	if list := runCommand(t, s.cp, kubeadm, "token", "list"); !strings.Contains(list, token) || !strings.Contains(list, "of-an-hour") {
+	if list := runCommand(t, s.cp, kubeadm, "token", "list"); !strings.Contains(list, token) ||
+		!strings.Contains(list, "of-an-hour") {
 		t.Errorf("token list shows:\n%s", list)
 	}
 	runCommand(t, s.cp, kubeadm, "token", "delete", token[:6])

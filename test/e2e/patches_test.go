@@ -35,18 +35,24 @@ var podPatchTargets = []struct{ target, path, around, container string }{
 func writePatches(t *testing.T, n *nodes.Node, maxPods int) {
 	t.Helper()
 	files := map[string]string{
-		"kubeletconfiguration0.yaml":          "maxPods: 1\nregistryPullQPS: 11\n",
-		"kubeletconfiguration1+json.yaml":     "- {op: replace, path: /maxPods, value: 2}\n- {op: add, path: /registryBurst, value: 12}\n",
-		"kubeletconfiguration2+merge.json":    fmt.Sprintf(`{"maxPods": %d, "eventBurst": 13}`, maxPods),
+		"kubeletconfiguration0.yaml":      "maxPods: 1\nregistryPullQPS: 11\n",
+		"kubeletconfiguration1+json.yaml": "- {op: replace, path: /maxPods, value: 2}\n- {op: add, path: /registryBurst, value: 12}\n",
+		"kubeletconfiguration2+merge.json": fmt.Sprintf(`{"maxPods": %d, "eventBurst": 13}`,
+			maxPods),
 		"kube-apiserver9+json.yaml.bak":       "what an editor left",
 		"more/kube-scheduler3+strategic.yaml": "# of a directory below\nmetadata: {labels: {more: x}}\n---\nmetadata: {labels: {still-more: x}}\n",
 	}
 	for _, p := range podPatchTargets {
-		const annotations = `"metadata": {"annotations": {"last": "%[1]s", "%[1]s": "` + "%[2]s" + `"}}`
-		files[p.target+"0.yaml"] = fmt.Sprintf(p.around, fmt.Sprintf("{"+annotations+`, "spec": {"containers": [{"name": "%[3]s", "resources": {"requests": {"cpu": "17m"}}}]}}`, "strategic", n.Name(), p.container))
-		files[p.target+"1+json.json"] = fmt.Sprintf(`[{"op": "replace", "path": "%[1]s/metadata/annotations/last", "value": "json"},
+		const annotations = `"metadata": {"annotations": {"last": "%[1]s", "%[1]s": "` + "%[2]s" +
+			`"}}`
+		files[p.target+"0.yaml"] = fmt.Sprintf(p.around,
+			fmt.Sprintf("{"+annotations+
+				`, "spec": {"containers": [{"name": "%[3]s", "resources": {"requests": {"cpu": "17m"}}}]}}`, "strategic", n.Name(), p.container))
+		files[p.target+"1+json.json"] = fmt.Sprintf(
+			`[{"op": "replace", "path": "%[1]s/metadata/annotations/last", "value": "json"},
 			{"op": "add", "path": "%[1]s/metadata/annotations/json", "value": "%[2]s"}]`, p.path, n.Name())
-		files[p.target+"2+merge.yaml"] = fmt.Sprintf(p.around, fmt.Sprintf("{"+annotations+"}", "merge", n.Name()))
+		files[p.target+"2+merge.yaml"] = fmt.Sprintf(p.around,
+			fmt.Sprintf("{"+annotations+"}", "merge", n.Name()))
 	}
 	for name, text := range files {
 		writeFile(t, n, path.Join(patchDir, name), text)
@@ -66,14 +72,17 @@ func TestPatchesOfEveryTargetAndType(t *testing.T) {
 		writePatches(t, n, 71+i)
 		limits[n.Name()] = fmt.Sprint(71 + i)
 	}
-	if err := s.initFirst(t.Context(), nodes.Config{Init: "patches:\n  directory: " + patchDir}); err != nil {
+	if err := s.initFirst(t.Context(),
+		nodes.Config{Init: "patches:\n  directory: " + patchDir}); err != nil {
 		t.Fatal(err)
 	}
-	if notice := s.initResult.Stdout + s.initResult.Stderr; !strings.Contains(notice, patchDir+"/kube-apiserver9+json.yaml.bak") {
+	if notice := s.initResult.Stdout + s.initResult.Stderr; !strings.Contains(notice,
+		patchDir+"/kube-apiserver9+json.yaml.bak") {
 		t.Errorf("init does not name the file that it skipped:\n%s", notice)
 	}
 	runCommand(t, s.controlPlanes[1], controlPlaneJoinCommand(kubeadm, s, "--patches", patchDir)...)
-	writeFile(t, s.worker, joinConfigFile, joinConfigFor(t, s.workerJoin, "")+"patches:\n  directory: "+patchDir+"\n")
+	writeFile(t, s.worker, joinConfigFile,
+		joinConfigFor(t, s.workerJoin, "")+"patches:\n  directory: "+patchDir+"\n")
 	runCommand(t, s.worker, kubeadm, "join", "--config", joinConfigFile)
 	for _, n := range s.controlPlanes {
 		t.Run(n.Name(), func(t *testing.T) { testPatchedPods(t, s, n) })
@@ -89,10 +98,12 @@ func testPatchedPods(t *testing.T, s *haCluster, n *nodes.Node) {
 			continue
 		}
 		await(t, "the mirror Pod of "+p.target, waitLimit, func() error {
-			_, err := s.cp.Kubectl(t.Context(), "--namespace=kube-system", "get", "pod", p.target+"-"+n.Name())
+			_, err := s.cp.Kubectl(t.Context(), "--namespace=kube-system", "get", "pod",
+				p.target+"-"+n.Name())
 			return err
 		})
-		pod := readObject[corev1.Pod](t, s.cp, "--namespace=kube-system", "pod", p.target+"-"+n.Name())
+		pod := readObject[corev1.Pod](t, s.cp, "--namespace=kube-system", "pod",
+			p.target+"-"+n.Name())
 		checkPatched(t, n, p.target, pod.ObjectMeta, pod.Spec)
 		if _, ok := pod.Labels["still-more"]; ok != (p.target == "kube-scheduler") {
 			t.Errorf("%s has the labels %v", p.target, pod.Labels)
@@ -101,16 +112,20 @@ func testPatchedPods(t *testing.T, s *haCluster, n *nodes.Node) {
 }
 
 // checkPatched checks that all three patches of a node were applied to a Pod, in order.
-func checkPatched(t *testing.T, n *nodes.Node, target string, meta metav1.ObjectMeta, spec corev1.PodSpec) {
+func checkPatched(t *testing.T, n *nodes.Node, target string, meta metav1.ObjectMeta,
+	spec corev1.PodSpec) {
 	t.Helper()
-	for key, want := range map[string]string{"last": "merge", "strategic": n.Name(), "json": n.Name(), "merge": n.Name()} {
+	for key, want := range map[string]string{"last": "merge", "strategic": n.Name(),
+		"json": n.Name(), "merge": n.Name()} {
 		if got := meta.Annotations[key]; got != want {
 			t.Errorf("%s has the annotation %s=%q, want %q", target, key, got, want)
 		}
 	}
 	requests := spec.Containers[0].Resources.Requests
-	if cpu := requests.Cpu().String(); len(spec.Containers) != 1 || cpu != "17m" || spec.Containers[0].Image == "" {
-		t.Errorf("%s has %d containers, of which the first requests CPU %s", target, len(spec.Containers), cpu)
+	if cpu := requests.Cpu().String(); len(spec.Containers) != 1 || cpu != "17m" ||
+		spec.Containers[0].Image == "" {
+		t.Errorf("%s has %d containers, of which the first requests CPU %s", target,
+			len(spec.Containers), cpu)
 	}
 }
 
@@ -129,13 +144,15 @@ func testPatchedKubelets(t *testing.T, s *haCluster, limits map[string]string) {
 			t.Errorf("the Node %s has capacity for %s Pods, want %s", name, got, want)
 		}
 		config := readFile(t, s.Node(name), "/var/lib/kubelet/config.yaml")
-		for _, line := range []string{"registryPullQPS: 11", "registryBurst: 12", "eventBurst: 13"} {
+		for _, line := range []string{"registryPullQPS: 11", "registryBurst: 12",
+			"eventBurst: 13"} {
 			if !slices.Contains(strings.Split(config, "\n"), line) {
 				t.Errorf("%s: config.yaml lacks %q:\n%s", name, line, config)
 			}
 		}
 	}
-	shared := readObject[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap", "kubelet-config").Data["kubelet"]
+	shared := readObject[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap",
+		"kubelet-config").Data["kubelet"]
 	if strings.Contains(shared, "maxPods") {
 		t.Errorf("the ConfigMap kubelet-config holds a node's patch:\n%s", shared)
 	}

@@ -40,11 +40,14 @@ func TestOutputPhrases(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkPhrases(t, "join", again)
-	again, err = s.cp.Run(t.Context(), kubeadm, "init", "--config", "/root/kubeadm.yaml", "--upload-certs", "-v=1")
-	if err != nil || !strings.Contains(again.Stdout, "\nYour Kubernetes control-plane has initialized successfully!\n") {
+	again, err = s.cp.Run(t.Context(), kubeadm, "init", "--config", "/root/kubeadm.yaml",
+		"--upload-certs", "-v=1")
+	if err != nil || !strings.Contains(again.Stdout,
+		"\nYour Kubernetes control-plane has initialized successfully!\n") {
 		t.Errorf("init, run again after it finished, prints (%v)\n%s", err, again.Stdout)
 	}
-	create, err := s.cp.Run(t.Context(), kubeadm, "token", "create", "--ttl=1m", "--print-join-command")
+	create, err := s.cp.Run(t.Context(), kubeadm, "token", "create", "--ttl=1m",
+		"--print-join-command")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +59,8 @@ func TestControlPlaneOutputPhrases(t *testing.T) {
 	s := sharedHACluster(t)
 	checkPhrases(t, "init", withoutLibraryLog(s.initResult))
 	checkPhrases(t, "join", withoutLibraryLog(s.joinResults[s.worker.Name()]))
-	checkPhrases(t, "join of a control plane", withoutLibraryLog(s.joinResults[s.controlPlanes[1].Name()]))
+	checkPhrases(t, "join of a control plane",
+		withoutLibraryLog(s.joinResults[s.controlPlanes[1].Name()]))
 	again, err := s.controlPlanes[1].Run(t.Context(), controlPlaneJoinCommand(kubeadm, s)...)
 	if err != nil {
 		t.Fatal(err)

@@ -39,7 +39,8 @@ func TestClusterSurvivesReboot(t *testing.T) {
 		})
 	}
 	await(t, "kube-proxy on the worker", waitLimit, func() error {
-		_, err := s.cp.Kubectl(t.Context(), "--namespace=kube-system", "rollout", "status", "--timeout=5s", "daemonset/kube-proxy")
+		_, err := s.cp.Kubectl(t.Context(), "--namespace=kube-system", "rollout", "status",
+			"--timeout=5s", "daemonset/kube-proxy")
 		return err
 	})
 	if err := awaitClusterReady(t.Context(), s.cp, 2); err != nil {

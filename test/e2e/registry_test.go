@@ -38,9 +38,11 @@ type testRegistry struct {
 	images      http.Handler
 	server      *http.Server // nil: connections are refused
 
-	mu        sync.Mutex
-	requested []string                                         // images, once for each request of their manifest by tag
-	before    func(http.ResponseWriter, *http.Request, string) // called before each response; may be nil
+	mu sync.Mutex
+	// images, once for each request of their manifest by tag
+	requested []string
+	// called before each response; may be nil
+	before func(http.ResponseWriter, *http.Request, string)
 }
 
 // newTestRegistry starts an empty registry that the node's container runtime trusts.
@@ -51,13 +53,15 @@ func newTestRegistry(t *testing.T, n *nodes.Node) *testRegistry {
 		t.Fatal(err)
 	}
 	ca := newTestCA(t, "registry")
-	cert, key := issueCertificate(t, ca, pki.Spec{CommonName: "registry", Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		SANs: pki.SANs{IPs: []net.IP{net.ParseIP(address)}}})
+	cert, key := issueCertificate(t, ca,
+		pki.Spec{CommonName: "registry", Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+			SANs: pki.SANs{IPs: []net.IP{net.ParseIP(address)}}})
 	pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &testRegistry{cluster: n.Cluster(), certificate: pair, images: registry.New(registry.Logger(log.New(io.Discard, "", 0)))}
+	s := &testRegistry{cluster: n.Cluster(), certificate: pair,
+		images: registry.New(registry.Logger(log.New(io.Discard, "", 0)))}
 	s.open(t)
 	t.Cleanup(s.close)
 	dir := "/etc/containerd/certs.d/" + registryHost
@@ -73,7 +77,8 @@ func (s *testRegistry) open(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.server = &http.Server{Handler: s, ErrorLog: log.New(io.Discard, "", 0)}
-	go s.server.Serve(tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{s.certificate}}))
+	go s.server.Serve(tls.NewListener(listener,
+		&tls.Config{Certificates: []tls.Certificate{s.certificate}}))
 }
 
 // close closes all connections and refuses new ones.
@@ -104,7 +109,8 @@ func (s *testRegistry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // onRequest clears the recorded images, and sets what is called before each response: with the
 // image whose manifest is requested, or "".
-func (s *testRegistry) onRequest(before func(w http.ResponseWriter, r *http.Request, image string)) {
+func (s *testRegistry) onRequest(
+	before func(w http.ResponseWriter, r *http.Request, image string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.requested, s.before = nil, before
@@ -129,7 +135,8 @@ func (s *testRegistry) moveImagesFrom(t *testing.T, n *nodes.Node) []string {
 	t.Helper()
 	list := []string{kubeadm, "config", "images", "list", "--kubernetes-version", "v1.37.1"}
 	local := strings.Fields(runCommand(t, n, list...))
-	images := strings.Fields(runCommand(t, n, append(list, "--image-repository", mirrorRepository)...))
+	images := strings.Fields(runCommand(t, n,
+		append(list, "--image-repository", mirrorRepository)...))
 	for i, image := range images {
 		runCtr(t, n, "tag", local[i], image)
 		runCtr(t, n, "push", "--hosts-dir=/etc/containerd/certs.d", image)
@@ -156,17 +163,25 @@ END
 		systemctl restart containerd`)
 	s := newTestRegistry(t, n)
 	images := s.moveImagesFrom(t, n)
-	pull := []string{kubeadm, "config", "images", "pull", "--image-repository", mirrorRepository, "--kubernetes-version", "v1.37.1"}
+	pull := []string{kubeadm, "config", "images", "pull", "--image-repository", mirrorRepository,
+		"--kubernetes-version", "v1.37.1"}
 	t.Run("pull", func(t *testing.T) { testPull(t, s, n, images, pull) })
 	t.Run("a tag is missing", func(t *testing.T) {
-		result := checkFails(t, n, []string{mirrorRepository + "/kube-scheduler:v1.37.0", mirrorRepository + "/kube-proxy:v1.37.0", "not found", "--image-repository"},
-			kubeadm, "config", "images", "pull", "--image-repository", mirrorRepository, "--kubernetes-version", "v1.37.0")
+		result := checkFails(t, n,
+			[]string{mirrorRepository + "/kube-scheduler:v1.37.0",
+				mirrorRepository + "/kube-proxy:v1.37.0", "not found", "--image-repository"},
+			kubeadm, "config", "images", "pull", "--image-repository", mirrorRepository,
+			"--kubernetes-version", "v1.37.0")
 		if !strings.Contains(result.Stdout, "Pulled "+mirrorRepository+"/coredns:") {
 			t.Errorf("an image that exists was not pulled:\n%s", result.Stdout)
 		}
 		t.Log(result.Stderr)
 	})
-	t.Run("registry hangs", func(t *testing.T) { testHangingRegistry(t, s, n, images[slices.IndexFunc(images, isPauseImage)], pull) })
+	t.Run("registry hangs",
+		func(t *testing.T) {
+			testHangingRegistry(t, s, n,
+				images[slices.IndexFunc(images, isPauseImage)], pull)
+		})
 	t.Run("preflight", func(t *testing.T) { testPreflightPulls(t, s, n, images) })
 }
 
@@ -187,7 +202,8 @@ func testPull(t *testing.T, s *testRegistry, n *nodes.Node, images, pull []strin
 			t.Errorf("these images were requested: %q", got)
 		}
 	}
-	local := strings.Split(runCommand(t, n, "ctr", "--namespace=k8s.io", "images", "ls", "--quiet"), "\n")
+	local := strings.Split(runCommand(t, n, "ctr", "--namespace=k8s.io", "images", "ls", "--quiet"),
+		"\n")
 	for _, image := range images {
 		if !slices.Contains(local, image) {
 			t.Errorf("%s is not on the node: %q", image, local)
@@ -197,7 +213,8 @@ func testPull(t *testing.T, s *testRegistry, n *nodes.Node, images, pull []strin
 
 // testHangingRegistry lets the registry hang when an image is requested. The command reports that
 // it waits, and ends with SIGINT.
-func testHangingRegistry(t *testing.T, s *testRegistry, n *nodes.Node, pause string, pull []string) {
+func testHangingRegistry(t *testing.T, s *testRegistry, n *nodes.Node, pause string,
+	pull []string) {
 	asked := make(chan bool, 100)
 	s.onRequest(func(_ http.ResponseWriter, r *http.Request, image string) {
 		if image == pause {
@@ -207,7 +224,8 @@ func testHangingRegistry(t *testing.T, s *testRegistry, n *nodes.Node, pause str
 	})
 	defer s.onRequest(nil)
 	const errors = "/root/pull.log" // read while the command runs
-	p, err := n.Start(t.Context(), append([]string{"sh", "-c", `exec "$0" "$@" 2>` + errors}, pull...)...)
+	p, err := n.Start(t.Context(),
+		append([]string{"sh", "-c", `exec "$0" "$@" 2>` + errors}, pull...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +235,8 @@ func testHangingRegistry(t *testing.T, s *testRegistry, n *nodes.Node, pause str
 		t.Error("the image is not requested")
 	}
 	await(t, "the command to report that it waits", waitLimit, func() error {
-		if printed := readFile(t, n, errors); !strings.Contains(printed, fmt.Sprintf("[config] pull image %q: still running after ", pause)) {
+		if printed := readFile(t, n, errors); !strings.Contains(printed,
+			fmt.Sprintf("[config] pull image %q: still running after ", pause)) {
 			return fmt.Errorf("it printed %q", printed)
 		}
 		return nil
@@ -238,7 +257,8 @@ func testHangingRegistry(t *testing.T, s *testRegistry, n *nodes.Node, pause str
 func testPreflightPulls(t *testing.T, s *testRegistry, n *nodes.Node, images []string) {
 	preflight := func(registration string) []string {
 		writeFile(t, n, initConfigFile, nodes.InitConfig(nodes.Config{
-			Address: n.Address(), Registration: registration, Cluster: "imageRepository: " + mirrorRepository,
+			Address: n.Address(), Registration: registration,
+			Cluster: "imageRepository: " + mirrorRepository,
 		}))
 		s.onRequest(nil)
 		return []string{kubeadm, "init", "phase", "preflight", "--config", initConfigFile}
@@ -267,7 +287,8 @@ func testPreflightPulls(t *testing.T, s *testRegistry, n *nodes.Node, images []s
 	})
 
 	command := preflight("  imagePullPolicy: Always\n  imagePullSerial: false\n")
-	s.onRequest(func(_ http.ResponseWriter, r *http.Request, _ string) { // respond when all images have been requested
+	// respond when all images have been requested
+	s.onRequest(func(_ http.ResponseWriter, r *http.Request, _ string) {
 		for len(s.requestedImages()) < len(images) && r.Context().Err() == nil {
 			time.Sleep(10 * time.Millisecond)
 		}
@@ -276,8 +297,11 @@ func testPreflightPulls(t *testing.T, s *testRegistry, n *nodes.Node, images []s
 	asks(images...)
 	t.Run("registry is down", func(t *testing.T) {
 		s.close()
-		checkFails(t, n, append([]string{"[ERROR ImagePull]", "connection refused"}, images...), command...)
-		result := checkFails(t, n, append([]string{"connection refused", "check the image names and the registry"}, images...),
+		checkFails(t, n, append([]string{"[ERROR ImagePull]", "connection refused"}, images...),
+			command...)
+		result := checkFails(t, n,
+			append([]string{"connection refused", "check the image names and the registry"},
+				images...),
 			kubeadm, "config", "images", "pull", "--config", initConfigFile)
 		t.Log(result.Stderr)
 	})

@@ -23,7 +23,8 @@ func TestECDSAKeys(t *testing.T) {
 	t.Parallel()
 	s := &testCluster{Cluster: newCluster(t)}
 	must(t, s.addNodes(t.Context()))
-	config := nodes.InitConfig(nodes.Config{Address: s.cp.Address(), Cluster: "encryptionAlgorithm: " + string(pki.ECDSAP384)})
+	config := nodes.InitConfig(nodes.Config{Address: s.cp.Address(),
+		Cluster: "encryptionAlgorithm: " + string(pki.ECDSAP384)})
 	var err error
 	s.initResult, err = s.cp.Init(t.Context(), config, io.Discard)
 	must(t, err)
@@ -95,9 +96,11 @@ func readRenewableCertificates(t *testing.T, cp *nodes.Node) map[string]*x509.Ce
 // testRenewal renews all certificates; their subjects and the files' owners and modes stay the
 // same.
 func testRenewal(t *testing.T, s *testCluster) {
-	before, modes := readRenewableCertificates(t, s.cp), runShell(t, s.cp, "stat -c '%n %U:%G %a' $(find /etc/kubernetes -type f | sort)")
+	before, modes := readRenewableCertificates(t, s.cp),
+		runShell(t, s.cp, "stat -c '%n %U:%G %a' $(find /etc/kubernetes -type f | sort)")
 	runCommand(t, s.cp, kubeadm, "certs", "renew", "all")
-	if now := runShell(t, s.cp, "stat -c '%n %U:%G %a' $(find /etc/kubernetes -type f | sort)"); now != modes {
+	if now := runShell(t, s.cp,
+		"stat -c '%n %U:%G %a' $(find /etc/kubernetes -type f | sort)"); now != modes {
 		t.Errorf("the files were\n%s\nand are\n%s", modes, now)
 	}
 	checkKeys(t, s.cp, pki.ECDSAP384)
@@ -111,7 +114,8 @@ func testRenewal(t *testing.T, s *testCluster) {
 		}
 	}
 	for name, owner := range map[string]string{
-		"admin.conf": "CN=kubernetes-admin,O=kubeadm:cluster-admins", "super-admin.conf": "CN=kubernetes-super-admin,O=system:masters",
+		"admin.conf":               "CN=kubernetes-admin,O=kubeadm:cluster-admins",
+		"super-admin.conf":         "CN=kubernetes-super-admin,O=system:masters",
 		"apiserver-kubelet-client": "CN=kube-apiserver-kubelet-client",
 	} {
 		if got := renewed[name].Subject.String(); got != owner {
@@ -120,8 +124,10 @@ func testRenewal(t *testing.T, s *testCluster) {
 	}
 	runCommand(t, s.cp, kubeadm, "certs", "check-expiration")
 	restartControlPlane(t, s.cp)
-	for port, name := range map[string]string{"6443": "apiserver", "2379": "etcd-server", "2380": "etcd-peer"} {
-		await(t, name+" to be served", waitLimit, func() error { return checkServingCertificate(t.Context(), s.cp, port, renewed[name]) })
+	for port, name := range map[string]string{"6443": "apiserver", "2379": "etcd-server",
+		"2380": "etcd-peer"} {
+		await(t, name+" to be served", waitLimit,
+			func() error { return checkServingCertificate(t.Context(), s.cp, port, renewed[name]) })
 	}
 }
 
@@ -132,7 +138,8 @@ func restartControlPlane(t *testing.T, cp *nodes.Node) {
 	// The kernel truncates names to 15 bytes. A component that has lost its lease exits and is
 	// restarted.
 	await(t, "the four components to run", waitLimit, func() error {
-		_, err := cp.Run(t.Context(), "sh", "-ec", `set -- $(pgrep --exact 'etcd|kube-apiserver|kube-controller|kube-scheduler'); [ $# = 4 ] || { echo "$# run"; exit 1; }; kill -9 "$@"`)
+		_, err := cp.Run(t.Context(), "sh", "-ec",
+			`set -- $(pgrep --exact 'etcd|kube-apiserver|kube-controller|kube-scheduler'); [ $# = 4 ] || { echo "$# run"; exit 1; }; kill -9 "$@"`)
 		return err
 	})
 	await(t, "the API server", waitLimit, func() error {
@@ -143,7 +150,8 @@ func restartControlPlane(t *testing.T, cp *nodes.Node) {
 
 // checkServingCertificate returns an error unless the server at a port of the node presents that
 // certificate.
-func checkServingCertificate(ctx context.Context, n *nodes.Node, port string, want *x509.Certificate) error {
+func checkServingCertificate(ctx context.Context, n *nodes.Node, port string,
+	want *x509.Certificate) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	conn, err := n.Cluster().Dial(ctx, "tcp", net.JoinHostPort(n.Address(), port))
@@ -157,7 +165,8 @@ func checkServingCertificate(ctx context.Context, n *nodes.Node, port string, wa
 		return err
 	}
 	if got := shown.ConnectionState().PeerCertificates[0]; !got.Equal(want) {
-		return fmt.Errorf("port %s presents the certificate with serial number %s, want %s", port, got.SerialNumber, want.SerialNumber)
+		return fmt.Errorf("port %s presents the certificate with serial number %s, want %s", port,
+			got.SerialNumber, want.SerialNumber)
 	}
 	return nil
 }

@@ -68,9 +68,12 @@ func checkChangesNothing(t *testing.T, cp, n *nodes.Node, act func()) {
 		t.Error("the journal was written")
 	}
 	if after := listObjects(t, cp, n.Name()); !slices.Equal(objects, after) {
-		gone := slices.DeleteFunc(slices.Clone(objects), func(line string) bool { return slices.Contains(after, line) })
-		fresh := slices.DeleteFunc(slices.Clone(after), func(line string) bool { return slices.Contains(objects, line) })
-		t.Errorf("the cluster was changed; before:%s\nafter:%s", indentLines(gone), indentLines(fresh))
+		gone := slices.DeleteFunc(slices.Clone(objects),
+			func(line string) bool { return slices.Contains(after, line) })
+		fresh := slices.DeleteFunc(slices.Clone(after),
+			func(line string) bool { return slices.Contains(objects, line) })
+		t.Errorf("the cluster was changed; before:%s\nafter:%s", indentLines(gone),
+			indentLines(fresh))
 	}
 }
 
@@ -81,7 +84,8 @@ func runFinishedCommand(t *testing.T, n *nodes.Node, command ...string) {
 	if err != nil {
 		t.Error(err)
 	}
-	if !strings.Contains(result.Stdout, "nothing is changed") || strings.Contains(result.Stdout, "] done: ") {
+	if !strings.Contains(result.Stdout, "nothing is changed") ||
+		strings.Contains(result.Stdout, "] done: ") {
 		t.Errorf("the command, run again after it finished, prints:\n%s", result.Stdout)
 	}
 	t.Logf("%s %s: %s", n.Name(), command[1], result.Duration.Round(100*time.Millisecond))
@@ -94,10 +98,14 @@ func TestRerunOfFinishedInitChangesNothing(t *testing.T) {
 	command := []string{kubeadm, "init", "--config", "/root/kubeadm.yaml", "--upload-certs", "-v=1"}
 	const taint = "node-role.kubernetes.io/control-plane:NoSchedule"
 	kubectl(t, s.cp, "taint", "node", "cp1", taint+"-")
-	kubectl(t, s.cp, "--namespace=kube-system", "patch", "configmap", "kube-proxy", "--patch", `{"data":{"edited":"yes"}}`)
-	runAfterTest(t, s.cp, "kubectl --kubeconfig /etc/kubernetes/admin.conf taint --overwrite node cp1 "+taint)
-	runAfterTest(t, s.cp, `kubectl --kubeconfig /etc/kubernetes/admin.conf --namespace=kube-system patch configmap kube-proxy --type=json --patch '[{"op":"remove","path":"/data/edited"}]'`)
-	impatient := nodes.InitConfig(nodes.Config{Address: s.cp.Address(), Init: "timeouts:\n  kubernetesAPICall: 3s\n"})
+	kubectl(t, s.cp, "--namespace=kube-system", "patch", "configmap", "kube-proxy", "--patch",
+		`{"data":{"edited":"yes"}}`)
+	runAfterTest(t, s.cp,
+		"kubectl --kubeconfig /etc/kubernetes/admin.conf taint --overwrite node cp1 "+taint)
+	runAfterTest(t, s.cp,
+		`kubectl --kubeconfig /etc/kubernetes/admin.conf --namespace=kube-system patch configmap kube-proxy --type=json --patch '[{"op":"remove","path":"/data/edited"}]'`)
+	impatient := nodes.InitConfig(nodes.Config{Address: s.cp.Address(),
+		Init: "timeouts:\n  kubernetesAPICall: 3s\n"})
 	writeFile(t, s.cp, "/root/impatient.yaml", impatient)
 	checkChangesNothing(t, s.cp, s.cp, func() {
 		runFinishedCommand(t, s.cp, command...)
@@ -124,12 +132,15 @@ func TestRerunOfFinishedInitChangesNothing(t *testing.T) {
 func TestRerunOfFinishedWorkerJoinChangesNothing(t *testing.T) {
 	s := sharedCluster(t)
 	token := flagValue(t, s.workerJoin, "--token")
-	command := append(slices.Clone(s.workerJoin), "--ignore-preflight-errors="+nodes.IgnoredPreflight, "-v=1")
+	command := append(slices.Clone(s.workerJoin),
+		"--ignore-preflight-errors="+nodes.IgnoredPreflight, "-v=1")
 	command[slices.Index(command, token)] = "zzzzzz.zzzzzzzzzzzzzzzz"
-	runShell(t, s.worker, "cp -p /var/lib/kubelet/config.yaml /root/config.yaml; echo '# edited' >> /var/lib/kubelet/config.yaml")
+	runShell(t, s.worker,
+		"cp -p /var/lib/kubelet/config.yaml /root/config.yaml; echo '# edited' >> /var/lib/kubelet/config.yaml")
 	runAfterTest(t, s.worker, "cp -p /root/config.yaml /var/lib/kubelet/config.yaml")
 	kubectl(t, s.cp, "taint", "node", "worker1", "edited=yes:PreferNoSchedule")
-	runAfterTest(t, s.cp, "kubectl --kubeconfig /etc/kubernetes/admin.conf taint node worker1 edited-")
+	runAfterTest(t, s.cp,
+		"kubectl --kubeconfig /etc/kubernetes/admin.conf taint node worker1 edited-")
 	checkChangesNothing(t, s.cp, s.worker, func() {
 		runFinishedCommand(t, s.worker, command...)
 		stopAPIServer(t, s.cp)
@@ -147,7 +158,8 @@ func TestRerunOfFinishedControlPlaneJoinChangesNothing(t *testing.T) {
 	command[slices.Index(command, token)] = "zzzzzz.zzzzzzzzzzzzzzzz"
 	const taint = "node-role.kubernetes.io/control-plane:NoSchedule"
 	kubectl(t, s.cp, "taint", "node", n.Name(), taint+"-")
-	runAfterTest(t, s.cp, "kubectl --kubeconfig /etc/kubernetes/admin.conf taint --overwrite node "+n.Name()+" "+taint)
+	runAfterTest(t, s.cp, "kubectl --kubeconfig /etc/kubernetes/admin.conf taint --overwrite node "+
+		n.Name()+" "+taint)
 	checkChangesNothing(t, s.cp, n, func() {
 		runFinishedCommand(t, n, command...)
 		stopAPIServer(t, n)
@@ -194,7 +206,8 @@ func TestInitSurvivesAPIServerRestarts(t *testing.T) {
 	if stops == 0 {
 		t.Error("the API server was never stopped")
 	}
-	t.Logf("init took %s with %s", result.Duration.Round(time.Second), fmt.Sprintf("%d restarts of its API server", stops))
+	t.Logf("init took %s with %s", result.Duration.Round(time.Second),
+		fmt.Sprintf("%d restarts of its API server", stops))
 	checkControlPlaneNode(t, n)
 }
 
@@ -209,7 +222,8 @@ func TestTokenCommandsSurviveLoadBalancerOutage(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	for _, args := range [][]string{{"create", token}, {"list"}, {"create", "--ttl=10m", "--print-join-command"}, {"delete", token}} {
+	for _, args := range [][]string{{"create", token}, {"list"},
+		{"create", "--ttl=10m", "--print-join-command"}, {"delete", token}} {
 		s.balancer.Refuse()
 		time.AfterFunc(2*time.Second, func() {
 			if err := s.balancer.Open(); err != nil {
@@ -217,10 +231,12 @@ func TestTokenCommandsSurviveLoadBalancerOutage(t *testing.T) {
 			}
 		})
 		s.balancer.Flap(true)
-		if result, err := s.cp.Run(t.Context(), append([]string{kubeadm, "token"}, args...)...); err != nil {
+		if result, err := s.cp.Run(t.Context(),
+			append([]string{kubeadm, "token"}, args...)...); err != nil {
 			t.Error(err)
 		} else if result.Duration < 2*time.Second {
-			t.Errorf("token %s took only %s: it did not use the load balancer", args[0], result.Duration)
+			t.Errorf("token %s took only %s: it did not use the load balancer", args[0],
+				result.Duration)
 		}
 		s.balancer.Flap(false)
 	}

@@ -16,15 +16,18 @@ import (
 // any other difference from the machine before init or join is a fault.
 var allowedRemains = []struct{ line, reason string }{
 	{`^\+ files: /(root/kubeadm\.yaml|root/\.kube(/.*)?) `, "the test's own"},
-	{`^\+ files: /etc/cni(/net\.d(/.*)?)? `, "the pod network's configuration, which kubeadm does not manage"},
+	{`^\+ files: /etc/cni(/net\.d(/.*)?)? `,
+		"the pod network's configuration, which kubeadm does not manage"},
 	{`^\+ files: /var/lib/cni(/.*)? `, "the pod network's record of addresses in use"},
 	{`^\+ routes: 10\.244\.`, "the pod network's"},
 	{`^\+ rules: `, "kube-proxy's and the pod network's packet filter rules, which may be mixed with the user's"},
 	{`^\+ links: (kube-ipvs0|nodelocaldns)`, "kube-proxy's"},
-	{`^\+ files: /etc/kubernetes(/manifests|/pki)? d`, "directories stay, their contents are removed"},
+	{`^\+ files: /etc/kubernetes(/manifests|/pki)? d`,
+		"directories stay, their contents are removed"},
 	{`^\+ files: /var/lib/(kubelet|etcd) d`, "the same"},
 	{`^\+ files: /usr/libexec/kubernetes(/.*)? d`, "created by the kubelet for volume plugins"},
-	{`^\+ files: /usr/lib/modules d`, "created by the container runtime, since kube-proxy mounts it"},
+	{`^\+ files: /usr/lib/modules d`,
+		"created by the container runtime, since kube-proxy mounts it"},
 	{`^[+-] units: kubelet\.service`, "stopped; whether it starts at boot is unchanged"},
 }
 
@@ -34,7 +37,8 @@ var allowedRemains = []struct{ line, reason string }{
 func awaitRestored(t *testing.T, n *nodes.Node, before nodes.Fingerprint, stays ...string) {
 	t.Helper()
 	await(t, n.Name()+" to be restored", waitLimit, func() error {
-		left := slices.DeleteFunc(before.Diff(takeFingerprint(t, n)), func(line string) bool { return mayRemain(line, stays) })
+		left := slices.DeleteFunc(before.Diff(takeFingerprint(t, n)),
+			func(line string) bool { return mayRemain(line, stays) })
 		if len(left) > 0 {
 			return fmt.Errorf("it differs:%s", indentLines(left))
 		}
@@ -49,7 +53,8 @@ func mayRemain(line string, stays []string) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(stays, func(name string) bool { return strings.HasPrefix(line, "+ files: "+name) })
+	return slices.ContainsFunc(stays,
+		func(name string) bool { return strings.HasPrefix(line, "+ files: "+name) })
 }
 
 // TestResetRestoresMachine resets the machines of a cluster and, in a full run, re-creates the

@@ -43,7 +43,8 @@ func startRogueServer(t *testing.T, n *nodes.Node, plan attacker.Plan) *rogueSer
 	const program = "/root/attack"
 	if _, err := n.ReadFile(program); err != nil {
 		built := filepath.Join(t.TempDir(), "attack")
-		build := exec.CommandContext(t.Context(), "go", "build", "-o", built, "kubeadm/test/attacker/attack")
+		build := exec.CommandContext(t.Context(), "go", "build", "-o", built,
+			"kubeadm/test/attacker/attack")
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
@@ -101,7 +102,8 @@ func (i *rogueServer) checkNoCredentials(t *testing.T, secrets ...string) {
 	t.Helper()
 	i.stop(t)
 	for _, r := range i.requests {
-		if r.Header.Get("Authorization") != "" || r.Header.Get("Cookie") != "" || len(r.Certificates) > 0 {
+		if r.Header.Get("Authorization") != "" || r.Header.Get("Cookie") != "" ||
+			len(r.Certificates) > 0 {
 			t.Errorf("the attacker received credentials: %+v", r)
 		}
 		text := fmt.Sprint(r)
@@ -120,7 +122,8 @@ func newTestCA(t *testing.T, name string) pki.CA {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ca, err := pki.NewCA(rand.Reader, key, pki.Spec{CommonName: name, Validity: validityOfTwoHours()})
+	ca, err := pki.NewCA(rand.Reader, key,
+		pki.Spec{CommonName: name, Validity: validityOfTwoHours()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,9 +157,12 @@ func issueCertificate(t *testing.T, ca pki.CA, spec pki.Spec) (cert, key string)
 // newServerPlan plans a TLS server on a node with a certificate issued by a CA.
 func newServerPlan(t *testing.T, n *nodes.Node, port string, ca pki.CA) attacker.Plan {
 	t.Helper()
-	cert, key := issueCertificate(t, ca, pki.Spec{CommonName: "kube-apiserver", Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		SANs: pki.SANs{IPs: []net.IP{net.ParseIP(n.Address())}}})
-	return attacker.Plan{Listen: net.JoinHostPort(n.Address(), port), Cert: cert, Key: key, Answers: map[string]attacker.Answer{}}
+	cert, key := issueCertificate(t, ca,
+		pki.Spec{CommonName: "kube-apiserver",
+			Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+			SANs:   pki.SANs{IPs: []net.IP{net.ParseIP(n.Address())}}})
+	return attacker.Plan{Listen: net.JoinHostPort(n.Address(), port), Cert: cert, Key: key,
+		Answers: map[string]attacker.Answer{}}
 }
 
 // clusterInfoAnswer is the ConfigMap cluster-info as the API server would return it.
@@ -175,12 +181,14 @@ func clusterInfoAnswer(t *testing.T, data map[string]string) attacker.Answer {
 // signedClusterInfo is the data of a cluster-info that names a server and is signed with a token.
 func signedClusterInfo(t *testing.T, server string, ca []byte, token string) map[string]string {
 	t.Helper()
-	info, err := manifest.ClusterInfo(pki.KubeconfigSpec{Server: server, Cluster: "kubernetes", User: "nobody", CA: ca}.WithToken(""))
+	info, err := manifest.ClusterInfo(pki.KubeconfigSpec{Server: server, Cluster: "kubernetes",
+		User: "nobody", CA: ca}.WithToken(""))
 	if err != nil {
 		t.Fatal(err)
 	}
 	id, secret, _ := strings.Cut(token, ".")
-	signature, err := jws.ComputeDetachedSignature(info.Data[bootstrapapi.KubeConfigKey], id, secret)
+	signature, err := jws.ComputeDetachedSignature(info.Data[bootstrapapi.KubeConfigKey], id,
+		secret)
 	if err != nil {
 		t.Fatal(err)
 	}

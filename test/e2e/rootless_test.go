@@ -19,7 +19,8 @@ func TestRootlessControlPlane(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := takeFingerprint(t, s.controlPlanes[1])
-	if err := s.initFirst(t.Context(), nodes.Config{Cluster: "featureGates:\n  RootlessControlPlane: true"}); err != nil {
+	if err := s.initFirst(t.Context(),
+		nodes.Config{Cluster: "featureGates:\n  RootlessControlPlane: true"}); err != nil {
 		t.Fatal(err)
 	}
 	runCommand(t, s.controlPlanes[1], controlPlaneJoinCommand(kubeadm, s)...)
@@ -30,7 +31,8 @@ func TestRootlessControlPlane(t *testing.T) {
 			testOwners(t, n)
 		})
 	}
-	again := runCommand(t, s.cp, kubeadm, "init", "--config", initConfigFile, "--upload-certs", "-v=1")
+	again := runCommand(t, s.cp, kubeadm, "init", "--config", initConfigFile, "--upload-certs",
+		"-v=1")
 	if strings.Contains(again, "] done: ") {
 		t.Errorf("init, run again after it finished, made changes:\n%s", again)
 	}
@@ -52,7 +54,8 @@ func testUsers(t *testing.T, n *nodes.Node) {
 		if user != want.user+" "+want.user {
 			t.Errorf("%s runs as %q, want %s", component, user, want.user)
 		}
-		if got := status["Groups"]; want.groups != "" && !slices.Contains(strings.Fields(got), want.groups) {
+		if got := status["Groups"]; want.groups != "" &&
+			!slices.Contains(strings.Fields(got), want.groups) {
 			t.Errorf("%s is in the groups %q, want %q", component, got, want.groups)
 		}
 		if got := status["CapBnd"]; got != want.bound {
@@ -63,7 +66,8 @@ func testUsers(t *testing.T, n *nodes.Node) {
 
 // awaitProcessOf waits until a component runs as one process, and returns its user and group and
 // the fields of /proc/PID/status.
-func awaitProcessOf(t *testing.T, n *nodes.Node, component string) (user string, status map[string]string) {
+func awaitProcessOf(t *testing.T, n *nodes.Node,
+	component string) (user string, status map[string]string) {
 	t.Helper()
 	// In one script: a component that is restarted is another process.
 	script := `pid=$(ps -eo pid=,args= | awk '$2 == "` + component + `" {print $1}')
@@ -109,10 +113,12 @@ func testOwners(t *testing.T, n *nodes.Node) {
 			t.Errorf("%s is %s, want %s", file, got, want)
 		}
 	}
-	if members := runShell(t, n, "getent group kubeadm-sa-key-readers | cut -d: -f4"); members != "kubeadm-kas,kubeadm-kcm" {
+	if members := runShell(t, n,
+		"getent group kubeadm-sa-key-readers | cut -d: -f4"); members != "kubeadm-kas,kubeadm-kcm" {
 		t.Errorf("the group that may read sa.key has the members %q", members)
 	}
-	if shells := runShell(t, n, "getent passwd kubeadm-etcd kubeadm-kas kubeadm-kcm kubeadm-ks | cut -d: -f7 | sort -u"); shells != "/bin/false" {
+	if shells := runShell(t, n,
+		"getent passwd kubeadm-etcd kubeadm-kas kubeadm-kcm kubeadm-ks | cut -d: -f7 | sort -u"); shells != "/bin/false" {
 		t.Errorf("users of the control plane have the shells %q", shells)
 	}
 }

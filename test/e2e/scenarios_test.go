@@ -55,7 +55,8 @@ func TestCatalogueListsEveryTest(t *testing.T) {
 		next++
 		reason, _, _ := strings.Cut(m[2], ":")
 		if len(testName.FindAllString(m[2], -1)) == 0 && !slices.Contains(reasons, reason) {
-			t.Errorf("scenario %s names neither a test nor the reason why it has none: %s", m[1], m[2])
+			t.Errorf("scenario %s names neither a test nor the reason why it has none: %s", m[1],
+				m[2])
 		}
 	}
 	if next != scenarioCount+1 {

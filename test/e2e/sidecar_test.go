@@ -16,7 +16,8 @@ import (
 // a node: after it by strategic merge patches, before it by JSON patches.
 func writeSidecarPatches(t *testing.T, n *nodes.Node) {
 	t.Helper()
-	image := runShell(t, n, kubeadm+" config images list --kubernetes-version v1.37.1 | grep /pause:")
+	image := runShell(t, n,
+		kubeadm+" config images list --kubernetes-version v1.37.1 | grep /pause:")
 	for _, component := range []string{"etcd", "kube-apiserver"} {
 		writeFile(t, n, path.Join(patchDir, component+".yaml"),
 			fmt.Sprintf("spec: {containers: [{name: sidecar, image: %s}]}\n", image))
@@ -27,7 +28,8 @@ func writeSidecarPatches(t *testing.T, n *nodes.Node) {
 	}
 }
 
-// TestSidecarsInStaticPods patches a sidecar into each static Pod of two control planes, and resets the second.
+// TestSidecarsInStaticPods patches a sidecar into each static Pod of two control planes, and resets
+// the second.
 func TestSidecarsInStaticPods(t *testing.T) {
 	t.Parallel()
 	s := &haCluster{testCluster: testCluster{Cluster: newCluster(t)}}
@@ -37,21 +39,26 @@ func TestSidecarsInStaticPods(t *testing.T) {
 	for _, n := range s.controlPlanes {
 		writeSidecarPatches(t, n)
 	}
-	if err := s.initFirst(t.Context(), nodes.Config{Init: "patches:\n  directory: " + patchDir}); err != nil {
+	if err := s.initFirst(t.Context(),
+		nodes.Config{Init: "patches:\n  directory: " + patchDir}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.cp.Run(t.Context(), kubeadm, "init", "--config", initConfigFile, "--upload-certs"); err != nil {
+	if _, err := s.cp.Run(t.Context(), kubeadm, "init", "--config", initConfigFile,
+		"--upload-certs"); err != nil {
 		t.Errorf("running init again: %v", err)
 	}
 	runCommand(t, s.controlPlanes[1], controlPlaneJoinCommand(kubeadm, s, "--patches", patchDir)...)
 	for _, n := range s.controlPlanes {
-		for _, component := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
+		for _, component := range []string{"etcd", "kube-apiserver", "kube-controller-manager",
+			"kube-scheduler"} {
 			await(t, component+" of "+n.Name()+" with its sidecar", waitLimit, func() error {
-				out, err := s.cp.Kubectl(t.Context(), "--namespace=kube-system", "get", "pod", component+"-"+n.Name())
+				out, err := s.cp.Kubectl(t.Context(), "--namespace=kube-system", "get", "pod",
+					component+"-"+n.Name())
 				if err != nil {
 					return fmt.Errorf("%w: %s", err, out.Stderr)
 				}
-				pod := readObject[corev1.Pod](t, s.cp, "--namespace=kube-system", "pod", component+"-"+n.Name())
+				pod := readObject[corev1.Pod](t, s.cp, "--namespace=kube-system", "pod",
+					component+"-"+n.Name())
 				if got := len(pod.Spec.Containers); got != 2 {
 					return fmt.Errorf("it has %d containers", got)
 				}

@@ -15,8 +15,8 @@ import (
 )
 
 // TestUpgradePlan plans the upgrade of a cluster of the previous minor with this kubeadm and with
-// upstream's. All checks of ours pass, it creates no Job, and the JSON output is the same except for
-// the description of the upgrade.
+// upstream's. All checks of ours pass, it creates no Job, and the JSON output is the same except
+// for the description of the upgrade.
 func TestUpgradePlan(t *testing.T) {
 	t.Parallel()
 	s := &testCluster{Cluster: newOlderCluster(t)}
@@ -70,7 +70,8 @@ func TestUpgradePlan(t *testing.T) {
 	}
 
 	// A stopped scheduler is detected without a Job.
-	runCommand(t, s.cp, "mv", "/etc/kubernetes/manifests/kube-scheduler.yaml", "/root/kube-scheduler.yaml")
+	runCommand(t, s.cp, "mv", "/etc/kubernetes/manifests/kube-scheduler.yaml",
+		"/root/kube-scheduler.yaml")
 	checkFails(t, s.cp, []string{"StaticPodManifest", "kube-scheduler.yaml"},
 		append([]string{kubeadm}, plan...)...)
 	await(t, "an error about the missing leader", waitLimit, func() error {

@@ -26,10 +26,13 @@ func TestUpstreamJoinsOurCluster(t *testing.T) {
 	}
 	checkPhrases(t, "join", joined)
 	awaitJoined(t, s, n)
-	if guest, worker := listFiles(t, n).list(), listFiles(t, s.worker).list(); !slices.Equal(guest, worker) {
-		t.Errorf("upstream's worker has the files%s\nbut ours%s", indentLines(guest), indentLines(worker))
+	if guest, worker := listFiles(t, n).list(),
+		listFiles(t, s.worker).list(); !slices.Equal(guest, worker) {
+		t.Errorf("upstream's worker has the files%s\nbut ours%s", indentLines(guest),
+			indentLines(worker))
 	}
-	for _, name := range []string{"/var/lib/kubelet/config.yaml", "/var/lib/kubelet/instance-config.yaml", "/var/lib/kubelet/kubeadm-flags.env"} {
+	for _, name := range []string{"/var/lib/kubelet/config.yaml",
+		"/var/lib/kubelet/instance-config.yaml", "/var/lib/kubelet/kubeadm-flags.env"} {
 		if !isSameFile(t, s.worker, n, name) {
 			t.Errorf("%s of upstream's worker differs from ours", name)
 		}
@@ -40,7 +43,8 @@ func TestUpstreamJoinsOurCluster(t *testing.T) {
 func TestUpstreamToolsAcceptOurCluster(t *testing.T) {
 	s := sharedCluster(t)
 	expiration := runCommand(t, s.cp, upstreamKubeadm, "certs", "check-expiration")
-	for _, want := range []string{"admin.conf", "super-admin.conf", "controller-manager.conf", "scheduler.conf", "apiserver", "etcd-server", "front-proxy-ca"} {
+	for _, want := range []string{"admin.conf", "super-admin.conf", "controller-manager.conf",
+		"scheduler.conf", "apiserver", "etcd-server", "front-proxy-ca"} {
 		if !strings.Contains(expiration, want) {
 			t.Errorf("upstream's kubeadm lists no certificate %s:\n%s", want, expiration)
 		}
@@ -48,16 +52,20 @@ func TestUpstreamToolsAcceptOurCluster(t *testing.T) {
 	if strings.Contains(expiration, "MISSING") {
 		t.Errorf("upstream's kubeadm misses a certificate:\n%s", expiration)
 	}
-	if list := runCommand(t, s.cp, upstreamKubeadm, "token", "list"); !strings.Contains(list, flagValue(t, s.workerJoin, "--token")) {
+	if list := runCommand(t, s.cp, upstreamKubeadm, "token", "list"); !strings.Contains(list,
+		flagValue(t, s.workerJoin, "--token")) {
 		t.Errorf("upstream's kubeadm does not list the token:\n%s", list)
 	}
-	join := runCommand(t, s.cp, upstreamKubeadm, "token", "create", "--print-join-command", "--ttl=1m")
-	if pin := flagValue(t, s.workerJoin, "--discovery-token-ca-cert-hash"); !strings.Contains(join, pin) || !strings.Contains(join, s.workerJoin[2]) {
+	join := runCommand(t, s.cp, upstreamKubeadm, "token", "create", "--print-join-command",
+		"--ttl=1m")
+	if pin := flagValue(t, s.workerJoin, "--discovery-token-ca-cert-hash"); !strings.Contains(join,
+		pin) || !strings.Contains(join, s.workerJoin[2]) {
 		t.Errorf("upstream's kubeadm prints %q, ours %q", join, s.workerJoin)
 	}
 	// It renders each manifest from the configuration in the cluster and prints how the file
 	// differs.
-	if diff := runCommand(t, s.cp, upstreamKubeadm, "upgrade", "diff", "v1.37.1"); strings.Contains(diff, "\n+") || !strings.Contains(diff, "kubeadm-config") {
+	if diff := runCommand(t, s.cp, upstreamKubeadm, "upgrade", "diff",
+		"v1.37.1"); strings.Contains(diff, "\n+") || !strings.Contains(diff, "kubeadm-config") {
 		t.Errorf("upstream's kubeadm renders other manifests:\n%s", diff)
 	}
 }
@@ -70,9 +78,11 @@ func TestJoinCommandMatchesUpstream(t *testing.T) {
 	key := strings.Repeat("0a1b", 16)
 	create := func(program string, flags ...string) (nodes.Result, error) {
 		defer runCommand(t, s.cp, kubeadm, "token", "delete", token)
-		return s.cp.Run(t.Context(), append([]string{program, "token", "create", token}, flags...)...)
+		return s.cp.Run(t.Context(),
+			append([]string{program, "token", "create", token}, flags...)...)
 	}
-	for _, flags := range [][]string{{"--print-join-command"}, {"--print-join-command", "--certificate-key", key}} {
+	for _, flags := range [][]string{{"--print-join-command"},
+		{"--print-join-command", "--certificate-key", key}} {
 		mine, err := create(kubeadm, flags...)
 		if err != nil {
 			t.Fatal(err)
@@ -81,20 +91,24 @@ func TestJoinCommandMatchesUpstream(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if mine.Stdout != theirs.Stdout || !strings.Contains(mine.Stdout, token) || strings.Contains(mine.Stdout, "--control-plane") != (len(flags) > 1) {
+		if mine.Stdout != theirs.Stdout || !strings.Contains(mine.Stdout, token) ||
+			strings.Contains(mine.Stdout, "--control-plane") != (len(flags) > 1) {
 			t.Errorf("%q: ours prints\n%q, upstream's\n%q", flags, mine.Stdout, theirs.Stdout)
 		}
 	}
 	// Upstream's kubeadm refuses a key that it would not print only after it has created the
 	// token.
-	if result, err := create(upstreamKubeadm, "--certificate-key", key); err == nil || result.Code != 1 {
+	if result, err := create(upstreamKubeadm, "--certificate-key", key); err == nil ||
+		result.Code != 1 {
 		t.Errorf("upstream's kubeadm accepts a key without a command to print: %v", err)
 	}
-	result, err := s.cp.Run(t.Context(), kubeadm, "token", "create", token, "--certificate-key", key)
+	result, err := s.cp.Run(t.Context(), kubeadm, "token", "create", token, "--certificate-key",
+		key)
 	if err == nil || result.Code != 1 || !strings.Contains(result.Stderr, "--print-join-command") {
 		t.Errorf("ours accepts a key without a command to print: %v", err)
 	}
-	if list := runCommand(t, s.cp, upstreamKubeadm, "token", "list"); strings.Contains(list, token) {
+	if list := runCommand(t, s.cp, upstreamKubeadm, "token", "list"); strings.Contains(list,
+		token) {
 		t.Errorf("the refused command created the token:\n%s", list)
 	}
 }
@@ -121,7 +135,8 @@ func TestJoinUpstreamCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkControllerAccounts(t, s.cp)
-	if list := runCommand(t, s.cp, kubeadm, "token", "list"); !strings.Contains(list, flagValue(t, s.workerJoin, "--token")) {
+	if list := runCommand(t, s.cp, kubeadm, "token", "list"); !strings.Contains(list,
+		flagValue(t, s.workerJoin, "--token")) {
 		t.Errorf("ours does not list upstream's token:\n%s", list)
 	}
 	// Each resets what the other created. Upstream's reset leaves our journal, which must not
@@ -143,21 +158,26 @@ func TestJoinUpstreamCluster(t *testing.T) {
 // kube-controller-manager created exactly the ServiceAccounts that our init creates for it.
 func checkControllerAccounts(t *testing.T, cp *nodes.Node) {
 	t.Helper()
-	bindings := readObject[unstructured.UnstructuredList](t, cp, "clusterrolebindings", "--selector="+manifest.ControllerBindingSelector)
-	own := readObject[unstructured.UnstructuredList](t, cp, "--namespace=kube-system", "rolebindings", "--selector="+manifest.ControllerBindingSelector)
+	bindings := readObject[unstructured.UnstructuredList](t, cp, "clusterrolebindings",
+		"--selector="+manifest.ControllerBindingSelector)
+	own := readObject[unstructured.UnstructuredList](t, cp, "--namespace=kube-system",
+		"rolebindings", "--selector="+manifest.ControllerBindingSelector)
 	objects, err := manifest.ControllerAccounts(append(bindings.Items, own.Items...))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"serviceaccount/coredns", "serviceaccount/default", "serviceaccount/kube-proxy"}
+	want := []string{"serviceaccount/coredns", "serviceaccount/default",
+		"serviceaccount/kube-proxy"}
 	for _, o := range objects {
 		want = append(want, "serviceaccount/"+o.GetName())
 	}
 	slices.Sort(want)
 	await(t, "the ServiceAccounts of the controllers", waitLimit, func() error {
-		got := strings.Fields(kubectl(t, cp, "get", "--namespace=kube-system", "--output=name", "serviceaccounts"))
+		got := strings.Fields(kubectl(t, cp, "get", "--namespace=kube-system", "--output=name",
+			"serviceaccounts"))
 		if slices.Sort(got); !slices.Equal(got, want) {
-			return fmt.Errorf("there are%s\nbut init creates%s", indentLines(got), indentLines(want))
+			return fmt.Errorf("there are%s\nbut init creates%s", indentLines(got),
+				indentLines(want))
 		}
 		return nil
 	})

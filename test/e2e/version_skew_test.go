@@ -48,14 +48,17 @@ func TestPreviousMinorIsDeployed(t *testing.T) {
 	}
 	older := olderVersion(t)
 	// A kubelet newer than the API server fails the preflight checks.
-	writeFile(t, s.cp, initConfigFile, nodes.InitConfig(nodes.Config{Address: s.cp.Address(), Version: older}))
-	checkFails(t, s.cp, []string{"KubeletVersion", strings.TrimPrefix(older, "v")}, kubeadm, "init", "--config", initConfigFile)
+	writeFile(t, s.cp, initConfigFile,
+		nodes.InitConfig(nodes.Config{Address: s.cp.Address(), Version: older}))
+	checkFails(t, s.cp, []string{"KubeletVersion", strings.TrimPrefix(older, "v")}, kubeadm, "init",
+		"--config", initConfigFile)
 	for _, n := range []*nodes.Node{s.cp, s.worker} {
 		if err := n.UseOlder(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	initial, err := s.cp.Init(t.Context(), nodes.InitConfig(nodes.Config{Address: s.cp.Address(), Version: older}), io.Discard)
+	initial, err := s.cp.Init(t.Context(),
+		nodes.InitConfig(nodes.Config{Address: s.cp.Address(), Version: older}), io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +70,8 @@ func TestPreviousMinorIsDeployed(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkControlPlaneNode(t, s.cp)
-	if got := kubectl(t, s.cp, "version", "--output=json"); strings.Count(got, `"gitVersion": "`+older+`"`) != 2 {
+	if got := kubectl(t, s.cp, "version", "--output=json"); strings.Count(got,
+		`"gitVersion": "`+older+`"`) != 2 {
 		t.Errorf("want kubectl and the API server at %s, got:\n%s", older, got)
 	}
 	for _, n := range readObject[corev1.NodeList](t, s.cp, "nodes").Items {
@@ -77,8 +81,10 @@ func TestPreviousMinorIsDeployed(t *testing.T) {
 	}
 	// A kubelet creates mirror Pods some time after its Node is Ready.
 	await(t, "Pods of "+older, waitLimit, func() error {
-		images := kubectl(t, s.cp, "--namespace=kube-system", "get", "pods", "--output=jsonpath={.items[*].spec.containers[*].image}")
-		for _, want := range []string{"kube-apiserver:" + older, "kube-controller-manager:" + older, "kube-scheduler:" + older, "kube-proxy:" + older} {
+		images := kubectl(t, s.cp, "--namespace=kube-system", "get", "pods",
+			"--output=jsonpath={.items[*].spec.containers[*].image}")
+		for _, want := range []string{"kube-apiserver:" + older, "kube-controller-manager:" + older,
+			"kube-scheduler:" + older, "kube-proxy:" + older} {
 			if !strings.Contains(images, want) {
 				return fmt.Errorf("no Pod runs %s: %s", want, images)
 			}
@@ -102,7 +108,8 @@ func TestOlderKubeletJoins(t *testing.T) {
 	if err := s.initAndJoin(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := kubectl(t, s.cp, "get", "node", "worker1", "--output=jsonpath={.status.nodeInfo.kubeletVersion}"), olderVersion(t); got != want {
+	if got, want := kubectl(t, s.cp, "get", "node", "worker1",
+		"--output=jsonpath={.status.nodeInfo.kubeletVersion}"), olderVersion(t); got != want {
 		t.Errorf("the worker's kubelet is %s, want %s", got, want)
 	}
 }

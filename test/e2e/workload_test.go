@@ -66,7 +66,8 @@ func checkWorkload(t *testing.T, s *testCluster) {
 	}
 	kubectl(t, s.cp, "apply", "-f", "/root/web.yaml")
 	t.Cleanup(func() {
-		if _, err := s.cp.Kubectl(context.Background(), "delete", "--wait=false", "-f", "/root/web.yaml"); err != nil {
+		if _, err := s.cp.Kubectl(context.Background(), "delete", "--wait=false", "-f",
+			"/root/web.yaml"); err != nil {
 			t.Error(err)
 		}
 	})
@@ -131,7 +132,8 @@ func testAnswers(t *testing.T, s *testCluster, names []string, url string) {
 func testNodePort(t *testing.T, s *testCluster, names []string) {
 	service := readObject[corev1.Service](t, s.cp, "service", "web")
 	port := strconv.Itoa(int(service.Spec.Ports[0].NodePort))
-	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, DialContext: s.Dial}}
+	client := http.Client{Timeout: 5 * time.Second,
+		Transport: &http.Transport{DisableKeepAlives: true, DialContext: s.Dial}}
 	for _, address := range slices.Concat(s.cp.Addresses(), s.worker.Addresses()) {
 		await(t, "an answer from "+address, waitLimit, func() error {
 			response, err := client.Get("http://" + net.JoinHostPort(address, port))
@@ -159,7 +161,8 @@ func testDNS(t *testing.T, s *testCluster, pod string) {
 		"kubernetes.default":                     api,
 		"kube-dns.kube-system.svc.cluster.local": dns,
 		"kubernetes.default.svc.cluster.local":   api,
-		"web":                                    strings.Join(readObject[corev1.Service](t, s.cp, "service", "web").Spec.ClusterIPs, "\n"),
+		"web": strings.Join(readObject[corev1.Service](t, s.cp,
+			"service", "web").Spec.ClusterIPs, "\n"),
 	} {
 		// CoreDNS that has lost the API server serves no names until it has listed all Services
 		// again.
@@ -179,7 +182,8 @@ func TestNoUnexpectedWarnings(t *testing.T) {
 	ignored := strings.Split(nodes.IgnoredPreflight, ",")
 	for text := range strings.Lines(s.initResult.Stderr + s.joinResult.Stderr) {
 		text = strings.TrimSpace(text)
-		isIgnored := slices.ContainsFunc(ignored, func(check string) bool { return strings.HasPrefix(text, "[WARNING "+check+"]") })
+		isIgnored := slices.ContainsFunc(ignored,
+			func(check string) bool { return strings.HasPrefix(text, "[WARNING "+check+"]") })
 		if text != "" && !isIgnored && !logLine.MatchString(text) {
 			t.Errorf("there was a warning: %s", text)
 		}

@@ -15,7 +15,8 @@ func TestChangedFileIsNotOverwritten(t *testing.T) {
 	altered := append([]byte("# by the administrator\n"), r.machine.Files[manifest].Data...)
 	overwriteFile(r.machine, manifest, altered)
 	out := r.rerun().execute(t)
-	if out.err == nil || !strings.Contains(out.err.Error(), manifest+" already exists") || len(out.did) > 0 {
+	if out.err == nil || !strings.Contains(out.err.Error(), manifest+" already exists") ||
+		len(out.did) > 0 {
 		t.Errorf("did %v: %v", describeChanges(out.did), out.err)
 	}
 }

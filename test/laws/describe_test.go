@@ -37,7 +37,8 @@ func describeMachine(t testing.TB, m *fake.World, key string) string {
 	for _, name := range slices.Sorted(maps.Keys(m.Services)) {
 		fmt.Fprintf(&b, "service %s active=%v\n", name, m.Services[name].Active)
 	}
-	fmt.Fprintf(&b, "mounts %v\nimages %v\npods %v\nmembers %v\n", m.MountList, m.ImageList, m.Pods, m.MemberList)
+	fmt.Fprintf(&b, "mounts %v\nimages %v\npods %v\nmembers %v\n", m.MountList, m.ImageList, m.Pods,
+		m.MemberList)
 	return b.String() + s.objects()
 }
 
@@ -57,7 +58,9 @@ func (s describer) file(name string, data []byte) string {
 	case ".key":
 		return fmt.Sprintf("a key: %v", isKey(data))
 	case ".pub":
-		return "the public key: " + compareKeys(publicKeyOf(data), publicKeyOf(s.read(strings.TrimSuffix(name, ".pub")+".key")))
+		return "the public key: " +
+			compareKeys(publicKeyOf(data),
+				publicKeyOf(s.read(strings.TrimSuffix(name, ".pub")+".key")))
 	case ".conf":
 		return s.kubeconfig(data)
 	}
@@ -87,7 +90,8 @@ func (s describer) certificates(data, key []byte) string {
 	var all []string
 	for _, c := range certs {
 		all = append(all, fmt.Sprintf("%s, by %s (%s), %v %v, CA %v, for %x %v, its key %s",
-			c.Subject, c.Issuer, s.signature(c), c.DNSNames, c.IPAddresses, c.IsCA, c.KeyUsage, c.ExtKeyUsage, compareKeys(c.PublicKey, publicKeyOf(key))))
+			c.Subject, c.Issuer, s.signature(c), c.DNSNames, c.IPAddresses, c.IsCA, c.KeyUsage,
+			c.ExtKeyUsage, compareKeys(c.PublicKey, publicKeyOf(key))))
 	}
 	return strings.Join(all, "\n")
 }
@@ -116,8 +120,11 @@ func (s describer) kubeconfig(data []byte) string {
 	if err != nil {
 		return err.Error()
 	}
-	return fmt.Sprintf("%s at %s, CA of this machine: %v\ncertificate %s, file %q, token %v", config.CurrentContext, cluster.Server,
-		bytes.Equal(cluster.CertificateAuthorityData, s.ca), s.certificates(user.ClientCertificateData, user.ClientKeyData), user.ClientCertificate, user.Token != "")
+	return fmt.Sprintf("%s at %s, CA of this machine: %v\ncertificate %s, file %q, token %v",
+		config.CurrentContext, cluster.Server,
+		bytes.Equal(cluster.CertificateAuthorityData, s.ca),
+		s.certificates(user.ClientCertificateData, user.ClientKeyData), user.ClientCertificate,
+		user.Token != "")
 }
 
 // text returns a text without what differs in each run.
@@ -135,7 +142,8 @@ var signaturePattern = regexp.MustCompile(`jws-kubeconfig-[a-z0-9]{6}"?: "?[\w-]
 
 // withoutTokenNames replaces the names of tokens and the signatures with them.
 func withoutTokenNames(text string) string {
-	return signaturePattern.ReplaceAllString(tokenPattern.ReplaceAllString(text, "bootstrap-token-*"), "jws-kubeconfig-*")
+	return signaturePattern.ReplaceAllString(tokenPattern.ReplaceAllString(text,
+		"bootstrap-token-*"), "jws-kubeconfig-*")
 }
 
 func (s describer) objects() string {
@@ -148,7 +156,8 @@ func (s describer) objects() string {
 }
 
 func (s describer) object(k memory.Key, o *unstructured.Unstructured) string {
-	if data, ok, _ := unstructured.NestedStringMap(o.Object, "data"); ok && k.Kind.Kind == "Secret" {
+	if data, ok, _ := unstructured.NestedStringMap(o.Object, "data"); ok &&
+		k.Kind.Kind == "Secret" {
 		for name, value := range data {
 			data[name] = s.secret(o, name, value)
 		}
@@ -158,7 +167,8 @@ func (s describer) object(k memory.Key, o *unstructured.Unstructured) string {
 	if err != nil {
 		return err.Error()
 	}
-	return fmt.Sprintf("object %v\n%s", withoutTokenNames(fmt.Sprint(k)), indentLines(s.text(strings.ReplaceAll(string(text), `\n`, "\n"))))
+	return fmt.Sprintf("object %v\n%s", withoutTokenNames(fmt.Sprint(k)),
+		indentLines(s.text(strings.ReplaceAll(string(text), `\n`, "\n"))))
 }
 
 // secret describes a value of a Secret by what is the same in each run.

@@ -15,9 +15,12 @@ import (
 // externalCASubjects are commands on machines without CA keys.
 func externalCASubjects() []subject {
 	return []subject{
-		{name: "init with an external CA", phases: workflow.Init, machine: newExternalCAMachine, setUp: setUpExternalCAInit, node: "cp1", kubelets: []string{rotatedCertificate}},
-		{name: "join a control plane with an external CA", phases: workflow.Join, machine: newExternalCAControlPlaneMachine, setUp: setUpExternalCAJoin, node: "cp2",
-			kubelets: []string{rotatedCertificate, "/etc/kubernetes/kubelet.conf", "/var/lib/etcd/member"}},
+		{name: "init with an external CA", phases: workflow.Init, machine: newExternalCAMachine,
+			setUp: setUpExternalCAInit, node: "cp1", kubelets: []string{rotatedCertificate}},
+		{name: "join a control plane with an external CA", phases: workflow.Join,
+			machine: newExternalCAControlPlaneMachine, setUp: setUpExternalCAJoin, node: "cp2",
+			kubelets: []string{rotatedCertificate, "/etc/kubernetes/kubelet.conf",
+				"/var/lib/etcd/member"}},
 	}
 }
 
@@ -40,7 +43,8 @@ func newExternalCAControlPlaneMachine(t testing.TB) *fake.World {
 	joined, w := s.machine(t), s.machine(t)
 	s.newRun(joined).mustSucceed(t)
 	for path, file := range joined.Files {
-		own := strings.HasPrefix(path, "/etc/kubernetes/pki") || strings.HasSuffix(path, ".conf") && path != "/etc/kubernetes/kubelet.conf"
+		own := strings.HasPrefix(path, "/etc/kubernetes/pki") || strings.HasSuffix(path, ".conf") &&
+			path != "/etc/kubernetes/kubelet.conf"
 		if own && strings.HasPrefix(path, "/etc/kubernetes/") {
 			w.Files[path] = file
 		}
@@ -50,7 +54,8 @@ func newExternalCAControlPlaneMachine(t testing.TB) *fake.World {
 }
 
 func removeCAKeys(w *fake.World) {
-	maps.DeleteFunc(w.Files, func(path string, _ memory.File) bool { return strings.HasSuffix(path, "ca.key") })
+	maps.DeleteFunc(w.Files,
+		func(path string, _ memory.File) bool { return strings.HasSuffix(path, "ca.key") })
 }
 
 func setUpExternalCAInit(t testing.TB, e *engine.Env) error {
@@ -68,7 +73,9 @@ func setUpExternalCAJoin(t testing.TB, e *engine.Env) error {
 // All missing files are named in one error, before anything is changed.
 func TestMissingExternalCAFilesAreNamed(t *testing.T) {
 	for _, s := range externalCASubjects() {
-		lost := []string{"pki/apiserver.crt", "pki/apiserver-kubelet-client.key", "pki/front-proxy-client.crt", "pki/etcd/peer.key", "admin.conf", "scheduler.conf", "pki/sa.pub"}
+		lost := []string{"pki/apiserver.crt", "pki/apiserver-kubelet-client.key",
+			"pki/front-proxy-client.crt", "pki/etcd/peer.key", "admin.conf", "scheduler.conf",
+			"pki/sa.pub"}
 		w := s.machine(t)
 		for _, file := range lost {
 			delete(w.Files, "/etc/kubernetes/"+file)
@@ -82,7 +89,8 @@ func TestMissingExternalCAFilesAreNamed(t *testing.T) {
 			t.Fatalf("%s: no file is reported as missing", s.name)
 		}
 		for _, file := range lost {
-			if file == "admin.conf" && s.node != "cp1" { // join finds the cluster by it, else by the token
+			// join finds the cluster by it, else by the token
+			if file == "admin.conf" && s.node != "cp1" {
 				continue
 			}
 			if !strings.Contains(out.err.Error(), "/etc/kubernetes/"+file+" does not exist") {
@@ -96,15 +104,20 @@ func TestMissingExternalCAFilesAreNamed(t *testing.T) {
 func TestAnotherMachinesCertificateIsRefused(t *testing.T) {
 	w := newExternalCAControlPlaneMachine(t)
 	for _, file := range []string{"ca.key", "apiserver.crt", "apiserver.key"} {
-		w.Files["/etc/kubernetes/pki/"+file] = initializedMachine(t).Files["/etc/kubernetes/pki/"+file]
+		w.Files["/etc/kubernetes/pki/"+file] = initializedMachine(t).Files["/etc/kubernetes/pki/"+
+			file]
 	}
 	out := findSubject("join a control plane with an external CA").newRun(w).execute(t)
-	if out.err == nil || !strings.Contains(out.err.Error(), "/etc/kubernetes/pki/apiserver.crt: it is not valid for cp2, 192.0.2.30") {
+	if out.err == nil ||
+		!strings.Contains(out.err.Error(),
+			"/etc/kubernetes/pki/apiserver.crt: it is not valid for cp2, 192.0.2.30") {
 		t.Errorf("got %v", out.err)
 	}
 	delete(w.Files, "/etc/kubernetes/pki/apiserver.key")
 	out = findSubject("join a control plane with an external CA").newRun(w).execute(t)
-	if out.err == nil || !strings.Contains(out.err.Error(), "/etc/kubernetes/pki/apiserver.crt: the private key file does not exist") {
+	if out.err == nil ||
+		!strings.Contains(out.err.Error(),
+			"/etc/kubernetes/pki/apiserver.crt: the private key file does not exist") {
 		t.Errorf("without a key: %v", out.err)
 	}
 }

@@ -31,7 +31,9 @@ func newOtherCA(t *testing.T) []byte {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	ca, err := pki.NewCA(rand.Reader, key, pki.Spec{CommonName: "kubernetes", Validity: pki.Validity{NotBefore: now, NotAfter: now.Add(time.Hour)}})
+	ca, err := pki.NewCA(rand.Reader, key,
+		pki.Spec{CommonName: "kubernetes",
+			Validity: pki.Validity{NotBefore: now, NotAfter: now.Add(time.Hour)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,14 +48,16 @@ func overwriteFile(m *fake.World, name string, data []byte) {
 func TestNodeOfAnotherClusterIsRefused(t *testing.T) {
 	r := newJoinRun(newWorkerMachine(t))
 	r.mustSucceed(t)
-	conf, err := pki.KubeconfigSpec{Server: "https://192.0.2.99:6443", Cluster: "kubernetes", User: "u", CA: newOtherCA(t)}.WithToken("x").Encode()
+	conf, err := pki.KubeconfigSpec{Server: "https://192.0.2.99:6443", Cluster: "kubernetes",
+		User: "u", CA: newOtherCA(t)}.WithToken("x").Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
 	overwriteFile(r.machine, kubeletConf, conf)
 	out := r.rerun().execute(t)
 	if out.err == nil || !strings.Contains(out.err.Error(), kubeletConf) || len(out.did) > 0 {
-		t.Errorf("the machine was taken for a node of the cluster: %v, did %v", out.err, describeChanges(out.did))
+		t.Errorf("the machine was taken for a node of the cluster: %v, did %v", out.err,
+			describeChanges(out.did))
 	}
 }
 
@@ -62,10 +66,12 @@ func TestDeletedNodeIsRegisteredAgain(t *testing.T) {
 	r.mustSucceed(t)
 	delete(r.machine.Objects, memory.Key{Kind: state.NodeKind.GroupKind(), Name: "worker1"})
 	out := r.rerun().mustSucceed(t)
-	if len(out.did) != 2 || out.did[0].String() != `stop service "kubelet"` || out.did[1].String() != `start service "kubelet"` {
+	if len(out.did) != 2 || out.did[0].String() != `stop service "kubelet"` ||
+		out.did[1].String() != `start service "kubelet"` {
 		t.Errorf("did %v", out.did)
 	}
-	if _, err := r.machine.World.Object(t.Context(), state.Ref{GVK: state.NodeKind, Name: "worker1"}); err != nil {
+	if _, err := r.machine.World.Object(t.Context(),
+		state.Ref{GVK: state.NodeKind, Name: "worker1"}); err != nil {
 		t.Errorf("the Node is still missing: %v", err)
 	}
 }
@@ -81,7 +87,8 @@ func TestCAOfUnfinishedJoinIsReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := j.Do(t.Context(), change.WriteFile{Path: caFile, Data: newOtherCA(t), Mode: 0o644}); err != nil {
+	if err := j.Do(t.Context(),
+		change.WriteFile{Path: caFile, Data: newOtherCA(t), Mode: 0o644}); err != nil {
 		t.Fatal(err)
 	}
 	r.rerun().mustSucceed(t)
@@ -93,7 +100,8 @@ func TestCAOfUnfinishedJoinIsReplaced(t *testing.T) {
 func TestSharedCertificatesOfAnotherClusterAreReplaced(t *testing.T) {
 	s := findSubject("join a control plane")
 	whole := s.newRun(newControlPlaneMachine(t)).mustSucceed(t)
-	last := slices.IndexFunc(whole.did, func(c change.Change) bool { return c.Target() == "file:/etc/kubernetes/pki/sa.pub" })
+	last := slices.IndexFunc(whole.did,
+		func(c change.Change) bool { return c.Target() == "file:/etc/kubernetes/pki/sa.pub" })
 	r := s.newRun(newControlPlaneMachine(t))
 	r.fault = &fault.World{At: last, After: true, Crash: true}
 	if first := r.execute(t); !first.crashed {
@@ -104,7 +112,8 @@ func TestSharedCertificatesOfAnotherClusterAreReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	right := r.machine.Files[caFile].Data
-	if err := j.Do(t.Context(), change.WriteFile{Path: caFile, Data: newOtherCA(t), Mode: 0o644}); err != nil {
+	if err := j.Do(t.Context(),
+		change.WriteFile{Path: caFile, Data: newOtherCA(t), Mode: 0o644}); err != nil {
 		t.Fatal(err)
 	}
 	r.rerun().mustSucceed(t)
@@ -119,7 +128,8 @@ func TestKubeletWithoutServiceWarns(t *testing.T) {
 	out := newJoinRun(m).execute(t)
 	warned := false
 	for _, e := range out.events {
-		warned = warned || e.Kind == engine.Warned && e.Phase == "kubelet-start" && strings.Contains(e.Text, "start the kubelet by hand")
+		warned = warned || e.Kind == engine.Warned && e.Phase == "kubelet-start" &&
+			strings.Contains(e.Text, "start the kubelet by hand")
 	}
 	if !warned || out.err == nil || !strings.Contains(out.err.Error(), "kubelet-wait-bootstrap") {
 		t.Errorf("warned: %v; %v", warned, out.err)

@@ -28,7 +28,9 @@ func joinReplacing(names ...string) subject {
 func newMachineWithMember(t testing.TB, one state.Member, silent bool) *fake.World {
 	t.Helper()
 	w := newControlPlaneMachine(t)
-	w.MemberList = append(w.MemberList, state.Member{ID: 2, Name: "cp9", PeerURLs: []string{"https://192.0.2.90:2380"}, ClientURLs: []string{"https://192.0.2.90:2379"}}, one)
+	w.MemberList = append(w.MemberList,
+		state.Member{ID: 2, Name: "cp9", PeerURLs: []string{"https://192.0.2.90:2380"},
+			ClientURLs: []string{"https://192.0.2.90:2379"}}, one)
 	if silent {
 		w.UnreachableMembers = append(w.UnreachableMembers, one.ID)
 	}
@@ -36,7 +38,8 @@ func newMachineWithMember(t testing.TB, one state.Member, silent bool) *fake.Wor
 }
 
 func memberAt(ip, name string) state.Member {
-	return state.Member{ID: 7, Name: name, PeerURLs: []string{"https://" + ip + ":2380"}, ClientURLs: []string{"https://" + ip + ":2379"}}
+	return state.Member{ID: 7, Name: name, PeerURLs: []string{"https://" + ip + ":2380"},
+		ClientURLs: []string{"https://" + ip + ":2379"}}
 }
 
 func asLearner(m state.Member) state.Member {
@@ -66,10 +69,12 @@ func TestDeadMemberIsReplacedWithConsent(t *testing.T) {
 		"the same name and address": memberAt("192.0.2.30", "cp2"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			checkRefused(t, findSubject("join a control plane").newRun(newMachineWithMember(t, old, true)), old.PeerURLs[0], "does not answer")
+			checkRefused(t, findSubject("join a control plane").newRun(newMachineWithMember(t, old,
+				true)), old.PeerURLs[0], "does not answer")
 			r := joinReplacing(old.Name).newRun(newMachineWithMember(t, old, true))
 			r.mustSucceed(t)
-			if got := r.machine.MemberList; len(got) != 3 || got[2].ID == old.ID || got[2].PeerURLs[0] != ownPeerURL || got[2].Learner {
+			if got := r.machine.MemberList; len(got) != 3 || got[2].ID == old.ID ||
+				got[2].PeerURLs[0] != ownPeerURL || got[2].Learner {
 				t.Errorf("the members are %v", got)
 			}
 		})
@@ -77,7 +82,9 @@ func TestDeadMemberIsReplacedWithConsent(t *testing.T) {
 }
 
 func TestMemberReplacementResumes(t *testing.T) {
-	dead := func() *fake.World { return newMachineWithMember(t, memberAt("192.0.2.31", "cp2"), true) }
+	dead := func() *fake.World {
+		return newMachineWithMember(t, memberAt("192.0.2.31", "cp2"), true)
+	}
 	whole := joinReplacing("cp2").newRun(dead()).mustSucceed(t)
 	for nth := range whole.did {
 		for _, silent := range []bool{false, true} {
@@ -86,13 +93,17 @@ func TestMemberReplacementResumes(t *testing.T) {
 			r.execute(t)
 			made := r.machine.MemberList[len(r.machine.MemberList)-1]
 			if made.PeerURLs[0] == ownPeerURL && silent {
-				r.machine.UnreachableMembers = append(r.machine.UnreachableMembers, made.ID) // as one that was just started, or is unreachable
-				r.machine.Pods = append(r.machine.Pods, state.Sandbox{Name: "etcd-cp2", Namespace: "kube-system", Component: "etcd"})
+				// as one that was just started, or is unreachable
+				r.machine.UnreachableMembers = append(r.machine.UnreachableMembers, made.ID)
+				r.machine.Pods = append(r.machine.Pods,
+					state.Sandbox{Name: "etcd-cp2", Namespace: "kube-system", Component: "etcd"})
 			}
 			r = r.rerun()
 			r.mustSucceed(t)
-			if last := r.machine.MemberList[len(r.machine.MemberList)-1]; made.PeerURLs[0] == ownPeerURL && last.ID != made.ID {
-				t.Errorf("after change %d: this machine's member %v was replaced by %v", nth, made, last)
+			if last := r.machine.MemberList[len(
+				r.machine.MemberList)-1]; made.PeerURLs[0] == ownPeerURL && last.ID != made.ID {
+				t.Errorf("after change %d: this machine's member %v was replaced by %v", nth, made,
+					last)
 			}
 		}
 	}
@@ -107,16 +118,19 @@ func TestHealthyMemberIsNeverReplaced(t *testing.T) {
 		"another":                   memberAt("192.0.2.31", "cp7"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			checkRefused(t, joinReplacing(of.Name).newRun(newMachineWithMember(t, of, false)), "answers")
+			checkRefused(t, joinReplacing(of.Name).newRun(newMachineWithMember(t, of, false)),
+				"answers")
 		})
 	}
 	t.Run("a learner of this name that has not started", func(t *testing.T) {
-		checkRefused(t, findSubject("join a control plane").newRun(newMachineWithMember(t, asLearner(memberAt("192.0.2.31", "cp2")), true)), "does not answer")
+		checkRefused(t, findSubject("join a control plane").newRun(newMachineWithMember(t,
+			asLearner(memberAt("192.0.2.31", "cp2")), true)), "does not answer")
 	})
 }
 
 func TestLearnerWithoutDataIsReplaced(t *testing.T) {
-	r := findSubject("join a control plane").newRun(newMachineWithMember(t, asLearner(memberAt("192.0.2.30", "cp2")), true))
+	r := findSubject("join a control plane").newRun(newMachineWithMember(t,
+		asLearner(memberAt("192.0.2.30", "cp2")), true))
 	r.mustSucceed(t)
 	if got := r.machine.MemberList; len(got) != 3 || got[2].ID == 7 || got[2].Learner {
 		t.Errorf("the members are %v", got)
@@ -127,7 +141,8 @@ func TestDataOfRemovedMemberIsRefused(t *testing.T) {
 	r := findSubject("join a control plane").newRun(newControlPlaneMachine(t))
 	r.mustSucceed(t)
 	r.machine.MemberList = r.machine.MemberList[:1]
-	checkRefused(t, r.rerun(), "/var/lib/etcd holds the data of a member that was removed from etcd")
+	checkRefused(t, r.rerun(),
+		"/var/lib/etcd holds the data of a member that was removed from etcd")
 	if _, err := r.machine.Stat(t.Context(), "/var/lib/etcd/member"); err != nil {
 		t.Error(err)
 	}

@@ -24,7 +24,8 @@ func TestParallelPhasesHaveDisjointTargets(t *testing.T) {
 			}
 			for _, slot := range e.Place {
 				if other, ok := branches[target][slot.Group]; ok && other != slot.Index {
-					t.Errorf("%s changes %s, and so does a phase that runs in parallel", e.Phase, target)
+					t.Errorf("%s changes %s, and so does a phase that runs in parallel", e.Phase,
+						target)
 				}
 				branches[target][slot.Group] = slot.Index
 			}
@@ -41,10 +42,12 @@ func TestParallelPhasesRunInAnyOrder(t *testing.T) {
 			r := s.newRun(s.machine(t))
 			r.phases = serialPhases(s.phases, arrange)
 			again := r.mustSucceed(t)
-			if diff := diffLines(sortedLines(describeChanges(out.did)), sortedLines(describeChanges(again.did))); diff != "" {
+			if diff := diffLines(sortedLines(describeChanges(out.did)),
+				sortedLines(describeChanges(again.did))); diff != "" {
 				t.Errorf("%s the changes differ (-parallel +serial):\n%s", order, diff)
 			}
-			if diff := diffLines(describeMachine(t, beside.machine, out.key), describeMachine(t, r.machine, again.key)); diff != "" {
+			if diff := diffLines(describeMachine(t, beside.machine, out.key),
+				describeMachine(t, r.machine, again.key)); diff != "" {
 				t.Errorf("%s the machine differs (-parallel +serial):\n%s", order, diff)
 			}
 		}

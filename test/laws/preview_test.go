@@ -28,7 +28,8 @@ func checkPreview(t testing.TB, r run) outcome {
 		t.Errorf("the preview changed the machine (-before +after):\n%s", diff)
 	}
 	out := r.mustSucceed(t)
-	if diff := diffLines(strings.Join(withoutControllerAccounts(announcedChanges(seen)), "\n"), strings.Join(withoutControllerAccounts(doneChanges(out)), "\n")); diff != "" {
+	if diff := diffLines(strings.Join(withoutControllerAccounts(announcedChanges(seen)), "\n"),
+		strings.Join(withoutControllerAccounts(doneChanges(out)), "\n")); diff != "" {
 		t.Errorf("announced and done differ (-announced +done):\n%s", diff)
 	}
 	return out
@@ -36,7 +37,11 @@ func checkPreview(t testing.TB, r run) outcome {
 
 func withoutControllerAccounts(all []string) []string {
 	return slices.DeleteFunc(all, func(change string) bool {
-		return slices.ContainsFunc(controllerNames, func(c string) bool { return strings.HasSuffix(change, ":ServiceAccount:kube-system/"+c) })
+		return slices.ContainsFunc(controllerNames,
+			func(c string) bool {
+				return strings.HasSuffix(change,
+					":ServiceAccount:kube-system/"+c)
+			})
 	})
 }
 

@@ -14,7 +14,8 @@ import (
 )
 
 // renewSubject renews all certificates in each run, so not every law applies to it.
-var renewSubject = subject{name: "renew", phases: workflow.Renew, machine: initializedMachine, setUp: setUpInit, node: "cp1"}
+var renewSubject = subject{name: "renew", phases: workflow.Renew, machine: initializedMachine,
+	setUp: setUpInit, node: "cp1"}
 
 // Wherever a renewal is killed, at most one key does not match its certificate, and the same
 // command fixes that.

@@ -47,35 +47,46 @@ const configFile = "/srv/kubeadm.yaml"
 // variants.
 func commandLines() []commandLine {
 	byConfig := func(more ...string) func(testing.TB) []string {
-		return func(testing.TB) []string { return append([]string{"init", "--config", configFile}, more...) }
+		return func(testing.TB) []string {
+			return append([]string{"init", "--config", configFile}, more...)
+		}
 	}
 	joining := func(more func(t testing.TB) []string) func(testing.TB) []string {
 		return func(t testing.TB) []string {
-			return append([]string{"join", "192.0.2.10:6443", "--token", joinToken, "--discovery-token-ca-cert-hash", clusterPin(t)}, more(t)...)
+			return append([]string{"join", "192.0.2.10:6443", "--token", joinToken,
+				"--discovery-token-ca-cert-hash", clusterPin(t)}, more(t)...)
 		}
 	}
-	rootlessConfig := strings.Replace(initConfig, "networking:", "featureGates:\n  RootlessControlPlane: true\nnetworking:", 1)
+	rootlessConfig := strings.Replace(initConfig, "networking:",
+		"featureGates:\n  RootlessControlPlane: true\nnetworking:", 1)
 	return []commandLine{
 		{"init", newInitMachine, byConfig("--upload-certs"), initConfig},
-		{"init that ignores preflight errors", newInitMachine, byConfig("--ignore-preflight-errors=all"), initConfig},
-		{"init that skips a phase", newInitMachine, byConfig("--skip-phases=mark-control-plane"), initConfig},
+		{"init that ignores preflight errors", newInitMachine,
+			byConfig("--ignore-preflight-errors=all"), initConfig},
+		{"init that skips a phase", newInitMachine, byConfig("--skip-phases=mark-control-plane"),
+			initConfig},
 		{"init without root", newRootlessMachine, byConfig(), rootlessConfig},
 		{"init with an external CA", newExternalCAMachine, byConfig(), initConfig},
 		{"join", newWorkerMachine, joining(func(testing.TB) []string { return nil }), ""},
 		{"join without a pin", newWorkerMachine, func(testing.TB) []string {
-			return []string{"join", "192.0.2.10:6443", "--token", joinToken, "--discovery-token-unsafe-skip-ca-verification"}
+			return []string{"join", "192.0.2.10:6443", "--token", joinToken,
+				"--discovery-token-unsafe-skip-ca-verification"}
 		}, ""},
-		{"join that ignores preflight errors", newWorkerMachine, joining(func(testing.TB) []string { return []string{"--ignore-preflight-errors=all"} }), ""},
+		{"join that ignores preflight errors", newWorkerMachine,
+			joining(func(testing.TB) []string { return []string{"--ignore-preflight-errors=all"} }),
+			""},
 		{"join by a file", newFileDiscoveryMachine, func(testing.TB) []string {
-			return []string{"join", "--discovery-file", discoveryFile, "--tls-bootstrap-token", joinToken}
+			return []string{"join", "--discovery-file", discoveryFile, "--tls-bootstrap-token",
+				joinToken}
 		}, ""},
 		{"join a control plane", newControlPlaneMachine, joining(func(t testing.TB) []string {
 			initializedMachine(t)
 			return []string{"--control-plane", "--certificate-key", sharedCluster.key}
 		}), ""},
-		{"join a control plane with an external CA", newExternalCAControlPlaneMachine, joining(func(testing.TB) []string {
-			return []string{"--control-plane"}
-		}), ""},
+		{"join a control plane with an external CA", newExternalCAControlPlaneMachine,
+			joining(func(testing.TB) []string {
+				return []string{"--control-plane"}
+			}), ""},
 	}
 }
 
@@ -155,7 +166,8 @@ type readJournal struct {
 
 func (j readJournal) Load(name string) ([]byte, error) {
 	if w, ok := j.in.(*fault.Reads); ok {
-		if err := w.Fail(); err != nil && !errors.Is(err, fs.ErrNotExist) { // that would be a machine without a journal
+		// that would be a machine without a journal
+		if err := w.Fail(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
 	}
@@ -182,7 +194,11 @@ func (r finishedRun) snapshot(t testing.TB) string {
 // executed the phases again would revert all of it.
 func (r finishedRun) edit() {
 	w := r.machine
-	maps.DeleteFunc(w.Discovery, func(key, _ string) bool { return strings.HasPrefix(key, bootstrapapi.JWSSignatureKeyPrefix) })
+	maps.DeleteFunc(w.Discovery,
+		func(key, _ string) bool {
+			return strings.HasPrefix(key,
+				bootstrapapi.JWSSignatureKeyPrefix)
+		})
 	for k, o := range w.Objects {
 		switch {
 		case k.Kind.Kind == "Secret":
@@ -222,14 +238,16 @@ func TestRerunOfFinishedCommandChangesNothing(t *testing.T) {
 		if r.config != "" {
 			closing = "Your Kubernetes control-plane has initialized successfully!"
 		}
-		if err != nil || !strings.Contains(out, "nothing is changed") || !strings.Contains(out, closing) {
+		if err != nil || !strings.Contains(out, "nothing is changed") ||
+			!strings.Contains(out, closing) {
 			t.Errorf("%v; the output is:\n%s", err, out)
 		}
 		if diff := diffLines(before, r.snapshot(t)); diff != "" {
 			t.Errorf("after the re-run (-before +after):\n%s", diff)
 		}
 		if r.config != "" { // --dry-run cannot be set beside --config
-			ahead.machine.Files[configFile] = memory.File{Data: []byte(strings.Replace(r.config, "InitConfiguration\n", "InitConfiguration\ndryRun: true\n", 1))}
+			ahead.machine.Files[configFile] = memory.File{Data: []byte(strings.Replace(r.config,
+				"InitConfiguration\n", "InitConfiguration\ndryRun: true\n", 1))}
 			out, err = ahead.run(t, ahead.machine)
 		} else {
 			out, err = ahead.run(t, ahead.machine, "--dry-run")
@@ -241,14 +259,16 @@ func TestRerunOfFinishedCommandChangesNothing(t *testing.T) {
 }
 
 // announcedPattern matches a change that a dry run announces.
-var announcedPattern = regexp.MustCompile(`would (write|apply|start|stop|remove|delete|label|pull|add)`)
+var announcedPattern = regexp.MustCompile(
+	`would (write|apply|start|stop|remove|delete|label|pull|add)`)
 
 // Files that users may remove after a command has finished are not needed: CA keys,
 // super-admin.conf, and the discovery file.
 func TestRerunAfterOptionalFilesWereRemoved(t *testing.T) {
 	forEachFinished(t, func(t *testing.T, r finishedRun) {
 		maps.DeleteFunc(r.machine.Files, func(name string, _ memory.File) bool {
-			return strings.HasSuffix(name, "ca.key") || strings.HasSuffix(name, "super-admin.conf") || name == discoveryFile
+			return strings.HasSuffix(name, "ca.key") ||
+				strings.HasSuffix(name, "super-admin.conf") || name == discoveryFile
 		})
 		before := r.snapshot(t)
 		out, err := r.run(t, r.machine)
@@ -265,7 +285,8 @@ func TestRerunAfterOptionalFilesWereRemoved(t *testing.T) {
 func TestRerunNamesMissingFiles(t *testing.T) {
 	for _, c := range []struct{ file, command, hint string }{
 		{"/etc/kubernetes/admin.conf", "init", "kubeadm init phase kubeconfig admin"},
-		{"/etc/kubernetes/manifests/kube-apiserver.yaml", "init", "kubeadm init phase control-plane apiserver"},
+		{"/etc/kubernetes/manifests/kube-apiserver.yaml", "init",
+			"kubeadm init phase control-plane apiserver"},
 		{"/etc/kubernetes/manifests/etcd.yaml", "init", "kubeadm init phase etcd local"},
 		{"/etc/kubernetes/pki/etcd/peer.key", "init", "kubeadm init phase certs etcd-peer"},
 		{"/etc/kubernetes/pki/sa.key", "init", "restore them from a backup"},
@@ -287,7 +308,8 @@ func TestRerunNamesMissingFiles(t *testing.T) {
 			before := r.snapshot(t)
 			_, err := r.run(t, r.machine)
 			hints := strings.Join(problem.Hints(err), "\n")
-			if err == nil || !strings.Contains(err.Error(), c.file) || !strings.Contains(hints, c.hint) || !strings.Contains(hints, "kubeadm reset") {
+			if err == nil || !strings.Contains(err.Error(), c.file) ||
+				!strings.Contains(hints, c.hint) || !strings.Contains(hints, "kubeadm reset") {
 				t.Errorf("%v, with the hints:\n%s", err, hints)
 			}
 			if diff := diffLines(before, r.snapshot(t)); diff != "" {
@@ -329,20 +351,24 @@ func TestRerunOfJoinToAnotherClusterIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, err := pki.KubeconfigSpec{Server: "https://192.0.2.99:6443", Cluster: "kubernetes", User: "u", CA: foreign}.WithToken("x").Encode()
+	file, err := pki.KubeconfigSpec{Server: "https://192.0.2.99:6443", Cluster: "kubernetes",
+		User: "u", CA: foreign}.WithToken("x").Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, args := range map[string][]string{
-		"join":           {"join", "192.0.2.10:6443", "--token", joinToken, "--discovery-token-ca-cert-hash", pki.PinOf(certs[0]).String()},
-		"join by a file": {"join", "--discovery-file", discoveryFile, "--tls-bootstrap-token", joinToken},
+		"join": {"join", "192.0.2.10:6443", "--token", joinToken,
+			"--discovery-token-ca-cert-hash", pki.PinOf(certs[0]).String()},
+		"join by a file": {"join", "--discovery-file", discoveryFile, "--tls-bootstrap-token",
+			joinToken},
 	} {
 		r := findCommandLine(name).finish(t)
 		r.commandLine.args = func(testing.TB) []string { return args }
 		overwriteFile(r.machine, discoveryFile, file)
 		before := r.snapshot(t)
 		out, err := r.run(t, r.machine)
-		if err == nil || !strings.Contains(err.Error(), "another cluster") || r.snapshot(t) != before {
+		if err == nil || !strings.Contains(err.Error(), "another cluster") ||
+			r.snapshot(t) != before {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}
 	}
@@ -353,7 +379,9 @@ func TestRerunOfJoinNamesDeletedNode(t *testing.T) {
 	delete(r.machine.Objects, memory.Key{Kind: state.NodeKind.GroupKind(), Name: "worker1"})
 	before := r.snapshot(t)
 	_, err := r.run(t, r.machine)
-	if err == nil || !strings.Contains(err.Error(), "no Node worker1") || !slices.Contains(problem.Hints(err), "restart the kubelet, which registers it again: systemctl restart kubelet") {
+	if err == nil || !strings.Contains(err.Error(), "no Node worker1") ||
+		!slices.Contains(problem.Hints(err),
+			"restart the kubelet, which registers it again: systemctl restart kubelet") {
 		t.Errorf("%v, %q", err, problem.Hints(err))
 	}
 	if diff := diffLines(before, r.snapshot(t)); diff != "" {
@@ -368,7 +396,8 @@ func TestRerunOfInitNamesSkippedPhases(t *testing.T) {
 	r.commandLine.args = findCommandLine("init").args
 	before := r.snapshot(t)
 	out, err := r.run(t, r.machine)
-	if err != nil || !strings.Contains(out, "kubeadm init phase mark-control-plane") || r.snapshot(t) != before {
+	if err != nil || !strings.Contains(out, "kubeadm init phase mark-control-plane") ||
+		r.snapshot(t) != before {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
@@ -376,9 +405,10 @@ func TestRerunOfInitNamesSkippedPhases(t *testing.T) {
 // Whether one read fails or that one and all later reads: a finished command changes nothing.
 func TestRerunChangesNothingWhateverReadFails(t *testing.T) {
 	failures := map[string]error{
-		"an error":           fault.ErrInjected,
-		"not found":          notFoundError{},
-		"connection refused": &url.Error{Op: "Get", URL: "https://192.0.2.10:6443", Err: syscall.ECONNREFUSED},
+		"an error":  fault.ErrInjected,
+		"not found": notFoundError{},
+		"connection refused": &url.Error{Op: "Get", URL: "https://192.0.2.10:6443",
+			Err: syscall.ECONNREFUSED},
 	}
 	forEachFinished(t, func(t *testing.T, r finishedRun) {
 		before := r.snapshot(t)
@@ -394,7 +424,8 @@ func TestRerunChangesNothingWhateverReadFails(t *testing.T) {
 			for at := range counting.Count() {
 				for _, later := range []bool{false, true} {
 					one := r.clone(t)
-					out, err := one.run(t, &fault.Reads{World: one.machine, At: at, Later: later, Err: failure})
+					out, err := one.run(t,
+						&fault.Reads{World: one.machine, At: at, Later: later, Err: failure})
 					if diff := diffLines(before, one.snapshot(t)); diff != "" {
 						t.Fatalf("read %d returns %s, all later ones too: %v; the run returned %v (-before +after):\n%s\n%s", at, what, later, err, diff, out)
 					}

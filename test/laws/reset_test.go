@@ -41,7 +41,8 @@ func TestResetContinuesWhenEtcdDataRemain(t *testing.T) {
 	r := findSubject("reset a control plane").newRun(usedControlPlane(t))
 	r.fault = &fault.World{At: 3}
 	out := r.mustSucceed(t)
-	if out.did[3].String() != `remove all Kubernetes containers` || r.machine.Services["kubelet"].Active {
+	if out.did[3].String() != `remove all Kubernetes containers` ||
+		r.machine.Services["kubelet"].Active {
 		t.Fatalf("another change failed than the removal of the data: %v", describeChanges(out.did))
 	}
 	if _, there := r.machine.Files["/etc/kubernetes/admin.conf"]; there {

@@ -17,7 +17,8 @@ func TestRunResumesAtEveryCrashPoint(t *testing.T) {
 	forEachSubject(t, func(t *testing.T, s subject) {
 		whole := s.newRun(s.machine(t))
 		out := whole.mustSucceed(t)
-		want, changes := describeMachine(t, whole.machine, out.key), sortedLines(describeChanges(out.did))
+		want, changes := describeMachine(t, whole.machine, out.key),
+			sortedLines(describeChanges(out.did))
 		forEachFault(len(out.did), func(at *fault.World) {
 			t.Run(faultName(at), func(t *testing.T) {
 				t.Parallel()
@@ -32,8 +33,11 @@ func TestRunResumesAtEveryCrashPoint(t *testing.T) {
 				if diff := diffLines(want, describeMachine(t, r.machine, second.key)); diff != "" {
 					t.Errorf("the machine is not as after one run (-want +got):\n%s", diff)
 				}
-				if diff := diffLines(changes, sortedLines(append(describeChanges(first.did), describeChanges(second.did)...))); diff != "" {
-					t.Errorf("both runs together did not make each change once (-want +got):\n%s", diff)
+				if diff := diffLines(changes,
+					sortedLines(append(describeChanges(first.did),
+						describeChanges(second.did)...))); diff != "" {
+					t.Errorf("both runs together did not make each change once (-want +got):\n%s",
+						diff)
 				}
 				if !r.isFinished(t) {
 					t.Error("the journal does not record that the command has finished")
@@ -49,8 +53,10 @@ func TestRunResumesAfterInterrupt(t *testing.T) {
 	forEachSubject(t, func(t *testing.T, s subject) {
 		whole := s.newRun(s.machine(t))
 		out := whole.mustSucceed(t)
-		want, changes := describeMachine(t, whole.machine, out.key), sortedLines(describeChanges(out.did))
-		for at := 1; at < len(out.did); at += 5 { // after the last change the run may finish before it notices
+		want, changes := describeMachine(t, whole.machine, out.key),
+			sortedLines(describeChanges(out.did))
+		// after the last change the run may finish before it notices
+		for at := 1; at < len(out.did); at += 5 {
 			r := s.newRun(s.machine(t))
 			r.stop = at
 			first := r.execute(t)
@@ -61,7 +67,9 @@ func TestRunResumesAfterInterrupt(t *testing.T) {
 			if diff := diffLines(want, describeMachine(t, r.machine, second.key)); diff != "" {
 				t.Errorf("stopped at change %d (-want +got):\n%s", at, diff)
 			}
-			if diff := diffLines(changes, sortedLines(append(describeChanges(first.did), describeChanges(second.did)...))); diff != "" {
+			if diff := diffLines(changes,
+				sortedLines(append(describeChanges(first.did),
+					describeChanges(second.did)...))); diff != "" {
 				t.Errorf("stopped at change %d (-want +got):\n%s", at, diff)
 			}
 		}
@@ -82,7 +90,10 @@ func forEachFault(n int, try func(at *fault.World)) {
 }
 
 func faultName(at *fault.World) string {
-	return fmt.Sprintf("%s change %d", map[bool]string{true: "after", false: "before"}[at.After], at.At)
+	return fmt.Sprintf("%s change %d", map[bool]string{true: "after", false: "before"}[at.After],
+		at.At)
 }
 
-func sortedLines(all []string) string { return strings.Join(slices.Sorted(slices.Values(all)), "\n") }
+func sortedLines(all []string) string {
+	return strings.Join(slices.Sorted(slices.Values(all)), "\n")
+}

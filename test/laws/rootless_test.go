@@ -14,7 +14,8 @@ import (
 // newRootlessMachine is a fresh machine with /etc/passwd and /etc/group.
 func newRootlessMachine(testing.TB) *fake.World {
 	w := fake.New()
-	w.Files["/etc/passwd"] = memory.File{Data: []byte("root:x:0:0:root:/root:/bin/bash\n"), Mode: 0o644}
+	w.Files["/etc/passwd"] = memory.File{Data: []byte("root:x:0:0:root:/root:/bin/bash\n"),
+		Mode: 0o644}
 	w.Files["/etc/group"] = memory.File{Data: []byte("root:x:0:\n"), Mode: 0o644}
 	return w
 }
@@ -38,7 +39,8 @@ var sharedRootless struct {
 }
 
 func setUpRootlessInit(t testing.TB, e *engine.Env) error {
-	text := strings.Replace(initConfig, "networking:", "featureGates:\n  RootlessControlPlane: true\nnetworking:", 1)
+	text := strings.Replace(initConfig, "networking:",
+		"featureGates:\n  RootlessControlPlane: true\nnetworking:", 1)
 	return setUpInitWith(t, e, config.NewInitFlags(), text)
 }
 
@@ -54,14 +56,19 @@ func TestRootlessFileOwners(t *testing.T) {
 		uids[name] = 100 + len(uids)
 	}
 	for file, owner := range map[string]string{
-		"pki/etcd/server.key": "kubeadm-etcd", "pki/etcd/peer.key": "kubeadm-etcd", "pki/apiserver.key": "kubeadm-kas",
-		"pki/apiserver-kubelet-client.key": "kubeadm-kas", "pki/front-proxy-client.key": "kubeadm-kas", "pki/sa.pub": "kubeadm-kas",
-		"pki/apiserver-etcd-client.key": "kubeadm-kas", "pki/ca.key": "kubeadm-kcm", "controller-manager.conf": "kubeadm-kcm",
-		"scheduler.conf": "kubeadm-ks", "admin.conf": "", "pki/front-proxy-ca.key": "", "pki/etcd/ca.key": "",
+		"pki/etcd/server.key": "kubeadm-etcd", "pki/etcd/peer.key": "kubeadm-etcd",
+		"pki/apiserver.key":                "kubeadm-kas",
+		"pki/apiserver-kubelet-client.key": "kubeadm-kas",
+		"pki/front-proxy-client.key":       "kubeadm-kas", "pki/sa.pub": "kubeadm-kas",
+		"pki/apiserver-etcd-client.key": "kubeadm-kas", "pki/ca.key": "kubeadm-kcm",
+		"controller-manager.conf": "kubeadm-kcm",
+		"scheduler.conf":          "kubeadm-ks", "admin.conf": "", "pki/front-proxy-ca.key": "",
+		"pki/etcd/ca.key": "",
 	} {
 		f := w.Files["/etc/kubernetes/"+file]
 		if f.UID != uids[owner] || f.Mode.Perm() != 0o600 {
-			t.Errorf("%s has the owner %d and mode %v, want %d (%s)", file, f.UID, f.Mode, uids[owner], owner)
+			t.Errorf("%s has the owner %d and mode %v, want %d (%s)", file, f.UID, f.Mode,
+				uids[owner], owner)
 		}
 	}
 	if f := w.Files["/etc/kubernetes/pki/sa.key"]; f.UID != 0 || f.GID != 104 || f.Mode != 0o640 {

@@ -32,10 +32,11 @@ type run struct {
 	machine *fake.World
 	store   *journal.Memory
 
-	phases  []engine.Phase   // instead of the subject's
-	sel     engine.Selection // default: all phases
-	fault   *fault.World     // may be nil
-	stop    int              // number of the change, from 1, during which the run is interrupted; 0: never
+	phases []engine.Phase   // instead of the subject's
+	sel    engine.Selection // default: all phases
+	fault  *fault.World     // may be nil
+	// number of the change, from 1, during which the run is interrupted; 0: never
+	stop    int
 	preview bool
 }
 
@@ -93,10 +94,11 @@ func (r run) execute(t testing.TB) (out outcome) {
 	}
 	var mu sync.Mutex
 	e := engine.New(engine.Env{
-		World: j, Tool: newDefaultTool(t), Once: j.Once, Undoer: j, Withhold: engine.Withhold{Token: true, CertificateKey: true},
-		Rand: func(string) io.Reader { return rand.Reader },
-		Keys: func() (crypto.Signer, error) { return pki.NewKey(rand.Reader, pki.ECDSAP256) },
-		Emit: func(e engine.Event) { mu.Lock(); out.events = append(out.events, e); mu.Unlock() },
+		World: j, Tool: newDefaultTool(t), Once: j.Once, Undoer: j,
+		Withhold: engine.Withhold{Token: true, CertificateKey: true},
+		Rand:     func(string) io.Reader { return rand.Reader },
+		Keys:     func() (crypto.Signer, error) { return pki.NewKey(rand.Reader, pki.ECDSAP256) },
+		Emit:     func(e engine.Event) { mu.Lock(); out.events = append(out.events, e); mu.Unlock() },
 	})
 	if err := r.setUp(t, e); err != nil {
 		t.Fatal(err)

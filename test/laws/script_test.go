@@ -66,10 +66,12 @@ func orderByPlace(events []engine.Event) []engine.Event {
 	events = slices.Clone(events)
 	for from := 0; from < len(events); {
 		to := from + 1
-		for to < len(events) && placeGroup(events[from]) > 0 && placeGroup(events[to]) == placeGroup(events[from]) {
+		for to < len(events) && placeGroup(events[from]) > 0 &&
+			placeGroup(events[to]) == placeGroup(events[from]) {
 			to++
 		}
-		slices.SortStableFunc(events[from:to], func(a, b engine.Event) int { return cmp.Compare(placeIndex(a), placeIndex(b)) })
+		slices.SortStableFunc(events[from:to],
+			func(a, b engine.Event) int { return cmp.Compare(placeIndex(a), placeIndex(b)) })
 		from = to
 	}
 	return events

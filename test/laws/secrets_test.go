@@ -29,7 +29,8 @@ func TestOutputHoldsNoSecrets(t *testing.T) {
 				t.Fatal(err)
 			}
 			said := renderAll(out) + string(journal)
-			secrets := slices.Concat(listMachineSecrets(before), listMachineSecrets(r.machine), out.secrets)
+			secrets := slices.Concat(listMachineSecrets(before), listMachineSecrets(r.machine),
+				out.secrets)
 			for _, secret := range secrets {
 				if strings.Contains(said, secret) {
 					t.Errorf("preview %v: the output holds a secret: %.12s…", preview, secret)

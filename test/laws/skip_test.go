@@ -18,7 +18,8 @@ func TestErrorNamesSkippedPhase(t *testing.T) {
 				r.sel.Skip = []string{address}
 				err := r.execute(t).err
 				if err != nil && !namesPhase(err, address) {
-					t.Errorf("neither the error nor its hints name the phase to run:\n%v\n%s", err, strings.Join(problem.Hints(err), "\n"))
+					t.Errorf("neither the error nor its hints name the phase to run:\n%v\n%s", err,
+						strings.Join(problem.Hints(err), "\n"))
 				}
 			})
 		})
@@ -32,7 +33,8 @@ func namesPhase(err error, address string) bool {
 	text := err.Error() + "\n" + strings.Join(problem.Hints(err), "\n")
 	for _, m := range phaseNamed.FindAllStringSubmatch(text, -1) {
 		named := m[1] + m[2]
-		if named == address || strings.HasPrefix(named, address+"/") || strings.HasPrefix(address, named+"/") {
+		if named == address || strings.HasPrefix(named, address+"/") ||
+			strings.HasPrefix(address, named+"/") {
 			return true
 		}
 	}

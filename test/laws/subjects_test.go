@@ -54,16 +54,28 @@ const dryRunDir = "/dry-run"
 // subjects are all commands that change a machine.
 func subjects() []subject {
 	return append([]subject{
-		{name: "init", phases: workflow.Init, machine: newInitMachine, setUp: setUpInit, node: "cp1", kubelets: []string{rotatedCertificate}},
-		{name: "join", phases: workflow.Join, machine: newWorkerMachine, setUp: setUpJoin, node: "worker1", kubelets: []string{rotatedCertificate, "/etc/kubernetes/kubelet.conf"}},
-		{name: "join a control plane", phases: workflow.Join, machine: newControlPlaneMachine, setUp: setUpControlPlaneJoin, node: "cp2",
-			kubelets: []string{rotatedCertificate, "/etc/kubernetes/kubelet.conf", "/var/lib/etcd/member"}},
-		{name: "reset a control plane", phases: workflow.Reset, machine: usedControlPlane, setUp: setUpReset, node: "cp1"},
-		{name: "reset a worker", phases: workflow.Reset, machine: usedWorker, setUp: setUpReset, node: "worker1"},
-		{name: "reset one of three control planes", phases: workflow.Reset, machine: usedControlPlaneOfThree, setUp: setUpReset, node: "cp2"},
-		{name: "init without root", phases: workflow.Init, machine: newRootlessMachine, setUp: setUpRootlessInit, node: "cp1", kubelets: []string{rotatedCertificate}},
-		{name: "reset without root", phases: workflow.Reset, machine: usedRootlessControlPlane, setUp: setUpReset, node: "cp1"},
-		{name: "join by a file", phases: workflow.Join, machine: newFileDiscoveryMachine, setUp: setUpJoinByFile, node: "worker1", kubelets: []string{rotatedCertificate, "/etc/kubernetes/kubelet.conf"}},
+		{name: "init", phases: workflow.Init, machine: newInitMachine, setUp: setUpInit,
+			node: "cp1", kubelets: []string{rotatedCertificate}},
+		{name: "join", phases: workflow.Join, machine: newWorkerMachine, setUp: setUpJoin,
+			node: "worker1", kubelets: []string{rotatedCertificate,
+				"/etc/kubernetes/kubelet.conf"}},
+		{name: "join a control plane", phases: workflow.Join, machine: newControlPlaneMachine,
+			setUp: setUpControlPlaneJoin, node: "cp2",
+			kubelets: []string{rotatedCertificate, "/etc/kubernetes/kubelet.conf",
+				"/var/lib/etcd/member"}},
+		{name: "reset a control plane", phases: workflow.Reset, machine: usedControlPlane,
+			setUp: setUpReset, node: "cp1"},
+		{name: "reset a worker", phases: workflow.Reset, machine: usedWorker, setUp: setUpReset,
+			node: "worker1"},
+		{name: "reset one of three control planes", phases: workflow.Reset,
+			machine: usedControlPlaneOfThree, setUp: setUpReset, node: "cp2"},
+		{name: "init without root", phases: workflow.Init, machine: newRootlessMachine,
+			setUp: setUpRootlessInit, node: "cp1", kubelets: []string{rotatedCertificate}},
+		{name: "reset without root", phases: workflow.Reset, machine: usedRootlessControlPlane,
+			setUp: setUpReset, node: "cp1"},
+		{name: "join by a file", phases: workflow.Join, machine: newFileDiscoveryMachine,
+			setUp: setUpJoinByFile, node: "worker1",
+			kubelets: []string{rotatedCertificate, "/etc/kubernetes/kubelet.conf"}},
 	}, externalCASubjects()...)
 }
 
@@ -88,10 +100,12 @@ func (s subject) paths() preview.Paths {
 	p := node.DefaultPaths()
 	all := preview.Paths{
 		Node: s.node, Certificates: p.Certificates, KubeletConfig: p.KubeletConfig(),
-		BootstrapKubeconfig: p.BootstrapKubeconfig(), KubeletKubeconfig: p.KubeletKubeconfig(), KubeletClientCert: rotatedCertificate,
+		BootstrapKubeconfig: p.BootstrapKubeconfig(), KubeletKubeconfig: p.KubeletKubeconfig(),
+		KubeletClientCert: rotatedCertificate,
 	}
 	if strings.HasPrefix(s.node, "cp") {
-		all.APIServerManifest, all.EtcdManifest = p.Manifest(release.APIServer), p.Manifest(manifest.Etcd)
+		all.APIServerManifest, all.EtcdManifest = p.Manifest(release.APIServer),
+			p.Manifest(manifest.Etcd)
 	}
 	return all
 }
@@ -103,7 +117,8 @@ var controllerNames = []string{"deployment-controller", "token-cleaner"}
 func newInitMachine(t testing.TB) *fake.World {
 	w := fake.New()
 	for _, u := range []*unstructured.Unstructured{
-		newControllerBinding("ClusterRoleBinding", "", controllerNames[0]), newControllerBinding("RoleBinding", "kube-system", controllerNames[1]),
+		newControllerBinding("ClusterRoleBinding", "", controllerNames[0]),
+		newControllerBinding("RoleBinding", "kube-system", controllerNames[1]),
 	} {
 		if err := w.World.Do(t.Context(), change.ApplyObject{Object: u}); err != nil {
 			t.Fatal(err)
@@ -115,7 +130,8 @@ func newInitMachine(t testing.TB) *fake.World {
 // newControllerBinding is an API server's RBAC binding of a controller of kube-controller-manager.
 func newControllerBinding(kind, namespace, controller string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{
-		"subjects": []any{map[string]any{"kind": "ServiceAccount", "namespace": "kube-system", "name": controller}},
+		"subjects": []any{map[string]any{"kind": "ServiceAccount", "namespace": "kube-system",
+			"name": controller}},
 	}}
 	u.SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind(kind))
 	u.SetNamespace(namespace)
@@ -153,9 +169,12 @@ func newControlPlaneMachine(t testing.TB) *fake.World {
 	w.Info.Hostname, w.NodeName = "cp2", "cp2"
 	w.Interfaces = []state.Address{{IP: "192.0.2.30", Interface: "eth0", DefaultRoute: true}}
 	w.Names = map[string][]string{"cp2": {"192.0.2.30"}}
-	w.MemberList = []state.Member{{ID: 1, Name: "cp1", PeerURLs: []string{"https://192.0.2.10:2380"}, ClientURLs: []string{"https://192.0.2.10:2379"}}}
+	w.MemberList = []state.Member{{ID: 1, Name: "cp1",
+		PeerURLs:   []string{"https://192.0.2.10:2380"},
+		ClientURLs: []string{"https://192.0.2.10:2379"}}}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Name: "etcd-cp1", Namespace: "kube-system", Labels: map[string]string{"component": "etcd", "tier": "control-plane"},
+		Name: "etcd-cp1", Namespace: "kube-system",
+		Labels:      map[string]string{"component": "etcd", "tier": "control-plane"},
 		Annotations: map[string]string{manifest.EtcdURLAnnotation: "https://192.0.2.10:2379"},
 	}}
 	pod.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
@@ -188,7 +207,8 @@ const joinToken = "abcdef.0123456789abcdef"
 // signedClusterInfo is the data of cluster-info, signed with the token that join uses.
 func signedClusterInfo(t testing.TB, beside *fake.World) map[string]string {
 	t.Helper()
-	ref := state.Ref{GVK: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Namespace: "kube-public", Name: "cluster-info"}
+	ref := state.Ref{GVK: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Namespace: "kube-public",
+		Name: "cluster-info"}
 	u, err := beside.Object(t.Context(), ref)
 	if err != nil {
 		t.Fatal(err)
@@ -202,7 +222,8 @@ func signedClusterInfo(t testing.TB, beside *fake.World) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return map[string]string{bootstrapapi.KubeConfigKey: text, bootstrapapi.JWSSignatureKeyPrefix + id: signature}
+	return map[string]string{bootstrapapi.KubeConfigKey: text,
+		bootstrapapi.JWSSignatureKeyPrefix + id: signature}
 }
 
 // usedControlPlane is a control plane in use, also by others than Kubernetes.
@@ -211,7 +232,8 @@ func usedControlPlane(t testing.TB) *fake.World {
 	addWorkload(w)
 	w.Files["/var/lib/etcd/member"] = memory.File{Mode: fs.ModeDir | 0o700}
 	w.Files["/var/lib/etcd/member/snap"] = memory.File{Data: []byte("data"), Mode: 0o600}
-	w.Pods = append(w.Pods, state.Sandbox{ID: "etcd", Name: "etcd-cp1", Namespace: "kube-system", Component: "etcd"})
+	w.Pods = append(w.Pods,
+		state.Sandbox{ID: "etcd", Name: "etcd-cp1", Namespace: "kube-system", Component: "etcd"})
 	return w
 }
 
@@ -221,9 +243,11 @@ func usedControlPlaneOfThree(t testing.TB) *fake.World {
 	w := s.machine(t)
 	s.newRun(w).mustSucceed(t)
 	addWorkload(w)
-	w.Pods = append(w.Pods, state.Sandbox{ID: "etcd", Name: "etcd-cp2", Namespace: "kube-system", Component: "etcd"})
+	w.Pods = append(w.Pods,
+		state.Sandbox{ID: "etcd", Name: "etcd-cp2", Namespace: "kube-system", Component: "etcd"})
 	w.MemberList = append(w.MemberList, state.Member{
-		ID: 9, Name: "cp3", PeerURLs: []string{"https://192.0.2.31:2380"}, ClientURLs: []string{"https://192.0.2.31:2379"},
+		ID: 9, Name: "cp3", PeerURLs: []string{"https://192.0.2.31:2380"},
+		ClientURLs: []string{"https://192.0.2.31:2379"},
 	})
 	return w
 }
@@ -263,7 +287,8 @@ func setUpInit(t testing.TB, e *engine.Env) error {
 
 func setUpInitWith(t testing.TB, e *engine.Env, flags config.InitFlags, text string) error {
 	ctx := t.Context()
-	n, _, err := config.Init(config.File{Name: "laws.yaml", Data: []byte(text)}, flags, gatherFacts(ctx, e))
+	n, _, err := config.Init(config.File{Name: "laws.yaml", Data: []byte(text)}, flags,
+		gatherFacts(ctx, e))
 	if err == nil {
 		err = keepValues(ctx, e, n)
 	}
@@ -287,7 +312,8 @@ func keepValues(ctx context.Context, e *engine.Env, n *node.Node) (err error) {
 	if err != nil {
 		return err
 	}
-	expires, err := e.Once(ctx, "expires", func() (string, error) { return end.UTC().Format(time.RFC3339), nil })
+	expires, err := e.Once(ctx, "expires",
+		func() (string, error) { return end.UTC().Format(time.RFC3339), nil })
 	if err != nil {
 		return err
 	}
@@ -301,7 +327,9 @@ func keepValues(ctx context.Context, e *engine.Env, n *node.Node) (err error) {
 	return err
 }
 
-func setUpJoin(t testing.TB, e *engine.Env) error { return setUpJoinWith(t, e, config.NewJoinFlags()) }
+func setUpJoin(t testing.TB, e *engine.Env) error {
+	return setUpJoinWith(t, e, config.NewJoinFlags())
+}
 
 func setUpControlPlaneJoin(t testing.TB, e *engine.Env) error {
 	flags := config.NewJoinFlags()
@@ -313,12 +341,15 @@ func setUpControlPlaneJoin(t testing.TB, e *engine.Env) error {
 }
 
 func setUpJoinWith(t testing.TB, e *engine.Env, flags config.JoinFlags) error {
-	certs, err := pki.ParseCertificates(initializedMachine(t).Files["/etc/kubernetes/pki/ca.crt"].Data)
+	certs, err := pki.ParseCertificates(
+		initializedMachine(t).Files["/etc/kubernetes/pki/ca.crt"].Data)
 	if err != nil {
 		return err
 	}
-	flags.Endpoint, flags.Token, flags.CACertHashes = "192.0.2.10:6443", joinToken, []string{pki.PinOf(certs[0]).String()}
-	if e.Local, _, err = config.Join(config.File{}, flags, gatherFacts(t.Context(), e)); err == nil {
+	flags.Endpoint, flags.Token, flags.CACertHashes = "192.0.2.10:6443", joinToken,
+		[]string{pki.PinOf(certs[0]).String()}
+	if e.Local, _, err = config.Join(config.File{}, flags,
+		gatherFacts(t.Context(), e)); err == nil {
 		setUpDiscovery(e)
 	}
 	return err
@@ -341,14 +372,16 @@ func setUpDiscovery(e *engine.Env) {
 func setUpJoinByFile(t testing.TB, e *engine.Env) (err error) {
 	flags := config.NewJoinFlags()
 	flags.DiscoveryFile, flags.Token = discoveryFile, joinToken
-	if e.Local, _, err = config.Join(config.File{}, flags, gatherFacts(t.Context(), e)); err == nil {
+	if e.Local, _, err = config.Join(config.File{}, flags,
+		gatherFacts(t.Context(), e)); err == nil {
 		setUpDiscovery(e)
 	}
 	return err
 }
 
 func setUpReset(t testing.TB, e *engine.Env) (err error) {
-	if e.Reset, _, err = config.Reset(config.File{}, config.NewResetFlags(), gatherFacts(t.Context(), e)); err != nil {
+	if e.Reset, _, err = config.Reset(config.File{}, config.NewResetFlags(),
+		gatherFacts(t.Context(), e)); err != nil {
 		return err
 	}
 	e.Local = e.Reset.Local
@@ -360,7 +393,8 @@ func setUpReset(t testing.TB, e *engine.Env) (err error) {
 func gatherFacts(ctx context.Context, e *engine.Env) config.Facts {
 	host, _ := e.World.Host(ctx)
 	addresses, _ := e.World.Addresses(ctx)
-	f := config.Facts{Tool: e.Tool, Hostname: host.Hostname, Addresses: addresses, Random: rand.Reader}
+	f := config.Facts{Tool: e.Tool, Hostname: host.Hostname, Addresses: addresses,
+		Random: rand.Reader}
 	if _, err := e.World.Stat(ctx, adminConf); err == nil {
 		f.AdminKubeconfig = adminConf
 	}

@@ -57,12 +57,14 @@ func TestUserFilesAreKept(t *testing.T) {
 			files = append(files, "/etc/kubernetes/pki/ca.crt", "/etc/kubernetes/pki/ca.key")
 		}
 		for _, f := range files {
-			if diff := diffLines(string(before.Files[f].Data), string(r.machine.Files[f].Data)); diff != "" {
+			if diff := diffLines(string(before.Files[f].Data),
+				string(r.machine.Files[f].Data)); diff != "" {
 				t.Errorf("%s was changed:\n%s", f, diff)
 			}
 		}
 		for k, o := range before.Objects {
-			if k.Kind.Kind == "ConfigMap" && k.Name == "coredns" && !reflect.DeepEqual(o, r.machine.Objects[k]) {
+			if k.Kind.Kind == "ConfigMap" && k.Name == "coredns" &&
+				!reflect.DeepEqual(o, r.machine.Objects[k]) {
 				t.Errorf("the Corefile was changed: %v", r.machine.Objects[k])
 			}
 		}
@@ -88,7 +90,8 @@ func checkUndone(t *testing.T, s subject, at *fault.World) bool {
 		done++
 	}
 	for _, c := range out.did[:min(done, len(out.did))] {
-		if isIrreversible(c) && !slices.Contains(describeChanges(lost), describeChanges([]change.Change{c})[0]) {
+		if isIrreversible(c) &&
+			!slices.Contains(describeChanges(lost), describeChanges([]change.Change{c})[0]) {
 			t.Errorf("no warning that %s cannot be undone", c)
 		}
 	}
@@ -118,9 +121,10 @@ func newUserMachine(t testing.TB, s subject) *fake.World {
 			addFile(t, m, f, string(initializedMachine(t).Files[f].Data))
 		}
 		corefile := &corev1.ConfigMap{
-			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "coredns", Labels: map[string]string{"of": "the user"}},
-			Data:       map[string]string{"Corefile": ".:53 {\n    forward . 192.0.2.53\n}\n"},
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "coredns",
+				Labels: map[string]string{"of": "the user"}},
+			Data: map[string]string{"Corefile": ".:53 {\n    forward . 192.0.2.53\n}\n"},
 		}
 		if err := m.World.Do(t.Context(), change.ApplyObject{Object: corefile}); err != nil {
 			t.Fatal(err)
@@ -134,7 +138,8 @@ func newUserMachine(t testing.TB, s subject) *fake.World {
 // addFile writes a file and its parent directories to a machine.
 func addFile(t testing.TB, m *fake.World, name, text string) {
 	t.Helper()
-	if err := m.World.Do(t.Context(), change.WriteFile{Path: name, Data: []byte(text), Mode: 0o640}); err != nil {
+	if err := m.World.Do(t.Context(),
+		change.WriteFile{Path: name, Data: []byte(text), Mode: 0o640}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -53,7 +53,8 @@ func (c *Cluster) register(name string) (*Node, error) {
 	defer c.mu.Unlock()
 	next := max(firstHost, c.record.Last+1)
 	if next > lastHost {
-		return nil, fmt.Errorf("adding node %s: no address is left after %d nodes", name, lastHost-firstHost+1)
+		return nil, fmt.Errorf("adding node %s: no address is left after %d nodes", name,
+			lastHost-firstHost+1)
 	}
 	return c.addRecord(name, next)
 }
@@ -66,8 +67,10 @@ func (c *Cluster) registerAt(name, address string) (*Node, error) {
 			return c.addRecord(name, host)
 		}
 	}
-	first, last := c.record.Families.hostAddresses(firstHost)[0], c.record.Families.hostAddresses(lastHost)[0]
-	return nil, fmt.Errorf("adding node %s: want an address from %s to %s, not %q", name, first, last, address)
+	first, last := c.record.Families.hostAddresses(firstHost)[0],
+		c.record.Families.hostAddresses(lastHost)[0]
+	return nil, fmt.Errorf("adding node %s: want an address from %s to %s, not %q", name, first,
+		last, address)
 }
 
 // addRecord records a node. Its name and host number must be free. The caller holds the lock.
@@ -78,7 +81,8 @@ func (c *Cluster) addRecord(name string, host int) (*Node, error) {
 	n := c.node(name, c.record.Families.hostAddresses(host))
 	for _, other := range c.record.Nodes {
 		if strings.EqualFold(other.Name, name) || other.Addresses[0] == n.Address() {
-			return nil, fmt.Errorf("adding node %s with address %s: there is %s with address %s", name, n.Address(), other.Name, other.Addresses[0])
+			return nil, fmt.Errorf("adding node %s with address %s: there is %s with address %s",
+				name, n.Address(), other.Name, other.Addresses[0])
 		}
 	}
 	c.record.Nodes = append(c.record.Nodes, nodeRecord{Name: name, Addresses: n.addresses})
@@ -101,7 +105,8 @@ func (c *Cluster) DestroyNode(ctx context.Context, n *Node) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.nodes = slices.DeleteFunc(c.nodes, func(other *Node) bool { return other == n })
-	c.record.Nodes = slices.DeleteFunc(c.record.Nodes, func(r nodeRecord) bool { return r.Name == n.name })
+	c.record.Nodes = slices.DeleteFunc(c.record.Nodes,
+		func(r nodeRecord) bool { return r.Name == n.name })
 	if err := c.writeHosts(); err != nil {
 		return err
 	}

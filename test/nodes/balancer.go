@@ -40,11 +40,13 @@ func (c *Cluster) StartBalancer(ctx context.Context) (*Balancer, error) {
 	if c.balancer != nil {
 		return c.balancer, nil
 	}
-	if err := runIPBatch(ctx, c.switchFile(), addressCommands("br0", c.record.Families.all()[0].balancer)...); err != nil {
+	if err := runIPBatch(ctx, c.switchFile(),
+		addressCommands("br0", c.record.Families.all()[0].balancer)...); err != nil {
 		return nil, err
 	}
 	b := &Balancer{
-		cluster: c, backends: slices.Clone(c.record.Backends), lastFailure: make(map[string]time.Time), clients: make(map[net.Conn]bool),
+		cluster: c, backends: slices.Clone(c.record.Backends),
+		lastFailure: make(map[string]time.Time), clients: make(map[net.Conn]bool),
 	}
 	if err := b.Open(); err != nil {
 		return nil, err
@@ -259,7 +261,8 @@ func setUserTimeout(conn net.Conn) error {
 	if !ok {
 		return nil
 	}
-	err := tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: 2 * time.Second, Interval: time.Second, Count: 3})
+	err := tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: 2 * time.Second,
+		Interval: time.Second, Count: 3})
 	if err != nil {
 		return err
 	}

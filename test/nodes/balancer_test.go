@@ -55,7 +55,8 @@ func testBalancer(t *testing.T, c *Cluster, a, b *Node) {
 	held := time.Now()
 	balancer.Delay(time.Second)
 	if said, err := ask(); said != a.Name() || time.Since(held) < time.Second {
-		t.Errorf("a balancer that holds connections for a second answered %q after %s: %v", said, time.Since(held), err)
+		t.Errorf("a balancer that holds connections for a second answered %q after %s: %v", said,
+			time.Since(held), err)
 	}
 	balancer.Refuse()
 	if said, err := ask(); err == nil || !strings.Contains(err.Error(), "refused") {
@@ -93,12 +94,13 @@ func testFlapping(t *testing.T, c *Cluster, balancer *Balancer, n *Node) {
 	}
 	balancer.Flap(true)
 	defer balancer.Flap(false)
-	err = pollUntil(t.Context(), "a flapping balancer to cut the connection", pollLimit, func(context.Context) error {
-		if echoed(conn) == nil {
-			return errors.New("it echoes")
-		}
-		return nil
-	})
+	err = pollUntil(t.Context(), "a flapping balancer to cut the connection", pollLimit,
+		func(context.Context) error {
+			if echoed(conn) == nil {
+				return errors.New("it echoes")
+			}
+			return nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,10 +118,12 @@ func startServer(t *testing.T, n *Node, port, how string) *Process {
 		server.Wait()
 	})
 	// Checked on the node, since the balancer counts connections.
-	err = pollUntil(t.Context(), "a server at port "+port, pollLimit, func(ctx context.Context) error {
-		_, err := n.Run(ctx, "sh", "-c", "ss --no-header --listening --tcp --numeric | grep :"+port)
-		return err
-	})
+	err = pollUntil(t.Context(), "a server at port "+port, pollLimit,
+		func(ctx context.Context) error {
+			_, err := n.Run(ctx, "sh", "-c", "ss --no-header --listening --tcp --numeric | grep :"+
+				port)
+			return err
+		})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,8 @@ const debianSuite = "bookworm"
 // debianPackages lists what a node has beyond Debian's minimal system: systemd, what Kubernetes
 // requires on a node, and tools for debugging.
 var debianPackages = []string{
-	"systemd", "systemd-sysv", "dbus", "iproute2", "iptables", "nftables", "conntrack", "ethtool", "socat", "kmod",
+	"systemd", "systemd-sysv", "dbus", "iproute2", "iptables", "nftables", "conntrack", "ethtool",
+	"socat", "kmod",
 	"mount", "procps", "ca-certificates", "hostname", "libseccomp2", "curl",
 }
 
@@ -27,7 +28,8 @@ func buildBaseSystem(ctx context.Context, log func(string, ...any)) (string, err
 		start := time.Now()
 		log("base system: Debian %s by debootstrap, once", debianSuite)
 		mirror := findAptMirror(ctx)
-		args := []string{"debootstrap", "--variant=minbase", "--include=" + strings.Join(debianPackages, ","), debianSuite, dir}
+		args := []string{"debootstrap", "--variant=minbase",
+			"--include=" + strings.Join(debianPackages, ","), debianSuite, dir}
 		if mirror != "" {
 			args = append(args, mirror)
 		}
@@ -35,7 +37,8 @@ func buildBaseSystem(ctx context.Context, log func(string, ...any)) (string, err
 			return err
 		}
 		// Remove what debootstrap copied from this machine, and package lists.
-		for _, name := range []string{"etc/hostname", "etc/resolv.conf", "etc/machine-id", "var/cache/apt", "var/lib/apt/lists"} {
+		for _, name := range []string{"etc/hostname", "etc/resolv.conf", "etc/machine-id",
+			"var/cache/apt", "var/lib/apt/lists"} {
 			if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
 				return fmt.Errorf("trimming the base system: %w", err)
 			}
@@ -48,7 +51,8 @@ func buildBaseSystem(ctx context.Context, log func(string, ...any)) (string, err
 // findAptMirror returns the URL from which this machine's apt gets the suite. If it is empty,
 // debootstrap uses its own default.
 func findAptMirror(ctx context.Context) string {
-	out, err := runHost(ctx, "apt-get", "indextargets", "--format", "$(RELEASE) $(COMPONENT) $(REPO_URI)", "Created-By: Packages")
+	out, err := runHost(ctx, "apt-get", "indextargets", "--format",
+		"$(RELEASE) $(COMPONENT) $(REPO_URI)", "Created-By: Packages")
 	if err != nil {
 		return ""
 	}

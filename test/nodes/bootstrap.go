@@ -63,7 +63,8 @@ func (c *Cluster) Bootstrap(ctx context.Context, size Topology) error {
 	return c.awaitReady(ctx, first)
 }
 
-func (c *Cluster) initFirst(ctx context.Context, n *Node, size Topology) (worker, controlPlane []string, err error) {
+func (c *Cluster) initFirst(ctx context.Context, n *Node,
+	size Topology) (worker, controlPlane []string, err error) {
 	config := Config{Address: n.Address()}
 	var flags []string
 	if size.ControlPlanes > 1 {

@@ -36,11 +36,13 @@ func listHierarchies() ([]hierarchy, error) {
 	var found []hierarchy
 	for _, m := range mounts {
 		if m.kind == "cgroup" || m.kind == "cgroup2" {
-			found = append(found, hierarchy{path: m.path, unified: m.kind == "cgroup2", options: m.options})
+			found = append(found,
+				hierarchy{path: m.path, unified: m.kind == "cgroup2", options: m.options})
 		}
 	}
 	if len(found) == 0 {
-		return nil, errors.New("no control group hierarchy is mounted on this machine (see cgroups(7))")
+		return nil, errors.New(
+			"no control group hierarchy is mounted on this machine (see cgroups(7))")
 	}
 	// systemd moves processes within its own hierarchy; in "pids" all processes of a node that are
 	// in no container stay in the node's group.
@@ -111,7 +113,8 @@ func delegateControllers(dir string) error {
 		return err
 	}
 	for _, controller := range strings.Fields(string(have)) {
-		if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+controller), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+controller),
+			0o644); err != nil {
 			return fmt.Errorf("delegating the %s controller in %s: %w", controller, dir, err)
 		}
 	}
@@ -127,7 +130,8 @@ func (c *Cluster) AddProcess(pid int) error {
 		return err
 	}
 	for _, dir := range dirs {
-		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)),
+			0o644); err != nil {
 			return fmt.Errorf("adding process %d to cluster %s: %w", pid, c.name, err)
 		}
 	}
@@ -143,15 +147,16 @@ func listGroups(path string) ([]string, error) {
 	}
 	var dirs []string
 	for _, h := range all {
-		err := filepath.WalkDir(filepath.Join(h.path, cgroupName, path), func(dir string, d fs.DirEntry, err error) error {
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil
-			}
-			if err == nil && d.IsDir() {
-				dirs = append(dirs, dir)
-			}
-			return err
-		})
+		err := filepath.WalkDir(filepath.Join(h.path, cgroupName, path),
+			func(dir string, d fs.DirEntry, err error) error {
+				if errors.Is(err, fs.ErrNotExist) {
+					return nil
+				}
+				if err == nil && d.IsDir() {
+					dirs = append(dirs, dir)
+				}
+				return err
+			})
 		if err != nil {
 			return nil, err
 		}
@@ -181,27 +186,28 @@ func listProcesses(dirs []string) []int {
 
 // removeGroups kills everything in the groups of CLUSTER or CLUSTER/NODE and removes them.
 func removeGroups(ctx context.Context, path string) error {
-	return pollUntil(ctx, "all processes of "+path+" to end", pollLimit, func(context.Context) error {
-		dirs, err := listGroups(path)
-		if err != nil {
-			return err
-		}
-		pids := listProcesses(dirs)
-		for _, pid := range pids {
-			if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
-				return fmt.Errorf("killing process %d: %w", pid, err)
+	return pollUntil(ctx, "all processes of "+path+" to end", pollLimit,
+		func(context.Context) error {
+			dirs, err := listGroups(path)
+			if err != nil {
+				return err
 			}
-		}
-		if len(pids) > 0 {
-			return fmt.Errorf("still running: processes %v", pids)
-		}
-		for _, dir := range dirs {
-			if err := unix.Rmdir(dir); err != nil && !errors.Is(err, unix.ENOENT) {
-				return fmt.Errorf("removing control group %s: %w", dir, err)
+			pids := listProcesses(dirs)
+			for _, pid := range pids {
+				if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+					return fmt.Errorf("killing process %d: %w", pid, err)
+				}
 			}
-		}
-		return nil
-	})
+			if len(pids) > 0 {
+				return fmt.Errorf("still running: processes %v", pids)
+			}
+			for _, dir := range dirs {
+				if err := unix.Rmdir(dir); err != nil && !errors.Is(err, unix.ENOENT) {
+					return fmt.Errorf("removing control group %s: %w", dir, err)
+				}
+			}
+			return nil
+		})
 }
 
 // findInit returns this machine's PID of the node's init process, 0 if the node is not running.

@@ -84,9 +84,11 @@ func NewCluster(ctx context.Context, o Options) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{name: o.Name, dir: dir, log: o.Log, keep: o.Keep, release: release}
-	c.record = record{Bundle: bundle, Families: o.Families, Layers: append([]string{c.layer()}, image.layers...), Store: image.containerd}
+	c.record = record{Bundle: bundle, Families: o.Families,
+		Layers: append([]string{c.layer()}, image.layers...), Store: image.containerd}
 	if err := c.createFiles(ctx, o.Kubeadm); err != nil {
-		return nil, errors.Join(fmt.Errorf("creating cluster %s: %w", o.Name, err), c.remove(context.WithoutCancel(ctx)))
+		return nil, errors.Join(fmt.Errorf("creating cluster %s: %w", o.Name, err),
+			c.remove(context.WithoutCancel(ctx)))
 	}
 	return c, nil
 }
@@ -160,7 +162,8 @@ func (c *Cluster) Nodes() []*Node {
 }
 
 func (c *Cluster) node(name string, addresses []string) *Node {
-	return &Node{cluster: c, name: name, addresses: addresses, dir: filepath.Join(c.dir, "nodes", name)}
+	return &Node{cluster: c, name: name, addresses: addresses,
+		dir: filepath.Join(c.dir, "nodes", name)}
 }
 
 // Keep lets the cluster outlive this process: it stays until it is removed with Remove.

@@ -54,7 +54,8 @@ func (e *ExitError) Error() string {
 	if strings.TrimSpace(said) == "" {
 		said = e.Result.Stdout
 	}
-	return fmt.Sprintf("%s: %s: exit code %d: %s", e.Node, strings.Join(e.Args, " "), e.Result.Code, lastLines(said, 20))
+	return fmt.Sprintf("%s: %s: exit code %d: %s", e.Node, strings.Join(e.Args, " "), e.Result.Code,
+		lastLines(said, 20))
 }
 
 // Command prepares a program to run on the node.
@@ -181,7 +182,8 @@ func (p *Process) Wait() (Result, error) {
 	switch {
 	case p.ctx.Err() != nil:
 		said := lastLines(result.Stderr, 20)
-		return result, fmt.Errorf("%s: %s: %w: %s", p.command.node.name, strings.Join(p.command.Args, " "), context.Cause(p.ctx), said)
+		return result, fmt.Errorf("%s: %s: %w: %s", p.command.node.name,
+			strings.Join(p.command.Args, " "), context.Cause(p.ctx), said)
 	case errors.As(err, &exit):
 		return result, &ExitError{Node: p.command.node.name, Args: p.command.Args, Result: result}
 	case errors.Is(err, exec.ErrWaitDelay):

@@ -68,7 +68,8 @@ func InitConfig(c Config) string {
 		c.Version = "v1.37.1"
 	}
 	families := familiesOf(append([]string{c.Address}, c.NodeIPs...))
-	c.Init, c.Registration = withNewline(c.Init), NodeIPArgument(c.NodeIPs)+withNewline(c.Registration)
+	c.Init, c.Registration = withNewline(c.Init),
+		NodeIPArgument(c.NodeIPs)+withNewline(c.Registration)
 	c.Cluster, c.Kubelet = withNewline(c.Cluster), withNewline(c.Kubelet)
 	var b strings.Builder
 	values := struct {
@@ -90,7 +91,8 @@ func NodeIPArgument(addresses []string) string {
 	if len(addresses) < 2 {
 		return ""
 	}
-	return "  kubeletExtraArgs:\n  - {name: node-ip, value: \"" + strings.Join(addresses, ",") + "\"}\n"
+	return "  kubeletExtraArgs:\n  - {name: node-ip, value: \"" + strings.Join(addresses, ",") +
+		"\"}\n"
 }
 
 // withNewline appends a line break to a text, unless it is empty or has one.

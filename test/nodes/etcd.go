@@ -63,11 +63,13 @@ func StartEtcd(ctx context.Context, members ...*Node) (*Etcd, error) {
 }
 
 func (n *Node) etcdCertificates(ctx context.Context) error {
-	if err := n.WriteFile(initConfigFile, []byte(InitConfig(Config{Address: n.Address()})), 0o600); err != nil {
+	if err := n.WriteFile(initConfigFile, []byte(InitConfig(Config{Address: n.Address()})),
+		0o600); err != nil {
 		return err
 	}
 	for _, phase := range []string{"etcd-ca", "etcd-server", "etcd-peer", "apiserver-etcd-client"} {
-		if _, err := n.Run(ctx, "kubeadm", "init", "phase", "certs", phase, "--config", initConfigFile); err != nil {
+		if _, err := n.Run(ctx, "kubeadm", "init", "phase", "certs", phase, "--config",
+			initConfigFile); err != nil {
 			return err
 		}
 	}
@@ -81,12 +83,14 @@ func (e *Etcd) startMember(ctx context.Context, n *Node) error {
 	}
 	var unit strings.Builder
 	values := map[string]string{
-		"Name": n.name, "Clients": n.etcdURL("2379"), "Peers": n.etcdURL("2380"), "All": strings.Join(all, ","), "PKI": etcdPKI,
+		"Name": n.name, "Clients": n.etcdURL("2379"), "Peers": n.etcdURL("2380"),
+		"All": strings.Join(all, ","), "PKI": etcdPKI,
 	}
 	if err := etcdUnit.Execute(&unit, values); err != nil {
 		return err
 	}
-	if err := n.WriteFile("/etc/systemd/system/etcd.service", []byte(unit.String()), 0o644); err != nil {
+	if err := n.WriteFile("/etc/systemd/system/etcd.service", []byte(unit.String()),
+		0o644); err != nil {
 		return err
 	}
 	if _, err := n.Run(ctx, "systemctl", "enable", "--quiet", "--now", "etcd"); err != nil {
@@ -97,10 +101,13 @@ func (e *Etcd) startMember(ctx context.Context, n *Node) error {
 }
 
 // etcdURL is the URL of a node's member, by client or peer port.
-func (n *Node) etcdURL(port string) string { return "https://" + net.JoinHostPort(n.Address(), port) }
+func (n *Node) etcdURL(port string) string {
+	return "https://" + net.JoinHostPort(n.Address(), port)
+}
 
 // etcdClientFiles are the CA certificate and the client certificate and key for API servers.
-var etcdClientFiles = []string{etcdPKI + "ca.crt", "/etc/kubernetes/pki/apiserver-etcd-client.crt", "/etc/kubernetes/pki/apiserver-etcd-client.key"}
+var etcdClientFiles = []string{etcdPKI + "ca.crt", "/etc/kubernetes/pki/apiserver-etcd-client.crt",
+	"/etc/kubernetes/pki/apiserver-etcd-client.key"}
 
 // InstallClientCertificate copies the files that API servers need as etcd clients to a node.
 func (e *Etcd) InstallClientCertificate(n *Node) error {

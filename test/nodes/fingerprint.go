@@ -42,7 +42,8 @@ func (a Fingerprint) Diff(b Fingerprint) []string {
 	return diff
 }
 
-var subjects = []string{"files", "links", "routes", "mounts", "units", "ports", "rules", "containers"}
+var subjects = []string{"files", "links", "routes", "mounts", "units", "ports", "rules",
+	"containers"}
 
 // listCommands are the commands that list subjects on the node. A unit that systemd restarts
 // repeatedly, as a kubelet without configuration, is listed whether it runs at the moment or not.
@@ -112,7 +113,8 @@ func flattenListing(listing string) []string {
 
 // ignoredFiles change by themselves.
 var ignoredFiles = []string{
-	"var/log", "var/tmp", "var/cache", "var/lib/systemd", "var/lib/containerd", "var/lib/dpkg/lock", "tmp", "run",
+	"var/log", "var/tmp", "var/cache", "var/lib/systemd", "var/lib/containerd", "var/lib/dpkg/lock",
+	"tmp", "run",
 	"root/.kube/cache", "etc/.pwd.lock",
 }
 
@@ -149,7 +151,8 @@ func (n *Node) changedFiles() ([]string, error) {
 // describeOriginal describes the file of this name in the read-only layers.
 func (n *Node) describeOriginal(name string) (string, error) {
 	for _, layer := range n.cluster.record.Layers {
-		if text, err := describeFile(filepath.Join(layer, name)); err != nil || text != removedFile {
+		if text, err := describeFile(filepath.Join(layer, name)); err != nil ||
+			text != removedFile {
 			return text, err
 		}
 	}

@@ -41,7 +41,8 @@ func runCaptured(cmd *exec.Cmd, stdin string) (string, error) {
 	}
 	if err := cmd.Run(); err != nil {
 		said := lastLines(stderr.String()+stdout.String(), 15)
-		return stdout.String(), fmt.Errorf("running %s: %w: %s", strings.Join(cmd.Args, " "), err, said)
+		return stdout.String(),
+			fmt.Errorf("running %s: %w: %s", strings.Join(cmd.Args, " "), err, said)
 	}
 	return stdout.String(), nil
 }
@@ -57,7 +58,8 @@ const pollLimit = 10 * time.Minute
 
 // pollUntil calls check until it returns nil. After the limit, or when the context is done, it
 // returns check's last error with the name of what it waited for.
-func pollUntil(ctx context.Context, name string, limit time.Duration, check func(context.Context) error) error {
+func pollUntil(ctx context.Context, name string, limit time.Duration,
+	check func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	start := time.Now()
@@ -73,7 +75,8 @@ func pollUntil(ctx context.Context, name string, limit time.Duration, check func
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for %s, given up after %s: %w", name, time.Since(start).Round(time.Second), last)
+			return fmt.Errorf("waiting for %s, given up after %s: %w", name,
+				time.Since(start).Round(time.Second), last)
 		case <-time.After(pause):
 		}
 	}
@@ -108,8 +111,10 @@ func InstallTools(ctx context.Context, log func(string, ...any)) error {
 		return fmt.Errorf("this machine has no apt-get; install the programs of these Debian packages: %s", list)
 	}
 	log("installing by apt: %s", list)
-	apt := []string{"env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "-o", "DPkg::Lock::Timeout=120"}
-	install := append(append(apt[:len(apt):len(apt)], "install", "-y", "--no-install-recommends"), missing...)
+	apt := []string{"env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "-o",
+		"DPkg::Lock::Timeout=120"}
+	install := append(append(apt[:len(apt):len(apt)], "install", "-y", "--no-install-recommends"),
+		missing...)
 	if _, err := runHost(ctx, install...); err == nil {
 		return nil
 	}

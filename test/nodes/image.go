@@ -19,7 +19,8 @@ var embeddedFiles embed.FS
 
 // The programs of a bundle that a node has in /usr/bin; the optional ones may be missing.
 var (
-	requiredPrograms = []string{"kubelet", "kubectl", "containerd", "containerd-shim-runc-v2", "ctr", "runc"}
+	requiredPrograms = []string{"kubelet", "kubectl", "containerd", "containerd-shim-runc-v2",
+		"ctr", "runc"}
 	optionalPrograms = []string{"crictl", "etcd", "etcdctl", "kubeadm-upstream"}
 )
 
@@ -27,8 +28,10 @@ var (
 var (
 	enabledUnits = []string{"containerd.service", "kubelet.service", "sandbox.service"}
 	maskedUnits  = []string{
-		"getty@tty1.service", "getty-static.service", "console-getty.service", "systemd-logind.service",
-		"apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "e2scrub_reap.service",
+		"getty@tty1.service", "getty-static.service", "console-getty.service",
+		"systemd-logind.service",
+		"apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer",
+		"e2scrub_reap.service",
 		"fstrim.timer", "systemd-firstboot.service", "systemd-tmpfiles-clean.timer",
 	}
 )
@@ -50,12 +53,14 @@ func buildNodeImage(ctx context.Context, bundle string, log func(string, ...any)
 	if err != nil {
 		return image{}, err
 	}
-	layer, err := buildCached(ctx, layerName, func(dir string) error { return buildLayer(dir, bundle) })
+	layer, err := buildCached(ctx, layerName,
+		func(dir string) error { return buildLayer(dir, bundle) })
 	if err != nil {
 		return image{}, err
 	}
 	layers := []string{layer, base}
-	store, err := buildCached(ctx, storeName, func(dir string) error { return importImages(ctx, dir, bundle, layers, log) })
+	store, err := buildCached(ctx, storeName,
+		func(dir string) error { return importImages(ctx, dir, bundle, layers, log) })
 	return image{layers: layers, containerd: store}, err
 }
 
@@ -87,7 +92,8 @@ func imageCacheNames(bundle string) (layer, store string, err error) {
 		return "", "", err
 	}
 	archives, err := listBundleDir(filepath.Join(bundle, "images"))
-	return "node-" + cacheKey(parts...), "images-" + cacheKey(append(archives, string(script))...), err
+	return "node-" + cacheKey(parts...), "images-" + cacheKey(append(archives, string(script))...),
+		err
 }
 
 func listBundleDir(dir string) ([]string, error) {
@@ -101,7 +107,8 @@ func listBundleDir(dir string) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading the components bundle: %w", err)
 		}
-		lines = append(lines, fmt.Sprint(e.Name(), " ", info.Size(), " ", info.ModTime().UnixNano()))
+		lines = append(lines,
+			fmt.Sprint(e.Name(), " ", info.Size(), " ", info.ModTime().UnixNano()))
 	}
 	return lines, nil
 }
@@ -114,7 +121,8 @@ func buildLayer(dir, bundle string) error {
 	if err := os.CopyFS(dir, files); err != nil {
 		return err
 	}
-	if err := installPrograms(filepath.Join(dir, "usr/bin"), filepath.Join(bundle, "bin")); err != nil {
+	if err := installPrograms(filepath.Join(dir, "usr/bin"),
+		filepath.Join(bundle, "bin")); err != nil {
 		return err
 	}
 	for _, name := range []string{
@@ -126,13 +134,15 @@ func buildLayer(dir, bundle string) error {
 		}
 	}
 	system := filepath.Join(dir, "etc/systemd/system")
-	plugins, wants := filepath.Join(dir, "opt/cni/bin"), filepath.Join(system, "multi-user.target.wants")
+	plugins, wants := filepath.Join(dir, "opt/cni/bin"),
+		filepath.Join(system, "multi-user.target.wants")
 	entries, err := os.ReadDir(filepath.Join(bundle, "cni"))
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if err := linkOrCopy(filepath.Join(bundle, "cni", e.Name()), filepath.Join(plugins, e.Name())); err != nil {
+		if err := linkOrCopy(filepath.Join(bundle, "cni", e.Name()),
+			filepath.Join(plugins, e.Name())); err != nil {
 			return err
 		}
 	}
@@ -189,13 +199,15 @@ func copyFile(from, to string) error {
 	return err
 }
 
-func importImages(ctx context.Context, dir, bundle string, layers []string, log func(string, ...any)) error {
+func importImages(ctx context.Context, dir, bundle string, layers []string,
+	log func(string, ...any)) error {
 	start := time.Now()
 	log("images: loading the bundle's archives into containerd, once")
 	work := dir + ".root"
 	defer os.RemoveAll(work)
 	env := []string{
-		"LOWER=" + strings.Join(layers, ":"), "WORK=" + work, "STORE=" + dir, "ARCHIVES=" + filepath.Join(bundle, "images"),
+		"LOWER=" + strings.Join(layers, ":"), "WORK=" + work, "STORE=" + dir,
+		"ARCHIVES=" + filepath.Join(bundle, "images"),
 	}
 	script, err := embeddedFiles.ReadFile("import.sh")
 	if err != nil {
@@ -211,7 +223,8 @@ func importImages(ctx context.Context, dir, bundle string, layers []string, log 
 // cloneStore creates a node's containerd directory quickly and with little disk space: blobs and
 // unpacked layers never change and become hard links; databases change and are copied.
 func cloneStore(ctx context.Context, from, to string) error {
-	if _, err := runHost(ctx, "cp", "--archive", "--link", "--no-target-directory", from, to); err != nil {
+	if _, err := runHost(ctx, "cp", "--archive", "--link", "--no-target-directory", from,
+		to); err != nil {
 		// The cache is on another file system.
 		if err := os.RemoveAll(to); err != nil {
 			return err
@@ -222,7 +235,8 @@ func cloneStore(ctx context.Context, from, to string) error {
 	databases, err := filepath.Glob(filepath.Join(from, "*", "*.db"))
 	for _, path := range databases {
 		if err == nil {
-			_, err = runHost(ctx, "cp", "--archive", "--remove-destination", path, to+strings.TrimPrefix(path, from))
+			_, err = runHost(ctx, "cp", "--archive", "--remove-destination", path,
+				to+strings.TrimPrefix(path, from))
 		}
 	}
 	return err

@@ -28,14 +28,18 @@ type family struct {
 
 var (
 	ipv4 = family{
-		node: "10.77.0.%d", length: 24, gateway: "10.77.0.1", balancer: "10.77.0.2", anywhere: "0.0.0.0/0",
-		pods: PodSubnet, services: "10.96.0.0/12",
-		forward: "echo 1 >/proc/sys/net/ipv4/ip_forward", refuse: "echo 0 >/proc/sys/net/ipv4/icmp_ratelimit",
+		node: "10.77.0.%d", length: 24, gateway: "10.77.0.1", balancer: "10.77.0.2",
+		anywhere: "0.0.0.0/0",
+		pods:     PodSubnet, services: "10.96.0.0/12",
+		forward: "echo 1 >/proc/sys/net/ipv4/ip_forward",
+		refuse:  "echo 0 >/proc/sys/net/ipv4/icmp_ratelimit",
 	}
 	ipv6 = family{
-		node: "fd00:77::%d", length: 64, gateway: "fd00:77::1", balancer: "fd00:77::2", anywhere: "::/0",
-		pods: "fd00:244::/48", services: "fd00:96::/112",
-		forward: "echo 1 | tee /proc/sys/net/ipv6/conf/*/forwarding >/dev/null", refuse: "echo 0 >/proc/sys/net/ipv6/icmp/ratelimit",
+		node: "fd00:77::%d", length: 64, gateway: "fd00:77::1", balancer: "fd00:77::2",
+		anywhere: "::/0",
+		pods:     "fd00:244::/48", services: "fd00:96::/112",
+		forward: "echo 1 | tee /proc/sys/net/ipv6/conf/*/forwarding >/dev/null",
+		refuse:  "echo 0 >/proc/sys/net/ipv6/icmp/ratelimit",
 	}
 )
 
@@ -84,7 +88,9 @@ func (f Families) joinEach(field func(family) string) string {
 }
 
 // PodSubnets is the Pod CIDR, or one of each family separated by a comma.
-func (f Families) PodSubnets() string { return f.joinEach(func(one family) string { return one.pods }) }
+func (f Families) PodSubnets() string {
+	return f.joinEach(func(one family) string { return one.pods })
+}
 
 // ServiceSubnets is the Service CIDR, or one of each family separated by a comma.
 func (f Families) ServiceSubnets() string {

@@ -28,7 +28,8 @@ func testBundle(t *testing.T) string {
 
 func newCluster(t *testing.T) *Cluster {
 	t.Helper()
-	c, err := NewCluster(t.Context(), Options{Bundle: testBundle(t), Log: t.Logf, Keep: KeepFailed(t)})
+	c, err := NewCluster(t.Context(),
+		Options{Bundle: testBundle(t), Log: t.Logf, Keep: KeepFailed(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +80,8 @@ func testCommands(t *testing.T, a, b *Node) {
 		t.Errorf("first process %q", got)
 	}
 	for _, image := range []string{"pause", "kube-apiserver", "coredns"} {
-		if images := runCommand(t, b, "ctr", "-n", "k8s.io", "images", "list", "-q"); !strings.Contains(images, image) {
+		if images := runCommand(t, b, "ctr", "-n", "k8s.io", "images", "list",
+			"-q"); !strings.Contains(images, image) {
 			t.Errorf("no image %s among:\n%s", image, images)
 		}
 	}
@@ -87,7 +89,8 @@ func testCommands(t *testing.T, a, b *Node) {
 	cmd.Stdin, cmd.Env = strings.NewReader("in"), []string{"GREETING=hello"}
 	result, err := cmd.Run(t.Context())
 	var exit *ExitError
-	if !errors.As(err, &exit) || result.Code != 3 || result.Stdout != "in" || result.Stderr != "hello\n" {
+	if !errors.As(err, &exit) || result.Code != 3 || result.Stdout != "in" ||
+		result.Stderr != "hello\n" {
 		t.Errorf("got %+v, %v", result, err)
 	}
 }
@@ -144,7 +147,8 @@ func testNetwork(t *testing.T, c *Cluster, a, b *Node) {
 		_, err := a.Run(t.Context(), "socat", "-T2", "-", "TCP:Worker-B:8080,connect-timeout=1")
 		return err
 	}
-	if err := pollUntil(t.Context(), "the server", pollLimit, func(context.Context) error { return ask() }); err != nil {
+	if err := pollUntil(t.Context(), "the server", pollLimit,
+		func(context.Context) error { return ask() }); err != nil {
 		t.Fatal(err)
 	}
 	conn, err := c.Dial(t.Context(), "tcp", b.Address()+":8080")
@@ -163,11 +167,13 @@ func testNetwork(t *testing.T, c *Cluster, a, b *Node) {
 	if err := b.Connect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := pollUntil(t.Context(), "the server", pollLimit, func(context.Context) error { return ask() }); err != nil {
+	if err := pollUntil(t.Context(), "the server", pollLimit,
+		func(context.Context) error { return ask() }); err != nil {
 		t.Error(err)
 	}
 	const refused = 7
-	if result, err := a.Run(t.Context(), "curl", "--max-time", "30", "http://192.0.2.1/"); result.Code != refused {
+	if result, err := a.Run(t.Context(), "curl", "--max-time", "30",
+		"http://192.0.2.1/"); result.Code != refused {
 		t.Errorf("an address outside of the cluster is not refused: %v", err)
 	}
 }
@@ -192,18 +198,22 @@ func testFingerprint(t *testing.T, n *Node) {
 		t.Errorf("the kubelet was stopped, but: %q", diff)
 	}
 	runCommand(t, n, "systemctl", "start", "kubelet")
-	runCommand(t, n, "sh", "-ec", `echo x >/etc/kubernetes/new; echo >>/etc/crictl.yaml; rm /etc/default/kubelet; ip link add br7 type bridge
+	runCommand(t, n, "sh", "-ec",
+		`echo x >/etc/kubernetes/new; echo >>/etc/crictl.yaml; rm /etc/default/kubelet; ip link add br7 type bridge
 		mkdir /mnt/m; mount -t tmpfs tmpfs /mnt/m; nft add table ip test; ip route add 192.0.2.0/24 via 10.77.0.1; systemctl disable -q kubelet`)
 	diff := before.Diff(take())
 	for _, want := range []string{
-		"+ files: /etc/kubernetes/new ", "+ files: /etc/crictl.yaml ", "+ files: /etc/default/kubelet removed", "+ links: br7",
-		"+ mounts: /mnt/m tmpfs", "+ rules: table ip test", "+ routes: 192.0.2.0/24", "- units: kubelet.service",
+		"+ files: /etc/kubernetes/new ", "+ files: /etc/crictl.yaml ",
+		"+ files: /etc/default/kubelet removed", "+ links: br7",
+		"+ mounts: /mnt/m tmpfs", "+ rules: table ip test", "+ routes: 192.0.2.0/24",
+		"- units: kubelet.service",
 	} {
 		if !slices.ContainsFunc(diff, func(l string) bool { return strings.HasPrefix(l, want) }) {
 			t.Errorf("%q is not in:\n%s", want, strings.Join(diff, "\n"))
 		}
 	}
-	runCommand(t, n, "sh", "-ec", `rm /etc/kubernetes/new; sed -i '$d' /etc/crictl.yaml; echo KUBELET_EXTRA_ARGS= >/etc/default/kubelet; ip link delete br7
+	runCommand(t, n, "sh", "-ec",
+		`rm /etc/kubernetes/new; sed -i '$d' /etc/crictl.yaml; echo KUBELET_EXTRA_ARGS= >/etc/default/kubelet; ip link delete br7
 		umount /mnt/m; rmdir /mnt/m; nft delete table ip test; ip route delete 192.0.2.0/24; systemctl enable -q kubelet`)
 	if diff := before.Diff(take()); len(diff) > 0 {
 		t.Errorf("all was undone, but:\n%s", strings.Join(diff, "\n"))
@@ -221,7 +231,8 @@ func testPowerCut(t *testing.T, n *Node) {
 	if err := n.Boot(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := runCommand(t, n, "sh", "-c", "cat /root/kept; ls /run/lost 2>/dev/null || true"); got != "kept" {
+	if got := runCommand(t, n, "sh", "-c",
+		"cat /root/kept; ls /run/lost 2>/dev/null || true"); got != "kept" {
 		t.Errorf("after the boot there is %q", got)
 	}
 }
@@ -246,7 +257,9 @@ func testDestroyAndAdd(t *testing.T, c *Cluster, n *Node) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := runCommand(t, again, "sh", "-c", "ls /root; ip -brief address show eth0"); strings.Contains(got, "mark") || !strings.Contains(got, n.Address()) {
+	if got := runCommand(t, again, "sh", "-c",
+		"ls /root; ip -brief address show eth0"); strings.Contains(got, "mark") ||
+		!strings.Contains(got, n.Address()) {
 		t.Errorf("the new machine has:\n%s", got)
 	}
 	if third, err := c.Add(t.Context(), "third"); err != nil || third.Address() != "10.77.0.13" {
@@ -277,7 +290,8 @@ func TestNewClusterRemovesAbandonedClusters(t *testing.T) {
 		t.Fatalf("the run was not killed: %v\n%s", err, out)
 	}
 	// Not checked here: another process may have removed the cluster already.
-	if said := string(out); !strings.Contains(said, "to be swept: ") || strings.Contains(said, "to be swept: 0") {
+	if said := string(out); !strings.Contains(said, "to be swept: ") ||
+		strings.Contains(said, "to be swept: 0") {
 		t.Fatalf("the killed process left nothing to remove:\n%s", said)
 	}
 	newCluster(t)
@@ -288,11 +302,13 @@ func TestNewClusterRemovesAbandonedClusters(t *testing.T) {
 
 func TestClusterNameIsUnique(t *testing.T) {
 	c := newCluster(t)
-	if other, err := NewCluster(t.Context(), Options{Name: c.Name(), Bundle: testBundle(t)}); err == nil {
+	if other, err := NewCluster(t.Context(),
+		Options{Name: c.Name(), Bundle: testBundle(t)}); err == nil {
 		t.Error("a second cluster has the same name")
 		other.Close()
 	}
-	if err := Remove(t.Context(), c.Name()); err == nil || !strings.Contains(err.Error(), "in use") {
+	if err := Remove(t.Context(), c.Name()); err == nil ||
+		!strings.Contains(err.Error(), "in use") {
 		t.Errorf("removing a cluster in use: %v", err)
 	}
 	if left, err := Leftovers(c.Name()); err != nil || len(left) == 0 {

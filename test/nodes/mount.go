@@ -25,10 +25,12 @@ func mountsOf(process string) ([]mountPoint, error) {
 		left, right, ok := strings.Cut(line, " - ")
 		place, system := strings.Fields(left), strings.Fields(right)
 		if !ok || len(place) < 5 || len(system) < 3 {
-			return nil, fmt.Errorf("reading the mounts of process %s: malformed line %q", process, line)
+			return nil, fmt.Errorf("reading the mounts of process %s: malformed line %q", process,
+				line)
 		}
 		all = append(all, mountPoint{
-			path: unescapePath(place[4]), kind: system[0], source: system[1], options: strings.Split(system[2], ","),
+			path: unescapePath(place[4]), kind: system[0], source: system[1],
+			options: strings.Split(system[2], ","),
 		})
 	}
 	return all, nil

@@ -51,12 +51,14 @@ func (c *Cluster) createSwitch(ctx context.Context) error {
 	// By default a bridge has the lowest MAC address of its ports, and changes it when that node
 	// is removed: then nodes cannot reach the gateway and the load balancer until their ARP
 	// entries are updated.
-	lines := []string{"link set lo up", "link add br0 address 02:00:0a:4d:00:01 type bridge forward_delay 0", "link set br0 up"}
+	lines := []string{"link set lo up",
+		"link add br0 address 02:00:0a:4d:00:01 type bridge forward_delay 0", "link set br0 up"}
 	for _, f := range c.record.Families.all() {
 		if err := writeSysctls(ctx, c.switchFile(), f.forward+"; "+f.refuse); err != nil {
 			return err
 		}
-		lines = append(append(lines, addressCommands("br0", f.gateway)...), "route add unreachable "+f.anywhere)
+		lines = append(append(lines, addressCommands("br0", f.gateway)...),
+			"route add unreachable "+f.anywhere)
 	}
 	return runIPBatch(ctx, c.switchFile(), lines...)
 }
@@ -95,14 +97,16 @@ func (n *Node) connectNetwork(ctx context.Context) error {
 		return err
 	}
 	err := runIPBatch(ctx, n.cluster.switchFile(),
-		"link add "+n.linkName()+" type veth peer name eth0 address "+n.macAddress()+" netns "+n.netFile(),
+		"link add "+n.linkName()+" type veth peer name eth0 address "+n.macAddress()+" netns "+
+			n.netFile(),
 		"link set "+n.linkName()+" master br0",
 		"link set "+n.linkName()+" up",
 	)
 	if err != nil {
 		return err
 	}
-	lines := append([]string{"link set lo up", "link set eth0 up"}, addressCommands("eth0", n.addresses...)...)
+	lines := append([]string{"link set lo up", "link set eth0 up"},
+		addressCommands("eth0", n.addresses...)...)
 	for _, f := range n.cluster.record.Families.all() {
 		if err := writeSysctls(ctx, n.netFile(), f.forward); err != nil {
 			return err
@@ -121,19 +125,22 @@ func (n *Node) removeNetwork(ctx context.Context) error {
 	if _, err := os.Stat(n.netFile()); err != nil {
 		return nil
 	}
-	list, err := runHost(ctx, "nsenter", "--net="+n.cluster.switchFile(), "ip", "-brief", "link", "show", "type", "veth")
+	list, err := runHost(ctx, "nsenter", "--net="+n.cluster.switchFile(), "ip", "-brief", "link",
+		"show", "type", "veth")
 	if err != nil {
 		return err
 	}
 	for line := range strings.Lines(list) {
 		if strings.HasPrefix(line, n.linkName()+"@") {
-			if err := runIPBatch(ctx, n.cluster.switchFile(), "link delete "+n.linkName()); err != nil {
+			if err := runIPBatch(ctx, n.cluster.switchFile(),
+				"link delete "+n.linkName()); err != nil {
 				return err
 			}
 		}
 	}
 	// The kernel removes the namespace's links with the last process in it.
-	if err := unix.Unmount(n.netFile(), unix.MNT_DETACH); err != nil && err != unix.EINVAL && err != unix.ENOENT {
+	if err := unix.Unmount(n.netFile(), unix.MNT_DETACH); err != nil && err != unix.EINVAL &&
+		err != unix.ENOENT {
 		return fmt.Errorf("unmounting %s: %w", n.netFile(), err)
 	}
 	if err := os.Remove(n.netFile()); err != nil && !os.IsNotExist(err) {
@@ -156,7 +163,8 @@ func (n *Node) Connect(ctx context.Context) error {
 // rest.Config.Dial and an http.Transport.DialContext. The address must be numeric.
 func (c *Cluster) Dial(ctx context.Context, network, address string) (conn net.Conn, err error) {
 	if name, _, err := net.SplitHostPort(address); err != nil || net.ParseIP(name) == nil {
-		return nil, fmt.Errorf("dialling %s in cluster %s: want a numeric address and a port", address, c.name)
+		return nil, fmt.Errorf("dialling %s in cluster %s: want a numeric address and a port",
+			address, c.name)
 	}
 	err = runInNamespace(c.switchFile(), func() error {
 		dialer := net.Dialer{Timeout: 30 * time.Second}

@@ -53,7 +53,8 @@ func (n *Node) createAndBoot(ctx context.Context) error {
 	if err := n.Boot(ctx); err != nil {
 		return err
 	}
-	n.cluster.log("%s: booted in %.1f s, address %s", n.name, time.Since(start).Seconds(), strings.Join(n.addresses, " and "))
+	n.cluster.log("%s: booted in %.1f s, address %s", n.name, time.Since(start).Seconds(),
+		strings.Join(n.addresses, " and "))
 	return nil
 }
 
@@ -69,7 +70,8 @@ func (n *Node) createDisk(ctx context.Context) error {
 	// Without a machine ID systemd assumes a first boot and applies presets to all units.
 	files := map[string]string{"hostname": n.name, "machine-id": hex.EncodeToString(id[:])}
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(n.dir, "upper/etc", name), []byte(text+"\n"), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(n.dir, "upper/etc", name), []byte(text+"\n"),
+			0o644); err != nil {
 			return err
 		}
 	}
@@ -94,7 +96,8 @@ func (n *Node) Boot(ctx context.Context) error {
 		if unread != nil {
 			console = []byte(unread.Error())
 		}
-		return fmt.Errorf("booting %s: %w\nconsole:\n%s", n.name, err, lastLines(string(console), 20))
+		return fmt.Errorf("booting %s: %w\nconsole:\n%s", n.name, err,
+			lastLines(string(console), 20))
 	}
 	return nil
 }
@@ -172,7 +175,8 @@ func (n *Node) awaitContainerd(ctx context.Context) error {
 		return err
 	})
 	if err != nil {
-		log, _ := n.Run(ctx, "journalctl", "--no-pager", "--lines=30", "--unit=containerd", "--unit=sandbox")
+		log, _ := n.Run(ctx, "journalctl", "--no-pager", "--lines=30", "--unit=containerd",
+			"--unit=sandbox")
 		return fmt.Errorf("%w\n%s", err, log.Stdout)
 	}
 	return nil

@@ -73,11 +73,13 @@ kubeadm join 10.77.0.11:6443 --token a.b \
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"kubeadm", "join", "10.77.0.11:6443", "--token", "a.b", "--discovery-token-ca-cert-hash", "sha256:c"}
+	want := []string{"kubeadm", "join", "10.77.0.11:6443", "--token", "a.b",
+		"--discovery-token-ca-cert-hash", "sha256:c"}
 	if !slices.Equal(worker, want) {
 		t.Errorf("worker: %q", worker)
 	}
-	if want = append(want, "--control-plane", "--certificate-key", "d"); !slices.Equal(controlPlane, want) {
+	if want = append(want, "--control-plane", "--certificate-key", "d"); !slices.Equal(controlPlane,
+		want) {
 		t.Errorf("control plane: %q", controlPlane)
 	}
 	if _, _, err := JoinCommands("error: no root\n"); err == nil {
@@ -87,7 +89,8 @@ kubeadm join 10.77.0.11:6443 --token a.b \
 
 func TestInitConfigIsValidYAML(t *testing.T) {
 	text := InitConfig(Config{
-		Address: "10.77.0.11", Endpoint: "api:6443", Version: "v1.36.3", Init: "skipPhases: [addon]",
+		Address: "10.77.0.11", Endpoint: "api:6443", Version: "v1.36.3",
+		Init:         "skipPhases: [addon]",
 		Registration: "  name: first", Cluster: "clusterName: c", Kubelet: "maxPods: 5",
 	})
 	documents := make(map[string]map[string]any)
@@ -125,8 +128,10 @@ func TestFingerprintDiff(t *testing.T) {
 }
 
 func TestFlattenListing(t *testing.T) {
-	got := flattenListing("# Warning: table ip nat is managed\ntable ip nat {\n\tchain A {\n\t\tcounter packets 1 bytes 2 jump B\n\t}\n\tchain B {\n\t}\n}\n:INPUT ACCEPT [1:2]\n")
-	want := []string{"table ip nat", "table ip nat, chain A", "table ip nat, chain A, jump B", "table ip nat, chain B", ":INPUT ACCEPT"}
+	got := flattenListing(
+		"# Warning: table ip nat is managed\ntable ip nat {\n\tchain A {\n\t\tcounter packets 1 bytes 2 jump B\n\t}\n\tchain B {\n\t}\n}\n:INPUT ACCEPT [1:2]\n")
+	want := []string{"table ip nat", "table ip nat, chain A", "table ip nat, chain A, jump B",
+		"table ip nat, chain B", ":INPUT ACCEPT"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -137,7 +142,8 @@ func TestMountsOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.ContainsFunc(mounts, func(m mountPoint) bool { return m.path == "/proc" && m.kind == "proc" }) {
+	if !slices.ContainsFunc(mounts,
+		func(m mountPoint) bool { return m.path == "/proc" && m.kind == "proc" }) {
 		t.Errorf("no /proc among %v", mounts)
 	}
 	if got := unescapePath(`/a\040b\134c`); got != `/a b\c` {
@@ -147,12 +153,15 @@ func TestMountsOf(t *testing.T) {
 
 func TestNodeAddressesOfEachFamily(t *testing.T) {
 	for families, want := range map[Families][]string{
-		IPv4Only: {"10.77.0.11"}, IPv6Only: {"fd00:77::11"}, DualStack: {"10.77.0.11", "fd00:77::11"},
+		IPv4Only: {"10.77.0.11"}, IPv6Only: {"fd00:77::11"},
+		DualStack: {"10.77.0.11", "fd00:77::11"},
 	} {
 		c := &Cluster{name: "x", dir: t.TempDir(), record: record{Families: families}}
 		n, err := c.register("n1")
-		if err != nil || !slices.Equal(n.Addresses(), want) || n.linkName() != "port-11" || n.macAddress() != "02:00:0a:4d:00:0b" {
-			t.Errorf("%q: addresses %q, want %q, port %s, card %s: %v", families, n.Addresses(), want, n.linkName(), n.macAddress(), err)
+		if err != nil || !slices.Equal(n.Addresses(), want) || n.linkName() != "port-11" ||
+			n.macAddress() != "02:00:0a:4d:00:0b" {
+			t.Errorf("%q: addresses %q, want %q, port %s, card %s: %v", families, n.Addresses(),
+				want, n.linkName(), n.macAddress(), err)
 		}
 		if got := familiesOf(n.Addresses()); got != families {
 			t.Errorf("%q are of the families %q, want %q", n.Addresses(), got, families)
@@ -162,10 +171,13 @@ func TestNodeAddressesOfEachFamily(t *testing.T) {
 
 func TestPodRoutesOfEachFamily(t *testing.T) {
 	c := &Cluster{record: record{Nodes: []nodeRecord{
-		{Addresses: []string{"10.77.0.11", "fd00:77::11"}, PodCIDRs: []string{"10.244.0.0/24", "fd00:244::/64"}},
-		{Addresses: []string{"10.77.0.12", "fd00:77::12"}, PodCIDRs: []string{"10.244.1.0/24", "fd00:244:0:1::/64"}},
+		{Addresses: []string{"10.77.0.11", "fd00:77::11"},
+			PodCIDRs: []string{"10.244.0.0/24", "fd00:244::/64"}},
+		{Addresses: []string{"10.77.0.12", "fd00:77::12"},
+			PodCIDRs: []string{"10.244.1.0/24", "fd00:244:0:1::/64"}},
 	}}}
-	want := []string{"route replace 10.244.1.0/24 via 10.77.0.12", "route replace fd00:244:0:1::/64 via fd00:77::12"}
+	want := []string{"route replace 10.244.1.0/24 via 10.77.0.12",
+		"route replace fd00:244:0:1::/64 via fd00:77::12"}
 	if got := c.routes("10.77.0.11"); !slices.Equal(got, want) {
 		t.Errorf("routes %q, want %q", got, want)
 	}
@@ -178,9 +190,11 @@ func TestInitConfigOfEachFamily(t *testing.T) {
 		lacks  string
 	}{
 		{Config{Address: "10.77.0.11"}, []string{"podSubnet: 10.244.0.0/16\n"}, "serviceSubnet"},
-		{Config{Address: "fd00:77::11"}, []string{"podSubnet: fd00:244::/48\n", "serviceSubnet: fd00:96::/112\n"}, "node-ip"},
+		{Config{Address: "fd00:77::11"},
+			[]string{"podSubnet: fd00:244::/48\n", "serviceSubnet: fd00:96::/112\n"}, "node-ip"},
 		{Config{Address: "10.77.0.11", NodeIPs: []string{"10.77.0.11", "fd00:77::11"}}, []string{
-			"podSubnet: 10.244.0.0/16,fd00:244::/48\n", "serviceSubnet: 10.96.0.0/12,fd00:96::/112\n",
+			"podSubnet: 10.244.0.0/16,fd00:244::/48\n",
+			"serviceSubnet: 10.96.0.0/12,fd00:96::/112\n",
 			`{name: node-ip, value: "10.77.0.11,fd00:77::11"}`}, "\n\n"},
 	} {
 		text := InitConfig(c.config)

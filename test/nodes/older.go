@@ -11,7 +11,8 @@ const OlderPrograms = "/opt/older/bin"
 
 // addOlderRelease adds an older release to an image: its programs in a layer of their own, and its
 // container images.
-func addOlderRelease(ctx context.Context, newest image, older string, log func(string, ...any)) (image, error) {
+func addOlderRelease(ctx context.Context, newest image, older string,
+	log func(string, ...any)) (image, error) {
 	programs, err := listBundleDir(filepath.Join(older, "bin"))
 	if err != nil {
 		return image{}, err
@@ -20,15 +21,17 @@ func addOlderRelease(ctx context.Context, newest image, older string, log func(s
 	if err != nil {
 		return image{}, err
 	}
-	layer, err := buildCached(ctx, "older-"+cacheKey(append(programs, "1")...), func(dir string) error {
-		to := filepath.Join(dir, OlderPrograms)
-		for _, name := range []string{"kubelet", "kubectl"} {
-			if err := copyFile(filepath.Join(older, "bin", name), filepath.Join(to, name)); err != nil {
-				return err
+	layer, err := buildCached(ctx, "older-"+cacheKey(append(programs, "1")...),
+		func(dir string) error {
+			to := filepath.Join(dir, OlderPrograms)
+			for _, name := range []string{"kubelet", "kubectl"} {
+				if err := copyFile(filepath.Join(older, "bin", name),
+					filepath.Join(to, name)); err != nil {
+					return err
+				}
 			}
-		}
-		return nil
-	})
+			return nil
+		})
 	if err != nil {
 		return image{}, err
 	}

@@ -56,13 +56,14 @@ func (c *Cluster) PodNetwork(ctx context.Context, controlPlane *Node) error {
 		return err
 	}
 	for _, n := range c.Nodes() {
-		err := pollUntil(ctx, "the Pods of "+n.name+" to be connected", pollLimit, func(ctx context.Context) error {
-			// A node that is off gets its routes when it boots.
-			if pid, err := findInit(c.name, n.name); err != nil || pid == 0 {
-				return nil
-			}
-			return n.joinPodNetwork(ctx, ranges[n.Address()])
-		})
+		err := pollUntil(ctx, "the Pods of "+n.name+" to be connected", pollLimit,
+			func(ctx context.Context) error {
+				// A node that is off gets its routes when it boots.
+				if pid, err := findInit(c.name, n.name); err != nil || pid == 0 {
+					return nil
+				}
+				return n.joinPodNetwork(ctx, ranges[n.Address()])
+			})
 		if err != nil {
 			return err
 		}
@@ -80,7 +81,8 @@ func (n *Node) joinPodNetwork(ctx context.Context, cidrs []string) error {
 		ranges = append(ranges, fmt.Sprintf(`[{"subnet": %q}]`, cidr))
 		routes = append(routes, fmt.Sprintf(`{"dst": %q}`, familyOf(cidr).anywhere))
 	}
-	config := fmt.Appendf(nil, networkConfig, strings.Join(ranges, ", "), strings.Join(routes, ", "))
+	config := fmt.Appendf(nil, networkConfig, strings.Join(ranges, ", "),
+		strings.Join(routes, ", "))
 	if have, err := n.ReadFile(file); err == nil && bytes.Equal(have, config) {
 		return nil
 	}
@@ -180,5 +182,6 @@ func listNodes(ctx context.Context, controlPlane *Node) (nodeList, error) {
 
 // Kubectl runs kubectl on a control plane with its admin.conf.
 func (n *Node) Kubectl(ctx context.Context, args ...string) (Result, error) {
-	return n.Run(ctx, append([]string{"kubectl", "--kubeconfig=/etc/kubernetes/admin.conf"}, args...)...)
+	return n.Run(ctx, append([]string{"kubectl", "--kubeconfig=/etc/kubernetes/admin.conf"},
+		args...)...)
 }

@@ -78,7 +78,8 @@ var (
 // process ends. It first removes abandoned clusters.
 func claimClusterDir(ctx context.Context, name string) (dir string, release func(), err error) {
 	if !clusterName.MatchString(name) {
-		return "", nil, fmt.Errorf("cluster name %q: want up to 31 lower-case letters, digits and hyphens, not beginning with a hyphen", name)
+		return "", nil, fmt.Errorf(
+			"cluster name %q: want up to 31 lower-case letters, digits and hyphens, not beginning with a hyphen", name)
 	}
 	unlock, err := lockFile(ctx, registryLock)
 	if err != nil {
@@ -90,7 +91,9 @@ func claimClusterDir(ctx context.Context, name string) (dir string, release func
 	}
 	dir = filepath.Join(stateRoot, name)
 	if _, err := os.Stat(dir); err == nil {
-		return "", nil, fmt.Errorf("cluster %s already exists; remove it with make cluster-down or choose another name", name)
+		return "", nil, fmt.Errorf(
+			"cluster %s already exists; remove it with make cluster-down or choose another name",
+			name)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", nil, err
@@ -152,7 +155,8 @@ func removeAbandoned(ctx context.Context) error {
 		err = destroyCluster(ctx, name)
 		release()
 		if err != nil {
-			return fmt.Errorf("removing cluster %s, which a killed process left behind: %w", name, err)
+			return fmt.Errorf("removing cluster %s, which a killed process left behind: %w", name,
+				err)
 		}
 	}
 	return nil
@@ -248,7 +252,8 @@ func mountsLeft(pid, dir string) []string {
 		refers := func(option string) bool { return strings.Contains(option, dir+"/") }
 		if strings.HasPrefix(m.path, dir+"/") || slices.ContainsFunc(m.options, refers) {
 			name, _ := os.ReadFile("/proc/" + pid + "/comm")
-			return []string{fmt.Sprintf("mount %s, seen by process %s (%s)", m.path, pid, strings.TrimSpace(string(name)))}
+			return []string{fmt.Sprintf("mount %s, seen by process %s (%s)", m.path, pid,
+				strings.TrimSpace(string(name)))}
 		}
 	}
 	return nil

@@ -75,10 +75,13 @@ func (l *allowList) accepts(name string, d difference) bool {
 func (l *allowList) checkUnused(t *testing.T) {
 	for _, e := range l.entries {
 		if !e.used {
-			t.Errorf("accepted.yaml: no difference matches the entry for %q (case %q): remove it", e.Fact, e.Case)
+			t.Errorf("accepted.yaml: no difference matches the entry for %q (case %q): remove it",
+				e.Fact, e.Case)
 		}
 	}
 }
 
 // isCompleteRun reports whether all cases ran, so that every entry must have been used.
-func isCompleteRun() bool { return flag.Lookup("test.run").Value.String() == "" && !testing.Short() }
+func isCompleteRun() bool {
+	return flag.Lookup("test.run").Value.String() == "" && !testing.Short()
+}

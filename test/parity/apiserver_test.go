@@ -34,9 +34,11 @@ type apiServer struct {
 
 // kindsByResource are the kinds that the server supports, by the resource's name in a path.
 var kindsByResource = map[string]string{
-	"configmaps": "ConfigMap", "secrets": "Secret", "nodes": "Node", "serviceaccounts": "ServiceAccount", "services": "Service", "pods": "Pod",
-	"roles": "Role", "rolebindings": "RoleBinding", "clusterroles": "ClusterRole", "clusterrolebindings": "ClusterRoleBinding",
-	"deployments": "Deployment", "daemonsets": "DaemonSet",
+	"configmaps": "ConfigMap", "secrets": "Secret", "nodes": "Node",
+	"serviceaccounts": "ServiceAccount", "services": "Service", "pods": "Pod",
+	"roles": "Role", "rolebindings": "RoleBinding", "clusterroles": "ClusterRole",
+	"clusterrolebindings": "ClusterRoleBinding",
+	"deployments":         "Deployment", "daemonsets": "DaemonSet",
 }
 
 // newAPIServer returns a server with the objects of a file.
@@ -58,11 +60,13 @@ func newAPIServer(file string) (*apiServer, error) {
 
 // serve listens at the address with the serving certificate in a directory.
 func (s *apiServer) serve(address, dir string) error {
-	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "apiserver.crt"), filepath.Join(dir, "apiserver.key"))
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "apiserver.crt"),
+		filepath.Join(dir, "apiserver.key"))
 	if err != nil {
 		return err
 	}
-	l, err := tls.Listen("tcp", address, &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"http/1.1"}})
+	l, err := tls.Listen("tcp", address,
+		&tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"http/1.1"}})
 	if err != nil {
 		return err
 	}
@@ -82,8 +86,10 @@ func (s *apiServer) writeObjects(dir string) error {
 		if err != nil {
 			return err
 		}
-		name := strings.Join([]string{o["kind"].(string), metadataField(o, "namespace"), metadataField(o, "name")}, " ")
-		if err := os.WriteFile(filepath.Join(dir, strings.ReplaceAll(name, "  ", " ")+".yaml"), data, 0o644); err != nil {
+		name := strings.Join([]string{o["kind"].(string), metadataField(o, "namespace"),
+			metadataField(o, "name")}, " ")
+		if err := os.WriteFile(filepath.Join(dir, strings.ReplaceAll(name, "  ", " ")+".yaml"),
+			data, 0o644); err != nil {
 			return err
 		}
 	}
@@ -143,7 +149,9 @@ func (s *apiServer) respond(w http.ResponseWriter, code int, o object) {
 }
 
 func (s *apiServer) respondError(w http.ResponseWriter, code int, reason, name string) {
-	s.respond(w, code, object{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": code, "message": name + ": " + reason, "details": object{"name": name}})
+	s.respond(w, code, object{"kind": "Status", "apiVersion": "v1", "status": "Failure",
+		"reason": reason, "code": code, "message": name + ": " + reason,
+		"details": object{"name": name}})
 }
 
 func (s *apiServer) serveCreate(w http.ResponseWriter, r *http.Request) {
@@ -213,7 +221,8 @@ func (s *apiServer) serveList(w http.ResponseWriter, r *http.Request, kind strin
 				set[k] = fmt.Sprint(v)
 			}
 		}
-		about := fields.Set{"type": fmt.Sprint(o["type"]), "metadata.name": metadataField(o, "name")}
+		about := fields.Set{"type": fmt.Sprint(o["type"]),
+			"metadata.name": metadataField(o, "name")}
 		if filepath.Dir(path) == r.URL.Path && byLabel.Matches(set) && byField.Matches(about) {
 			items = append(items, o)
 		}
@@ -222,20 +231,23 @@ func (s *apiServer) serveList(w http.ResponseWriter, r *http.Request, kind strin
 	if i := strings.Index(version, "/namespaces"); i > 0 {
 		version = version[:i]
 	}
-	s.respond(w, http.StatusOK, object{"kind": kind + "List", "apiVersion": version, "metadata": object{}, "items": items})
+	s.respond(w, http.StatusOK,
+		object{"kind": kind + "List", "apiVersion": version, "metadata": object{}, "items": items})
 }
 
 func (s *apiServer) serveObject(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.Path
 	now, found := s.objects[path]
-	if !found && (r.Method != http.MethodPatch || r.Header.Get("Content-Type") != "application/apply-patch+yaml") {
+	if !found && (r.Method != http.MethodPatch ||
+		r.Header.Get("Content-Type") != "application/apply-patch+yaml") {
 		s.respondError(w, http.StatusNotFound, "NotFound", filepath.Base(path))
 		return
 	}
 	switch r.Method {
 	case http.MethodDelete:
 		delete(s.objects, path)
-		s.respond(w, http.StatusOK, object{"kind": "Status", "apiVersion": "v1", "status": "Success"})
+		s.respond(w, http.StatusOK,
+			object{"kind": "Status", "apiVersion": "v1", "status": "Success"})
 		return
 	case http.MethodPut, http.MethodPatch:
 		o, err := decodeBody(r)

@@ -96,7 +96,8 @@ func asObjects(r factCollector, at string, s commandResult) {
 // asLines compares each line, in order.
 func asLines(r factCollector, at string, s commandResult) {
 	for i, line := range strings.Split(strings.TrimSpace(s.Out), "\n") {
-		r.add(fmt.Sprintf("%s/out/line%d", at, i+1), withoutRandomValues(strings.Join(strings.Fields(line), " ")))
+		r.add(fmt.Sprintf("%s/out/line%d", at, i+1),
+			withoutRandomValues(strings.Join(strings.Fields(line), " ")))
 	}
 }
 

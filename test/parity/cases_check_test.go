@@ -8,7 +8,8 @@ import (
 
 // newHealthyMachine is a machine that passes all preflight checks that it can pass.
 func newHealthyMachine() machine {
-	return machine{runtime: true, tools: slices.Clone(allTools), files: map[string]string{"/kubeadm.yaml": baseConfig().text()}}
+	return machine{runtime: true, tools: slices.Clone(allTools),
+		files: map[string]string{"/kubeadm.yaml": baseConfig().text()}}
 }
 
 // variation is one change of the machine or the configuration.
@@ -23,10 +24,12 @@ func checkCases() []testCase {
 	var list []testCase
 	for _, d := range slices.Concat(kubeletVariations(), proxyVariations(), configVariations()) {
 		m := d.applyTo(newHealthyMachine())
-		list = append(list, testCase{"checks of init: " + d.name, m, []step{ignoreOutput("init phase preflight --config=/kubeadm.yaml")}})
+		list = append(list, testCase{"checks of init: " + d.name, m,
+			[]step{ignoreOutput("init phase preflight --config=/kubeadm.yaml")}})
 	}
 	for _, d := range slices.Concat(kubeletVariations(), proxyVariations(), leftoverVariations()) {
-		list = append(list, testCase{"checks of join: " + d.name, d.applyTo(newHealthyMachine()), joinSteps()})
+		list = append(list, testCase{"checks of join: " + d.name, d.applyTo(newHealthyMachine()),
+			joinSteps()})
 	}
 	return append(list, ignoredCheckCases()...)
 }
@@ -55,16 +58,20 @@ func joinSteps() []step {
 
 func kubeletVariations() []variation {
 	list := []variation{{name: "all in order"}}
-	for _, v := range []string{"v1.33.9", "v1.34.0", "v1.34.0-rc.0", "v1.36.4", "v1.37.9", "v1.38.0", "unknown"} {
-		list = append(list, variation{name: "kubelet " + v, alter: func(m *machine) { m.env = append(m.env, kubeletVersion+"="+v) }})
+	for _, v := range []string{"v1.33.9", "v1.34.0", "v1.34.0-rc.0", "v1.36.4", "v1.37.9",
+		"v1.38.0", "unknown"} {
+		list = append(list, variation{name: "kubelet " + v,
+			alter: func(m *machine) { m.env = append(m.env, kubeletVersion+"="+v) }})
 	}
 	return list
 }
 
 func leftoverVariations() []variation {
 	list := []variation{{name: "no runtime", alter: func(m *machine) { m.runtime = false }}}
-	for _, file := range []string{"kubelet.conf", "bootstrap-kubelet.conf", "pki/ca.crt", "manifests/etcd.yaml"} {
-		list = append(list, variation{name: "left " + file, alter: func(m *machine) { m.files["/etc/kubernetes/"+file] = "left over\n" }})
+	for _, file := range []string{"kubelet.conf", "bootstrap-kubelet.conf", "pki/ca.crt",
+		"manifests/etcd.yaml"} {
+		list = append(list, variation{name: "left " + file,
+			alter: func(m *machine) { m.files["/etc/kubernetes/"+file] = "left over\n" }})
 	}
 	return list
 }
@@ -81,7 +88,8 @@ func proxyVariations() []variation {
 		"for no address":      "HTTPS_PROXY=http://192.0.2.1:3128 NO_PROXY=*",
 		"malformed":           "HTTPS_PROXY=:://",
 	} {
-		list = append(list, variation{name: "a proxy " + name, alter: func(m *machine) { m.env = append(m.env, strings.Fields(env)...) }})
+		list = append(list, variation{name: "a proxy " + name,
+			alter: func(m *machine) { m.env = append(m.env, strings.Fields(env)...) }})
 	}
 	return list
 }
@@ -89,12 +97,14 @@ func proxyVariations() []variation {
 func configVariations() []variation {
 	cluster := func(content map[string]any) documents { return documents{"ClusterConfiguration": content} }
 	network := func(pods, services string) documents {
-		return cluster(map[string]any{"networking": map[string]any{"podSubnet": pods, "serviceSubnet": services}})
+		return cluster(map[string]any{"networking": map[string]any{"podSubnet": pods,
+			"serviceSubnet": services}})
 	}
 	external := func(endpoint, dir string) documents {
 		e := map[string]any{"endpoints": []any{endpoint}}
 		if dir != "" {
-			e["caFile"], e["certFile"], e["keyFile"] = dir+"/ca.crt", dir+"/client.crt", dir+"/client.key"
+			e["caFile"], e["certFile"], e["keyFile"] = dir+"/ca.crt", dir+"/client.crt",
+				dir+"/client.key"
 		}
 		return cluster(map[string]any{"etcd": map[string]any{"external": e}})
 	}
@@ -103,24 +113,36 @@ func configVariations() []variation {
 	}
 	start := func(content map[string]any) documents { return documents{"InitConfiguration": content} }
 	return []variation{
-		{name: "dual-stack", config: network("10.244.0.0/16,fd00:244::/56", "10.96.0.0/12,fd00:96::/112")},
+		{name: "dual-stack",
+			config: network("10.244.0.0/16,fd00:244::/56", "10.96.0.0/12,fd00:96::/112")},
 		{name: "external etcd", config: external("https://127.0.0.1:1", "/nowhere")},
 		{name: "external etcd without TLS", config: external("http://127.0.0.1:1", "")},
-		{name: "data directory of etcd", config: cluster(map[string]any{"etcd": map[string]any{"local": map[string]any{"dataDir": "/usr"}}})},
-		{name: "API server bound to another address", config: bind("apiServer", "bind-address", "10.9.9.9")},
-		{name: "API server with another advertise address", config: bind("apiServer", "advertise-address", "10.9.9.9")},
-		{name: "scheduler bound to another address", config: bind("scheduler", "bind-address", "10.9.9.9")},
-		{name: "controllers bound to another address", config: bind("controllerManager", "bind-address", "10.9.9.9")},
-		{name: "another address", config: start(map[string]any{"localAPIEndpoint": map[string]any{"advertiseAddress": "10.9.9.9", "bindPort": 7443}})},
+		{name: "data directory of etcd",
+			config: cluster(map[string]any{"etcd": map[string]any{"local": map[string]any{"dataDir": "/usr"}}})},
+		{name: "API server bound to another address",
+			config: bind("apiServer", "bind-address", "10.9.9.9")},
+		{name: "API server with another advertise address",
+			config: bind("apiServer", "advertise-address", "10.9.9.9")},
+		{name: "scheduler bound to another address",
+			config: bind("scheduler", "bind-address", "10.9.9.9")},
+		{name: "controllers bound to another address",
+			config: bind("controllerManager", "bind-address", "10.9.9.9")},
+		{name: "another address",
+			config: start(map[string]any{"localAPIEndpoint": map[string]any{"advertiseAddress": "10.9.9.9", "bindPort": 7443}})},
 		{name: "IPv6 only", config: documents{
 			"InitConfiguration":    {"localAPIEndpoint": map[string]any{"advertiseAddress": "fd00:10::10"}},
 			"ClusterConfiguration": {"networking": map[string]any{"serviceSubnet": "fd00:96::/112"}},
 		}},
-		{name: "the previous release", config: cluster(map[string]any{"kubernetesVersion": "v1.36.3"})},
-		{name: "images in parallel", config: start(map[string]any{"nodeRegistration": map[string]any{"imagePullSerial": false}})},
-		{name: "no image at all", config: start(map[string]any{"nodeRegistration": map[string]any{"imagePullPolicy": "Never"}})},
-		{name: "every image pulled again", config: start(map[string]any{"nodeRegistration": map[string]any{"imagePullPolicy": "Always"}})},
-		{name: "a name that does not resolve", config: start(map[string]any{"nodeRegistration": map[string]any{"name": "unknown.example"}})},
+		{name: "the previous release",
+			config: cluster(map[string]any{"kubernetesVersion": "v1.36.3"})},
+		{name: "images in parallel",
+			config: start(map[string]any{"nodeRegistration": map[string]any{"imagePullSerial": false}})},
+		{name: "no image at all",
+			config: start(map[string]any{"nodeRegistration": map[string]any{"imagePullPolicy": "Never"}})},
+		{name: "every image pulled again",
+			config: start(map[string]any{"nodeRegistration": map[string]any{"imagePullPolicy": "Always"}})},
+		{name: "a name that does not resolve",
+			config: start(map[string]any{"nodeRegistration": map[string]any{"name": "unknown.example"}})},
 	}
 }
 
@@ -146,7 +168,8 @@ func ignoredCheckCases() []testCase {
 		"--config=/all.yaml --ignore-preflight-errors=all",
 		"--config=/all.yaml",
 	} {
-		list = append(list, testCase{fmt.Sprintf("checks ignored %02d", i+1), m, []step{ignoreOutput("init phase preflight --dry-run " + line)}})
+		list = append(list, testCase{fmt.Sprintf("checks ignored %02d", i+1), m,
+			[]step{ignoreOutput("init phase preflight --dry-run " + line)}})
 	}
 	return list
 }

@@ -14,7 +14,8 @@ import (
 // commands are ours; a command that only upstream has shows in the help of its parent.
 func treeCases() []testCase {
 	var list []testCase
-	root := cli.New(cli.Host{Out: io.Discard, Err: io.Discard, Getenv: func(string) (string, bool) { return "", false }})
+	root := cli.New(cli.Host{Out: io.Discard, Err: io.Discard,
+		Getenv: func(string) (string, bool) { return "", false }})
 	for _, c := range append([]*cobra.Command{root}, root.Commands()...) {
 		name := "help " + c.Name()
 		if c == root {
@@ -23,7 +24,8 @@ func treeCases() []testCase {
 		test := testCase{name: name}
 		add := func(c *cobra.Command) {
 			path := strings.Fields(c.CommandPath())[1:]
-			test.steps = append(test.steps, step{append(path, "--help"), asHelp(strings.Join(path, " "))})
+			test.steps = append(test.steps,
+				step{append(path, "--help"), asHelp(strings.Join(path, " "))})
 		}
 		if add(c); c != root {
 			walkCommands(c, add)
@@ -60,7 +62,8 @@ func asHelp(command string) outputReader {
 	return func(r factCollector, _ string, s commandResult) {
 		at := "help of " + command
 		r.add(at, "help")
-		for name, line := range map[string]*regexp.Regexp{"usage": usageLine, "aliases": aliasLine} {
+		for name, line := range map[string]*regexp.Regexp{"usage": usageLine,
+			"aliases": aliasLine} {
 			if m := line.FindStringSubmatch(s.Out); m != nil {
 				r.add(at+"/"+name, strings.TrimSpace(usageSuffixes.Replace(m[1])))
 			}

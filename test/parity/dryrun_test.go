@@ -36,12 +36,13 @@ func asDryRun(r factCollector, at string, s commandResult) {
 
 // announcement matches the line before an object: upstream's action, name or object; ours of an
 // object, a Node or a file.
-var announcement = regexp.MustCompile(`^\[dryrun\] Would perform action (\S+) on resource "([^"]+)"` +
-	`|^\[dryrun\] Resource name "([^"]*)", namespace "([^"]*)"` +
-	`|^\[dryrun\] (Attached object):` +
-	`|^\[[a-z-]+\] would apply (\S+)` +
-	`|^\[[a-z-]+\] (?:would label (?:and taint )?Node|Would mark node) ([^:\s]+)` +
-	`|^\[[a-z-]+\] [Ww]ould write file "([^"]+)"`)
+var announcement = regexp.MustCompile(
+	`^\[dryrun\] Would perform action (\S+) on resource "([^"]+)"` +
+		`|^\[dryrun\] Resource name "([^"]*)", namespace "([^"]*)"` +
+		`|^\[dryrun\] (Attached object):` +
+		`|^\[[a-z-]+\] would apply (\S+)` +
+		`|^\[[a-z-]+\] (?:would label (?:and taint )?Node|Would mark node) ([^:\s]+)` +
+		`|^\[[a-z-]+\] [Ww]ould write file "([^"]+)"`)
 
 // paragraph is a line that begins with a bracket, and the lines that follow it.
 type paragraph struct{ head, body string }

@@ -144,11 +144,13 @@ func (r factCollector) text(at, s string) {
 		r.pem(at, s)
 		return
 	}
-	if decoded, err := base64.StdEncoding.DecodeString(s); err == nil && strings.HasPrefix(string(decoded), "-----BEGIN ") {
+	if decoded, err := base64.StdEncoding.DecodeString(s); err == nil &&
+		strings.HasPrefix(string(decoded), "-----BEGIN ") {
 		r.pem(at, string(decoded))
 		return
 	}
-	if decoded, err := base64.StdEncoding.DecodeString(s); err == nil && timestampPattern.Match(decoded) {
+	if decoded, err := base64.StdEncoding.DecodeString(s); err == nil &&
+		timestampPattern.Match(decoded) {
 		s = string(decoded)
 	}
 	if timestampPattern.MatchString(s) {
@@ -204,7 +206,8 @@ func withoutRandomValues(s string) string {
 	for _, m := range randomValues {
 		s = m.pattern.ReplaceAllString(s, m.as)
 	}
-	for pattern, as := range map[*regexp.Regexp]string{tokenSecret: "bootstrap-token-MADEUP", token: "MADEUP"} {
+	for pattern, as := range map[*regexp.Regexp]string{tokenSecret: "bootstrap-token-MADEUP",
+		token: "MADEUP"} {
 		s = pattern.ReplaceAllStringFunc(s, func(found string) string {
 			if slices.Contains(fixedTokenIDs, pattern.FindStringSubmatch(found)[1]) {
 				return found

@@ -29,8 +29,10 @@ func stubPrograms() map[string]func(args []string) int {
 			fmt.Println("Kubernetes " + cmp.Or(os.Getenv(kubeletVersion), "v1.37.1"))
 			return 0
 		},
-		"mount": quiet, "cp": quiet, "losetup": quiet, "iptables": quiet, "ip": quiet, "ethtool": quiet, "tc": quiet,
-		"ebtables": quiet, "nsenter": quiet, "socat": quiet, "touch": quiet, "crictl": quiet, "conntrack": quiet,
+		"mount": quiet, "cp": quiet, "losetup": quiet, "iptables": quiet, "ip": quiet,
+		"ethtool": quiet, "tc": quiet,
+		"ebtables": quiet, "nsenter": quiet, "socat": quiet, "touch": quiet, "crictl": quiet,
+		"conntrack": quiet,
 	}
 }
 
@@ -149,13 +151,16 @@ func (o order) network() error {
 	lines := []string{"link set lo up"}
 	switch {
 	case o.Unnumbered:
-		lines = append(lines, "link add eth0 type veth peer name nowhere", "link set nowhere up", "link set eth0 up addrgenmode none", "route add default dev eth0")
+		lines = append(lines, "link add eth0 type veth peer name nowhere", "link set nowhere up",
+			"link set eth0 up addrgenmode none", "route add default dev eth0")
 	case !o.Offline:
-		lines = append(lines, "link add eth0 type veth peer name nowhere", "link set nowhere up", "link set eth0 up",
+		lines = append(lines, "link add eth0 type veth peer name nowhere", "link set nowhere up",
+			"link set eth0 up",
 			"addr add 10.0.0.10/24 dev eth0", "addr add fd00:10::10/64 dev eth0 nodad",
 			"route add default via 10.0.0.1", "route add default via fd00:10::1",
 			// By default the kernel takes three seconds to report an unreachable neighbour.
-			"ntable change name arp_cache dev eth0 retrans 10 mcast_probes 1", "ntable change name ndisc_cache dev eth0 retrans 10 mcast_probes 1")
+			"ntable change name arp_cache dev eth0 retrans 10 mcast_probes 1",
+			"ntable change name ndisc_cache dev eth0 retrans 10 mcast_probes 1")
 	}
 	cmd := exec.Command("ip", "-batch", "-")
 	cmd.Stdin = strings.NewReader(strings.Join(lines, "\n") + "\n")
@@ -172,7 +177,8 @@ func (o order) runStep(args []string) (commandResult, error) {
 	cmd := exec.CommandContext(ctx, "/usr/bin/kubeadm", args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: o.Root}
 	cmd.Dir = "/root"
-	cmd.Env = append([]string{"PATH=/usr/bin", "HOME=/root", "KUBEADM_INIT_DRYRUN_DIR=/dry", "KUBEADM_JOIN_DRYRUN_DIR=/dry"}, o.Env...)
+	cmd.Env = append([]string{"PATH=/usr/bin", "HOME=/root", "KUBEADM_INIT_DRYRUN_DIR=/dry",
+		"KUBEADM_JOIN_DRYRUN_DIR=/dry"}, o.Env...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if o.OneCPU {
@@ -185,7 +191,8 @@ func (o order) runStep(args []string) (commandResult, error) {
 	if err != nil && !errors.As(err, &exit) {
 		return commandResult{}, err
 	}
-	return commandResult{Exit: cmd.ProcessState.ExitCode(), Out: out.String(), Err: errs.String()}, nil
+	return commandResult{Exit: cmd.ProcessState.ExitCode(), Out: out.String(), Err: errs.String()},
+		nil
 }
 
 // keepOneCPU restricts this thread, and the programs that it starts, to one CPU.

@@ -37,7 +37,8 @@ type machine struct {
 	oneCPU  bool // only one CPU is available
 	// unnumbered means that the interface of the default route has no address.
 	unnumbered bool
-	cluster    bool // an API server listens at 10.0.0.10:6443 for the cluster of the stage "cluster"
+	// an API server listens at 10.0.0.10:6443 for the cluster of the stage "cluster"
+	cluster bool
 }
 
 // order says what to run inside of the namespaces.
@@ -78,7 +79,8 @@ const hostname = "cp1"
 // baseFiles are on every machine; neither program writes them.
 func baseFiles() map[string]string {
 	return map[string]string{
-		"/etc/hosts": "127.0.0.1 localhost\n", "/proc/": "", "/sys/": "", "/dev/": "", "/root/": "", "/run/": "", "/var/lib/": "", "/tmp/": "", "/dry/": "", "/usr/bin/kubeadm": "",
+		"/etc/hosts": "127.0.0.1 localhost\n", "/proc/": "", "/sys/": "", "/dev/": "", "/root/": "",
+		"/run/": "", "/var/lib/": "", "/tmp/": "", "/dry/": "", "/usr/bin/kubeadm": "",
 	}
 }
 
@@ -103,8 +105,10 @@ func (m machine) run(t *testing.T, program string, steps [][]string) outcome {
 		}
 	}
 	o := outcome{began: time.Now()}
-	o.steps = runInNamespaces(t, order{Root: root, Program: program, Env: m.env, Tools: m.tools, Ports: m.ports, Steps: steps, Offline: m.offline, Still: m.still, Cluster: m.cluster,
-		Unnumbered: m.unnumbered, OneCPU: m.oneCPU})
+	o.steps = runInNamespaces(t,
+		order{Root: root, Program: program, Env: m.env, Tools: m.tools, Ports: m.ports,
+			Steps: steps, Offline: m.offline, Still: m.still, Cluster: m.cluster,
+			Unnumbered: m.unnumbered, OneCPU: m.oneCPU})
 	o.tree = listTree(t, root)
 	for name, f := range given {
 		name = strings.TrimSuffix(name, "/")
@@ -130,7 +134,8 @@ func (m machine) initialFiles(t *testing.T) map[string]fileState {
 		maps.Copy(given, buildStage(t, m.stage))
 	}
 	if m.shares {
-		for _, name := range []string{"ca.crt", "ca.key", "front-proxy-ca.crt", "front-proxy-ca.key", "etcd/ca.crt", "etcd/ca.key", "sa.key", "sa.pub"} {
+		for _, name := range []string{"ca.crt", "ca.key", "front-proxy-ca.crt",
+			"front-proxy-ca.key", "etcd/ca.crt", "etcd/ca.key", "sa.key", "sa.pub"} {
 			given["/etc/kubernetes/pki/"+name] = given["/cluster/before/"+name]
 		}
 	}
@@ -228,7 +233,8 @@ func listTree(t *testing.T, root string) map[string]fileState {
 func (o outcome) format(who string) string {
 	var b strings.Builder
 	for i, s := range o.steps {
-		fmt.Fprintf(&b, "=== %s, step %d: exit %d\n%s--- stderr\n%s", who, i+1, s.Exit, s.Out, s.Err)
+		fmt.Fprintf(&b, "=== %s, step %d: exit %d\n%s--- stderr\n%s", who, i+1, s.Exit, s.Out,
+			s.Err)
 	}
 	return b.String()
 }

@@ -65,7 +65,8 @@ func (r factCollector) certificate(at string, c *x509.Certificate) {
 	r.add(at+"/extended-usage", fmt.Sprint(c.ExtKeyUsage))
 	r.add(at+"/valid", c.NotAfter.Sub(c.NotBefore).Round(time.Hour).String())
 	r.add(at+"/until", r.since(c.NotAfter))
-	r.add(at+"/key-id", fmt.Sprintf("%d bytes, authority's %d bytes", len(c.SubjectKeyId), len(c.AuthorityKeyId)))
+	r.add(at+"/key-id", fmt.Sprintf("%d bytes, authority's %d bytes", len(c.SubjectKeyId),
+		len(c.AuthorityKeyId)))
 	r.names(at, c.DNSNames, formatAll(c.IPAddresses))
 	r.extensions(at, c.Extensions)
 }
@@ -96,7 +97,8 @@ func formatAll[T fmt.Stringer](all []T) []string {
 
 func formatName(n pkix.Name) string {
 	slices.Sort(n.Organization)
-	return fmt.Sprintf("CN=%s O=%s rest=%d", n.CommonName, strings.Join(n.Organization, ","), len(n.Names))
+	return fmt.Sprintf("CN=%s O=%s rest=%d", n.CommonName, strings.Join(n.Organization, ","),
+		len(n.Names))
 }
 
 // keyAlgorithmOf returns the algorithm of the private or public key in a block.

@@ -25,15 +25,17 @@ func phraseCases() map[string]phraseCase {
 	const preflight = "init phase preflight --config=/base.yaml"
 	const ca = "init phase certs ca --config=/base.yaml"
 	cluster := machine{stage: "cluster", cluster: true}
-	joining := machine{stage: "cluster", cluster: true, lacks: []string{"/etc/kubernetes/admin.conf"}}
+	joining := machine{stage: "cluster", cluster: true,
+		lacks: []string{"/etc/kubernetes/admin.conf"}}
 	uploading := cluster
 	uploading.shares = true
 	sharing := joining
 	sharing.shares = true
 	noKubelet := joining
-	noKubelet.files = map[string]string{"/join.yaml": clusterJoin().mergeInto(documents{"JoinConfiguration": {"timeouts": map[string]any{
-		"kubeletHealthCheck": "1s", "tlsBootstrap": "1s",
-	}, "discovery": map[string]any{"bootstrapToken": map[string]any{"unsafeSkipCAVerification": true}}}}).text()}
+	noKubelet.files = map[string]string{"/join.yaml": clusterJoin().mergeInto(
+		documents{"JoinConfiguration": {"timeouts": map[string]any{
+			"kubeletHealthCheck": "1s", "tlsBootstrap": "1s",
+		}, "discovery": map[string]any{"bootstrapToken": map[string]any{"unsafeSkipCAVerification": true}}}}).text()}
 	checked := func(m machine) machine {
 		m.files, m.runtime, m.tools = withFiles("/base.yaml", baseConfig().text()), true, allTools
 		return m
@@ -42,19 +44,29 @@ func phraseCases() map[string]phraseCase {
 		return machine{files: withFiles("/base.yaml", cluster.mergeInto(baseConfig()).text())}
 	}
 	return map[string]phraseCase{
-		"init":                             {machine{}, dryInit + " --upload-certs" + token, 0},
-		"init without an endpoint":         {machine{}, strings.Replace(dryInit, " --control-plane-endpoint=10.0.0.10:6443", "", 1) + " --upload-certs" + token, 0},
-		"init without certificates":        {machine{}, dryInit + token, 0},
-		"join":                             {joining, dryJoin, 0},
-		"join of a control plane":          {sharing, dryJoin + " --control-plane", 0},
-		"upload-certs":                     {uploading, "init phase upload-certs --upload-certs --config=/base.yaml", 0},
-		"token create":                     {cluster, "token create --print-join-command", 0},
-		"preflight with one CPU":           {checked(machine{oneCPU: true}), preflight, 1},
-		"preflight with a port taken":      {checked(machine{ports: []string{"0.0.0.0:6443"}}), preflight, 1},
-		"default route without an address": {machine{unnumbered: true, files: withFiles("/base.yaml", baseConfig().text())}, "init --dry-run --skip-phases=preflight --config=/base.yaml", 1},
-		"kubelet that does not run":        {noKubelet, "join --skip-phases=preflight --config=/join.yaml", 1},
-		"bad DNS domain":                   {bad(documents{"ClusterConfiguration": {"networking": map[string]any{"dnsDomain": "a_b"}}}), ca, 1},
-		"bad name for the certificate":     {bad(documents{"ClusterConfiguration": {"apiServer": map[string]any{"certSANs": []any{"a b"}}}}), ca, 1},
+		"init": {machine{}, dryInit + " --upload-certs" + token, 0},
+		"init without an endpoint": {machine{},
+			strings.Replace(dryInit, " --control-plane-endpoint=10.0.0.10:6443", "", 1) +
+				" --upload-certs" + token, 0},
+		"init without certificates": {machine{}, dryInit + token, 0},
+		"join":                      {joining, dryJoin, 0},
+		"join of a control plane":   {sharing, dryJoin + " --control-plane", 0},
+		"upload-certs": {uploading,
+			"init phase upload-certs --upload-certs --config=/base.yaml", 0},
+		"token create":           {cluster, "token create --print-join-command", 0},
+		"preflight with one CPU": {checked(machine{oneCPU: true}), preflight, 1},
+		"preflight with a port taken": {checked(machine{ports: []string{"0.0.0.0:6443"}}),
+			preflight, 1},
+		"default route without an address": {machine{unnumbered: true,
+			files: withFiles("/base.yaml", baseConfig().text())},
+			"init --dry-run --skip-phases=preflight --config=/base.yaml", 1},
+		"kubelet that does not run": {noKubelet,
+			"join --skip-phases=preflight --config=/join.yaml", 1},
+		"bad DNS domain": {bad(
+			documents{"ClusterConfiguration": {"networking": map[string]any{"dnsDomain": "a_b"}}}),
+			ca, 1},
+		"bad name for the certificate": {bad(
+			documents{"ClusterConfiguration": {"apiServer": map[string]any{"certSANs": []any{"a b"}}}}), ca, 1},
 	}
 }
 
@@ -76,10 +88,12 @@ func TestPhrases(t *testing.T) {
 			for who, program := range map[string]string{"peer": both.peer, "ours": both.ours} {
 				t.Run("phrases: "+name+" of "+who, func(t *testing.T) {
 					t.Parallel()
-					got := testCase{machine: o.machine, steps: []step{ignoreOutput(o.command)}}.run(t, program)
+					got := testCase{machine: o.machine,
+						steps: []step{ignoreOutput(o.command)}}.run(t, program)
 					s := got.steps[0]
 					if err := phrases.CheckAll(name, s.Out, s.Err); err != nil || s.Exit != o.exit {
-						t.Errorf("it exits with %d, want %d; %v\n%s", s.Exit, o.exit, err, got.format(who))
+						t.Errorf("it exits with %d, want %d; %v\n%s", s.Exit, o.exit, err,
+							got.format(who))
 					}
 				})
 			}

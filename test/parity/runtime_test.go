@@ -39,13 +39,17 @@ func serveRuntime(t *testing.T, socket string) {
 }
 
 // Version returns containerd's version.
-func (c *containerRuntime) Version(context.Context, *runtimeapi.VersionRequest) (*runtimeapi.VersionResponse, error) {
-	return &runtimeapi.VersionResponse{Version: "0.1.0", RuntimeName: "containerd", RuntimeVersion: "v2.4.2", RuntimeApiVersion: "v1"}, nil
+func (c *containerRuntime) Version(context.Context,
+	*runtimeapi.VersionRequest) (*runtimeapi.VersionResponse, error) {
+	return &runtimeapi.VersionResponse{Version: "0.1.0", RuntimeName: "containerd",
+		RuntimeVersion: "v2.4.2", RuntimeApiVersion: "v1"}, nil
 }
 
 // Status reports that the runtime and its network are ready, and the pause image.
-func (c *containerRuntime) Status(context.Context, *runtimeapi.StatusRequest) (*runtimeapi.StatusResponse, error) {
-	ready := []*runtimeapi.RuntimeCondition{{Type: "RuntimeReady", Status: true}, {Type: "NetworkReady", Status: true}}
+func (c *containerRuntime) Status(context.Context,
+	*runtimeapi.StatusRequest) (*runtimeapi.StatusResponse, error) {
+	ready := []*runtimeapi.RuntimeCondition{{Type: "RuntimeReady", Status: true},
+		{Type: "NetworkReady", Status: true}}
 	return &runtimeapi.StatusResponse{
 		Status: &runtimeapi.RuntimeStatus{Conditions: ready},
 		Info:   map[string]string{"config": `{"sandboxImage":"registry.k8s.io/pause:3.10.2"}`},
@@ -53,17 +57,20 @@ func (c *containerRuntime) Status(context.Context, *runtimeapi.StatusRequest) (*
 }
 
 // RuntimeConfig returns the cgroup driver systemd.
-func (c *containerRuntime) RuntimeConfig(context.Context, *runtimeapi.RuntimeConfigRequest) (*runtimeapi.RuntimeConfigResponse, error) {
+func (c *containerRuntime) RuntimeConfig(context.Context,
+	*runtimeapi.RuntimeConfigRequest) (*runtimeapi.RuntimeConfigResponse, error) {
 	return &runtimeapi.RuntimeConfigResponse{Linux: &runtimeapi.LinuxRuntimeConfiguration{CgroupDriver: runtimeapi.CgroupDriver_SYSTEMD}}, nil
 }
 
 // ImageFsInfo returns nothing; clients call it to check for an image service.
-func (c *containerRuntime) ImageFsInfo(context.Context, *runtimeapi.ImageFsInfoRequest) (*runtimeapi.ImageFsInfoResponse, error) {
+func (c *containerRuntime) ImageFsInfo(context.Context,
+	*runtimeapi.ImageFsInfoRequest) (*runtimeapi.ImageFsInfoResponse, error) {
 	return &runtimeapi.ImageFsInfoResponse{}, nil
 }
 
 // ImageStatus returns an image if it was pulled.
-func (c *containerRuntime) ImageStatus(_ context.Context, r *runtimeapi.ImageStatusRequest) (*runtimeapi.ImageStatusResponse, error) {
+func (c *containerRuntime) ImageStatus(_ context.Context,
+	r *runtimeapi.ImageStatusRequest) (*runtimeapi.ImageStatusResponse, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.pulled[r.GetImage().GetImage()] {
@@ -73,7 +80,8 @@ func (c *containerRuntime) ImageStatus(_ context.Context, r *runtimeapi.ImageSta
 }
 
 // PullImage records any image as pulled.
-func (c *containerRuntime) PullImage(_ context.Context, r *runtimeapi.PullImageRequest) (*runtimeapi.PullImageResponse, error) {
+func (c *containerRuntime) PullImage(_ context.Context,
+	r *runtimeapi.PullImageRequest) (*runtimeapi.PullImageResponse, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.pulled[r.GetImage().GetImage()] = true
@@ -81,6 +89,7 @@ func (c *containerRuntime) PullImage(_ context.Context, r *runtimeapi.PullImageR
 }
 
 // ListPodSandbox returns no Pods.
-func (c *containerRuntime) ListPodSandbox(context.Context, *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
+func (c *containerRuntime) ListPodSandbox(context.Context,
+	*runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
 	return &runtimeapi.ListPodSandboxResponse{}, nil
 }

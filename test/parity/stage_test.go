@@ -15,10 +15,12 @@ import (
 // stages are initial states of a machine: the result of these commands of upstream's kubeadm. So
 // both programs start with the same keys and certificates.
 func stages() map[string][]string {
-	all := []string{"init phase certs all --config=/base.yaml", "init phase kubeconfig all --config=/base.yaml"}
+	all := []string{"init phase certs all --config=/base.yaml",
+		"init phase kubeconfig all --config=/base.yaml"}
 	return map[string][]string{
-		"pki":     all,
-		"plane":   append(all, "init phase etcd local --config=/base.yaml", "init phase control-plane all --config=/base.yaml"),
+		"pki": all,
+		"plane": append(all, "init phase etcd local --config=/base.yaml",
+			"init phase control-plane all --config=/base.yaml"),
 		"cluster": {"init --dry-run --skip-phases=preflight --config=/base.yaml"},
 		"requests": {
 			"certs generate-csr --config=/base.yaml --kubeconfig-dir=/etc/kubernetes --cert-dir=/etc/kubernetes/pki",
@@ -97,14 +99,16 @@ func clusterFiles(t *testing.T, o outcome) map[string]fileState {
 		}
 		objects = append(objects, string(data))
 	}
-	tree["/cluster/before/objects.yaml"] = fileState{mode: 0o644, data: strings.Join(objects, "\n---\n")}
+	tree["/cluster/before/objects.yaml"] = fileState{mode: 0o644,
+		data: strings.Join(objects, "\n---\n")}
 	return tree
 }
 
 // signClusterInfo adds the signature with the token to cluster-info.
 func signClusterInfo(t *testing.T, info object) {
 	data := info["data"].(object)
-	signature, err := jws.ComputeDetachedSignature(data["kubeconfig"].(string), "abcdef", "0123456789abcdef")
+	signature, err := jws.ComputeDetachedSignature(data["kubeconfig"].(string), "abcdef",
+		"0123456789abcdef")
 	if err != nil {
 		t.Fatal(err)
 	}

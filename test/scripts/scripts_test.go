@@ -81,13 +81,16 @@ func runKubeadm(ts *testscript.TestScript, neg bool, args []string) {
 	var errs bytes.Buffer
 	host := cli.Host{
 		In: strings.NewReader(m.stdin), Out: ts.Stdout(), Err: io.MultiWriter(ts.Stderr(), &errs),
-		Getenv:  func(name string) (string, bool) { v := ts.Getenv(name); return v, v != "" },
-		World:   func() world.World { return m.world },
-		Journal: func(dir string) (cli.Journal, error) { return machineJournal{m.journal, m.world, dir}, nil },
-		Random:  func(string) io.Reader { return rand.Reader },
-		Chroot:  func(dir string) error { return fmt.Errorf("no chroot to %s in a test", dir) },
-		Log:     func(int, string) error { return nil },
-		Version: version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.1", GitTreeState: "clean", GoVersion: "go1.26", Compiler: "gc", Platform: "linux/amd64"},
+		Getenv: func(name string) (string, bool) { v := ts.Getenv(name); return v, v != "" },
+		World:  func() world.World { return m.world },
+		Journal: func(dir string) (cli.Journal, error) {
+			return machineJournal{m.journal, m.world, dir}, nil
+		},
+		Random: func(string) io.Reader { return rand.Reader },
+		Chroot: func(dir string) error { return fmt.Errorf("no chroot to %s in a test", dir) },
+		Log:    func(int, string) error { return nil },
+		Version: version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.1", GitTreeState: "clean",
+			GoVersion: "go1.26", Compiler: "gc", Platform: "linux/amd64"},
 	}
 	m.stdin = ""
 	err := cli.Run(context.Background(), host, args)
@@ -95,7 +98,8 @@ func runKubeadm(ts *testscript.TestScript, neg bool, args []string) {
 		report.Error(host.Err, err)
 	}
 	if failed := err != nil; failed != neg {
-		ts.Fatalf("kubeadm %s: failed is %v, not %v\n%s", strings.Join(args, " "), failed, neg, &errs)
+		ts.Fatalf("kubeadm %s: failed is %v, not %v\n%s", strings.Join(args, " "), failed, neg,
+			&errs)
 	}
 }
 
@@ -193,7 +197,8 @@ func newHealthyMachine() *fake.World {
 func checkFile(ts *testscript.TestScript, neg bool, args []string) {
 	for _, name := range args {
 		if _, there := machineOf(ts).world.Files[name]; there == neg {
-			ts.Fatalf("file %s: there is %v; %v", name, there, slices.Collect(listFiles(machineOf(ts).world)))
+			ts.Fatalf("file %s: there is %v; %v", name, there,
+				slices.Collect(listFiles(machineOf(ts).world)))
 		}
 	}
 }
@@ -209,7 +214,8 @@ func addObjects(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func saveStdout(ts *testscript.TestScript, _ bool, args []string) {
-	machineOf(ts).world.Files[args[0]] = memory.File{Data: []byte(ts.ReadFile("stdout")), Mode: 0o644}
+	machineOf(ts).world.Files[args[0]] = memory.File{Data: []byte(ts.ReadFile("stdout")),
+		Mode: 0o644}
 }
 
 func fetchFile(ts *testscript.TestScript, _ bool, args []string) {

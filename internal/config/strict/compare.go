@@ -17,7 +17,8 @@ func Compare(data []byte, t reflect.Type) (Mismatches, error) {
 		return Mismatches{}, err
 	}
 	if _, ok := tree.(map[string]any); !ok {
-		return Mismatches{Wrong: []string{fmt.Sprintf("it must be a mapping, not %s", describeValue(tree))}}, nil
+		return Mismatches{Wrong: []string{fmt.Sprintf("it must be a mapping, not %s",
+			describeValue(tree))}}, nil
 	}
 	w := newWalker(t)
 	w.walk("", tree, t)

@@ -57,7 +57,8 @@ func (d Document) Decode(into any, hints Hints) Mismatches {
 	w := newWalker(reflect.TypeOf(into).Elem())
 	w.Document, w.hints = d, hints
 	for _, r := range d.duplicates {
-		w.addIgnored(fmt.Sprintf("line %d: duplicate field %q", r.line, untrusted.Line(r.name)), "; the last value is used", nil)
+		w.addIgnored(fmt.Sprintf("line %d: duplicate field %q", r.line, untrusted.Line(r.name)),
+			"; the last value is used", nil)
 	}
 	w.walk("", d.tree, w.root)
 	w.addRemainingCounts()
@@ -65,7 +66,8 @@ func (d Document) Decode(into any, hints Hints) Mismatches {
 		return w.Mismatches
 	}
 	if err := utiljson.Unmarshal(d.json, into); err != nil {
-		w.Wrong = append(w.Wrong, "a value does not have the type of its field: see the reference of this kind")
+		w.Wrong = append(w.Wrong,
+			"a value does not have the type of its field: see the reference of this kind")
 	}
 	return w.Mismatches
 }
@@ -110,7 +112,8 @@ func (w *walker) addWrong(path, format string, args ...any) {
 // addRemainingCounts adds the numbers of mismatches that are not listed.
 func (w *walker) addRemainingCounts() {
 	if rest := w.ignoredCount - maxMismatches; rest > 0 {
-		w.Ignored = append(w.Ignored, Ignored{fault: fmt.Sprintf("%d more fields are unknown or duplicate", rest)})
+		w.Ignored = append(w.Ignored,
+			Ignored{fault: fmt.Sprintf("%d more fields are unknown or duplicate", rest)})
 	}
 	if rest := w.wrongCount - maxMismatches; rest > 0 {
 		w.Wrong = append(w.Wrong, fmt.Sprintf("%d more values are of the wrong type", rest))
@@ -130,7 +133,8 @@ func (w *walker) walk(path string, value any, t reflect.Type) {
 	case t.Kind() == reflect.Slice:
 		items, ok := value.([]any)
 		if !ok {
-			w.addWrong(path, "must be a list%s, not %s%s", describeEntryType(t.Elem()), describeValue(value), w.shapeHint(path))
+			w.addWrong(path, "must be a list%s, not %s%s", describeEntryType(t.Elem()),
+				describeValue(value), w.shapeHint(path))
 		}
 		for i, item := range items {
 			w.walk(fmt.Sprintf("%s[%d]", path, i), item, t.Elem())
@@ -163,7 +167,8 @@ func (w *walker) walkStruct(path string, value any, t reflect.Type) {
 		if joinPath(path, name) == metadataField {
 			continue
 		}
-		w.addIgnored("unknown field "+quotePath(joinPath(path, name)), " is ignored", func() string { return w.suggestField(path, name, t) })
+		w.addIgnored("unknown field "+quotePath(joinPath(path, name)), " is ignored",
+			func() string { return w.suggestField(path, name, t) })
 	}
 }
 
@@ -205,9 +210,11 @@ func (w *walker) warnOctal(path string, value any) {
 		return
 	}
 	for _, text := range w.octals[path[strings.LastIndex(path, ".")+1:]] {
-		if n, err := strconv.ParseInt(text, 8, 64); err == nil && strconv.FormatInt(n, 10) == number.String() && n > 7 {
-			w.Warnings = append(w.Warnings, fmt.Sprintf("%s: %s is parsed as the octal number %d: write %s or %d",
-				path, text, n, strings.TrimLeft(text, "0"), n))
+		if n, err := strconv.ParseInt(text, 8, 64); err == nil &&
+			strconv.FormatInt(n, 10) == number.String() && n > 7 {
+			w.Warnings = append(w.Warnings,
+				fmt.Sprintf("%s: %s is parsed as the octal number %d: write %s or %d",
+					path, text, n, strings.TrimLeft(text, "0"), n))
 			return
 		}
 	}
@@ -228,7 +235,8 @@ func (w *walker) checkUnmarshaler(path string, value any, t reflect.Type) {
 	}
 	switch t {
 	case reflect.TypeFor[metav1.Duration]():
-		w.addWrong(path, "must be a duration such as 1h30m0s, not %s: its units are h, m, s and ms", found)
+		w.addWrong(path, "must be a duration such as 1h30m0s, not %s: its units are h, m, s and ms",
+			found)
 	case reflect.TypeFor[metav1.Time]():
 		w.addWrong(path, "must be a time such as 2030-01-02T15:04:05Z, not %s", found)
 	case reflect.TypeFor[resource.Quantity]():

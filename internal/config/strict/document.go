@@ -28,7 +28,8 @@ type Document struct {
 	json       []byte
 	tree       map[string]any
 	duplicates []duplicateField
-	octals     map[string][]string // numbers in the text with a leading zero, by the names of their fields
+	// numbers in the text with a leading zero, by the names of their fields
+	octals map[string][]string
 }
 
 // String names the document for messages.
@@ -56,7 +57,8 @@ func Split(data []byte) ([]Document, error) {
 	}
 	parts := splitDocuments(text)
 	if len(parts) > maxDocuments {
-		return nil, fmt.Errorf("it has %d documents: at most %d are allowed", len(parts), maxDocuments)
+		return nil, fmt.Errorf("it has %d documents: at most %d are allowed", len(parts),
+			maxDocuments)
 	}
 	var documents []Document
 	for _, c := range parts {
@@ -94,7 +96,8 @@ func splitDocuments(data []byte) []documentText {
 		last := &all[len(all)-1]
 		last.text = append(last.text, rest...)
 	}
-	return slices.DeleteFunc(all, func(c documentText) bool { return len(bytes.TrimSpace(c.text)) == 0 })
+	return slices.DeleteFunc(all,
+		func(c documentText) bool { return len(bytes.TrimSpace(c.text)) == 0 })
 }
 
 // numberedLines yields the lines of a text with their numbers and line breaks. A line ends at
@@ -153,7 +156,8 @@ func parseDocument(c documentText) (*Document, error) {
 	decoder.UseNumber()
 	var value any
 	if err := decoder.Decode(&value); err != nil {
-		return nil, fmt.Errorf("the document that begins in line %d cannot be parsed: it must be YAML or JSON", c.line)
+		return nil, fmt.Errorf(
+			"the document that begins in line %d cannot be parsed: it must be YAML or JSON", c.line)
 	}
 	if err := checkTrailingContent(c.text); err != nil {
 		return nil, err
@@ -163,7 +167,8 @@ func parseDocument(c documentText) (*Document, error) {
 	}
 	var ok bool
 	if d.tree, ok = value.(map[string]any); !ok {
-		return nil, fmt.Errorf("it is %s, not a mapping with apiVersion and kind", describeValue(value))
+		return nil, fmt.Errorf("it is %s, not a mapping with apiVersion and kind",
+			describeValue(value))
 	}
 	d.octals = map[string][]string{}
 	for _, m := range octalForm.FindAllSubmatch(c.text, -1) {
@@ -173,13 +178,15 @@ func parseDocument(c documentText) (*Document, error) {
 }
 
 func (d *Document) identify() error {
-	const likeVersion, likeKind = "group/version, such as kubeadm.k8s.io/v1beta4", "the name of a kind, such as ClusterConfiguration"
+	const likeVersion, likeKind = "group/version, such as kubeadm.k8s.io/v1beta4",
+		"the name of a kind, such as ClusterConfiguration"
 	var err error
 	if d.APIVersion, err = d.requiredText("apiVersion", likeVersion); err != nil {
 		return err
 	}
 	if !apiVersionForm.MatchString(d.APIVersion) {
-		return fmt.Errorf("apiVersion is %s: it must be %s", untrusted.Quote(d.APIVersion), likeVersion)
+		return fmt.Errorf("apiVersion is %s: it must be %s", untrusted.Quote(d.APIVersion),
+			likeVersion)
 	}
 	if d.Kind, err = d.requiredText("kind", likeKind); err != nil {
 		return err

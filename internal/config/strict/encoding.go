@@ -45,7 +45,8 @@ func decodeText(data []byte) ([]byte, error) {
 	case len(data)%2 == 0 && bytes.Count(data, []byte{0}) >= len(data)/3:
 		return nil, errors.New("it is UTF-16 text without a byte order mark: " + saveAsUTF8)
 	}
-	return nil, fmt.Errorf("line %d: NUL byte: the file must be UTF-8 text", 1+bytes.Count(data[:at], []byte("\n")))
+	return nil, fmt.Errorf("line %d: NUL byte: the file must be UTF-8 text",
+		1+bytes.Count(data[:at], []byte("\n")))
 }
 
 func decodeUTF16(data []byte, order binary.ByteOrder) ([]byte, error) {

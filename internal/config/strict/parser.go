@@ -16,7 +16,8 @@ import (
 var (
 	lineNumber   = regexp.MustCompile(`\bline (\d+)`)
 	duplicateKey = regexp.MustCompile(`line (\d+): key "?(.*?)"? already set in map`)
-	parserWords  = regexp.MustCompile(`error converting YAML to JSON: |yaml: (unmarshal errors:\s*)?`)
+	parserWords  = regexp.MustCompile(
+		`error converting YAML to JSON: |yaml: (unmarshal errors:\s*)?`)
 )
 
 // describeParserError returns a parser's error with line numbers of the file and a hint.
@@ -32,10 +33,13 @@ func describeParserError(err error, first int) string {
 // parserHint returns a hint about the most frequent cause of a parser's error.
 func parserHint(fault string) string {
 	for _, h := range []struct{ words, hint string }{
-		{"cannot start any token", "indent with spaces, not tabs, and put text that begins with a special character in quotes"},
+		{"cannot start any token",
+			"indent with spaces, not tabs, and put text that begins with a special character in quotes"},
 		{"tab character", "indent with spaces, not tabs"},
-		{"mapping values are not allowed", "put text that contains a colon in quotes, and indent all fields of a mapping equally"},
-		{"could not find expected ':'", "write each field as \"name: value\", and indent all fields of a mapping equally"},
+		{"mapping values are not allowed",
+			"put text that contains a colon in quotes, and indent all fields of a mapping equally"},
+		{"could not find expected ':'",
+			"write each field as \"name: value\", and indent all fields of a mapping equally"},
 		{"expected <document start>", "remove lines that begin with %"},
 		{"did not find expected key", "close brackets, and indent all fields of a mapping equally"},
 		{"did not find expected", "close brackets"},
@@ -107,8 +111,9 @@ func checkTrailingContent(text []byte) error {
 }
 
 // documentStart finds the first character after blank lines, comments, anchors and tags.
-var documentStart = regexp.MustCompile("\\A(?:[\\s\u0085\u2028\u2029]|#[^\r\n\u0085\u2028\u2029]*|[&!]\\S*)*" +
-	"([^\\s#&!\u0085\u2028\u2029])")
+var documentStart = regexp.MustCompile(
+	"\\A(?:[\\s\u0085\u2028\u2029]|#[^\r\n\u0085\u2028\u2029]*|[&!]\\S*)*" +
+		"([^\\s#&!\u0085\u2028\u2029])")
 
 // octalForm matches fields with a number with a leading zero, which YAML 1.1 parses as octal.
 var octalForm = regexp.MustCompile(`\b([A-Za-z][A-Za-z0-9]*)["']?:\s+(0[0-7]+)\b`)

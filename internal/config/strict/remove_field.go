@@ -56,7 +56,8 @@ func (t *fieldRemover) listEntries(path string, list []any) []any {
 			continue
 		}
 		if value, there := entry[t.field]; there {
-			t.removed = append(t.removed, RemovedField{Path: fmt.Sprintf("%s[%d].%s", path, i, t.field), Value: value})
+			t.removed = append(t.removed,
+				RemovedField{Path: fmt.Sprintf("%s[%d].%s", path, i, t.field), Value: value})
 			entry = maps.Clone(entry)
 			delete(entry, t.field)
 			out[i] = entry

@@ -80,7 +80,9 @@ func (w *walker) suggestField(path, name string, t reflect.Type) string {
 			return fmt.Sprintf(": did you mean %s of %s?", found, other.Name())
 		}
 	}
-	names = slices.DeleteFunc(names, func(n string) bool { return n == "apiVersion" || n == "kind" }) // seldom misspelled
+	// seldom misspelled
+	names = slices.DeleteFunc(names,
+		func(n string) bool { return n == "apiVersion" || n == "kind" })
 	const few = 20
 	if len(names) > few || w.listed[t] {
 		return ""
@@ -127,7 +129,9 @@ func Nearest(name string, candidates []string) string {
 	if best != "" || len(name) < 4 {
 		return best
 	}
-	begun := func(c string) bool { return strings.HasPrefix(strings.ToLower(c), strings.ToLower(name)) }
+	begun := func(c string) bool {
+		return strings.HasPrefix(strings.ToLower(c), strings.ToLower(name))
+	}
 	if i := slices.IndexFunc(candidates, begun); i >= 0 {
 		return candidates[i]
 	}

@@ -32,10 +32,13 @@ func Convert(d strict.Document) (lowered strict.Document, lost, wrong []string) 
 		switch {
 		case isText && method == "":
 		case isText && slices.Contains(mergeMethods(), method):
-			lost = append(lost, fmt.Sprintf("%s: %q is not supported by %s, where an argument replaces the default: set the complete value",
+			lost = append(lost, fmt.Sprintf(
+				"%s: %q is not supported by %s, where an argument replaces the default: set the complete value",
 				t.Path, method, v1beta4.Version))
 		default:
-			wrong = append(wrong, fmt.Sprintf("%s: must be one of %s, or be omitted", t.Path, strings.Join(mergeMethods(), ", ")))
+			wrong = append(wrong,
+				fmt.Sprintf("%s: must be one of %s, or be omitted", t.Path,
+					strings.Join(mergeMethods(), ", ")))
 		}
 	}
 	lowered.APIVersion = v1beta4.APIVersion

@@ -119,12 +119,14 @@ func (c *ClusterConfiguration) Convert() v1beta4.ClusterConfiguration {
 }
 
 func (c *ControlPlaneComponent) convert() v1beta4.ControlPlaneComponent {
-	return v1beta4.ControlPlaneComponent{ExtraArgs: convertArgs(c.ExtraArgs), ExtraVolumes: c.ExtraVolumes}
+	return v1beta4.ControlPlaneComponent{ExtraArgs: convertArgs(c.ExtraArgs),
+		ExtraVolumes: c.ExtraVolumes}
 }
 
 func (e *Etcd) convert() (to v1beta4.Etcd) {
 	if x := e.External; x != nil {
-		to.External = &v1beta4.ExternalEtcd{CAFile: x.CAFile, CertFile: x.CertFile, Endpoints: x.Endpoints, KeyFile: x.KeyFile}
+		to.External = &v1beta4.ExternalEtcd{CAFile: x.CAFile, CertFile: x.CertFile,
+			Endpoints: x.Endpoints, KeyFile: x.KeyFile}
 	}
 	if l := e.Local; l != nil {
 		to.Local = &v1beta4.LocalEtcd{

@@ -65,7 +65,8 @@ func (c *ClusterConfiguration) Default() {
 	setDefault(&c.EncryptionAlgorithm, DefaultAlgorithm)
 	setDefaultPointer(&c.CertificateValidityPeriod, metav1.Duration{Duration: DefaultCertValidity})
 	setDefaultPointer(&c.CACertificateValidityPeriod, metav1.Duration{Duration: DefaultCAValidity})
-	for _, component := range []*ControlPlaneComponent{&c.APIServer.ControlPlaneComponent, &c.ControllerManager, &c.Scheduler} {
+	for _, component := range []*ControlPlaneComponent{&c.APIServer.ControlPlaneComponent,
+		&c.ControllerManager, &c.Scheduler} {
 		setEnvDefaults(component.ExtraEnvs)
 	}
 	c.Etcd.setDefaults()
@@ -118,7 +119,8 @@ func (c *ResetConfiguration) Default() {
 // Default sets the defaults of empty fields.
 func (c *UpgradeConfiguration) Default() {
 	c.TypeMeta = metav1.TypeMeta{APIVersion: APIVersion, Kind: KindUpgrade}
-	for _, checks := range []*UpgradeChecks{&c.Apply.UpgradeChecks, &c.Node.UpgradeChecks, &c.Plan.UpgradeChecks} {
+	for _, checks := range []*UpgradeChecks{&c.Apply.UpgradeChecks, &c.Node.UpgradeChecks,
+		&c.Plan.UpgradeChecks} {
 		setDefaultPointer(&checks.EtcdUpgrade, true)
 	}
 	for _, steps := range []*UpgradeSteps{&c.Apply.UpgradeSteps, &c.Node.UpgradeSteps} {

@@ -17,22 +17,28 @@ var Phase = engine.Phase{
 	Name:  "addon",
 	Short: "Deploy CoreDNS and kube-proxy",
 	Long:  "Deploy the addons that a conformant cluster needs: CoreDNS and kube-proxy.",
-	Flags: []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.Config, flag.ControlPlaneEndpoint, flag.DryRun,
-		flag.FeatureGates, flag.ImageRepository, flag.Kubeconfig, flag.KubernetesVersion, flag.PodNetworkCIDR, flag.ServiceCIDR, flag.ServiceDNSDomain},
+	Flags: []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.Config,
+		flag.ControlPlaneEndpoint, flag.DryRun,
+		flag.FeatureGates, flag.ImageRepository, flag.Kubeconfig, flag.KubernetesVersion,
+		flag.PodNetworkCIDR, flag.ServiceCIDR, flag.ServiceDNSDomain},
 	Parallel: true,
 	Phases: []engine.Phase{
 		{
 			Name: "coredns", Short: "Deploy CoreDNS", Run: deployCoreDNS,
-			Flags: []flag.Name{flag.Config, flag.DryRun, flag.FeatureGates, flag.ImageRepository, flag.Kubeconfig,
-				flag.KubernetesVersion, flag.PrintManifest, flag.ServiceCIDR, flag.ServiceDNSDomain},
+			Flags: []flag.Name{flag.Config, flag.DryRun, flag.FeatureGates, flag.ImageRepository,
+				flag.Kubeconfig,
+				flag.KubernetesVersion, flag.PrintManifest, flag.ServiceCIDR,
+				flag.ServiceDNSDomain},
 			When: func(n *node.Node) (bool, string) {
 				return !n.Cluster.DNS.Disabled, "CoreDNS is disabled in the configuration"
 			},
 		},
 		{
 			Name: "kube-proxy", Short: "Deploy kube-proxy", Run: deployKubeProxy,
-			Flags: []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.Config, flag.ControlPlaneEndpoint, flag.DryRun,
-				flag.ImageRepository, flag.Kubeconfig, flag.KubernetesVersion, flag.PodNetworkCIDR, flag.PrintManifest},
+			Flags: []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.Config,
+				flag.ControlPlaneEndpoint, flag.DryRun,
+				flag.ImageRepository, flag.Kubeconfig, flag.KubernetesVersion, flag.PodNetworkCIDR,
+				flag.PrintManifest},
 			When: func(n *node.Node) (bool, string) {
 				return !n.Cluster.Proxy.Disabled, "kube-proxy is disabled in the configuration"
 			},

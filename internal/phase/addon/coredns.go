@@ -47,12 +47,15 @@ func deployCoreDNS(ctx context.Context, e *engine.Env) error {
 
 // applyCoreDNS applies the objects. A running CoreDNS of an old version uses a copy of the old
 // Corefile until it is replaced.
-func applyCoreDNS(ctx context.Context, e *engine.Env, as state.Identity, objects manifest.CoreDNS, plan manifest.CorefilePlan) error {
-	if err := e.Do(ctx, change.ApplyObject{Object: plan.Config, As: as, Keep: plan.KeepConfig}); err != nil {
+func applyCoreDNS(ctx context.Context, e *engine.Env, as state.Identity, objects manifest.CoreDNS,
+	plan manifest.CorefilePlan) error {
+	if err := e.Do(ctx, change.ApplyObject{Object: plan.Config, As: as,
+		Keep: plan.KeepConfig}); err != nil {
 		return err
 	}
 	if plan.Migrates {
-		backup := change.MutateObject{Object: objects.Deployment, As: as, Mutate: manifest.UseBackupCorefile}
+		backup := change.MutateObject{Object: objects.Deployment, As: as,
+			Mutate: manifest.UseBackupCorefile}
 		if err := e.Do(ctx, backup); err != nil {
 			return err
 		}
@@ -65,7 +68,8 @@ func applyCoreDNS(ctx context.Context, e *engine.Env, as state.Identity, objects
 // findDeployedDNS returns the number of replicas and the version of CoreDNS in the cluster.
 func findDeployedDNS(ctx context.Context, e *engine.Env, as state.Identity) (int32, string, error) {
 	all, err := e.List(ctx, state.Query{
-		GVK: appsv1.SchemeGroupVersion.WithKind("Deployment"), Namespace: "kube-system", LabelSelector: manifest.DNSSelector, As: as,
+		GVK: appsv1.SchemeGroupVersion.WithKind("Deployment"), Namespace: "kube-system",
+		LabelSelector: manifest.DNSSelector, As: as,
 	})
 	if err != nil {
 		return 0, "", fmt.Errorf("listing the Deployments of the cluster's DNS server: %w", err)
@@ -81,7 +85,8 @@ func findDeployedDNS(ctx context.Context, e *engine.Env, as state.Identity) (int
 	return manifest.ReadDNSDeployment(found)
 }
 
-func planCorefile(ctx context.Context, e *engine.Env, n *node.Node, ref state.Ref, version string) (manifest.CorefilePlan, error) {
+func planCorefile(ctx context.Context, e *engine.Env, n *node.Node, ref state.Ref,
+	version string) (manifest.CorefilePlan, error) {
 	u, err := e.Object(ctx, ref)
 	if apierrors.IsNotFound(err) {
 		return manifest.PlanCorefile(n, nil, version)

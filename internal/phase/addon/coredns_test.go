@@ -44,8 +44,9 @@ func newScene() *scene {
 	s := &scene{World: fake.New()}
 	s.RemoteAPIServer = true
 	s.node = &node.Node{
-		Local:   node.Local{Paths: node.DefaultPaths()},
-		Cluster: node.Cluster{Version: "v1.37.1", ServiceSubnet: "10.96.0.0/12", DNSDomain: "cluster.local"},
+		Local: node.Local{Paths: node.DefaultPaths()},
+		Cluster: node.Cluster{Version: "v1.37.1", ServiceSubnet: "10.96.0.0/12",
+			DNSDomain: "cluster.local"},
 	}
 	s.e = engine.New(engine.Env{World: s, Local: s.node.Local, Emit: func(e engine.Event) {
 		s.mu.Lock()
@@ -81,7 +82,8 @@ func running(t *testing.T, version string, replicas int32, corefile string) *sce
 
 func (s *scene) deploy(t *testing.T) {
 	t.Helper()
-	if err := engine.Run(t.Context(), s.e, []engine.Phase{addon.Phase}, engine.Selection{Only: "addon/coredns"}); err != nil {
+	if err := engine.Run(t.Context(), s.e, []engine.Phase{addon.Phase},
+		engine.Selection{Only: "addon/coredns"}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -107,7 +109,8 @@ func (s *scene) corefile(t *testing.T) map[string]string {
 
 func (s *scene) object(t *testing.T, version, kind string) *unstructured.Unstructured {
 	t.Helper()
-	o := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: version, Kind: kind}, ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "coredns"}}
+	o := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: version, Kind: kind},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "coredns"}}
 	u, err := s.Object(t.Context(), state.RefOf(o, state.Identity{}))
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +119,8 @@ func (s *scene) object(t *testing.T, version, kind string) *unstructured.Unstruc
 }
 
 func (s *scene) said(text string) bool {
-	return slices.ContainsFunc(s.lines, func(line string) bool { return strings.Contains(line, text) })
+	return slices.ContainsFunc(s.lines,
+		func(line string) bool { return strings.Contains(line, text) })
 }
 
 const (
@@ -130,7 +134,8 @@ const (
 func TestNewCluster(t *testing.T) {
 	s := newScene()
 	s.deploy(t)
-	if replicas, image, key := s.deployment(t); replicas != 2 || image != newest || key != manifest.CorefileKey {
+	if replicas, image, key := s.deployment(t); replicas != 2 || image != newest ||
+		key != manifest.CorefileKey {
 		t.Errorf("%d replicas of %s that read %s", replicas, image, key)
 	}
 }
@@ -138,7 +143,8 @@ func TestNewCluster(t *testing.T) {
 func TestReplicasAndCorefileAreKept(t *testing.T) {
 	s := running(t, "v1.14.2", 5, ofNow)
 	s.deploy(t)
-	if replicas, image, key := s.deployment(t); replicas != 5 || image != newest || key != manifest.CorefileKey {
+	if replicas, image, key := s.deployment(t); replicas != 5 || image != newest ||
+		key != manifest.CorefileKey {
 		t.Errorf("%d replicas of %s that read %s", replicas, image, key)
 	}
 	if data := s.corefile(t); data[manifest.CorefileKey] != ofNow || len(data) != 1 {
@@ -149,16 +155,20 @@ func TestReplicasAndCorefileAreKept(t *testing.T) {
 func TestCorefileMigration(t *testing.T) {
 	s := running(t, "v1.3.1", 3, ofOld)
 	s.deploy(t)
-	if replicas, image, key := s.deployment(t); replicas != 3 || image != newest || key != manifest.CorefileKey {
+	if replicas, image, key := s.deployment(t); replicas != 3 || image != newest ||
+		key != manifest.CorefileKey {
 		t.Errorf("%d replicas of %s that read %s", replicas, image, key)
 	}
 	data := s.corefile(t)
-	if text := data[manifest.CorefileKey]; strings.Contains(text, "proxy") || !strings.Contains(text, "forward . 192.0.2.53") || data[manifest.CorefileBackupKey] != ofOld {
+	if text := data[manifest.CorefileKey]; strings.Contains(text, "proxy") ||
+		!strings.Contains(text, "forward . 192.0.2.53") ||
+		data[manifest.CorefileBackupKey] != ofOld {
 		t.Errorf("the Corefile has become %q", data)
 	}
 	var order []string
 	for _, c := range s.did {
-		if name := c.Target(); strings.HasSuffix(name, "/coredns") && !strings.Contains(name, "ServiceAccount") && !strings.Contains(name, "Cluster") {
+		if name := c.Target(); strings.HasSuffix(name, "/coredns") &&
+			!strings.Contains(name, "ServiceAccount") && !strings.Contains(name, "Cluster") {
 			order = append(order, fmt.Sprintf("%T", c)+" "+name)
 		}
 	}
@@ -178,15 +188,18 @@ func TestCorefileThatCannotBeMigrated(t *testing.T) {
 	if _, image, _ := s.deployment(t); !strings.HasSuffix(image, ":v0.1.0") {
 		t.Errorf("CoreDNS has become %s", image)
 	}
-	if data := s.corefile(t); data[manifest.CorefileKey] != ofOld || !s.said("warned: the Corefile cannot be migrated from CoreDNS 0.1.0") {
-		t.Errorf("the Corefile has become %q, and the user reads\n%s", data, strings.Join(s.lines, "\n"))
+	if data := s.corefile(t); data[manifest.CorefileKey] != ofOld ||
+		!s.said("warned: the Corefile cannot be migrated from CoreDNS 0.1.0") {
+		t.Errorf("the Corefile has become %q, and the user reads\n%s", data,
+			strings.Join(s.lines, "\n"))
 	}
 }
 
 func TestDisabledAddons(t *testing.T) {
 	s := newScene()
 	s.node.Cluster.DNS.Disabled, s.node.Cluster.Proxy.Disabled = true, true
-	if err := engine.Run(t.Context(), s.e, []engine.Phase{addon.Phase}, engine.Selection{}); err != nil {
+	if err := engine.Run(t.Context(), s.e, []engine.Phase{addon.Phase},
+		engine.Selection{}); err != nil {
 		t.Fatal(err)
 	}
 	if len(s.did) > 0 {

@@ -42,6 +42,7 @@ var Phase = engine.Phase{
 		objects = slices.Concat(objects, manifest.BootstrapRBAC(), manifest.ClusterInfoAccess())
 		e.Say("creating RBAC rules that allow tokens to get certificates for nodes, and nodes to rotate them")
 		e.Say("creating the ConfigMap %q in namespace %q", "cluster-info", "kube-public")
-		return e.DoAll(ctx, append(change.ApplyAll(as, objects...), newClusterInfoChange(info, as))...)
+		return e.DoAll(ctx, append(change.ApplyAll(as, objects...),
+			newClusterInfoChange(info, as))...)
 	},
 }

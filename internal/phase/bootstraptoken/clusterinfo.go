@@ -43,7 +43,8 @@ func signClusterInfo(info *corev1.ConfigMap, tokens []node.BootstrapToken) error
 		if !slices.Contains(t.Usages, bootstrapapi.KnownTokenUsages[0]) {
 			continue
 		}
-		signature, err := jws.ComputeDetachedSignature(info.Data[bootstrapapi.KubeConfigKey], t.ID, t.Secret)
+		signature, err := jws.ComputeDetachedSignature(info.Data[bootstrapapi.KubeConfigKey], t.ID,
+			t.Secret)
 		if err != nil {
 			return fmt.Errorf("signing the ConfigMap %s: %w", info.Name, err)
 		}
@@ -55,16 +56,18 @@ func signClusterInfo(info *corev1.ConfigMap, tokens []node.BootstrapToken) error
 // newClusterInfoChange writes cluster-info. It keeps the signatures of an unchanged kubeconfig, so
 // that machines can still join, and removes those of another one.
 func newClusterInfoChange(info *corev1.ConfigMap, as state.Identity) change.Change {
-	return change.MutateObject{Object: info, As: as, Mutate: func(u *unstructured.Unstructured) error {
-		now, _, err := unstructured.NestedString(u.Object, "data", bootstrapapi.KubeConfigKey)
-		if err == nil && now == info.Data[bootstrapapi.KubeConfigKey] {
-			for key, value := range info.Data {
-				if err := unstructured.SetNestedField(u.Object, value, "data", key); err != nil {
-					return err
+	return change.MutateObject{Object: info, As: as,
+		Mutate: func(u *unstructured.Unstructured) error {
+			now, _, err := unstructured.NestedString(u.Object, "data", bootstrapapi.KubeConfigKey)
+			if err == nil && now == info.Data[bootstrapapi.KubeConfigKey] {
+				for key, value := range info.Data {
+					if err := unstructured.SetNestedField(u.Object, value, "data",
+						key); err != nil {
+						return err
+					}
 				}
+				return nil
 			}
-			return nil
-		}
-		return unstructured.SetNestedStringMap(u.Object, info.Data, "data")
-	}}
+			return unstructured.SetNestedStringMap(u.Object, info.Data, "data")
+		}}
 }

@@ -28,7 +28,8 @@ var Phase = engine.Phase{
 		return checkExisting(ctx, e)
 	},
 	Phases: []engine.Phase{{Parallel: true, Phases: []engine.Phase{
-		newCAPhase(pki.ClusterCA), newCAPhase(pki.FrontProxyCA), newCAPhase(pki.EtcdCA), serviceAccountPhase,
+		newCAPhase(pki.ClusterCA), newCAPhase(pki.FrontProxyCA), newCAPhase(pki.EtcdCA),
+		serviceAccountPhase,
 	}}},
 }
 
@@ -38,8 +39,9 @@ var Join = engine.Phase{
 	Name:  "certs",
 	Short: "Generate the certificates of this control plane",
 	Long:  "Generate the certificates of this control plane, signed by the certificate authorities that all control planes share.",
-	Flags: flag.WithDiscovery(flag.APIServerAdvertise, flag.Config, flag.ControlPlane, flag.DryRun, flag.NodeName),
-	When:  node.IsControlPlane,
+	Flags: flag.WithDiscovery(flag.APIServerAdvertise, flag.Config, flag.ControlPlane, flag.DryRun,
+		flag.NodeName),
+	When: node.IsControlPlane,
 	Run: func(ctx context.Context, e *engine.Env) error {
 		n, err := e.Node(ctx)
 		if err == nil {
@@ -89,8 +91,10 @@ func newJoinPhase() engine.Phase {
 // The flags of each phase below certs; the API server's certificate depends on more.
 var (
 	certFlags          = []flag.Name{flag.CertDir, flag.Config, flag.DryRun, flag.KubernetesVersion}
-	apiServerCertFlags = []flag.Name{flag.APIServerAdvertise, flag.APIServerCertSANs, flag.CertDir, flag.Config,
-		flag.ControlPlaneEndpoint, flag.DryRun, flag.KubernetesVersion, flag.ServiceCIDR, flag.ServiceDNSDomain}
+	apiServerCertFlags = []flag.Name{flag.APIServerAdvertise, flag.APIServerCertSANs, flag.CertDir,
+		flag.Config,
+		flag.ControlPlaneEndpoint, flag.DryRun, flag.KubernetesVersion, flag.ServiceCIDR,
+		flag.ServiceDNSDomain}
 )
 
 // newCAPhase returns the phases that generate a CA, and then all certificates that it signs.
@@ -109,7 +113,8 @@ func newCAPhase(ca string) engine.Phase {
 	return group
 }
 
-func newPhase(p pki.Profile, run func(context.Context, *engine.Env, pki.Profile) error) engine.Phase {
+func newPhase(p pki.Profile,
+	run func(context.Context, *engine.Env, pki.Profile) error) engine.Phase {
 	phase := engine.Phase{
 		Name:  p.Name,
 		Short: "Generate the certificate for " + p.Purpose,
@@ -143,7 +148,8 @@ func createCA(ctx context.Context, e *engine.Env, p pki.Profile) error {
 		if ca.CanIssue() {
 			e.Say("using the existing %q certificate authority", p.Base)
 		} else {
-			e.Say("using the existing %q certificate; its key is not on this machine (external CA)", p.Base)
+			e.Say("using the existing %q certificate; its key is not on this machine (external CA)",
+				p.Base)
 		}
 		return nil
 	}
@@ -182,8 +188,11 @@ func createCertificate(ctx context.Context, e *engine.Env, p pki.Profile) error 
 		return keepCertificate(ctx, e, p, found, ca)
 	}
 	if !ca.CanIssue() {
-		return problem.New("", fmt.Errorf("%s does not exist and the key of its CA is not on this machine", n.Paths.Cert(p.Base)),
-			"sign it with the external CA, then copy "+p.CertificateFile()+" and "+p.KeyFile()+" to "+n.Paths.Certificates)
+		return problem.New("",
+			fmt.Errorf("%s does not exist and the key of its CA is not on this machine",
+				n.Paths.Cert(p.Base)),
+			"sign it with the external CA, then copy "+p.CertificateFile()+" and "+p.KeyFile()+
+				" to "+n.Paths.Certificates)
 	}
 	key, err := newKey(e, n.Paths, p, found)
 	if err != nil {
@@ -194,7 +203,8 @@ func createCertificate(ctx context.Context, e *engine.Env, p pki.Profile) error 
 		return err
 	}
 	for _, name := range ignored {
-		e.Warn("%q is neither an IP address nor a DNS name and is left out of the %s certificate", name, p.Name)
+		e.Warn("%q is neither an IP address nor a DNS name and is left out of the %s certificate",
+			name, p.Name)
 	}
 	cert, err := ca.Issue(e.Rand("certs/"+p.Name), spec, key.Public())
 	if err != nil {
@@ -209,12 +219,14 @@ func createCertificate(ctx context.Context, e *engine.Env, p pki.Profile) error 
 
 // newKey generates a key. It uses an existing key without a certificate if an unfinished run of
 // the same command wrote it.
-func newKey(e *engine.Env, paths node.Paths, p pki.Profile, found pki.StoredPair) (crypto.Signer, error) {
+func newKey(e *engine.Env, paths node.Paths, p pki.Profile,
+	found pki.StoredPair) (crypto.Signer, error) {
 	if found.Key == nil {
 		return e.Keys()
 	}
 	if !e.World.WasCreated(change.FileTarget(paths.Key(p.Base))) {
-		return nil, problem.New("", fmt.Errorf("%s exists without its certificate", paths.Key(p.Base)),
+		return nil, problem.New("",
+			fmt.Errorf("%s exists without its certificate", paths.Key(p.Base)),
 			"restore the certificate or move the key away")
 	}
 	return pki.ParseKey(found.Key)
@@ -222,7 +234,8 @@ func newKey(e *engine.Env, paths node.Paths, p pki.Profile, found pki.StoredPair
 
 // writeCertificate writes the key before the certificate: a CA certificate without its key would
 // be an external CA.
-func writeCertificate(ctx context.Context, e *engine.Env, p pki.Profile, cert *x509.Certificate, key crypto.Signer) error {
+func writeCertificate(ctx context.Context, e *engine.Env, p pki.Profile, cert *x509.Certificate,
+	key crypto.Signer) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err

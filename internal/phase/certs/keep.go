@@ -13,7 +13,8 @@ import (
 // keepCertificate keeps an existing certificate if its CA signed it and it has not expired. On a
 // machine that joins it must also have its key and all SANs; on the first control plane that is a
 // warning.
-func keepCertificate(ctx context.Context, e *engine.Env, p pki.Profile, found pki.StoredPair, ca pki.CA) error {
+func keepCertificate(ctx context.Context, e *engine.Env, p pki.Profile, found pki.StoredPair,
+	ca pki.CA) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err
@@ -35,7 +36,8 @@ func keepCertificate(ctx context.Context, e *engine.Env, p pki.Profile, found pk
 	}
 	if missing := spec.SANs.MissingFrom(cert); len(missing) > 0 {
 		if n.IsJoining() && ca.CanIssue() {
-			return unusableError(path, fmt.Errorf("it is not valid for %s", strings.Join(missing, ", ")))
+			return unusableError(path,
+				fmt.Errorf("it is not valid for %s", strings.Join(missing, ", ")))
 		}
 		e.Warn("the existing %q certificate is not valid for %s; to generate a new one, move %s and its key away",
 			p.Base, strings.Join(missing, ", "), path)
@@ -54,5 +56,6 @@ func renewalHints(e *engine.Env, p pki.Profile, found pki.StoredPair, ca pki.CA)
 }
 
 func unusableError(path string, err error, more ...string) error {
-	return problem.New("using the existing "+path, err, append(more, "fix the file, or move it away to have a new one made")...)
+	return problem.New("using the existing "+path, err,
+		append(more, "fix the file, or move it away to have a new one made")...)
 }

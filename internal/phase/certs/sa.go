@@ -20,7 +20,8 @@ var serviceAccountPhase = engine.Phase{
 		if err != nil {
 			return err
 		}
-		keyFile, pubFile := n.Paths.Certificate(pki.ServiceAccountKey), n.Paths.Certificate(pki.ServiceAccountPublicKey)
+		keyFile, pubFile := n.Paths.Certificate(pki.ServiceAccountKey),
+			n.Paths.Certificate(pki.ServiceAccountPublicKey)
 		if err := certstore.CheckServiceAccountKeys(ctx, e.World, n); err != nil {
 			return err
 		}
@@ -31,8 +32,10 @@ var serviceAccountPhase = engine.Phase{
 		if old != nil {
 			return keepKeyPair(ctx, e, pubFile, old)
 		}
-		if external, err := certstore.HasExternalClusterCA(ctx, e.World, n.Paths); err != nil || external {
-			e.Say("no service account keys are generated for an external CA: provide %s and %s", keyFile, pubFile)
+		if external, err := certstore.HasExternalClusterCA(ctx, e.World, n.Paths); err != nil ||
+			external {
+			e.Say("no service account keys are generated for an external CA: provide %s and %s",
+				keyFile, pubFile)
 			return err
 		}
 		if public, err := state.ReadOptional(ctx, e.World, pubFile); err != nil || public != nil {
@@ -48,7 +51,8 @@ var serviceAccountPhase = engine.Phase{
 			return err
 		}
 		e.Say("generating the %q key pair", "sa")
-		if err := e.Do(ctx, change.WriteFile{Path: keyFile, Data: text, Mode: 0o600, Secret: true}); err != nil {
+		if err := e.Do(ctx, change.WriteFile{Path: keyFile, Data: text, Mode: 0o600,
+			Secret: true}); err != nil {
 			return err
 		}
 		return writePublicKey(ctx, e, pubFile, text)

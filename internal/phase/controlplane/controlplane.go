@@ -24,19 +24,23 @@ var Phase = engine.Phase{
 		return nil
 	},
 	Phases: []engine.Phase{
-		newComponentPhase("apiserver", release.APIServer, "", flag.APIServerAdvertise, flag.APIServerBindPort, flag.APIServerExtraArgs,
+		newComponentPhase("apiserver", release.APIServer, "", flag.APIServerAdvertise,
+			flag.APIServerBindPort, flag.APIServerExtraArgs,
 			flag.ControlPlaneEndpoint, flag.FeatureGates, flag.ServiceCIDR),
-		newComponentPhase("controller-manager", release.ControllerManager, "wait-control-plane", flag.ControllerManagerArgs, flag.PodNetworkCIDR),
-		newComponentPhase("scheduler", release.Scheduler, "wait-control-plane", flag.SchedulerExtraArgs),
+		newComponentPhase("controller-manager", release.ControllerManager, "wait-control-plane",
+			flag.ControllerManagerArgs, flag.PodNetworkCIDR),
+		newComponentPhase("scheduler", release.Scheduler, "wait-control-plane",
+			flag.SchedulerExtraArgs),
 	},
 }
 
 // Join writes the same manifests for one more control plane.
 var Join = engine.Phase{
-	Name:   "control-plane",
-	Short:  "Write the static Pods of this control plane",
-	Long:   "Write the static Pod manifests from which the kubelet runs this control plane's components.",
-	Flags:  []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.Config, flag.ControlPlane, flag.DryRun, flag.Patches},
+	Name:  "control-plane",
+	Short: "Write the static Pods of this control plane",
+	Long:  "Write the static Pod manifests from which the kubelet runs this control plane's components.",
+	Flags: []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.Config,
+		flag.ControlPlane, flag.DryRun, flag.Patches},
 	NoArgs: true,
 	When:   node.IsControlPlane,
 	Run: func(ctx context.Context, e *engine.Env) error {
@@ -65,7 +69,8 @@ func newComponentPhase(name, program, later string, flags ...flag.Name) engine.P
 		Name:  name,
 		Short: "Write the " + program + " static Pod",
 		Flags: append([]flag.Name{
-			flag.CertDir, flag.Config, flag.DryRun, flag.ImageRepository, flag.KubernetesVersion, flag.Patches,
+			flag.CertDir, flag.Config, flag.DryRun, flag.ImageRepository, flag.KubernetesVersion,
+			flag.Patches,
 		}, flags...),
 		Run: func(ctx context.Context, e *engine.Env) error {
 			n, err := e.Node(ctx)
@@ -80,13 +85,15 @@ func newComponentPhase(name, program, later string, flags ...flag.Name) engine.P
 // writeOrPostpone postpones the manifest to a later phase, unless an earlier run wrote it already.
 // A component that starts before those that it needs retries only seconds later
 // (docs/decisions/0022).
-func writeOrPostpone(ctx context.Context, e *engine.Env, n *node.Node, program, phase string) error {
+func writeOrPostpone(ctx context.Context, e *engine.Env, n *node.Node, program,
+	phase string) error {
 	exists, err := state.Exists(ctx, e.World, n.Paths.Manifest(program))
 	if err != nil {
 		return err
 	}
 	if !exists {
-		return e.Defer(ctx, phase, func(ctx context.Context) error { return writeManifest(ctx, e, n, program) })
+		return e.Defer(ctx, phase,
+			func(ctx context.Context) error { return writeManifest(ctx, e, n, program) })
 	}
 	return writeManifest(ctx, e, n, program)
 }

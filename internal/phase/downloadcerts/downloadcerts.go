@@ -42,7 +42,8 @@ func hasCertificateKey(n *node.Node) (bool, string) {
 	if ok, why := node.IsControlPlane(n); !ok {
 		return false, why
 	}
-	return n.CertificateKey != "", "no certificate key is given: the shared certificates must be on this machine"
+	return n.CertificateKey != "",
+		"no certificate key is given: the shared certificates must be on this machine"
 }
 
 // uploadAgainHint names the command that uploads the certificates again, with a new key.
@@ -62,7 +63,8 @@ func downloadCerts(ctx context.Context, e *engine.Env) error {
 		e.Say("using the shared certificates that an earlier run has downloaded")
 		return nil
 	}
-	e.Say("downloading the shared certificates from Secret %q in namespace %q", manifest.CertsSecret, "kube-system")
+	e.Say("downloading the shared certificates from Secret %q in namespace %q",
+		manifest.CertsSecret, "kube-system")
 	encrypted, err := readSecret(ctx, e, n)
 	if err != nil {
 		return err
@@ -72,7 +74,8 @@ func downloadCerts(ctx context.Context, e *engine.Env) error {
 		return err
 	}
 	if err := checkFiles(n, plain); err != nil {
-		return problem.New("checking the files in Secret "+manifest.CertsSecret+" before any of them is written", err, uploadAgainHint)
+		return problem.New("checking the files in Secret "+manifest.CertsSecret+
+			" before any of them is written", err, uploadAgainHint)
 	}
 	files := newFiles(plain, paths)
 	if err := checkNoForeignFiles(ctx, e, files); err != nil {
@@ -86,7 +89,8 @@ func downloadCerts(ctx context.Context, e *engine.Env) error {
 // Secret may have expired since.
 func isDownloaded(ctx context.Context, e *engine.Env, paths map[string]string) bool {
 	for _, path := range paths {
-		if _, err := e.World.Stat(ctx, path); err != nil || !e.World.WasCreated(change.FileTarget(path)) {
+		if _, err := e.World.Stat(ctx, path); err != nil ||
+			!e.World.WasCreated(change.FileTarget(path)) {
 			return false
 		}
 	}
@@ -103,14 +107,19 @@ func isOfDiscoveredCluster(ctx context.Context, e *engine.Env, n *node.Node) boo
 
 // readSecret reads the Secret with the bootstrap credentials of this machine.
 func readSecret(ctx context.Context, e *engine.Env, n *node.Node) (map[string][]byte, error) {
-	ref := state.Ref{GVK: corev1.SchemeGroupVersion.WithKind("Secret"), Namespace: "kube-system", Name: manifest.CertsSecret,
-		As: state.Identity{Config: n.BootstrapKubeconfig}}
+	ref := state.Ref{GVK: corev1.SchemeGroupVersion.WithKind("Secret"), Namespace: "kube-system",
+		Name: manifest.CertsSecret,
+		As:   state.Identity{Config: n.BootstrapKubeconfig}}
 	u, err := discovery.ReadObject(ctx, e, ref)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
-		return nil, problem.New("", fmt.Errorf("the certificates are not uploaded (an upload expires after two hours): %w", err), uploadAgainHint)
+		return nil, problem.New("",
+			fmt.Errorf("the certificates are not uploaded (an upload expires after two hours): %w",
+				err), uploadAgainHint)
 	case apierrors.IsUnauthorized(err):
-		return nil, problem.New("", fmt.Errorf("the API server does not accept the bootstrap token any more: %w", err), uploadAgainHint)
+		return nil, problem.New("",
+			fmt.Errorf("the API server does not accept the bootstrap token any more: %w", err),
+			uploadAgainHint)
 	case err != nil:
 		return nil, fmt.Errorf("reading the uploaded certificates: %w", err)
 	}
@@ -123,7 +132,8 @@ func readSecret(ctx context.Context, e *engine.Env, n *node.Node) (map[string][]
 
 // decryptFiles decrypts all files. Only the key of a CA may be empty, encrypted or not: that of an
 // external CA. It is left out.
-func decryptFiles(key pki.CertificateKey, encrypted map[string][]byte, paths map[string]string) (map[string][]byte, error) {
+func decryptFiles(key pki.CertificateKey, encrypted map[string][]byte,
+	paths map[string]string) (map[string][]byte, error) {
 	all := map[string][]byte{}
 	for _, name := range slices.Sorted(maps.Keys(paths)) {
 		data, ok := encrypted[name]
@@ -138,7 +148,8 @@ func decryptFiles(key pki.CertificateKey, encrypted map[string][]byte, paths map
 		case len(data) > 0:
 			all[name] = data
 		case !ok || !strings.HasSuffix(name, "ca.key"):
-			return nil, problem.New("", fmt.Errorf("the Secret %s lacks %q", manifest.CertsSecret, name), uploadAgainHint)
+			return nil, problem.New("",
+				fmt.Errorf("the Secret %s lacks %q", manifest.CertsSecret, name), uploadAgainHint)
 		}
 	}
 	return all, nil
@@ -153,7 +164,8 @@ func checkFiles(n *node.Node, plain map[string][]byte) error {
 	}
 	name := pki.UploadedName("ca.crt")
 	if ca := parsed[name].Certificates[0]; certstore.CheckDiscoveredCA(n, ca) != nil {
-		return fmt.Errorf("%s, with hash %s, is not the CA of the discovered cluster", name, pki.PinOf(ca))
+		return fmt.Errorf("%s, with hash %s, is not the CA of the discovered cluster", name,
+			pki.PinOf(ca))
 	}
 	return nil
 }
@@ -179,7 +191,8 @@ func checkNoForeignFiles(ctx context.Context, e *engine.Env, files []change.Chan
 	for _, c := range files {
 		f := c.(change.WriteFile)
 		old, err := e.World.ReadFile(ctx, f.Path)
-		if errors.Is(err, fs.ErrNotExist) || err == nil && (bytes.Equal(old, f.Data) || e.World.WasCreated(f.Target())) {
+		if errors.Is(err, fs.ErrNotExist) || err == nil &&
+			(bytes.Equal(old, f.Data) || e.World.WasCreated(f.Target())) {
 			continue
 		}
 		if err == nil {
@@ -190,5 +203,6 @@ func checkNoForeignFiles(ctx context.Context, e *engine.Env, files []change.Chan
 	if len(errs) == 0 {
 		return nil
 	}
-	return problem.New("", errors.Join(errs...), "move these files away, or run kubeadm reset if they are of another cluster, then run this command again")
+	return problem.New("", errors.Join(errs...),
+		"move these files away, or run kubeadm reset if they are of another cluster, then run this command again")
 }

@@ -40,7 +40,8 @@ func newUpload(t *testing.T) *upload {
 	for _, p := range pki.Profiles() {
 		if p.IsCA() {
 			cert, private := authority(t, p)
-			l.plain[pki.UploadedName(p.CertificateFile())], l.plain[pki.UploadedName(p.KeyFile())] = cert, private
+			l.plain[pki.UploadedName(p.CertificateFile())], l.plain[pki.UploadedName(
+				p.KeyFile())] = cert, private
 		}
 	}
 	l.ca = l.plain["ca.crt"]
@@ -67,7 +68,8 @@ func (l *upload) put(t *testing.T, name string, data []byte) {
 // bootstrap is the kubeconfig of discovery.
 func (l *upload) bootstrap(t *testing.T) []byte {
 	t.Helper()
-	data, err := pki.KubeconfigSpec{Server: "https://192.0.2.1:6443", Cluster: "kubernetes", User: "u", CA: l.ca}.WithToken("t").Encode()
+	data, err := pki.KubeconfigSpec{Server: "https://192.0.2.1:6443", Cluster: "kubernetes",
+		User: "u", CA: l.ca}.WithToken("t").Encode()
 	must(t, err)
 	return data
 }
@@ -76,7 +78,8 @@ func authority(t *testing.T, p pki.Profile) (cert, private []byte) {
 	t.Helper()
 	key, err := pki.NewKey(rand.Reader, pki.ECDSAP256)
 	must(t, err)
-	spec, _, err := p.Spec(pki.NodeNames{NodeName: "cp1"}, pki.Validity{NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)})
+	spec, _, err := p.Spec(pki.NodeNames{NodeName: "cp1"},
+		pki.Validity{NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)})
 	must(t, err)
 	ca, err := pki.NewCA(rand.Reader, key, spec)
 	must(t, err)
@@ -91,9 +94,11 @@ func (l *upload) download(t *testing.T, w *fake.World, key string) error {
 	t.Helper()
 	w.RemoteAPIServer = true
 	if l.encrypted != nil {
-		must(t, w.Do(t.Context(), change.ApplyObject{Object: manifest.NewCertsSecret(l.encrypted, &corev1.Secret{})}))
+		must(t, w.Do(t.Context(),
+			change.ApplyObject{Object: manifest.NewCertsSecret(l.encrypted, &corev1.Secret{})}))
 	}
-	n := &node.Node{Local: node.Local{Role: node.ControlPlane, CertificateKey: key, Paths: node.DefaultPaths()}}
+	n := &node.Node{Local: node.Local{Role: node.ControlPlane, CertificateKey: key,
+		Paths: node.DefaultPaths()}}
 	n.BootstrapKubeconfig = l.bootstrap(t)
 	n.Timeouts.KubernetesAPI = time.Second
 	e := engine.New(engine.Env{
@@ -126,13 +131,17 @@ func TestBadUploadIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 		key   string // instead of the right one
 		want  string
 	}{
-		"another key":     {func(*upload) {}, other.Hex(), "--certificate-key"},
-		"a tampered file": {func(l *upload) { l.encrypted["etcd-ca.key"][20] ^= 1 }, "", "decrypting etcd-ca.key"},
-		"a file less":     {func(l *upload) { delete(l.encrypted, "sa.key") }, "", `lacks "sa.key"`},
+		"another key": {func(*upload) {}, other.Hex(), "--certificate-key"},
+		"a tampered file": {func(l *upload) { l.encrypted["etcd-ca.key"][20] ^= 1 }, "",
+			"decrypting etcd-ca.key"},
+		"a file less": {func(l *upload) { delete(l.encrypted, "sa.key") }, "", `lacks "sa.key"`},
 		"swapped files": {func(l *upload) {
-			l.encrypted["ca.key"], l.encrypted["etcd-ca.key"] = l.encrypted["etcd-ca.key"], l.encrypted["ca.key"]
+			l.encrypted["ca.key"], l.encrypted["etcd-ca.key"] = l.encrypted["etcd-ca.key"],
+				l.encrypted["ca.key"]
 		}, "", "ca.key is not the key of the certificate in ca.crt"},
-		"no PEM":  {func(l *upload) { l.encrypted["sa.pub"], _ = l.key.Encrypt(rand.Reader, []byte("x")) }, "", "sa.pub: neither a key nor a certificate in PEM form found"},
+		"no PEM": {func(l *upload) {
+			l.encrypted["sa.pub"], _ = l.key.Encrypt(rand.Reader, []byte("x"))
+		}, "", "sa.pub: neither a key nor a certificate in PEM form found"},
 		"nothing": {func(l *upload) { l.encrypted = nil }, "", "the certificates are not uploaded"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -144,7 +153,8 @@ func TestBadUploadIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 				key = l.key.Hex()
 			}
 			err := l.download(t, w, key)
-			if err == nil || !strings.Contains(err.Error()+strings.Join(problem.Hints(err), "\n"), c.want) || strings.Contains(err.Error(), key) {
+			if err == nil || !strings.Contains(err.Error()+strings.Join(problem.Hints(err), "\n"),
+				c.want) || strings.Contains(err.Error(), key) {
 				t.Errorf("%v does not say %q", err, c.want)
 			}
 			if after := slices.Sorted(maps.Keys(w.Files)); !slices.Equal(after, before) {
@@ -163,7 +173,10 @@ func ecKey(t *testing.T) (private, public []byte, signer crypto.Signer) {
 	must(t, err)
 	public, err = pki.EncodePublicKey(key.Public())
 	must(t, err)
-	return append([]byte("-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n"), text...), public, key
+	return append([]byte(
+			"-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n"),
+			text...),
+		public, key
 }
 
 // reencoded returns a key as PKCS#8.
@@ -201,7 +214,9 @@ func TestDownloadedKeysAreReadableByRootOnly(t *testing.T) {
 			l.put(t, "etcd-ca.crt", both)
 			l.put(t, "etcd-ca.key", both)
 		}, more: []string{"etcd-ca.crt"}},
-		"a private key as sa.pub": {alter: func(t *testing.T, l *upload) { l.put(t, "sa.pub", l.plain["sa.key"]) }, more: []string{"sa.pub"}},
+		"a private key as sa.pub": {alter: func(t *testing.T, l *upload) {
+			l.put(t, "sa.pub", l.plain["sa.key"])
+		}, more: []string{"sa.pub"}},
 		"two public keys": {alter: func(t *testing.T, l *upload) {
 			_, other, _ := ecKey(t)
 			l.put(t, "sa.pub", append(other, l.plain["sa.pub"]...))
@@ -221,7 +236,8 @@ func TestDownloadedKeysAreReadableByRootOnly(t *testing.T) {
 			must(t, l.download(t, w, l.key.Hex()))
 			for name, data := range l.plain {
 				f := w.Files["/etc/kubernetes/pki/"+strings.Replace(name, "etcd-", "etcd/", 1)]
-				if want := slices.Contains(append(secret, c.more...), name); want != (f.Mode == 0o600) || string(f.Data) != string(data) {
+				if want := slices.Contains(append(secret, c.more...),
+					name); want != (f.Mode == 0o600) || string(f.Data) != string(data) {
 					t.Errorf("%s has mode %o; a secret: %t", name, f.Mode, want)
 				}
 			}
@@ -246,29 +262,50 @@ func TestDownloadedFilesMustMatch(t *testing.T) {
 		alter func(t *testing.T, l *upload)
 		want  string
 	}{
-		"all of another cluster": {take(slices.Collect(maps.Keys(other.plain))...), "is not the CA of the discovered cluster"},
-		"another cluster's CA":   {take("ca.crt", "ca.key"), "ca.crt, with hash sha256:"},
-		"another key of the CA":  {take("front-proxy-ca.key"), "front-proxy-ca.key is not the key of the certificate in front-proxy-ca.crt"},
-		"another sa.pub":         {take("sa.pub"), "sa.pub is not the public key of sa.key"},
-		"another sa.key":         {take("sa.key"), "sa.pub is not the public key of sa.key"},
-		"a key as certificate":   {damage("ca.crt", func(string) string { return string(other.plain["ca.key"]) }), "ca.crt: it holds no certificate"},
-		"a certificate as key":   {damage("ca.key", func(string) string { return string(other.plain["ca.crt"]) }), "ca.key: it holds no private key"},
+		"all of another cluster": {take(slices.Collect(maps.Keys(other.plain))...),
+			"is not the CA of the discovered cluster"},
+		"another cluster's CA": {take("ca.crt", "ca.key"), "ca.crt, with hash sha256:"},
+		"another key of the CA": {take("front-proxy-ca.key"),
+			"front-proxy-ca.key is not the key of the certificate in front-proxy-ca.crt"},
+		"another sa.pub": {take("sa.pub"), "sa.pub is not the public key of sa.key"},
+		"another sa.key": {take("sa.key"), "sa.pub is not the public key of sa.key"},
+		"a key as certificate": {damage("ca.crt",
+			func(string) string { return string(other.plain["ca.key"]) }),
+			"ca.crt: it holds no certificate"},
+		"a certificate as key": {damage("ca.key",
+			func(string) string { return string(other.plain["ca.crt"]) }),
+			"ca.key: it holds no private key"},
 		"parameters without a key": {damage("sa.pub", func(string) string {
 			return "-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n"
 		}), "sa.pub: it holds no key"},
-		"an encrypted key":              {damage("sa.key", func(s string) string { return strings.ReplaceAll(s, "EC PRIVATE", "ENCRYPTED PRIVATE") }), "sa.key: reading PEM block 1, \"ENCRYPTED PRIVATE KEY\": the private key is encrypted"},
-		"a second block cut off":        {damage("etcd-ca.crt", func(s string) string { return s + s[:100] }), "etcd-ca.crt: only 1 of its 2 PEM blocks can be read"},
-		"a second block of nonsense":    {damage("ca.crt", func(s string) string { return s + "-----BEGIN CERTIFICATE-----\naGk=\n-----END CERTIFICATE-----\n" }), "ca.crt: reading PEM block 2"},
-		"an empty certificate":          {func(_ *testing.T, l *upload) { l.encrypted["ca.crt"] = []byte{} }, `lacks "ca.crt"`},
-		"a encrypted empty certificate": {damage("ca.crt", func(string) string { return "" }), `lacks "ca.crt"`},
-		"a encrypted empty sa.pub":      {damage("sa.pub", func(string) string { return "" }), `lacks "sa.pub"`},
+		"an encrypted key": {damage("sa.key",
+			func(s string) string {
+				return strings.ReplaceAll(s, "EC PRIVATE",
+					"ENCRYPTED PRIVATE")
+			}), "sa.key: reading PEM block 1, \"ENCRYPTED PRIVATE KEY\": the private key is encrypted"},
+		"a second block cut off": {damage("etcd-ca.crt",
+			func(s string) string { return s + s[:100] }),
+			"etcd-ca.crt: only 1 of its 2 PEM blocks can be read"},
+		"a second block of nonsense": {damage("ca.crt",
+			func(s string) string {
+				return s +
+					"-----BEGIN CERTIFICATE-----\naGk=\n-----END CERTIFICATE-----\n"
+			}), "ca.crt: reading PEM block 2"},
+		"an empty certificate": {func(_ *testing.T, l *upload) { l.encrypted["ca.crt"] = []byte{} },
+			`lacks "ca.crt"`},
+		"a encrypted empty certificate": {damage("ca.crt", func(string) string { return "" }),
+			`lacks "ca.crt"`},
+		"a encrypted empty sa.pub": {damage("sa.pub", func(string) string { return "" }),
+			`lacks "sa.pub"`},
 		"a leaf as CA": {func(t *testing.T, l *upload) {
 			key, err := pki.ParseKey(l.plain["etcd-ca.key"])
 			must(t, err)
 			certs, err := pki.ParseCertificates(l.plain["etcd-ca.crt"])
 			must(t, err)
-			leaf, err := pki.CA{Certificate: certs[0], Key: key}.Issue(rand.Reader, pki.Spec{CommonName: "x", Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
-				Validity: pki.Validity{NotBefore: time.Now(), NotAfter: time.Now().Add(time.Hour)}}, key.Public())
+			leaf, err := pki.CA{Certificate: certs[0], Key: key}.Issue(rand.Reader,
+				pki.Spec{CommonName: "x", Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+					Validity: pki.Validity{NotBefore: time.Now(),
+						NotAfter: time.Now().Add(time.Hour)}}, key.Public())
 			must(t, err)
 			l.put(t, "etcd-ca.crt", pki.EncodeCertificates(leaf))
 		}, "etcd-ca.crt is not a certificate authority"},
@@ -278,7 +315,8 @@ func TestDownloadedFilesMustMatch(t *testing.T) {
 			before := slices.Sorted(maps.Keys(w.Files))
 			c.alter(t, l)
 			err := l.download(t, w, l.key.Hex())
-			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "BEGIN") {
+			if err == nil || !strings.Contains(err.Error(), c.want) ||
+				strings.Contains(err.Error(), "BEGIN") {
 				t.Errorf("%v does not say %q", err, c.want)
 			}
 			if after := slices.Sorted(maps.Keys(w.Files)); !slices.Equal(after, before) {
@@ -293,7 +331,8 @@ func TestFilesOfAnotherClusterAreNotOverwritten(t *testing.T) {
 	const file = "/etc/kubernetes/pki/ca.crt"
 	must(t, w.Do(t.Context(), change.WriteFile{Path: file, Data: []byte("mine"), Mode: 0o644}))
 	err := l.download(t, w, l.key.Hex())
-	if err == nil || !strings.Contains(err.Error(), file+" exists and differs") || string(w.Files[file].Data) != "mine" {
+	if err == nil || !strings.Contains(err.Error(), file+" exists and differs") ||
+		string(w.Files[file].Data) != "mine" {
 		t.Error(err)
 	}
 }

@@ -39,7 +39,8 @@ func addLearner(ctx context.Context, e *engine.Env, n *node.Node, via state.Etcd
 		slot.rejected = true
 		e.Say("not yet: %v", err)
 	}
-	return fmt.Errorf("etcd member %s could not be added: others were added before it %d times", n.Name, maxAttempts)
+	return fmt.Errorf("etcd member %s could not be added: others were added before it %d times",
+		n.Name, maxAttempts)
 }
 
 // learnerSlot waits until a learner can be added. etcd has one learner at a time, and accepts none
@@ -57,9 +58,10 @@ type learnerSlot struct {
 
 // learnerProgress is how far a learner has got.
 type learnerProgress struct {
-	id    uint64
-	name  string // empty until it is published
-	index uint64 // the last applied index; 0 while it does not answer, and again once it has caught up
+	id   uint64
+	name string // empty until it is published
+	// the last applied index; 0 while it does not answer, and again once it has caught up
+	index uint64
 }
 
 // newLearnerProgress returns the learner's progress. The index of a learner that has caught up
@@ -113,16 +115,19 @@ func (s *learnerSlot) checkError(err error, now time.Time) error {
 }
 
 // occupiedError names the other learner, and gives up if that makes no progress.
-func (s *learnerSlot) occupiedError(other state.Member, progress learnerProgress, now time.Time) error {
+func (s *learnerSlot) occupiedError(other state.Member, progress learnerProgress,
+	now time.Time) error {
 	if progress != s.other {
 		s.other, s.otherSince = progress, now
 	}
 	name := etcdcluster.MemberName(other)
 	if now.Sub(s.otherSince) < s.n.Timeouts.EtcdAPI {
-		return fmt.Errorf("etcd has one learner at a time, and member %s at %s is being added", name, other.PeerURLs)
+		return fmt.Errorf("etcd has one learner at a time, and member %s at %s is being added",
+			name, other.PeerURLs)
 	}
-	return world.Permanent(problem.New("", fmt.Errorf("etcd has one learner at a time, and member %s at %s has made no progress for %s",
-		name, other.PeerURLs, now.Sub(s.otherSince).Round(time.Second)),
+	return world.Permanent(problem.New("",
+		fmt.Errorf("etcd has one learner at a time, and member %s at %s has made no progress for %s",
+			name, other.PeerURLs, now.Sub(s.otherSince).Round(time.Second)),
 		"run the join of that machine again, so that it is completed",
 		replaceMemberHint(other)))
 }
@@ -144,8 +149,9 @@ func (s *learnerSlot) checkVoters(ctx context.Context, r state.Reader) error {
 		err := fmt.Errorf("etcd accepts no learner while %s at %s is unreachable: %w",
 			etcdcluster.MemberName(m), m.PeerURLs, members.Unhealthy[m.ID])
 		if now.Sub(since) >= unreachableTimeout {
-			err = world.Permanent(problem.New("", err, "start the machine of "+etcdcluster.MemberName(m)+
-				", then run the same command again", replaceMemberHint(m)))
+			err = world.Permanent(problem.New("", err,
+				"start the machine of "+etcdcluster.MemberName(m)+
+					", then run the same command again", replaceMemberHint(m)))
 		}
 		errs = errors.Join(errs, err)
 	}
@@ -155,5 +161,6 @@ func (s *learnerSlot) checkVoters(ctx context.Context, r state.Reader) error {
 
 // replaceMemberHint says how to replace a member that will not come back.
 func replaceMemberHint(m state.Member) string {
-	return fmt.Sprintf("if that machine is lost, run the same command with --replace-member=%s", etcdcluster.MemberName(m))
+	return fmt.Sprintf("if that machine is lost, run the same command with --replace-member=%s",
+		etcdcluster.MemberName(m))
 }

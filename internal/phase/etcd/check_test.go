@@ -30,7 +30,9 @@ func (u *unready) Members(ctx context.Context, via state.Etcd) ([]state.Member, 
 }
 
 // Await reads from unready and not from the World in it.
-func (u *unready) Await(ctx context.Context, c world.Condition) error { return world.Poll(ctx, u, c) }
+func (u *unready) Await(ctx context.Context, c world.Condition) error {
+	return world.Poll(ctx, u, c)
+}
 
 func TestCheckMembersRetries(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -40,7 +40,8 @@ var Check = engine.Phase{
 			return err
 		}
 		for _, m := range members.UnhealthyVoters() { // etcd may accept no learner meanwhile
-			e.Warn("etcd member %s at %s is unreachable: %v", etcdcluster.MemberName(m), m.PeerURLs, members.Unhealthy[m.ID])
+			e.Warn("etcd member %s at %s is unreachable: %v", etcdcluster.MemberName(m), m.PeerURLs,
+				members.Unhealthy[m.ID])
 		}
 		_, err = findMembersToReplace(ctx, e, n, via)
 		return err
@@ -50,10 +51,11 @@ var Check = engine.Phase{
 // Discovery adds this machine's member to the etcd cluster: as a learner, which is started, and
 // promoted to a voter once it has caught up.
 var Join = engine.Phase{
-	Name:   "etcd-join",
-	Short:  "Add this machine's member to etcd",
-	Long:   "Add this machine's etcd member as a learner, start it, and promote it to a voter once it has caught up with the others.",
-	Flags:  []flag.Name{flag.APIServerAdvertise, flag.Config, flag.ControlPlane, flag.DryRun, flag.NodeName, flag.Patches, flag.ReplaceMember},
+	Name:  "etcd-join",
+	Short: "Add this machine's member to etcd",
+	Long:  "Add this machine's etcd member as a learner, start it, and promote it to a voter once it has caught up with the others.",
+	Flags: []flag.Name{flag.APIServerAdvertise, flag.Config, flag.ControlPlane, flag.DryRun,
+		flag.NodeName, flag.Patches, flag.ReplaceMember},
 	NoArgs: true,
 	When:   joinsEtcd,
 	Run:    joinEtcd,
@@ -75,9 +77,10 @@ func joinEtcd(ctx context.Context, e *engine.Env) error {
 		return err
 	}
 	// A learner keeps other machines from adding theirs: add it once the kubelet can start it.
-	err = health.WaitCheckingFiles(ctx, e, n, append(manifest.Components(), manifest.Etcd), func() error {
-		return e.Await(ctx, health.Kubelet(ctx, e.World, n))
-	})
+	err = health.WaitCheckingFiles(ctx, e, n, append(manifest.Components(), manifest.Etcd),
+		func() error {
+			return e.Await(ctx, health.Kubelet(ctx, e.World, n))
+		})
 	if err != nil {
 		return health.WithKubeletHints(err)
 	}
@@ -111,7 +114,8 @@ func findEtcd(ctx context.Context, e *engine.Env) (*node.Node, state.Etcd, error
 			if len(endpoints) > 0 {
 				return nil
 			}
-			if endpoints, err = etcdcluster.FindEndpoints(ctx, r, as); err == nil && len(endpoints) == 0 {
+			if endpoints, err = etcdcluster.FindEndpoints(ctx, r, as); err == nil &&
+				len(endpoints) == 0 {
 				err = fmt.Errorf("no Pod labelled component=etcd in kube-system has the annotation %s", manifest.EtcdURLAnnotation)
 			}
 			return err
@@ -148,17 +152,20 @@ func quorumLossError(ctx context.Context, r state.Reader, via state.Etcd) error 
 	if err != nil || members.CheckQuorum() == nil {
 		return nil
 	}
-	return problem.New("etcd has lost its quorum", members.CheckQuorum(), "start the machines of the unreachable members")
+	return problem.New("etcd has lost its quorum", members.CheckQuorum(),
+		"start the machines of the unreachable members")
 }
 
 // checkMembers checks the health of all members. It retries, as etcd does not list its members
 // while it elects a leader.
-func checkMembers(ctx context.Context, e *engine.Env, n *node.Node, via state.Etcd) (etcdcluster.Health, error) {
+func checkMembers(ctx context.Context, e *engine.Env, n *node.Node,
+	via state.Etcd) (etcdcluster.Health, error) {
 	return retryCheck(ctx, e, n, via, etcdcluster.CheckHealth)
 }
 
 func retryCheck(ctx context.Context, e *engine.Env, n *node.Node, via state.Etcd,
-	check func(context.Context, state.Reader, state.Etcd) (etcdcluster.Health, error)) (etcdcluster.Health, error) {
+	check func(context.Context, state.Reader, state.Etcd) (etcdcluster.Health, error)) (
+	etcdcluster.Health, error) {
 	members, err := check(ctx, e.World, via)
 	if err == nil {
 		return members, nil
@@ -177,7 +184,8 @@ func retryCheck(ctx context.Context, e *engine.Env, n *node.Node, via state.Etcd
 // explainMissingFiles gives up if the client certificates for etcd do not exist.
 func explainMissingFiles(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return world.Permanent(problem.New("", err, "run the control-plane-prepare/certs phase first"))
+		return world.Permanent(problem.New("", err,
+			"run the control-plane-prepare/certs phase first"))
 	}
 	return err
 }

@@ -20,9 +20,10 @@ var Phase = engine.Phase{
 	Phases: []engine.Phase{{
 		Name:  "local",
 		Short: "Write the static Pod of a local, single etcd member",
-		Flags: []flag.Name{flag.CertDir, flag.Config, flag.DryRun, flag.ImageRepository, flag.Patches},
-		When:  node.HasLocalEtcd,
-		Run:   createEtcd,
+		Flags: []flag.Name{flag.CertDir, flag.Config, flag.DryRun, flag.ImageRepository,
+			flag.Patches},
+		When: node.HasLocalEtcd,
+		Run:  createEtcd,
 	}},
 }
 

@@ -47,7 +47,8 @@ func waitForLearner(ctx context.Context, e *engine.Env, n *node.Node, via state.
 		return err
 	}
 	e.Say("restarting etcd member %s, so that it serves clients at once: it has caught up", n.Name)
-	if err := e.Do(ctx, change.RemoveContainers{Socket: n.CRISocket, Component: manifest.Etcd}); err != nil {
+	if err := e.Do(ctx, change.RemoveContainers{Socket: n.CRISocket,
+		Component: manifest.Etcd}); err != nil {
 		return err
 	}
 	return wait(true)
@@ -63,7 +64,8 @@ const proposalDuration = 15 * time.Second
 func withProposals(ctx context.Context, e *engine.Env, via state.Etcd, wait func() error) error {
 	limited, stop := context.WithTimeout(ctx, proposalDuration)
 	var done sync.WaitGroup
-	done.Go(func() { _ = e.World.KeepProposing(limited, via) }) // the wait reports the errors of etcd
+	// the wait reports the errors of etcd
+	done.Go(func() { _ = e.World.KeepProposing(limited, via) })
 	defer done.Wait()
 	defer stop()
 	return wait()

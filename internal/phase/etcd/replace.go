@@ -27,8 +27,10 @@ func replaceMembers(ctx context.Context, e *engine.Env, n *node.Node, via state.
 		if err := confirmUnreachable(ctx, e, via, m); err != nil {
 			return err
 		}
-		e.Say("removing etcd member %s at %s, which this machine replaces", etcdcluster.MemberName(m), m.PeerURLs)
-		if err := e.Do(ctx, change.SetMember{PeerURL: m.PeerURLs[0], State: change.Absent, Via: via}); err != nil {
+		e.Say("removing etcd member %s at %s, which this machine replaces",
+			etcdcluster.MemberName(m), m.PeerURLs)
+		if err := e.Do(ctx, change.SetMember{PeerURL: m.PeerURLs[0], State: change.Absent,
+			Via: via}); err != nil {
 			return err
 		}
 	}
@@ -45,7 +47,8 @@ func confirmUnreachable(ctx context.Context, e *engine.Env, via state.Etcd, m st
 		return nil
 	}
 	unreachable := e.Await(ctx, world.Condition{
-		Name:     fmt.Sprintf("etcd member %s to answer, if it is alive", etcdcluster.MemberName(m)),
+		Name: fmt.Sprintf("etcd member %s to answer, if it is alive",
+			etcdcluster.MemberName(m)),
 		Timeout:  confirmationTime,
 		External: true,
 		Check: func(ctx context.Context, r state.Reader) error {
@@ -61,7 +64,9 @@ func confirmUnreachable(ctx context.Context, e *engine.Env, via state.Etcd, m st
 
 // memberAnswersError is the error of a member to replace that is alive.
 func memberAnswersError(name string, m state.Member) error {
-	return problem.New("", fmt.Errorf("etcd member %s at %s answers: it cannot be replaced while its machine runs", name, m.PeerURLs),
+	return problem.New("",
+		fmt.Errorf("etcd member %s at %s answers: it cannot be replaced while its machine runs",
+			name, m.PeerURLs),
 		"leave out --replace-member="+name,
 		"or remove that machine first: run kubeadm reset on it")
 }
@@ -69,7 +74,8 @@ func memberAnswersError(name string, m state.Member) error {
 // findMembersToReplace returns the members to remove before this machine's is added: one that an
 // earlier join of this machine left, and those of --replace-member. It checks that a voter to
 // remove is unreachable and that the others keep the quorum.
-func findMembersToReplace(ctx context.Context, e *engine.Env, n *node.Node, via state.Etcd) ([]state.Member, error) {
+func findMembersToReplace(ctx context.Context, e *engine.Env, n *node.Node,
+	via state.Etcd) ([]state.Member, error) {
 	members, err := checkMembers(ctx, e, n, via)
 	if err != nil {
 		return nil, err
@@ -99,8 +105,10 @@ func checkQuorumAfterRemoval(members etcdcluster.Health, stale []state.Member) e
 	for _, m := range stale {
 		without = append(without, m.ID)
 	}
-	if err := errors.Join(members.CheckQuorum(), members.CheckQuorum(without...)); len(stale) > 0 && err != nil {
-		return problem.New("no etcd member can be replaced now", err, "start the machines of the unreachable members")
+	if err := errors.Join(members.CheckQuorum(), members.CheckQuorum(without...)); len(stale) > 0 &&
+		err != nil {
+		return problem.New("no etcd member can be replaced now", err,
+			"start the machines of the unreachable members")
 	}
 	return nil
 }
@@ -109,7 +117,8 @@ func checkQuorumAfterRemoval(members etcdcluster.Health, stale []state.Member) e
 // address or by its name. A learner at its address can be removed; any other one only with
 // --replace-member. A learner of the same name at another address may be of another machine that
 // is joining.
-func findStaleMember(ctx context.Context, e *engine.Env, n *node.Node, members etcdcluster.Health) ([]state.Member, error) {
+func findStaleMember(ctx context.Context, e *engine.Env, n *node.Node,
+	members etcdcluster.Health) ([]state.Member, error) {
 	data, err := hasData(ctx, e.World, n)
 	if err != nil {
 		return nil, err
@@ -119,7 +128,9 @@ func findStaleMember(ctx context.Context, e *engine.Env, n *node.Node, members e
 	case m != nil && (m.Name == "" || data):
 		return nil, nil // has never started, or still has its data
 	case data:
-		return nil, problem.New("", fmt.Errorf("%s holds the data of a member that was removed from etcd", n.Cluster.Etcd.DataDir),
+		return nil, problem.New("",
+			fmt.Errorf("%s holds the data of a member that was removed from etcd",
+				n.Cluster.Etcd.DataDir),
 			"run kubeadm reset, which removes the data and what else the earlier join left, then join this machine again")
 	case m == nil:
 		if m, of, choose = members.FindByNameOrID(n.Name), "name", flag.NodeName; m == nil {
@@ -128,17 +139,20 @@ func findStaleMember(ctx context.Context, e *engine.Env, n *node.Node, members e
 	}
 	switch {
 	case members.Unhealthy[m.ID] == nil:
-		return nil, problem.New("", fmt.Errorf("etcd has a member %s at %s already, and it answers: another machine has this %s", etcdcluster.MemberName(*m), m.PeerURLs, of),
+		return nil, problem.New("",
+			fmt.Errorf("etcd has a member %s at %s already, and it answers: another machine has this %s", etcdcluster.MemberName(*m), m.PeerURLs, of),
 			fmt.Sprintf("choose another %s with --%s", of, choose))
 	case isReplaceRequested(n, *m), m.Learner && of == "address":
 		return []state.Member{*m}, nil
 	}
-	return nil, problem.New("", fmt.Errorf("etcd has a member %s at %s that does not answer: an earlier machine had this %s", etcdcluster.MemberName(*m), m.PeerURLs, of),
+	return nil, problem.New("",
+		fmt.Errorf("etcd has a member %s at %s that does not answer: an earlier machine had this %s", etcdcluster.MemberName(*m), m.PeerURLs, of),
 		replaceMemberHint(*m), "if its data are still needed, start that machine instead")
 }
 
 // isReplaceRequested reports whether --replace-member names the member.
 func isReplaceRequested(n *node.Node, m state.Member) bool {
 	alone := etcdcluster.Health{Members: []state.Member{m}}
-	return slices.ContainsFunc(n.Discovery.ReplaceMembers, func(name string) bool { return alone.FindByNameOrID(name) != nil })
+	return slices.ContainsFunc(n.Discovery.ReplaceMembers,
+		func(name string) bool { return alone.FindByNameOrID(name) != nil })
 }

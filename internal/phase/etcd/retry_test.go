@@ -26,11 +26,14 @@ func (w *electing) Members(ctx context.Context, via state.Etcd) ([]state.Member,
 	return w.World.Members(ctx, via)
 }
 
-func (w *electing) Await(ctx context.Context, c world.Condition) error { return world.Poll(ctx, w, c) }
+func (w *electing) Await(ctx context.Context, c world.Condition) error {
+	return world.Poll(ctx, w, c)
+}
 
 func TestAddLearnerDuringElection(t *testing.T) {
 	w := &electing{World: fake.New()}
-	w.MemberList = []state.Member{{ID: 1, Name: "cp1", PeerURLs: []string{"https://192.0.2.1:2380"}}}
+	w.MemberList = []state.Member{{ID: 1, Name: "cp1",
+		PeerURLs: []string{"https://192.0.2.1:2380"}}}
 	n := &node.Node{Local: node.Local{Name: "cp2", Address: "192.0.2.2"}}
 	n.Timeouts.EtcdAPI = time.Minute
 	e := engine.New(engine.Env{World: w, Local: n.Local, Emit: func(engine.Event) {}})

@@ -44,7 +44,8 @@ func controlPlaneFiles(l node.Local) []requiredFile {
 
 // nodeFiles are those of a machine that has joined.
 func nodeFiles(l node.Local) []requiredFile {
-	files := []requiredFile{{path: l.Paths.KubeletKubeconfig(), made: true}, {path: l.Paths.KubeletConfig()}, {path: l.CACertPath}}
+	files := []requiredFile{{path: l.Paths.KubeletKubeconfig(), made: true},
+		{path: l.Paths.KubeletConfig()}, {path: l.CACertPath}}
 	if l.Role == node.ControlPlane {
 		files = append(files, controlPlaneFiles(l)...)
 	}
@@ -55,9 +56,11 @@ func nodeFiles(l node.Local) []requiredFile {
 // of a finished run. Then another program has reset the machine: our `kubeadm reset` removes the
 // journal as well, upstream's does not. Certificates do not count, since a reset may leave those
 // in a directory of the user.
-func IsReset(ctx context.Context, r state.Reader, p node.Paths, recorded func(target string) bool) (bool, error) {
+func IsReset(ctx context.Context, r state.Reader, p node.Paths,
+	recorded func(target string) bool) (bool, error) {
 	paths := []string{p.KubeletKubeconfig(), p.KubeletConfig()}
-	for _, component := range []string{manifest.Etcd, release.APIServer, release.ControllerManager, release.Scheduler} {
+	for _, component := range []string{manifest.Etcd, release.APIServer, release.ControllerManager,
+		release.Scheduler} {
 		paths = append(paths, p.Manifest(component))
 	}
 	for _, k := range pki.KubeconfigProfiles() {
@@ -85,7 +88,8 @@ func IsReset(ctx context.Context, r state.Reader, p node.Paths, recorded func(ta
 }
 
 // missingFiles is an error that names the files of the finished run that are missing.
-func missingFiles(ctx context.Context, e *engine.Env, command string, files []requiredFile, run Run) error {
+func missingFiles(ctx context.Context, e *engine.Env, command string, files []requiredFile,
+	run Run) error {
 	var gone, phases []string
 	lost := false
 	for _, f := range files {
@@ -113,13 +117,16 @@ func missingFiles(ctx context.Context, e *engine.Env, command string, files []re
 			phases = nil
 		}
 		for _, phase := range phases {
-			hints = append(hints, "create the missing files, with the same options: kubeadm init phase "+phase)
+			hints = append(hints,
+				"create the missing files, with the same options: kubeadm init phase "+phase)
 		}
 	}
 	if n := len(gone) - most; n > 1 {
 		gone = append(gone[:most], fmt.Sprintf("and %d more", n))
 	}
-	return problem.New("", fmt.Errorf("this command has finished before, but files that it created are missing: %s", strings.Join(gone, ", ")),
+	return problem.New("",
+		fmt.Errorf("this command has finished before, but files that it created are missing: %s",
+			strings.Join(gone, ", ")),
 		append(hints, "or start over: kubeadm reset, then run the same command again")...)
 }
 

@@ -58,7 +58,8 @@ func Join(run Run) engine.Phase {
 			if err := sameCluster(ctx, e); err != nil {
 				return err
 			}
-			return awaitRegistration(ctx, e, state.Identity{Kubeconfig: e.Local.Paths.KubeletKubeconfig()})
+			return awaitRegistration(ctx, e,
+				state.Identity{Kubeconfig: e.Local.Paths.KubeletKubeconfig()})
 		},
 	}
 }
@@ -66,7 +67,8 @@ func Join(run Run) engine.Phase {
 func reportFinished(e *engine.Env, command string, run Run) {
 	e.Say("this command has already finished on this machine: nothing is changed")
 	for _, phase := range run.Skipped {
-		e.Warn("the finished run skipped phase %q; to run it: kubeadm %s phase %s", phase, command, strings.ReplaceAll(phase, "/", " "))
+		e.Warn("the finished run skipped phase %q; to run it: kubeadm %s phase %s", phase, command,
+			strings.ReplaceAll(phase, "/", " "))
 	}
 }
 
@@ -117,7 +119,8 @@ func awaitRegistration(ctx context.Context, e *engine.Env, as state.Identity) er
 			"restart the kubelet, which registers it again: systemctl restart kubelet",
 			"to remove this machine from its cluster: kubeadm reset")
 	case refused != nil:
-		return problem.New("reading Node "+e.Local.Name, refused, "to remove this machine from its cluster: kubeadm reset")
+		return problem.New("reading Node "+e.Local.Name, refused,
+			"to remove this machine from its cluster: kubeadm reset")
 	case err != nil:
 		return problem.New("nothing was changed", err,
 			"check whether the API server runs: crictl ps -a --name kube-apiserver",
@@ -147,10 +150,13 @@ func sameCluster(ctx context.Context, e *engine.Env) error {
 		pins = append(pins, pki.PinOf(ca).String())
 	}
 	j := e.Local.Discovery
-	other := problem.New("", fmt.Errorf("this machine is a node of another cluster than the one to join: %s trusts the CA %s",
-		path, strings.Join(pins, ", ")), "to leave its cluster: kubeadm reset, then run this command again")
+	other := problem.New("",
+		fmt.Errorf("this machine is a node of another cluster than the one to join: %s trusts the CA %s",
+			path, strings.Join(pins, ", ")),
+		"to leave its cluster: kubeadm reset, then run this command again")
 	shares := func(cas []string) bool {
-		return slices.ContainsFunc(cas, func(ca string) bool { return slices.Contains(pins, strings.ToLower(ca)) })
+		return slices.ContainsFunc(cas,
+			func(ca string) bool { return slices.Contains(pins, strings.ToLower(ca)) })
 	}
 	if len(j.CACertHashes) > 0 && !shares(j.CACertHashes) {
 		return other

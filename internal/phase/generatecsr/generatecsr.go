@@ -45,7 +45,8 @@ var Phase = engine.Phase{
 		}
 		for _, f := range files {
 			if err := e.Do(ctx, f); err != nil {
-				return problem.New("", err, "remove the files that were written before you run the command again")
+				return problem.New("", err,
+					"remove the files that were written before you run the command again")
 			}
 		}
 		return nil
@@ -81,7 +82,8 @@ func newKeyAndRequest(e *engine.Env, n *node.Node, p pki.Profile) ([]change.Writ
 		return nil, err
 	}
 	for _, name := range ignored {
-		e.Warn("%q is neither an IP address nor a DNS name and is left out of the request for %s", name, p.Name)
+		e.Warn("%q is neither an IP address nor a DNS name and is left out of the request for %s",
+			name, p.Name)
 	}
 	key, request, err := newRequest(e, p.Name, spec)
 	if err != nil {
@@ -89,14 +91,17 @@ func newKeyAndRequest(e *engine.Env, n *node.Node, p pki.Profile) ([]change.Writ
 	}
 	text, err := pki.EncodeKey(key)
 	return []change.WriteFile{
-		newSecretFile(n.Paths.Key(p.Base), text), newSecretFile(n.Paths.Certificate(p.RequestFile()), request),
+		newSecretFile(n.Paths.Key(p.Base), text),
+		newSecretFile(n.Paths.Certificate(p.RequestFile()), request),
 	}, err
 }
 
 // newKubeconfigAndRequest generates a kubeconfig with a key and without certificates, and the
 // signing request for its user's certificate.
-func newKubeconfigAndRequest(e *engine.Env, n *node.Node, p pki.KubeconfigProfile) ([]change.WriteFile, error) {
-	key, request, err := newRequest(e, p.File, pki.ClientSpec(p.UserName(n.Name), p.Organization, pki.Validity{}))
+func newKubeconfigAndRequest(e *engine.Env, n *node.Node,
+	p pki.KubeconfigProfile) ([]change.WriteFile, error) {
+	key, request, err := newRequest(e, p.File,
+		pki.ClientSpec(p.UserName(n.Name), p.Organization, pki.Validity{}))
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +109,8 @@ func newKubeconfigAndRequest(e *engine.Env, n *node.Node, p pki.KubeconfigProfil
 	if err != nil {
 		return nil, err
 	}
-	access := pki.KubeconfigSpec{Server: n.ServerURL(), Cluster: n.Cluster.Name, User: p.UserName(n.Name)}
+	access := pki.KubeconfigSpec{Server: n.ServerURL(), Cluster: n.Cluster.Name,
+		User: p.UserName(n.Name)}
 	if p.UsesLocalAPIServer && !p.PerNode { // the kubelet's file may be for a joining machine, too
 		access.Server = n.LocalServerURL()
 	}
@@ -142,5 +148,6 @@ func checkAbsent(ctx context.Context, e *engine.Env, files []change.WriteFile) e
 	if len(errs) == 0 {
 		return nil
 	}
-	return problem.New("", errors.Join(errs...), "move these files away, or set --cert-dir and --kubeconfig-dir to other directories")
+	return problem.New("", errors.Join(errs...),
+		"move these files away, or set --cert-dir and --kubeconfig-dir to other directories")
 }

@@ -126,7 +126,8 @@ func isUploaded(ctx context.Context, e *engine.Env, n *node.Node, as state.Ident
 }
 
 // readSecret reads a Secret; nil if there is none.
-func readSecret(ctx context.Context, e *engine.Env, named *corev1.Secret, as state.Identity) (*corev1.Secret, error) {
+func readSecret(ctx context.Context, e *engine.Env, named *corev1.Secret,
+	as state.Identity) (*corev1.Secret, error) {
 	u, err := e.Object(ctx, state.RefOf(named, as))
 	if apierrors.IsNotFound(err) {
 		return nil, nil
@@ -142,7 +143,8 @@ func readSecret(ctx context.Context, e *engine.Env, named *corev1.Secret, as sta
 // and ControlPlane is empty without a shared endpoint of control planes.
 type joinCommands struct{ Worker, ControlPlane string }
 
-func newJoinCommands(w engine.Withhold, n *node.Node, admin *pki.Kubeconfig, t node.BootstrapToken) (c joinCommands, err error) {
+func newJoinCommands(w engine.Withhold, n *node.Node, admin *pki.Kubeconfig,
+	t node.BootstrapToken) (c joinCommands, err error) {
 	token, key := t.String(), n.CertificateKey
 	if w.Token {
 		token = engine.Withheld
@@ -150,7 +152,8 @@ func newJoinCommands(w engine.Withhold, n *node.Node, admin *pki.Kubeconfig, t n
 	if key != "" && w.CertificateKey {
 		key = engine.Withheld
 	}
-	if c.Worker, err = manifest.JoinCommand(admin, token, false, ""); err == nil && n.Cluster.Endpoint != "" {
+	if c.Worker, err = manifest.JoinCommand(admin, token, false, ""); err == nil &&
+		n.Cluster.Endpoint != "" {
 		c.ControlPlane, err = manifest.JoinCommand(admin, token, true, key)
 	}
 	return c, err

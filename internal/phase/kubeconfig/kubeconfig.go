@@ -70,7 +70,9 @@ func newPhases() []engine.Phase {
 			Name:  p.Name,
 			Short: "Generate the kubeconfig file for " + p.Purpose,
 			Flags: commonFlags(),
-			Run:   func(ctx context.Context, e *engine.Env) error { return createKubeconfig(ctx, e, p) },
+			Run: func(ctx context.Context, e *engine.Env) error {
+				return createKubeconfig(ctx, e, p)
+			},
 		}
 		if p.PerNode {
 			phase.Flags = AllFlags
@@ -109,8 +111,10 @@ func createKubeconfig(ctx context.Context, e *engine.Env, p pki.KubeconfigProfil
 		return keepKubeconfig(ctx, e, f, owner)
 	}
 	if !ca.CanIssue() {
-		return problem.New("", fmt.Errorf("%s does not exist and the CA's key is not on this machine", path),
-			"create "+p.File+" with a certificate of the external CA and copy it to "+n.Paths.Kubeconfigs)
+		return problem.New("",
+			fmt.Errorf("%s does not exist and the CA's key is not on this machine", path),
+			"create "+p.File+" with a certificate of the external CA and copy it to "+
+				n.Paths.Kubeconfigs)
 	}
 	data, err := newKubeconfig(e, n, p, ca)
 	if err != nil {
@@ -128,7 +132,8 @@ func serverURL(n *node.Node, p pki.KubeconfigProfile) string {
 	return n.ServerURL()
 }
 
-func newKubeconfig(e *engine.Env, n *node.Node, p pki.KubeconfigProfile, ca pki.CA) ([]byte, error) {
+func newKubeconfig(e *engine.Env, n *node.Node, p pki.KubeconfigProfile,
+	ca pki.CA) ([]byte, error) {
 	key, err := e.Keys()
 	if err != nil {
 		return nil, err
@@ -142,13 +147,15 @@ func newKubeconfig(e *engine.Env, n *node.Node, p pki.KubeconfigProfile, ca pki.
 	if err != nil {
 		return nil, err
 	}
-	access := pki.KubeconfigSpec{Server: serverURL(n, p), Cluster: n.Cluster.Name, User: p.UserName(n.Name), CA: pki.EncodeCertificates(ca.Certificate)}
+	access := pki.KubeconfigSpec{Server: serverURL(n, p), Cluster: n.Cluster.Name,
+		User: p.UserName(n.Name), CA: pki.EncodeCertificates(ca.Certificate)}
 	return access.WithCertificate(pki.EncodeCertificates(cert), secret).Encode()
 }
 
 // keepKubeconfig checks that the file is for this cluster. owner is the common name that its
 // certificate should have, empty for any.
-func keepKubeconfig(ctx context.Context, e *engine.Env, f certstore.KubeconfigFile, owner string) error {
+func keepKubeconfig(ctx context.Context, e *engine.Env, f certstore.KubeconfigFile,
+	owner string) error {
 	var err error
 	if f.CAs, err = readCAs(ctx, e); err != nil {
 		return err
@@ -161,8 +168,10 @@ func keepKubeconfig(ctx context.Context, e *engine.Env, f certstore.KubeconfigFi
 		return err
 	}
 	// A file that refers to its certificate, or has none, is the user's choice.
-	if cert, unseen := config.ClientCertificate(); unseen == nil && owner != "" && cert.Subject.CommonName != owner {
-		e.Warn("%s is for %s and not for %s; to generate a new one, move it away", f.Path, cert.Subject.CommonName, owner)
+	if cert, unseen := config.ClientCertificate(); unseen == nil && owner != "" &&
+		cert.Subject.CommonName != owner {
+		e.Warn("%s is for %s and not for %s; to generate a new one, move it away", f.Path,
+			cert.Subject.CommonName, owner)
 	}
 	e.Say("using the existing kubeconfig file %q", f.Path)
 	return nil

@@ -30,7 +30,8 @@ const (
 
 // withRequestState returns the condition with errors that say in what state the kubelet's
 // certificate signing request is.
-func withRequestState(ctx context.Context, e *engine.Env, n *node.Node, c world.Condition) (world.Condition, error) {
+func withRequestState(ctx context.Context, e *engine.Env, n *node.Node,
+	c world.Condition) (world.Condition, error) {
 	w, err := newCSRWatch(ctx, e, n)
 	check := c.Check
 	c.Check = func(ctx context.Context, r state.Reader) error {
@@ -69,8 +70,9 @@ func newCSRWatch(ctx context.Context, e *engine.Env, n *node.Node) (*csrWatch, e
 		return nil, err
 	}
 	return &csrWatch{
-		as: state.Identity{Config: n.BootstrapKubeconfig}, user: findRequestor(config), subject: "system:node:" + n.Name,
-		next: e.World.Now().Add(approvalGrace), say: e.Say,
+		as: state.Identity{Config: n.BootstrapKubeconfig}, user: findRequestor(config),
+		subject: "system:node:" + n.Name,
+		next:    e.World.Now().Add(approvalGrace), say: e.Say,
 	}, nil
 }
 
@@ -117,7 +119,8 @@ func (w *csrWatch) findState(ctx context.Context, r state.Reader) error {
 	var requests []certv1.CertificateSigningRequest
 	for _, u := range all {
 		var one certv1.CertificateSigningRequest
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &one); err == nil && w.isOwn(one) {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object,
+			&one); err == nil && w.isOwn(one) {
 			requests = append(requests, one)
 		}
 	}
@@ -132,7 +135,8 @@ func (w *csrWatch) findState(ctx context.Context, r state.Reader) error {
 
 func (w *csrWatch) isOwn(r certv1.CertificateSigningRequest) bool {
 	asked, err := pki.ParseRequest(r.Spec.Request)
-	return err == nil && asked.Subject.CommonName == w.subject && (w.user == "" || w.user == r.Spec.Username)
+	return err == nil && asked.Subject.CommonName == w.subject &&
+		(w.user == "" || w.user == r.Spec.Username)
 }
 
 // explainPending says what the newest of the requests waits for.
@@ -142,7 +146,8 @@ func explainPending(newestFirst []certv1.CertificateSigningRequest) error {
 		switch {
 		case c.Status == corev1.ConditionFalse:
 		case c.Type == certv1.CertificateDenied, c.Type == certv1.CertificateFailed:
-			return fmt.Errorf("its certificate signing request %s is %s: %s: %s", r.Name, strings.ToLower(string(c.Type)), c.Reason, c.Message)
+			return fmt.Errorf("its certificate signing request %s is %s: %s: %s", r.Name,
+				strings.ToLower(string(c.Type)), c.Reason, c.Message)
 		case c.Type == certv1.CertificateApproved:
 			return fmt.Errorf("its certificate signing request %s is approved, but not signed: check that kube-controller-manager runs and has the key of the CA", r.Name)
 		}
@@ -150,7 +155,8 @@ func explainPending(newestFirst []certv1.CertificateSigningRequest) error {
 	approve := "kubectl certificate approve " + r.Name
 	if others := listUndecided(newestFirst[1:]); len(others) > 0 {
 		return fmt.Errorf("several certificate signing requests of this node are pending: "+
-			"check that they are all from this machine, then approve the newest: %s (older: %s)", approve, strings.Join(others, ", "))
+			"check that they are all from this machine, then approve the newest: %s (older: %s)",
+			approve, strings.Join(others, ", "))
 	}
 	return errors.New("its certificate signing request " + r.Name + " is pending: " + approve)
 }

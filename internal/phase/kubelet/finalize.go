@@ -58,7 +58,8 @@ func useRotatedCertificate(ctx context.Context, e *engine.Env) error {
 		return err
 	}
 	e.Say("switching %q to the client certificate that the kubelet rotates", file)
-	if err := e.Do(ctx, change.WriteFile{Path: file, Data: data, Mode: 0o600, Secret: true}); err != nil {
+	if err := e.Do(ctx, change.WriteFile{Path: file, Data: data, Mode: 0o600,
+		Secret: true}); err != nil {
 		return err
 	}
 	return startService(ctx, e, file)

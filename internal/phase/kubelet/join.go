@@ -23,7 +23,8 @@ var JoinStart = engine.Phase{
 	Name:  "kubelet-start",
 	Short: "Write the kubelet's configuration and bootstrap kubeconfig and (re)start it",
 	Long:  "Write the kubelet's files and the bootstrap kubeconfig with which it requests its client certificate, and start it.",
-	Flags: flag.WithDiscovery(flag.Config, flag.CRISocket, flag.DryRun, flag.NodeName, flag.Patches),
+	Flags: flag.WithDiscovery(flag.Config, flag.CRISocket, flag.DryRun, flag.NodeName,
+		flag.Patches),
 	Run: func(ctx context.Context, e *engine.Env) error {
 		n, err := e.Node(ctx)
 		if err != nil {
@@ -55,7 +56,8 @@ func newCredentialFiles(ctx context.Context, e *engine.Env, n *node.Node) ([]cha
 	if err != nil {
 		return nil, err
 	}
-	changes := []change.Change{change.WriteFile{Path: n.Paths.BootstrapKubeconfig(), Data: bootstrap, Mode: 0o600, Secret: true}}
+	changes := []change.Change{change.WriteFile{Path: n.Paths.BootstrapKubeconfig(),
+		Data: bootstrap, Mode: 0o600, Secret: true}}
 	old, err := state.ReadOptional(ctx, e.World, n.CACertPath)
 	if err != nil || old != nil && !e.World.WasCreated(change.FileTarget(n.CACertPath)) {
 		return changes, err
@@ -68,7 +70,10 @@ func newCredentialFiles(ctx context.Context, e *engine.Env, n *node.Node) ([]cha
 	if err != nil {
 		return nil, err
 	}
-	return append(changes, change.WriteFile{Path: n.CACertPath, Data: cluster.CertificateAuthorityData, Mode: 0o644}), nil
+	return append(changes,
+			change.WriteFile{Path: n.CACertPath, Data: cluster.CertificateAuthorityData,
+				Mode: 0o644}),
+		nil
 }
 
 // newBootstrapKubeconfig returns the bootstrap kubeconfig for the kubelet. That of a control plane
@@ -88,7 +93,9 @@ func newBootstrapKubeconfig(n *node.Node) ([]byte, error) {
 // checkNodeName is an error if the cluster has a Node of this name that is Ready, and so of
 // another machine.
 func checkNodeName(ctx context.Context, e *engine.Env, n *node.Node) error {
-	u, err := discovery.ReadObject(ctx, e, state.Ref{GVK: state.NodeKind, Name: n.Name, As: state.Identity{Config: n.BootstrapKubeconfig}})
+	u, err := discovery.ReadObject(ctx, e,
+		state.Ref{GVK: state.NodeKind, Name: n.Name,
+			As: state.Identity{Config: n.BootstrapKubeconfig}})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -101,7 +108,8 @@ func checkNodeName(ctx context.Context, e *engine.Env, n *node.Node) error {
 	}
 	for _, c := range other.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
-			return problem.New("", fmt.Errorf("the cluster has a node %s already, and it is Ready", n.Name),
+			return problem.New("",
+				fmt.Errorf("the cluster has a node %s already, and it is Ready", n.Name),
 				"choose another name with --node-name",
 				"or remove that node first: kubectl delete node "+n.Name)
 		}

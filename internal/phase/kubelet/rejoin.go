@@ -60,7 +60,8 @@ func checkSameCluster(ctx context.Context, e *engine.Env, n *node.Node, kubeconf
 	if n.Role == node.ControlPlane {
 		server = n.LocalServerURL()
 	}
-	warnings, err := config.CheckReuse(expected, server, func(path string) ([]byte, error) { return e.World.ReadFile(ctx, path) })
+	warnings, err := config.CheckReuse(expected, server,
+		func(path string) ([]byte, error) { return e.World.ReadFile(ctx, path) })
 	for _, w := range warnings {
 		e.Warn("%s: %s", n.Paths.KubeletKubeconfig(), w)
 	}

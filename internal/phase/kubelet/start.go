@@ -26,7 +26,8 @@ var Start = engine.Phase{
 	Name:  "kubelet-start",
 	Short: "Write the kubelet's configuration and (re)start it",
 	Long:  "Write the kubelet's environment and configuration files and start it with them.",
-	Flags: []flag.Name{flag.Config, flag.CRISocket, flag.DryRun, flag.ImageRepository, flag.NodeName, flag.Patches},
+	Flags: []flag.Name{flag.Config, flag.CRISocket, flag.DryRun, flag.ImageRepository,
+		flag.NodeName, flag.Patches},
 	Run: func(ctx context.Context, e *engine.Env) error {
 		n, err := e.Node(ctx)
 		if err != nil {
@@ -75,7 +76,8 @@ func startKubelet(ctx context.Context, e *engine.Env, n *node.Node, reads ...str
 	files := []change.Change{
 		change.MakeDir{Path: n.Paths.Kubelet, Mode: 0o700},
 		change.WriteFile{Path: n.Paths.KubeletFlags(), Data: manifest.KubeletFlags(n), Mode: 0o644},
-		change.WriteFile{Path: n.Paths.KubeletInstanceConfig(), Data: manifest.KubeletInstanceConfig(n), Mode: 0o644},
+		change.WriteFile{Path: n.Paths.KubeletInstanceConfig(),
+			Data: manifest.KubeletInstanceConfig(n), Mode: 0o644},
 		change.WriteFile{Path: n.Paths.KubeletConfig(), Data: config, Mode: 0o644},
 	}
 	e.Say("writing the kubelet's environment file %q", n.Paths.KubeletFlags())
@@ -84,7 +86,9 @@ func startKubelet(ctx context.Context, e *engine.Env, n *node.Node, reads ...str
 		return err
 	}
 	e.Say("starting the kubelet")
-	return startService(ctx, e, append(reads, n.Paths.KubeletFlags(), n.Paths.KubeletInstanceConfig(), n.Paths.KubeletConfig())...)
+	return startService(ctx, e,
+		append(reads, n.Paths.KubeletFlags(), n.Paths.KubeletInstanceConfig(),
+			n.Paths.KubeletConfig())...)
 }
 
 // startService starts the kubelet's service. Without a service the user runs the kubelet by other

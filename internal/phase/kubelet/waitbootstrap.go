@@ -65,14 +65,16 @@ func waitForLocalAPIServer(ctx context.Context, e *engine.Env, n *node.Node) err
 	if hasCertificate {
 		return nil
 	}
-	if s, err := e.World.Service(ctx, service); errors.Is(err, state.ErrNoInitSystem) || err == nil && !s.Exists {
+	if s, err := e.World.Service(ctx, service); errors.Is(err, state.ErrNoInitSystem) ||
+		err == nil && !s.Exists {
 		return nil // the user runs the kubelet, and it retries by itself
 	}
 	// If the API server did not answer or did not authorize the kubelet's first requests, the
 	// kubelet backs off: up to 16 seconds until it requests its certificate, up to seven until it
 	// registers.
 	e.Say("restarting the kubelet, so that it requests its certificate and registers at once")
-	return e.Do(ctx, change.SetService{Name: service}, change.SetService{Name: service, Active: true})
+	return e.Do(ctx, change.SetService{Name: service},
+		change.SetService{Name: service, Active: true})
 }
 
 // newCertificateCondition is met once kubelet.conf exists with all files that it refers to.
@@ -93,7 +95,8 @@ func newCertificateCondition(n *node.Node) world.Condition {
 			if err != nil {
 				return err
 			}
-			return config.EmbedFiles(func(path string) ([]byte, error) { return r.ReadFile(ctx, path) })
+			return config.EmbedFiles(
+				func(path string) ([]byte, error) { return r.ReadFile(ctx, path) })
 		},
 	}
 }

@@ -24,8 +24,9 @@ var Join = engine.Phase{
 	Name:  "control-plane-join",
 	Short: "Mark this node as a control plane",
 	Long:  "Label and taint this node as a control plane.",
-	Flags: []flag.Name{flag.APIServerAdvertise, flag.Config, flag.ControlPlane, flag.DryRun, flag.NodeName, flag.Patches},
-	When:  node.IsControlPlane,
+	Flags: []flag.Name{flag.APIServerAdvertise, flag.Config, flag.ControlPlane, flag.DryRun,
+		flag.NodeName, flag.Patches},
+	When: node.IsControlPlane,
 	Phases: []engine.Phase{{
 		Name:   Phase.Name,
 		Short:  Phase.Short,
@@ -47,7 +48,8 @@ var Phase = engine.Phase{
 		if err != nil {
 			return err
 		}
-		mark := change.LabelNode{Name: n.Name, Labels: manifest.ControlPlaneLabels(), Taints: n.Taints, As: as}
+		mark := change.LabelNode{Name: n.Name, Labels: manifest.ControlPlaneLabels(),
+			Taints: n.Taints, As: as}
 		if err := e.Await(ctx, newRegisteredCondition(n, mark)); err != nil {
 			return err
 		}
@@ -72,8 +74,10 @@ func newRegisteredCondition(n *node.Node, mark change.LabelNode) world.Condition
 			}
 			hints := []string{"check the kubelet's log: journalctl -xeu kubelet"}
 			kubeconfig := n.Paths.KubeletKubeconfig()
-			if _, failed := r.Stat(ctx, kubeconfig); n.IsJoining() && errors.Is(failed, fs.ErrNotExist) {
-				hints = append([]string{kubeconfig + " does not exist: run the kubelet-wait-bootstrap phase first"}, hints...)
+			if _, failed := r.Stat(ctx, kubeconfig); n.IsJoining() &&
+				errors.Is(failed, fs.ErrNotExist) {
+				hints = append([]string{kubeconfig +
+					" does not exist: run the kubelet-wait-bootstrap phase first"}, hints...)
 			}
 			return problem.New("", err, hints...)
 		},

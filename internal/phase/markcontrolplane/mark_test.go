@@ -33,13 +33,16 @@ func (f *flapping) Object(ctx context.Context, ref state.Ref) (*unstructured.Uns
 	return f.World.Object(ctx, ref)
 }
 
-func (f *flapping) Await(ctx context.Context, c world.Condition) error { return world.Poll(ctx, f, c) }
+func (f *flapping) Await(ctx context.Context, c world.Condition) error {
+	return world.Poll(ctx, f, c)
+}
 
 func TestMarkBehindFlappingLoadBalancer(t *testing.T) {
 	f := &flapping{World: fake.New()}
 	f.RemoteAPIServer = true
 	made := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
-		ObjectMeta: metav1.ObjectMeta{Name: "cp2", Labels: map[string]string{corev1.LabelHostname: "cp2"}}}
+		ObjectMeta: metav1.ObjectMeta{Name: "cp2",
+			Labels: map[string]string{corev1.LabelHostname: "cp2"}}}
 	if err := f.World.Do(t.Context(), change.ApplyObject{Object: made}); err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +52,8 @@ func TestMarkBehindFlappingLoadBalancer(t *testing.T) {
 		Node:  func(context.Context) (*node.Node, error) { return n, nil },
 		Admin: func(context.Context) (state.Identity, error) { return state.Identity{}, nil },
 	})
-	if err := engine.Run(t.Context(), e, []engine.Phase{markcontrolplane.Phase}, engine.Selection{}); err != nil {
+	if err := engine.Run(t.Context(), e, []engine.Phase{markcontrolplane.Phase},
+		engine.Selection{}); err != nil {
 		t.Fatal(err)
 	}
 	u, err := f.World.Object(t.Context(), change.LabelNode{Name: "cp2"}.Ref())

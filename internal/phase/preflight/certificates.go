@@ -14,7 +14,8 @@ import (
 
 // checkCertificates checks the existing certificates of a first control plane.
 func checkCertificates(ctx context.Context, e *engine.Env, n *node.Node) error {
-	err := errors.Join(checkExistingCAs(ctx, e, n), certstore.CheckServiceAccountKeys(ctx, e.World, n))
+	err := errors.Join(checkExistingCAs(ctx, e, n),
+		certstore.CheckServiceAccountKeys(ctx, e.World, n))
 	if n.UploadCerts {
 		err = errors.Join(err, certstore.CheckUploadable(ctx, e.World, n))
 	}
@@ -56,7 +57,8 @@ func checkExistingCAs(ctx context.Context, e *engine.Env, n *node.Node) error {
 }
 
 // checkFilesOfExternalCA checks that the files exist that cannot be created without the CA's key.
-func checkFilesOfExternalCA(ctx context.Context, e *engine.Env, n *node.Node, ca pki.StoredPair) error {
+func checkFilesOfExternalCA(ctx context.Context, e *engine.Env, n *node.Node,
+	ca pki.StoredPair) error {
 	var errs []error
 	for _, p := range pki.KubeconfigProfiles() {
 		if p.OnJoin || !n.IsJoining() {
@@ -79,7 +81,8 @@ func checkFilesOfExternalCA(ctx context.Context, e *engine.Env, n *node.Node, ca
 }
 
 // checkExistingKubeconfigs checks the existing kubeconfigs that a later phase would keep.
-func checkExistingKubeconfigs(ctx context.Context, e *engine.Env, n *node.Node, ca pki.StoredPair) error {
+func checkExistingKubeconfigs(ctx context.Context, e *engine.Env, n *node.Node,
+	ca pki.StoredPair) error {
 	var errs []error
 	for _, p := range pki.KubeconfigProfiles() {
 		path := n.Paths.Kubeconfig(p.File)

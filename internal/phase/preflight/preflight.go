@@ -22,7 +22,8 @@ var Init = engine.Phase{
 	Name:  "preflight",
 	Short: "Check this machine and pull images",
 	Long:  "Check whether this machine can become a control plane, and pull the images that it needs.",
-	Flags: []flag.Name{flag.Config, flag.CRISocket, flag.DryRun, flag.IgnorePreflightErrors, flag.ImageRepository},
+	Flags: []flag.Name{flag.Config, flag.CRISocket, flag.DryRun, flag.IgnorePreflightErrors,
+		flag.ImageRepository},
 	Run: func(ctx context.Context, e *engine.Env) error {
 		e.Say("checking this machine")
 		warnOfUnknownNames(e)
@@ -54,7 +55,9 @@ var Join = engine.Phase{
 	Name:  "preflight",
 	Short: "Check this machine and find the cluster",
 	Long:  "Check whether this machine can become a node, find the cluster to join and read its configuration.",
-	Flags: flag.WithDiscovery(flag.APIServerAdvertise, flag.APIServerBindPort, flag.CertificateKey, flag.Config, flag.ControlPlane, flag.CRISocket, flag.DryRun, flag.IgnorePreflightErrors, flag.NodeName),
+	Flags: flag.WithDiscovery(flag.APIServerAdvertise, flag.APIServerBindPort, flag.CertificateKey,
+		flag.Config, flag.ControlPlane, flag.CRISocket, flag.DryRun, flag.IgnorePreflightErrors,
+		flag.NodeName),
 	Run: func(ctx context.Context, e *engine.Env) error {
 		e.Say("checking this machine")
 		warnOfUnknownNames(e)
@@ -87,7 +90,8 @@ func checkControlPlane(ctx context.Context, e *engine.Env, n *node.Node) error {
 		return err
 	}
 	if n.CertificateKey == "" {
-		if err := errors.Join(checkSharedFiles(ctx, e, n), checkExistingCAs(ctx, e, n)); err != nil {
+		if err := errors.Join(checkSharedFiles(ctx, e, n),
+			checkExistingCAs(ctx, e, n)); err != nil {
 			return err
 		}
 	}

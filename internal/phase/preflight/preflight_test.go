@@ -32,7 +32,8 @@ func machine() *asked {
 	w := fake.New()
 	return &asked{World: w, node: &node.Node{
 		Local: node.Local{
-			Name: "cp1", Role: node.ControlPlane, Address: "192.0.2.10", BindPort: 6443, CRISocket: w.Sockets[0],
+			Name: "cp1", Role: node.ControlPlane, Address: "192.0.2.10", BindPort: 6443,
+			CRISocket:  w.Sockets[0],
 			PullPolicy: corev1.PullIfNotPresent, PullSerially: true, Paths: node.DefaultPaths(),
 		},
 		Cluster: node.Cluster{
@@ -85,7 +86,8 @@ func (a *asked) doubts() []string {
 }
 
 func TestImagePullPolicy(t *testing.T) {
-	for policy, want := range map[corev1.PullPolicy]int{corev1.PullIfNotPresent: 6, corev1.PullAlways: 7, corev1.PullNever: 0} {
+	for policy, want := range map[corev1.PullPolicy]int{corev1.PullIfNotPresent: 6,
+		corev1.PullAlways: 7, corev1.PullNever: 0} {
 		a := machine()
 		a.node.PullPolicy = policy
 		a.ImageList[scheduler] = true
@@ -100,12 +102,14 @@ func TestImagePullPolicy(t *testing.T) {
 
 func TestAllFailedImagesAreNamed(t *testing.T) {
 	const etcd = "registry.k8s.io/etcd:3.7.0-0"
-	for name, serially := range map[string]bool{"one after the other": true, "side by side": false} {
+	for name, serially := range map[string]bool{"one after the other": true,
+		"side by side": false} {
 		a := machine()
 		a.node.PullSerially = serially
 		a.MissingImages = []string{scheduler, etcd}
 		err := a.run(t, preflight.Init)
-		if err == nil || !strings.Contains(err.Error(), "[ERROR ImagePull]") || !strings.Contains(err.Error(), scheduler) || !strings.Contains(err.Error(), etcd) {
+		if err == nil || !strings.Contains(err.Error(), "[ERROR ImagePull]") ||
+			!strings.Contains(err.Error(), scheduler) || !strings.Contains(err.Error(), etcd) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if got := a.pulled(); len(got) != 5 {
@@ -119,7 +123,8 @@ func TestIgnoredImagePull(t *testing.T) {
 		a := machine()
 		a.node.IgnoredChecks = ignore
 		a.MissingImages = []string{scheduler}
-		if err := a.run(t, preflight.Init); err != nil || !slices.Equal(a.doubts(), []string{"ImagePull"}) {
+		if err := a.run(t, preflight.Init); err != nil ||
+			!slices.Equal(a.doubts(), []string{"ImagePull"}) {
 			t.Errorf("ignoring %v: %v, doubts %v", ignore, err, a.doubts())
 		}
 	}
@@ -130,7 +135,8 @@ func TestUnreachableRuntimeIsReportedOnce(t *testing.T) {
 	a.Sockets = nil
 	a.node.IgnoredChecks = node.IgnoredChecks{"cri", "containerruntimeversion"}
 	err := a.run(t, preflight.Init)
-	if err == nil || strings.Count(err.Error(), "does not answer") != 1 || !strings.Contains(err.Error(), "[ERROR ImagePull]: no image can be pulled") {
+	if err == nil || strings.Count(err.Error(), "does not answer") != 1 ||
+		!strings.Contains(err.Error(), "[ERROR ImagePull]: no image can be pulled") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -139,7 +145,8 @@ func TestFailedChecksStopLaterChecks(t *testing.T) {
 	a := machine()
 	a.Info.UserID, a.Info.CPUs = 1000, 1
 	err := a.run(t, preflight.Init)
-	if err == nil || !strings.Contains(err.Error(), "IsPrivilegedUser") || strings.Contains(err.Error(), "NumCPU") {
+	if err == nil || !strings.Contains(err.Error(), "IsPrivilegedUser") ||
+		strings.Contains(err.Error(), "NumCPU") {
 		t.Errorf("who is not root: %v", err)
 	}
 	a.Info.UserID = 0
@@ -156,7 +163,8 @@ func TestIgnoredFailuresAreWarnings(t *testing.T) {
 	if err := a.run(t, preflight.Init); err != nil {
 		t.Fatal(err)
 	}
-	if got := a.doubts(); !slices.Equal(got, []string{"IsPrivilegedUser", "NumCPU"}) || len(a.pulled()) != 7 {
+	if got := a.doubts(); !slices.Equal(got, []string{"IsPrivilegedUser", "NumCPU"}) ||
+		len(a.pulled()) != 7 {
 		t.Errorf("doubts %v, pulled %v", got, a.pulled())
 	}
 }
@@ -165,7 +173,8 @@ func TestUnreachableRegistryIsAskedOnce(t *testing.T) {
 	a := machine()
 	a.UnreachableRegistries = []string{"registry.k8s.io"}
 	err := a.run(t, preflight.Init)
-	if err == nil || len(a.Attempts) != 1 || strings.Count(err.Error(), "no such host") != 1 || strings.Count(err.Error(), "\n\t\tregistry.k8s.io/") != 7 {
+	if err == nil || len(a.Attempts) != 1 || strings.Count(err.Error(), "no such host") != 1 ||
+		strings.Count(err.Error(), "\n\t\tregistry.k8s.io/") != 7 {
 		t.Errorf("asked for %q: %v", a.Attempts, err)
 	}
 }
@@ -177,7 +186,8 @@ func TestSandboxImageWarning(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !slices.ContainsFunc(a.events, func(e engine.Event) bool {
-		return e.Kind == engine.Warned && strings.Contains(e.Text, "pause:3.1,") && strings.Contains(e.Text, "pause:3.10.2")
+		return e.Kind == engine.Warned && strings.Contains(e.Text, "pause:3.1,") &&
+			strings.Contains(e.Text, "pause:3.10.2")
 	}) {
 		t.Errorf("it is not told: %v", a.events)
 	}
@@ -194,12 +204,14 @@ func TestWorkerPullsNothing(t *testing.T) {
 
 func TestControlPlaneJoinNeedsSharedEndpoint(t *testing.T) {
 	a := machine()
-	if err := a.run(t, preflight.Join); err == nil || !strings.Contains(err.Error(), "controlPlaneEndpoint") {
+	if err := a.run(t, preflight.Join); err == nil ||
+		!strings.Contains(err.Error(), "controlPlaneEndpoint") {
 		t.Errorf("without an endpoint: %v", err)
 	}
 	a.node.Cluster.Endpoint = "cluster.example:6443"
 	err := a.run(t, preflight.Join)
-	for _, missing := range []string{"pki/ca.crt", "front-proxy-ca.crt", "etcd/ca.crt", "sa.key", "sa.pub"} {
+	for _, missing := range []string{"pki/ca.crt", "front-proxy-ca.crt", "etcd/ca.crt", "sa.key",
+		"sa.pub"} {
 		if err == nil || !strings.Contains(err.Error(), missing) {
 			t.Errorf("without certificates: %s is not named in %v", missing, err)
 		}
@@ -217,7 +229,8 @@ func TestResetChecksForRootOnly(t *testing.T) {
 		t.Error(err)
 	}
 	a.Info.UserID = 1000
-	if err := a.run(t, preflight.Reset); err == nil || !strings.Contains(err.Error(), "IsPrivilegedUser") {
+	if err := a.run(t, preflight.Reset); err == nil ||
+		!strings.Contains(err.Error(), "IsPrivilegedUser") {
 		t.Errorf("who is not root: %v", err)
 	}
 	a.node.IgnoredChecks = node.IgnoredChecks{"all"}

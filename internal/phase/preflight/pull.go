@@ -21,7 +21,8 @@ func Pull(ctx context.Context, e *engine.Env, pulls []change.Change, serially bo
 	for _, p := range pulls {
 		image, isImage := p.(change.PullImage)
 		if before := unreachable[registryOf(image.Ref)]; isImage && before != nil {
-			errs = append(errs, &change.PullError{Ref: image.Ref, Cause: before.Cause, Unreachable: true, Err: before.Err})
+			errs = append(errs, &change.PullError{Ref: image.Ref, Cause: before.Cause,
+				Unreachable: true, Err: before.Err})
 			continue
 		}
 		err := e.Do(ctx, p)

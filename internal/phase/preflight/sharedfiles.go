@@ -18,7 +18,8 @@ func checkControlPlaneEndpoint(n *node.Node) error {
 	if n.Cluster.Endpoint != "" {
 		return nil
 	}
-	return problem.New("", errors.New("no control plane can be added to this cluster: its configuration has no controlPlaneEndpoint, an address that all control planes share"),
+	return problem.New("",
+		errors.New("no control plane can be added to this cluster: its configuration has no controlPlaneEndpoint, an address that all control planes share"),
 		"set controlPlaneEndpoint in ClusterConfiguration to a name or load balancer of the control planes: kubectl edit configmap kubeadm-config --namespace kube-system",
 		"or join this machine as a worker, without --control-plane")
 }
@@ -65,7 +66,8 @@ func checkSharedCA(ctx context.Context, e *engine.Env, n *node.Node, p pki.Profi
 		}
 	}
 	if !ca.CanIssue() {
-		e.Warn("%s is not on this machine: the certificates that it signs must exist already", n.Paths.Key(p.Base))
+		e.Warn("%s is not on this machine: the certificates that it signs must exist already",
+			n.Paths.Key(p.Base))
 	}
 	return nil
 }

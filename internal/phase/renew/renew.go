@@ -33,7 +33,9 @@ func newPhases() []engine.Phase {
 		phases = append(phases, engine.Phase{
 			Name:  c.Name,
 			Short: "Renew the certificate for " + c.Purpose,
-			Run:   func(ctx context.Context, e *engine.Env) error { return renewCertificate(ctx, e, c) },
+			Run: func(ctx context.Context, e *engine.Env) error {
+				return renewCertificate(ctx, e, c)
+			},
 		})
 	}
 	return phases
@@ -106,7 +108,9 @@ func replaceCertificate(ctx context.Context, e *engine.Env, r renewal) error {
 	if err != nil {
 		return err
 	}
-	cert, err := r.ca.Issue(e.Rand("renew/"+r.Name), pki.RenewalSpec(r.old, pki.NewValidity(e.World.Now(), n.Cluster.CertValidity)), key.Public())
+	cert, err := r.ca.Issue(e.Rand("renew/"+r.Name),
+		pki.RenewalSpec(r.old, pki.NewValidity(e.World.Now(), n.Cluster.CertValidity)),
+		key.Public())
 	if err != nil {
 		return err
 	}
@@ -132,11 +136,13 @@ func newKey(e *engine.Env, n *node.Node, old crypto.PublicKey) (crypto.Signer, e
 
 // newFiles returns the files to write: the key first, so that a new certificate always has its
 // key.
-func (r renewal) newFiles(ctx context.Context, e *engine.Env, key []byte, cert *x509.Certificate) ([]change.Change, error) {
+func (r renewal) newFiles(ctx context.Context, e *engine.Env, key []byte,
+	cert *x509.Certificate) ([]change.Change, error) {
 	if r.File == "" {
 		return []change.Change{
 			change.WriteFile{Path: r.paths.Key(r.Base), Data: key, Mode: 0o600, Secret: true},
-			change.WriteFile{Path: r.paths.Cert(r.Base), Data: pki.EncodeCertificates(cert), Mode: 0o644},
+			change.WriteFile{Path: r.paths.Cert(r.Base), Data: pki.EncodeCertificates(cert),
+				Mode: 0o644},
 		}, nil
 	}
 	path := r.paths.Kubeconfig(r.File)
@@ -146,11 +152,14 @@ func (r renewal) newFiles(ctx context.Context, e *engine.Env, key []byte, cert *
 	}
 	config, err := pki.ParseKubeconfig(data)
 	if err == nil {
-		err = config.Renew(pki.EncodeCertificates(r.ca.Certificate), pki.EncodeCertificates(cert), key)
+		err = config.Renew(pki.EncodeCertificates(r.ca.Certificate), pki.EncodeCertificates(cert),
+			key)
 	}
 	if err != nil {
-		return nil, problem.New("renewing the certificate in "+path, err, "move the file away and generate a new one: kubeadm init phase kubeconfig")
+		return nil, problem.New("renewing the certificate in "+path, err,
+			"move the file away and generate a new one: kubeadm init phase kubeconfig")
 	}
 	renewed, err := config.Encode()
-	return []change.Change{change.WriteFile{Path: path, Data: renewed, Mode: 0o600, Secret: true}}, err
+	return []change.Change{change.WriteFile{Path: path, Data: renewed, Mode: 0o600, Secret: true}},
+		err
 }

@@ -24,9 +24,11 @@ var Cleanup = engine.Phase{
 	Run: func(ctx context.Context, e *engine.Env) error {
 		removeJournal(ctx, e)
 		e.Say("stopping the kubelet")
-		warnOnError(e, e.Do(ctx, change.SetService{Name: "kubelet"}), "stop the kubelet by hand: systemctl stop kubelet")
+		warnOnError(e, e.Do(ctx, change.SetService{Name: "kubelet"}),
+			"stop the kubelet by hand: systemctl stop kubelet")
 		e.Say("removing Kubernetes containers")
-		warnOnError(e, e.Do(ctx, change.RemoveContainers{Socket: e.Local.CRISocket}), "remove them by hand: crictl rmp -fa")
+		warnOnError(e, e.Do(ctx, change.RemoveContainers{Socket: e.Local.CRISocket}),
+			"remove them by hand: crictl rmp -fa")
 		if err := unmountVolumes(ctx, e); err != nil {
 			return err // removing files below a mount would destroy the files of others
 		}
@@ -52,7 +54,8 @@ func unmountVolumes(ctx context.Context, e *engine.Env) error {
 func removeFiles(ctx context.Context, e *engine.Env) error {
 	p := e.Local.Paths
 	if d := node.DefaultPaths().Certificates; p.Certificates != d {
-		e.Warn("certificates are removed from %s, not from %s: check that all of them are there", p.Certificates, d)
+		e.Warn("certificates are removed from %s, not from %s: check that all of them are there",
+			p.Certificates, d)
 	}
 	dirs := []string{p.Manifests(), p.Kubelet, p.Certificates}
 	if e.Reset.CleanupTmpDir {
@@ -63,7 +66,8 @@ func removeFiles(ctx context.Context, e *engine.Env) error {
 		warnOnError(e, e.Do(ctx, change.Remove{Path: dir, Contents: true}), "remove them by hand")
 	}
 	var gone []string
-	for _, f := range []string{"admin.conf", "super-admin.conf", "kubelet.conf", "bootstrap-kubelet.conf", "controller-manager.conf", "scheduler.conf"} {
+	for _, f := range []string{"admin.conf", "super-admin.conf", "kubelet.conf",
+		"bootstrap-kubelet.conf", "controller-manager.conf", "scheduler.conf"} {
 		gone = append(gone, p.Kubeconfig(f))
 	}
 	e.Say("removing the files %v", gone)
@@ -83,7 +87,11 @@ func findPending(ctx context.Context, e *engine.Env, files []string) (left []str
 		return nil
 	}
 	for _, f := range inside {
-		if slices.ContainsFunc(files, func(whole string) bool { return change.IsTemporaryName(path.Base(whole), path.Base(f.Path)) }) {
+		if slices.ContainsFunc(files,
+			func(whole string) bool {
+				return change.IsTemporaryName(path.Base(whole),
+					path.Base(f.Path))
+			}) {
 			left = append(left, f.Path)
 		}
 	}

@@ -17,11 +17,14 @@ func TestCleanupRemovesOnlyOwnFiles(t *testing.T) {
 	pending := change.TemporaryName("admin.conf", "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 	s := newScene(alone, member(1))
 	s.Files["/etc/kubernetes"] = memory.File{Mode: fs.ModeDir | 0o755}
-	s.Files[dir+"admin.conf"] = memory.File{Data: []byte("/nowhere/admin.conf"), Mode: fs.ModeSymlink | 0o777}
-	s.Files[dir+"kubelet.conf"] = memory.File{Data: []byte("/root/kubelet.conf"), Mode: fs.ModeSymlink | 0o777}
+	s.Files[dir+"admin.conf"] = memory.File{Data: []byte("/nowhere/admin.conf"),
+		Mode: fs.ModeSymlink | 0o777}
+	s.Files[dir+"kubelet.conf"] = memory.File{Data: []byte("/root/kubelet.conf"),
+		Mode: fs.ModeSymlink | 0o777}
 	s.Files["/root/kubelet.conf"] = memory.File{Mode: 0o600}
 	s.Files[dir+pending] = memory.File{Mode: 0o600}
-	users := []string{".admin.conf1", ".admin.conf20260901120000123456", ".admin.conf.bak1", ".admin.conf.kubeadm-20260901", "." + pending}
+	users := []string{".admin.conf1", ".admin.conf20260901120000123456", ".admin.conf.bak1",
+		".admin.conf.kubeadm-20260901", "." + pending}
 	for _, name := range users {
 		s.Files[dir+name] = memory.File{Mode: 0o600}
 	}
@@ -47,7 +50,8 @@ func TestLinkToSystemDirectoryIsNotEmptied(t *testing.T) {
 	if err := reset.Cleanup.Run(t.Context(), s.e); err != nil {
 		t.Fatal(err)
 	}
-	if _, there := s.Files["/etc/hosts"]; !there || !s.said("a directory of the operating system: nothing was removed there") {
+	if _, there := s.Files["/etc/hosts"]; !there ||
+		!s.said("a directory of the operating system: nothing was removed there") {
 		t.Errorf("a file of /etc is there: %v; said was %q", there, s.lines)
 	}
 }

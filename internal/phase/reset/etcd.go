@@ -35,11 +35,13 @@ var Etcd = engine.Phase{
 			return removeMemberWithoutManifest(ctx, e)
 		}
 		if err != nil {
-			e.Warn("the etcd manifest cannot be read, so its member and data are not removed: %v", err)
+			e.Warn("the etcd manifest cannot be read, so its member and data are not removed: %v",
+				err)
 			return nil
 		}
 		dir := findDataDir(pod)
-		if !path.IsAbs(dir) || node.IsSystemDir(dir) { // a relative path would be below the working directory
+		// a relative path would be below the working directory
+		if !path.IsAbs(dir) || node.IsSystemDir(dir) {
 			e.Warn("the etcd manifest names no data directory of etcd's own (%q); remove the data by hand", dir)
 			return nil
 		}
@@ -58,9 +60,13 @@ var Etcd = engine.Phase{
 func removeData(ctx context.Context, e *engine.Env, dir string) {
 	removeJournal(ctx, e)
 	e.Say("stopping etcd and removing the contents of %q", dir)
-	warnOnError(e, e.Do(ctx, change.SetService{Name: "kubelet"}), "stop the kubelet by hand: systemctl stop kubelet")
-	warnOnError(e, e.Do(ctx, change.RemoveContainers{Socket: e.Local.CRISocket, Component: manifest.Etcd}), "stop etcd by hand")
-	warnOnError(e, e.Do(ctx, change.Remove{Path: e.Local.Paths.Manifest(manifest.Etcd)}), "remove it by hand")
+	warnOnError(e, e.Do(ctx, change.SetService{Name: "kubelet"}),
+		"stop the kubelet by hand: systemctl stop kubelet")
+	warnOnError(e, e.Do(ctx,
+		change.RemoveContainers{Socket: e.Local.CRISocket, Component: manifest.Etcd}),
+		"stop etcd by hand")
+	warnOnError(e, e.Do(ctx, change.Remove{Path: e.Local.Paths.Manifest(manifest.Etcd)}),
+		"remove it by hand")
 	warnOnError(e, e.Do(ctx, change.Remove{Path: dir, Contents: true}), "remove them by hand")
 }
 
@@ -80,7 +86,8 @@ func removeMemberWithoutManifest(ctx context.Context, e *engine.Env) error {
 	if address := findServerAddress(ctx, e); address != "" {
 		n := node.Node{Local: node.Local{Address: address}}
 		added := localMember{
-			peers: []string{n.PeerURL()}, clients: []string{n.ClientURL()}, via: etcdcluster.LocalClient(e.Local.Paths),
+			peers: []string{n.PeerURL()}, clients: []string{n.ClientURL()},
+			via: etcdcluster.LocalClient(e.Local.Paths),
 		}
 		if err := removeMember(ctx, e, added); err != nil {
 			e.Say("if etcd has a member on this machine, it was not removed: %v", err)

@@ -13,7 +13,8 @@ func TestSystemDirectoryAsEtcdDataIsNotEmptied(t *testing.T) {
 	for _, dir := range []string{"/var/lib/", "var/lib/etcd", ".", "../var/lib/etcd"} {
 		s := newScene("cp1=https://192.0.2.1:2380", member(1))
 		file := s.Files["/etc/kubernetes/manifests/etcd.yaml"]
-		file.Data = []byte(strings.ReplaceAll(string(file.Data), "path: /var/lib/etcd}", "path: "+dir+"}"))
+		file.Data = []byte(strings.ReplaceAll(string(file.Data), "path: /var/lib/etcd}",
+			"path: "+dir+"}"))
 		s.Files["/etc/kubernetes/manifests/etcd.yaml"] = file
 		if err := reset.Etcd.Run(t.Context(), s.e); err != nil {
 			t.Fatal(err)

@@ -43,7 +43,8 @@ func newLocalMember(e *engine.Env, pod *corev1.Pod) localMember {
 
 // matches reports whether m is this member.
 func (l localMember) matches(m state.Member) bool {
-	return slices.ContainsFunc(m.PeerURLs, func(url string) bool { return slices.Contains(l.peers, url) })
+	return slices.ContainsFunc(m.PeerURLs,
+		func(url string) bool { return slices.Contains(l.peers, url) })
 }
 
 // apiTimeout is the time for the API server, which is asked last and may be broken.

@@ -71,14 +71,17 @@ func removeMember(ctx context.Context, e *engine.Env, local localMember) error {
 			removeJournal(ctx, e)
 			e.Say("removing this machine's member from etcd through %s", memberNames(others))
 		}
-		attempt, cancel := context.WithTimeoutCause(ctx, attemptTimeout, fmt.Errorf("no success within %s", attemptTimeout))
-		err = e.Do(attempt, change.SetMember{PeerURL: m.PeerURLs[0], State: change.Absent, Via: local.viaOthers(members, others)})
+		attempt, cancel := context.WithTimeoutCause(ctx, attemptTimeout,
+			fmt.Errorf("no success within %s", attemptTimeout))
+		err = e.Do(attempt, change.SetMember{PeerURL: m.PeerURLs[0], State: change.Absent,
+			Via: local.viaOthers(members, others)})
 		cancel()
 		if err == nil {
 			return nil
 		}
 		left := limit - e.World.Now().Sub(begun)
-		if ctx.Err() != nil || errors.Is(err, change.ErrWouldLoseQuorum) || world.IsPermanent(err) || count == maxAttempts || left <= 0 {
+		if ctx.Err() != nil || errors.Is(err, change.ErrWouldLoseQuorum) ||
+			world.IsPermanent(err) || count == maxAttempts || left <= 0 {
 			return problem.New("", err, byHand)
 		}
 		e.Say("etcd has not removed the member yet, retrying: %v", err)
@@ -112,18 +115,21 @@ func (u *outage) record(members etcdcluster.Health, now time.Time) time.Duration
 // newRetryCondition is met when the removal can be retried: etcd has a quorum, or no other voter
 // is left. It gives up when the outage has lasted for quorumLossTimeout: members that elect a
 // leader answer, unlike those of a lost quorum.
-func (l localMember) newRetryCondition(e *engine.Env, limit time.Duration, out *outage) world.Condition {
+func (l localMember) newRetryCondition(e *engine.Env, limit time.Duration,
+	out *outage) world.Condition {
 	return world.Condition{
 		Name:    "a quorum of etcd's members",
 		Timeout: limit,
 		Check: func(ctx context.Context, _ state.Reader) error {
 			members, err := l.checkMembers(ctx, e)
-			if err != nil || !hasVoter(slices.DeleteFunc(slices.Clone(members.Members), l.matches)) {
+			if err != nil || !hasVoter(slices.DeleteFunc(slices.Clone(members.Members),
+				l.matches)) {
 				return err
 			}
 			lasted := out.record(members, e.World.Now())
 			if err = members.CheckQuorum(); err != nil && lasted >= quorumLossTimeout {
-				return world.Permanent(fmt.Errorf("etcd has had no quorum for %s: %w", lasted.Round(time.Second), err))
+				return world.Permanent(fmt.Errorf("etcd has had no quorum for %s: %w",
+					lasted.Round(time.Second), err))
 			}
 			return err
 		},
@@ -181,12 +187,13 @@ func checkMemberAddress(ctx context.Context, e *engine.Env, m state.Member) erro
 			}
 		}
 	}
-	return errors.Join(append(unknown, fmt.Errorf("etcd member %s has the address %q, and this machine has no such address: it may be a clone of the member's machine",
-		etcdcluster.MemberName(m), m.PeerURLs))...)
+	return errors.Join(append(unknown,
+		fmt.Errorf("etcd member %s has the address %q, and this machine has no such address: it may be a clone of the member's machine",
+			etcdcluster.MemberName(m), m.PeerURLs))...)
 }
 
-// ReportQuorumAfterRemoval reports, before anything is changed, what the removal of this machine's member means for
-// the quorum. It reports nothing if the members cannot be checked.
+// ReportQuorumAfterRemoval reports, before anything is changed, what the removal of this machine's
+// member means for the quorum. It reports nothing if the members cannot be checked.
 func ReportQuorumAfterRemoval(ctx context.Context, e *engine.Env) {
 	pod, err := readStaticPod(ctx, e, manifest.Etcd)
 	if err != nil {
@@ -198,7 +205,8 @@ func ReportQuorumAfterRemoval(ctx context.Context, e *engine.Env) {
 		return // the phase reports it
 	}
 	self := slices.IndexFunc(members.Members, local.matches)
-	if self >= 0 && len(members.Members) > 1 && checkMemberAddress(ctx, e, members.Members[self]) == nil {
+	if self >= 0 && len(members.Members) > 1 &&
+		checkMemberAddress(ctx, e, members.Members[self]) == nil {
 		reportQuorum(e, members, members.Members[self])
 	}
 }

@@ -65,7 +65,8 @@ func (s *scene) Members(ctx context.Context, via state.Etcd) ([]state.Member, er
 }
 
 // MemberStatus has a problem while etcd elects a leader.
-func (s *scene) MemberStatus(ctx context.Context, via state.Etcd, m state.Member) (state.MemberStatus, error) {
+func (s *scene) MemberStatus(ctx context.Context, via state.Etcd,
+	m state.Member) (state.MemberStatus, error) {
 	status, err := s.World.MemberStatus(ctx, via, m)
 	if s.leaderless {
 		status.Problems = []string{"etcdserver: no leader"}
@@ -98,15 +99,17 @@ func (s *scene) Do(ctx context.Context, c change.Change) error {
 func newScene(initial string, members ...state.Member) *scene {
 	s := &scene{World: fake.New()}
 	s.Services["kubelet"] = state.Service{Exists: true, Active: true}
-	s.Files["/etc/kubernetes/manifests/etcd.yaml"] = memory.File{Data: fmt.Appendf(nil, etcdPod, initial), Mode: 0o600}
+	s.Files["/etc/kubernetes/manifests/etcd.yaml"] = memory.File{Data: fmt.Appendf(nil, etcdPod,
+		initial), Mode: 0o600}
 	for _, dir := range []string{"/var", "/var/lib", "/var/lib/etcd", "/var/lib/etcd/member"} {
 		s.Files[dir] = memory.File{Mode: fs.ModeDir | 0o700}
 	}
 	s.MemberList = members
 	s.Interfaces = []state.Address{{IP: "192.0.2.1", Interface: "eth0", DefaultRoute: true}}
-	s.e = engine.New(engine.Env{World: s, Local: node.Local{Paths: node.DefaultPaths()}, Emit: func(e engine.Event) {
-		s.lines = append(s.lines, fmt.Sprintf("%s: %s", e.Kind, e.Text))
-	}})
+	s.e = engine.New(engine.Env{World: s, Local: node.Local{Paths: node.DefaultPaths()},
+		Emit: func(e engine.Event) {
+			s.lines = append(s.lines, fmt.Sprintf("%s: %s", e.Kind, e.Text))
+		}})
 	s.e.Admin = func(context.Context) (state.Identity, error) {
 		return state.Identity{Kubeconfig: "/etc/kubernetes/admin.conf"}, nil
 	}
@@ -124,13 +127,15 @@ func (s *scene) reset(t *testing.T) {
 }
 
 func (s *scene) said(text string) bool {
-	return slices.ContainsFunc(s.lines, func(line string) bool { return strings.Contains(line, text) })
+	return slices.ContainsFunc(s.lines,
+		func(line string) bool { return strings.Contains(line, text) })
 }
 
 // member returns the member of cp1, cp2 and so on.
 func member(id uint64) state.Member {
 	host := fmt.Sprintf("https://192.0.2.%d", id)
-	return state.Member{ID: id, Name: fmt.Sprintf("cp%d", id), PeerURLs: []string{host + ":2380"}, ClientURLs: []string{host + ":2379"}}
+	return state.Member{ID: id, Name: fmt.Sprintf("cp%d", id), PeerURLs: []string{host + ":2380"},
+		ClientURLs: []string{host + ":2379"}}
 }
 
 func learner(id uint64) state.Member {
@@ -139,7 +144,8 @@ func learner(id uint64) state.Member {
 	return m
 }
 
-const alone, both = "cp1=https://192.0.2.1:2380", "cp2=https://192.0.2.2:2380,cp1=https://192.0.2.1:2380"
+const alone, both = "cp1=https://192.0.2.1:2380",
+	"cp2=https://192.0.2.2:2380,cp1=https://192.0.2.1:2380"
 
 func TestMemberIsRemovedThroughOthers(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -150,17 +156,33 @@ func TestMemberIsRemovedThroughOthers(t *testing.T) {
 		says    string
 		warns   int
 	}{
-		"one of three":             {alone, []state.Member{member(1), member(2), member(3)}, nil, "[https://192.0.2.2:2379 https://192.0.2.3:2379]", "through cp2, cp3", 0},
-		"it is down itself":        {both, []state.Member{member(1), member(2), member(3)}, []uint64{1}, "[https://192.0.2.2:2379 https://192.0.2.3:2379]", "through cp2, cp3", 0},
-		"another is down":          {alone, []state.Member{member(1), member(2), member(3), member(4)}, []uint64{3}, "[https://192.0.2.2:2379 https://192.0.2.4:2379 https://192.0.2.3:2379]", "through cp", 0},
-		"it has no vote yet":       {both, []state.Member{learner(1), member(2)}, []uint64{1}, "[https://192.0.2.2:2379]", "through cp2", 0},
-		"it costs the quorum":      {alone, []state.Member{member(1), member(2), member(3)}, []uint64{3}, "[https://192.0.2.2:2379 https://192.0.2.3:2379]", "1 of 2 voting etcd members are healthy, and a quorum needs 2: asking etcd member cp3", 4},
-		"there is no quorum":       {alone, []state.Member{member(1), member(2)}, []uint64{2}, "[https://192.0.2.2:2379]", "remove it on another control plane: etcdctl member remove 1", 4},
-		"no member answers":        {both, []state.Member{member(1), member(2)}, []uint64{1, 2}, "", "looking for the other members", 2},
-		"it is the last":           {alone, []state.Member{member(1)}, nil, "", "etcd has no other voter", 0},
-		"it alone has a vote":      {alone, []state.Member{member(1), learner(2)}, nil, "", "etcd has no other voter", 0},
-		"it was removed before":    {both, []state.Member{member(2), member(3)}, nil, "", "is not in the etcd cluster any more", 0},
-		"the first, and it's down": {alone, []state.Member{member(1), member(2)}, []uint64{1}, "", "connection refused", 2},
+		"one of three": {alone, []state.Member{member(1), member(2), member(3)}, nil,
+			"[https://192.0.2.2:2379 https://192.0.2.3:2379]", "through cp2, cp3", 0},
+		"it is down itself": {both, []state.Member{member(1), member(2), member(3)},
+			[]uint64{1}, "[https://192.0.2.2:2379 https://192.0.2.3:2379]", "through cp2, cp3", 0},
+		"another is down": {alone,
+			[]state.Member{member(1), member(2), member(3), member(4)}, []uint64{3},
+			"[https://192.0.2.2:2379 https://192.0.2.4:2379 https://192.0.2.3:2379]", "through cp",
+			0},
+		"it has no vote yet": {both, []state.Member{learner(1), member(2)}, []uint64{1},
+			"[https://192.0.2.2:2379]", "through cp2", 0},
+		"it costs the quorum": {alone, []state.Member{member(1), member(2), member(3)},
+			[]uint64{3}, "[https://192.0.2.2:2379 https://192.0.2.3:2379]",
+			"1 of 2 voting etcd members are healthy, and a quorum needs 2: asking etcd member cp3",
+			4},
+		"there is no quorum": {alone, []state.Member{member(1), member(2)}, []uint64{2},
+			"[https://192.0.2.2:2379]",
+			"remove it on another control plane: etcdctl member remove 1", 4},
+		"no member answers": {both, []state.Member{member(1), member(2)}, []uint64{1, 2}, "",
+			"looking for the other members", 2},
+		"it is the last": {alone, []state.Member{member(1)}, nil, "",
+			"etcd has no other voter", 0},
+		"it alone has a vote": {alone, []state.Member{member(1), learner(2)}, nil, "",
+			"etcd has no other voter", 0},
+		"it was removed before": {both, []state.Member{member(2), member(3)}, nil, "",
+			"is not in the etcd cluster any more", 0},
+		"the first, and it's down": {alone, []state.Member{member(1), member(2)}, []uint64{1}, "",
+			"connection refused", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(c.initial, c.members...)
@@ -169,7 +191,8 @@ func TestMemberIsRemovedThroughOthers(t *testing.T) {
 			asked := ""
 			for _, l := range s.leaves {
 				asked += fmt.Sprint(l.Via.Endpoints)
-				if l.PeerURL != "https://192.0.2.1:2380" || l.State != change.Absent || l.Via.Serializable || l.Via.CAFile != "/certs/etcd/ca.crt" {
+				if l.PeerURL != "https://192.0.2.1:2380" || l.State != change.Absent ||
+					l.Via.Serializable || l.Via.CAFile != "/certs/etcd/ca.crt" {
 					t.Errorf("asked for %+v", l)
 				}
 			}
@@ -180,7 +203,8 @@ func TestMemberIsRemovedThroughOthers(t *testing.T) {
 				}
 			}
 			if asked != c.asked || warns != c.warns || !s.said(c.says) {
-				t.Errorf("asked %s, want %s, to remove it; %d warnings, want %d; want %q in\n%s", asked, c.asked, warns, c.warns, c.says, strings.Join(s.lines, "\n"))
+				t.Errorf("asked %s, want %s, to remove it; %d warnings, want %d; want %q in\n%s",
+					asked, c.asked, warns, c.warns, c.says, strings.Join(s.lines, "\n"))
 			}
 		})
 	}
@@ -194,7 +218,8 @@ func TestMemberIsRemovedDuringElection(t *testing.T) {
 			s.unanswered = unanswered
 			s.reset(t)
 			if len(s.MemberList) != 2 || s.MemberList[0].ID != 2 {
-				t.Errorf("%d unanswered: members left: %v\n%s", unanswered, s.MemberList, strings.Join(s.lines, "\n"))
+				t.Errorf("%d unanswered: members left: %v\n%s", unanswered, s.MemberList,
+					strings.Join(s.lines, "\n"))
 			}
 		}
 	}
@@ -210,7 +235,8 @@ func TestRemovalIsRetried(t *testing.T) {
 		left      []uint64
 		says      string
 	}{
-		"the leader comes back": {[]error{noLeader, noLeader}, func(*scene) {}, 3, []uint64{2, 3}, "retrying: "},
+		"the leader comes back": {[]error{noLeader, noLeader}, func(*scene) {}, 3, []uint64{2, 3},
+			"retrying: "},
 		"another leaves at the same time": {[]error{noLeader}, func(s *scene) {
 			s.MemberList = []state.Member{member(1), member(3)}
 		}, 2, []uint64{3}, "retrying: "},
@@ -220,8 +246,10 @@ func TestRemovalIsRetried(t *testing.T) {
 		"the answer was lost": {[]error{noLeader}, func(s *scene) {
 			s.MemberList = []state.Member{member(2), member(3)}
 		}, 1, []uint64{2, 3}, "is not in the etcd cluster any more"},
-		"etcd refuses for good": {[]error{change.ErrWouldLoseQuorum}, func(*scene) {}, 1, []uint64{1, 2, 3}, "etcdctl member remove 1"},
-		"it never succeeds":     {slices.Repeat([]error{noLeader}, 99), func(*scene) {}, 10, []uint64{1, 2, 3}, "etcdctl member remove 1"},
+		"etcd refuses for good": {[]error{change.ErrWouldLoseQuorum}, func(*scene) {}, 1,
+			[]uint64{1, 2, 3}, "etcdctl member remove 1"},
+		"it never succeeds": {slices.Repeat([]error{noLeader}, 99), func(*scene) {}, 10,
+			[]uint64{1, 2, 3}, "etcdctl member remove 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(alone, member(1), member(2), member(3))
@@ -232,7 +260,8 @@ func TestRemovalIsRetried(t *testing.T) {
 				left = append(left, m.ID)
 			}
 			if len(s.leaves) != c.asked || !slices.Equal(left, c.left) || !s.said(c.says) {
-				t.Errorf("asked %d times, want %d; left are %v, want %v; want %q in\n%s", len(s.leaves), c.asked, left, c.left, c.says, strings.Join(s.lines, "\n"))
+				t.Errorf("asked %d times, want %d; left are %v, want %v; want %q in\n%s",
+					len(s.leaves), c.asked, left, c.left, c.says, strings.Join(s.lines, "\n"))
 			}
 		})
 	}
@@ -249,11 +278,16 @@ func TestLostQuorumAndElection(t *testing.T) {
 		least, most time.Duration
 		left        int
 	}{
-		"two of three are gone":    {[]uint64{2, 3}, false, 0, 40 * time.Second, 60 * time.Second, 3},
-		"only one of them answers": {[]uint64{2, 3}, true, 0, 40 * time.Second, 60 * time.Second, 3},
-		"they are back in time":    {[]uint64{2, 3}, false, 30 * time.Second, 30 * time.Second, 40 * time.Second, 2},
-		"they elect a leader":      {nil, true, 70 * time.Second, 70 * time.Second, 80 * time.Second, 2},
-		"one elects beside them":   {[]uint64{3}, true, 70 * time.Second, 70 * time.Second, 80 * time.Second, 2},
+		"two of three are gone": {[]uint64{2, 3}, false, 0, 40 * time.Second, 60 * time.Second,
+			3},
+		"only one of them answers": {[]uint64{2, 3}, true, 0, 40 * time.Second, 60 * time.Second,
+			3},
+		"they are back in time": {[]uint64{2, 3}, false, 30 * time.Second, 30 * time.Second,
+			40 * time.Second, 2},
+		"they elect a leader": {nil, true, 70 * time.Second, 70 * time.Second, 80 * time.Second,
+			2},
+		"one elects beside them": {[]uint64{3}, true, 70 * time.Second, 70 * time.Second,
+			80 * time.Second, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(alone, member(1), member(2), member(3))
@@ -264,14 +298,17 @@ func TestLostQuorumAndElection(t *testing.T) {
 			begun := s.Now()
 			now := begun
 			s.Clock = func() time.Time {
-				if now = now.Add(time.Second / 2); c.backAfter > 0 && now.Sub(begun) >= c.backAfter {
+				if now = now.Add(time.Second / 2); c.backAfter > 0 &&
+					now.Sub(begun) >= c.backAfter {
 					s.UnreachableMembers, s.leaderless = nil, false
 				}
 				return now
 			}
 			s.reset(t)
-			if lasted := now.Sub(begun); lasted < c.least || lasted > c.most || len(s.MemberList) != c.left {
-				t.Errorf("%d members are left after %s, want %d after %s to %s\n%s", len(s.MemberList), lasted, c.left, c.least, c.most,
+			if lasted := now.Sub(begun); lasted < c.least || lasted > c.most ||
+				len(s.MemberList) != c.left {
+				t.Errorf("%d members are left after %s, want %d after %s to %s\n%s",
+					len(s.MemberList), lasted, c.left, c.least, c.most,
 					strings.Join(s.lines, "\n"))
 			}
 		})
@@ -285,21 +322,26 @@ func TestMemberOfAnotherMachineIsNotRemoved(t *testing.T) {
 		peer string
 		asks bool
 	}{
-		"the member's address":         {[]string{"192.0.2.7", "192.0.2.1"}, "https://192.0.2.1:2380", true},
-		"another address":              {[]string{"192.0.2.7"}, "https://192.0.2.1:2380", false},
-		"no address":                   {nil, "https://192.0.2.1:2380", false},
-		"the member's IPv6 address":    {[]string{"2001:db8::1"}, "https://[2001:db8:0::1]:2380", true},
-		"another IPv6 address":         {[]string{"2001:db8::2"}, "https://[2001:db8::1]:2380", false},
-		"a name of this machine":       {[]string{"192.0.2.10"}, "https://cp1:2380", true},
-		"a name of another machine":    {[]string{"192.0.2.7"}, "https://cp1:2380", false},
-		"a name that does not resolve": {[]string{"192.0.2.10"}, "https://none.example:2380", false},
+		"the member's address": {[]string{"192.0.2.7", "192.0.2.1"},
+			"https://192.0.2.1:2380", true},
+		"another address": {[]string{"192.0.2.7"}, "https://192.0.2.1:2380", false},
+		"no address":      {nil, "https://192.0.2.1:2380", false},
+		"the member's IPv6 address": {[]string{"2001:db8::1"}, "https://[2001:db8:0::1]:2380",
+			true},
+		"another IPv6 address": {[]string{"2001:db8::2"}, "https://[2001:db8::1]:2380",
+			false},
+		"a name of this machine":    {[]string{"192.0.2.10"}, "https://cp1:2380", true},
+		"a name of another machine": {[]string{"192.0.2.7"}, "https://cp1:2380", false},
+		"a name that does not resolve": {[]string{"192.0.2.10"}, "https://none.example:2380",
+			false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			original := member(1)
 			original.PeerURLs = []string{c.peer}
 			s := newScene(alone, original, member(2), member(3))
 			file := s.Files["/etc/kubernetes/manifests/etcd.yaml"]
-			file.Data = []byte(strings.ReplaceAll(string(file.Data), "https://192.0.2.1:2380", c.peer))
+			file.Data = []byte(strings.ReplaceAll(string(file.Data), "https://192.0.2.1:2380",
+				c.peer))
 			s.Files["/etc/kubernetes/manifests/etcd.yaml"] = file
 			s.Interfaces = nil
 			for _, ip := range c.here {
@@ -307,10 +349,13 @@ func TestMemberOfAnotherMachineIsNotRemoved(t *testing.T) {
 			}
 			s.reset(t)
 			if asked := len(s.leaves) > 0; asked != c.asks || asked != (len(s.MemberList) == 2) {
-				t.Errorf("asked: %v, members: %v\n%s", asked, s.MemberList, strings.Join(s.lines, "\n"))
+				t.Errorf("asked: %v, members: %v\n%s", asked, s.MemberList,
+					strings.Join(s.lines, "\n"))
 			}
-			if !c.asks && (!s.said("this machine has no such address") || !s.said("etcdctl member remove 1")) {
-				t.Errorf("the user is not told why and what to do:\n%s", strings.Join(s.lines, "\n"))
+			if !c.asks && (!s.said("this machine has no such address") ||
+				!s.said("etcdctl member remove 1")) {
+				t.Errorf("the user is not told why and what to do:\n%s",
+					strings.Join(s.lines, "\n"))
 			}
 		})
 	}
@@ -324,7 +369,8 @@ func TestMembersFromAPIServer(t *testing.T) {
 	for id := range uint64(3) {
 		m := member(id + 1)
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-			Name: "etcd-" + m.Name, Namespace: "kube-system", Labels: map[string]string{"component": "etcd", "tier": "control-plane"},
+			Name: "etcd-" + m.Name, Namespace: "kube-system",
+			Labels:      map[string]string{"component": "etcd", "tier": "control-plane"},
 			Annotations: map[string]string{manifest.EtcdURLAnnotation: m.ClientURLs[0]},
 		}}
 		pod.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
@@ -342,13 +388,17 @@ func TestMembersFromAPIServer(t *testing.T) {
 // learner's address is that of the API server, in its manifest or in the kubeconfig of
 // kube-controller-manager.
 func TestMemberWithoutManifestIsRemoved(t *testing.T) {
-	asks, err := pki.KubeconfigSpec{Server: "https://192.0.2.1:6443", Cluster: "c", User: "u"}.WithToken("").Encode()
+	asks, err := pki.KubeconfigSpec{Server: "https://192.0.2.1:6443", Cluster: "c",
+		User: "u"}.WithToken("").Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := []byte(strings.ReplaceAll(fmt.Sprintf(etcdPod, alone), "- etcd\n", "- kube-apiserver\n    - --advertise-address=192.0.2.1\n"))
-	for name, data := range map[string][]byte{"manifests/kube-apiserver.yaml": server, "controller-manager.conf": asks} {
-		unstarted := state.Member{ID: 1, PeerURLs: []string{"https://192.0.2.1:2380"}, Learner: true}
+	server := []byte(strings.ReplaceAll(fmt.Sprintf(etcdPod, alone), "- etcd\n",
+		"- kube-apiserver\n    - --advertise-address=192.0.2.1\n"))
+	for name, data := range map[string][]byte{"manifests/kube-apiserver.yaml": server,
+		"controller-manager.conf": asks} {
+		unstarted := state.Member{ID: 1, PeerURLs: []string{"https://192.0.2.1:2380"},
+			Learner: true}
 		s := newScene(alone, unstarted, member(2))
 		s.RemoteAPIServer = true
 		s.Files["/etc/kubernetes/"+name] = memory.File{Data: data, Mode: 0o600}

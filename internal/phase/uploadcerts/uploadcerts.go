@@ -33,7 +33,8 @@ var Phase = engine.Phase{
 	Name:  "upload-certs",
 	Short: "Upload the shared certificates for control planes that join",
 	Long:  "Upload the certificates that all control planes share to a Secret, encrypted with the certificate key. The Secret expires after two hours.",
-	Flags: []flag.Name{flag.CertificateKey, flag.Config, flag.DryRun, flag.Kubeconfig, flag.SkipCertificateKeyPrint, flag.UploadCerts},
+	Flags: []flag.Name{flag.CertificateKey, flag.Config, flag.DryRun, flag.Kubeconfig,
+		flag.SkipCertificateKeyPrint, flag.UploadCerts},
 	Run: func(ctx context.Context, e *engine.Env) error {
 		if !e.Local.UploadCerts {
 			e.Say("nothing is uploaded; to upload the certificates, set --upload-certs")
@@ -124,21 +125,26 @@ func readSharedFiles(ctx context.Context, e *engine.Env, n *node.Node) (map[stri
 				"run this command on a control plane; if the file is missing there, run the certs phase first")
 		}
 		if err == nil && len(data) == 0 && !strings.HasSuffix(path, "ca.key") {
-			return nil, problem.New("checking the files that control planes share before any of them is uploaded",
-				fmt.Errorf("%s is empty", path), "restore the file, or copy it from another control plane")
+			return nil, problem.New(
+				"checking the files that control planes share before any of them is uploaded",
+				fmt.Errorf("%s is empty", path),
+				"restore the file, or copy it from another control plane")
 		}
 		plain[name] = data
 	}
 	if _, err := pki.ParseSharedFiles(plain); err != nil {
-		return nil, problem.New("checking the files that control planes share before any of them is uploaded", err,
-			"fix or replace these files in "+n.Paths.Certificates+", or those of etcd.external in the configuration")
+		return nil, problem.New(
+			"checking the files that control planes share before any of them is uploaded", err,
+			"fix or replace these files in "+n.Paths.Certificates+
+				", or those of etcd.external in the configuration")
 	}
 	return plain, nil
 }
 
 // encryptFiles encrypts the files. It keeps the encrypted text of an earlier upload with the same
 // key.
-func encryptFiles(ctx context.Context, e *engine.Env, as state.Identity, key pki.CertificateKey, plain map[string][]byte) (map[string][]byte, error) {
+func encryptFiles(ctx context.Context, e *engine.Env, as state.Identity, key pki.CertificateKey,
+	plain map[string][]byte) (map[string][]byte, error) {
 	var before map[string][]byte
 	old, err := readSecret(ctx, e, state.RefOf(manifest.NewCertsSecret(nil, &corev1.Secret{}), as))
 	switch {

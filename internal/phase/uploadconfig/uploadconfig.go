@@ -20,8 +20,10 @@ var Phase = engine.Phase{
 	Long:     "Store the configuration of the cluster and of its kubelets in ConfigMaps, which nodes that join read.",
 	Parallel: true,
 	Phases: []engine.Phase{
-		{Name: "kubeadm", Short: "Store the cluster's configuration in a ConfigMap", Flags: Flags, Run: uploadKubeadmConfig},
-		{Name: "kubelet", Short: "Store the kubelets' configuration in a ConfigMap", Flags: Flags, Run: uploadKubeletConfig},
+		{Name: "kubeadm", Short: "Store the cluster's configuration in a ConfigMap", Flags: Flags,
+			Run: uploadKubeadmConfig},
+		{Name: "kubelet", Short: "Store the kubelets' configuration in a ConfigMap", Flags: Flags,
+			Run: uploadKubeletConfig},
 	},
 }
 
@@ -34,11 +36,15 @@ func uploadKubeadmConfig(ctx context.Context, e *engine.Env) error {
 		return err
 	}
 	config := manifest.KubeadmConfig(n)
-	e.Say("uploading the configuration to ConfigMap %q in namespace %q", config.Name, config.Namespace)
-	changes := []change.Change{change.MutateObject{Object: config, As: as, Mutate: func(u *unstructured.Unstructured) error {
-		return unstructured.SetNestedField(u.Object, config.Data[manifest.KubeadmConfigKey], "data", manifest.KubeadmConfigKey)
-	}}}
-	return e.DoAll(ctx, append(changes, change.ApplyAll(as, manifest.KubeadmConfigAccess()...)...)...)
+	e.Say("uploading the configuration to ConfigMap %q in namespace %q", config.Name,
+		config.Namespace)
+	changes := []change.Change{change.MutateObject{Object: config, As: as,
+		Mutate: func(u *unstructured.Unstructured) error {
+			return unstructured.SetNestedField(u.Object, config.Data[manifest.KubeadmConfigKey],
+				"data", manifest.KubeadmConfigKey)
+		}}}
+	return e.DoAll(ctx, append(changes,
+		change.ApplyAll(as, manifest.KubeadmConfigAccess()...)...)...)
 }
 
 func uploadKubeletConfig(ctx context.Context, e *engine.Env) error {
@@ -50,6 +56,7 @@ func uploadKubeletConfig(ctx context.Context, e *engine.Env) error {
 	if err != nil {
 		return err
 	}
-	e.Say("uploading the kubelets' configuration to ConfigMap %q in namespace %q", config.Name, config.Namespace)
+	e.Say("uploading the kubelets' configuration to ConfigMap %q in namespace %q", config.Name,
+		config.Namespace)
 	return e.DoAll(ctx, change.ApplyAll(as, append(manifest.KubeletConfigAccess(), config)...)...)
 }

@@ -18,7 +18,8 @@ import (
 // createControllerAccounts creates the ServiceAccounts of controllers while
 // kube-controller-manager starts. It would create them itself, serially, for five seconds before
 // the first controller starts (docs/decisions/0024).
-func createControllerAccounts(ctx context.Context, e *engine.Env, n *node.Node, as state.Identity) error {
+func createControllerAccounts(ctx context.Context, e *engine.Env, n *node.Node,
+	as state.Identity) error {
 	set, _ := node.LastArg(n.Cluster.ControllerManager.Args, "use-service-account-credentials")
 	if enabled, err := strconv.ParseBool(set); err == nil && !enabled {
 		return nil
@@ -42,9 +43,11 @@ func createControllerAccounts(ctx context.Context, e *engine.Env, n *node.Node, 
 	return e.DoAll(ctx, all...)
 }
 
-func listControllerBindings(ctx context.Context, e *engine.Env, kind, namespace string, as state.Identity) ([]unstructured.Unstructured, error) {
+func listControllerBindings(ctx context.Context, e *engine.Env, kind, namespace string,
+	as state.Identity) ([]unstructured.Unstructured, error) {
 	all, err := e.List(ctx, state.Query{
-		GVK: rbacv1.SchemeGroupVersion.WithKind(kind), Namespace: namespace, LabelSelector: manifest.ControllerBindingSelector, As: as,
+		GVK: rbacv1.SchemeGroupVersion.WithKind(kind), Namespace: namespace,
+		LabelSelector: manifest.ControllerBindingSelector, As: as,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listing the role bindings of the controllers: %w", err)

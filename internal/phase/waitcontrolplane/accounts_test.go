@@ -20,17 +20,21 @@ func TestControllerAccounts(t *testing.T) {
 		args []node.Arg
 		made bool
 	}{
-		"as ever":        {nil, true},
-		"said once more": {[]node.Arg{{Name: "use-service-account-credentials", Value: "true"}}, true},
-		"not":            {[]node.Arg{{Name: "use-service-account-credentials", Value: "false"}}, false},
+		"as ever": {nil, true},
+		"said once more": {[]node.Arg{{Name: "use-service-account-credentials", Value: "true"}},
+			true},
+		"not": {[]node.Arg{{Name: "use-service-account-credentials", Value: "false"}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := fake.New()
 			w.RemoteAPIServer = true
 			binding := &rbacv1.ClusterRoleBinding{
-				TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRoleBinding"},
-				ObjectMeta: metav1.ObjectMeta{Name: "system:controller:node-controller", Labels: map[string]string{"kubernetes.io/bootstrapping": "rbac-defaults"}},
-				Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "kube-system", Name: "node-controller"}},
+				TypeMeta: metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(),
+					Kind: "ClusterRoleBinding"},
+				ObjectMeta: metav1.ObjectMeta{Name: "system:controller:node-controller",
+					Labels: map[string]string{"kubernetes.io/bootstrapping": "rbac-defaults"}},
+				Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind,
+					Namespace: "kube-system", Name: "node-controller"}},
 			}
 			if err := w.Do(t.Context(), change.ApplyObject{Object: binding}); err != nil {
 				t.Fatal(err)
@@ -44,7 +48,8 @@ func TestControllerAccounts(t *testing.T) {
 			n := &node.Node{}
 			n.Cluster.ControllerManager.Args = c.args
 			for range 2 { // the second time they exist
-				if err := createControllerAccounts(t.Context(), e, n, state.Identity{}); err != nil {
+				if err := createControllerAccounts(t.Context(), e, n,
+					state.Identity{}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -22,7 +22,8 @@ func findURL(ctx context.Context, r state.Reader, n *node.Node, name, port strin
 	file := n.Paths.Manifest(name)
 	data, err := r.ReadFile(ctx, file)
 	if err != nil {
-		return "", problem.New("finding the address of "+name, err, "run the control-plane phase first")
+		return "", problem.New("finding the address of "+name, err,
+			"run the control-plane phase first")
 	}
 	var pod corev1.Pod
 	if err := yaml.Unmarshal(data, &pod); err != nil {

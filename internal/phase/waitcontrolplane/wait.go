@@ -25,7 +25,8 @@ func Init(onceReady engine.Step) engine.Phase {
 				if err != nil {
 					return err
 				}
-				e.Say("waiting for the kubelet to run the control plane from %q", n.Paths.Manifests())
+				e.Say("waiting for the kubelet to run the control plane from %q",
+					n.Paths.Manifests())
 				later := []string{release.ControllerManager, release.Scheduler}
 				return health.WaitCheckingFiles(ctx, e, n, later, func() error {
 					return waitForAPIServer(ctx, e, n)
@@ -59,7 +60,8 @@ var Join = engine.Phase{
 			return err
 		}
 		return health.WaitCheckingFiles(ctx, e, n, nil, func() error {
-			as := state.Identity{Kubeconfig: n.Paths.Kubeconfig("admin.conf"), Server: n.LocalServerURL()}
+			as := state.Identity{Kubeconfig: n.Paths.Kubeconfig("admin.conf"),
+				Server: n.LocalServerURL()}
 			if err := e.Await(ctx, health.APIServer(n, as)); err != nil {
 				return health.WithComponentHints(n, err)
 			}
@@ -73,7 +75,8 @@ func waitForAPIServer(ctx context.Context, e *engine.Env, n *node.Node) error {
 	if err := e.Await(ctx, health.Kubelet(ctx, e.World, n)); err != nil {
 		return health.WithKubeletHints(err)
 	}
-	admin := state.Identity{Kubeconfig: n.Paths.Kubeconfig("super-admin.conf"), Server: n.LocalServerURL()}
+	admin := state.Identity{Kubeconfig: n.Paths.Kubeconfig("super-admin.conf"),
+		Server: n.LocalServerURL()}
 	if _, err := e.World.Stat(ctx, admin.Kubeconfig); err != nil {
 		admin.Kubeconfig = n.Paths.Kubeconfig("admin.conf")
 	}

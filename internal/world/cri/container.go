@@ -36,7 +36,8 @@ func (c *client) sandboxes(ctx context.Context) ([]state.Sandbox, error) {
 	var all []state.Sandbox
 	for _, s := range list.Items {
 		all = append(all, state.Sandbox{
-			ID: s.Id, Name: s.GetMetadata().GetName(), Namespace: s.GetMetadata().GetNamespace(), Component: sandboxComponent(s),
+			ID: s.Id, Name: s.GetMetadata().GetName(), Namespace: s.GetMetadata().GetNamespace(),
+			Component: sandboxComponent(s),
 		})
 	}
 	return all, nil
@@ -85,7 +86,8 @@ func (r Runtimes) Containers(ctx context.Context, socket string) ([]state.Contai
 			continue // removed meanwhile
 		}
 		if err != nil {
-			return nil, fmt.Errorf("reading the status of container %s: %w", listed.GetMetadata().GetName(), unwrapGRPCError(err))
+			return nil, fmt.Errorf("reading the status of container %s: %w",
+				listed.GetMetadata().GetName(), unwrapGRPCError(err))
 		}
 		container := r.newContainer(s.Status)
 		container.Component = components[listed.PodSandboxId]

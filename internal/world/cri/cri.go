@@ -25,9 +25,10 @@ import (
 // Pod includes removing its network.
 const (
 	connectLimit = 10 * time.Second
-	firstLimit   = 5 * time.Second // of the first connection of a command, when there may be no runtime
-	callLimit    = 10 * time.Second
-	stopLimit    = 30 * time.Second
+	// of the first connection of a command, when there may be no runtime
+	firstLimit = 5 * time.Second
+	callLimit  = 10 * time.Second
+	stopLimit  = 30 * time.Second
 )
 
 // progressDelay is how long a runtime may take to answer before a progress message.
@@ -78,7 +79,8 @@ func connect(ctx context.Context, socket string, limit time.Duration) (*client, 
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	defer time.AfterFunc(progressDelay, func() {
-		world.ReportProgress(ctx, "waiting for the container runtime at %s to answer, at most %s", socket, limit)
+		world.ReportProgress(ctx, "waiting for the container runtime at %s to answer, at most %s",
+			socket, limit)
 	}).Stop()
 	c.version, err = c.Version(limited, &runtimeapi.VersionRequest{})
 	if err == nil {
@@ -93,7 +95,8 @@ func connect(ctx context.Context, socket string, limit time.Duration) (*client, 
 
 func newConnection(socket string) (*grpc.ClientConn, error) {
 	if !strings.HasPrefix(socket, "unix:///") {
-		return nil, fmt.Errorf("the container runtime's socket %q is not a URL like unix:///run/containerd/containerd.sock", socket)
+		return nil, fmt.Errorf(
+			"the container runtime's socket %q is not a URL like unix:///run/containerd/containerd.sock", socket)
 	}
 	conn, err := grpc.NewClient(socket,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -112,10 +115,14 @@ func newNoAnswerError(socket string, err error) error {
 		err = errors.New(strings.TrimSuffix(dial, `"`))
 	}
 	if status.Code(err) == codes.Unimplemented {
-		return problem.New("", fmt.Errorf("the container runtime at %s does not serve the CRI: %w", socket, unwrapGRPCError(err)),
+		return problem.New("",
+			fmt.Errorf("the container runtime at %s does not serve the CRI: %w", socket,
+				unwrapGRPCError(err)),
 			"in containerd the CRI plugin may be disabled: remove \"cri\" from disabled_plugins in /etc/containerd/config.toml, then systemctl restart containerd")
 	}
-	return problem.New("", fmt.Errorf("container runtime at %s does not answer: %w; is %s running?", socket, unwrapGRPCError(err), name),
+	return problem.New("",
+		fmt.Errorf("container runtime at %s does not answer: %w; is %s running?", socket,
+			unwrapGRPCError(err), name),
 		"see its state: systemctl status "+name)
 }
 

@@ -57,15 +57,18 @@ func startServer(t *testing.T, s *server) string {
 	return "unix://" + path
 }
 
-func (s *server) Version(context.Context, *runtimeapi.VersionRequest) (*runtimeapi.VersionResponse, error) {
+func (s *server) Version(context.Context,
+	*runtimeapi.VersionRequest) (*runtimeapi.VersionResponse, error) {
 	return &runtimeapi.VersionResponse{RuntimeName: "containerd", RuntimeVersion: "v2.4.2"}, nil
 }
 
-func (s *server) ImageFsInfo(context.Context, *runtimeapi.ImageFsInfoRequest) (*runtimeapi.ImageFsInfoResponse, error) {
+func (s *server) ImageFsInfo(context.Context,
+	*runtimeapi.ImageFsInfoRequest) (*runtimeapi.ImageFsInfoResponse, error) {
 	return &runtimeapi.ImageFsInfoResponse{}, nil
 }
 
-func (s *server) Status(_ context.Context, r *runtimeapi.StatusRequest) (*runtimeapi.StatusResponse, error) {
+func (s *server) Status(_ context.Context,
+	r *runtimeapi.StatusRequest) (*runtimeapi.StatusResponse, error) {
 	answer := &runtimeapi.StatusResponse{Status: &runtimeapi.RuntimeStatus{Conditions: s.condition}}
 	if r.Verbose {
 		answer.Info = s.info
@@ -73,7 +76,8 @@ func (s *server) Status(_ context.Context, r *runtimeapi.StatusRequest) (*runtim
 	return answer, nil
 }
 
-func (s *server) RuntimeConfig(context.Context, *runtimeapi.RuntimeConfigRequest) (*runtimeapi.RuntimeConfigResponse, error) {
+func (s *server) RuntimeConfig(context.Context,
+	*runtimeapi.RuntimeConfigRequest) (*runtimeapi.RuntimeConfigResponse, error) {
 	if s.driverErr != nil {
 		return nil, s.driverErr
 	}
@@ -83,7 +87,8 @@ func (s *server) RuntimeConfig(context.Context, *runtimeapi.RuntimeConfigRequest
 	return s.driver, nil
 }
 
-func (s *server) ImageStatus(_ context.Context, r *runtimeapi.ImageStatusRequest) (*runtimeapi.ImageStatusResponse, error) {
+func (s *server) ImageStatus(_ context.Context,
+	r *runtimeapi.ImageStatusRequest) (*runtimeapi.ImageStatusResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !slices.Contains(s.held, r.Image.Image) {
@@ -92,7 +97,8 @@ func (s *server) ImageStatus(_ context.Context, r *runtimeapi.ImageStatusRequest
 	return &runtimeapi.ImageStatusResponse{Image: &runtimeapi.Image{Id: "sha256:1"}}, nil
 }
 
-func (s *server) PullImage(_ context.Context, r *runtimeapi.PullImageRequest) (*runtimeapi.PullImageResponse, error) {
+func (s *server) PullImage(_ context.Context,
+	r *runtimeapi.PullImageRequest) (*runtimeapi.PullImageResponse, error) {
 	if s.pull != nil {
 		if err := s.pull(); err != nil {
 			return nil, err
@@ -104,35 +110,43 @@ func (s *server) PullImage(_ context.Context, r *runtimeapi.PullImageRequest) (*
 	return &runtimeapi.PullImageResponse{ImageRef: "sha256:1"}, nil
 }
 
-func (s *server) ListPodSandbox(context.Context, *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
+func (s *server) ListPodSandbox(context.Context,
+	*runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return &runtimeapi.ListPodSandboxResponse{Items: slices.Clone(s.sandboxes)}, nil
 }
 
-func (s *server) StopPodSandbox(_ context.Context, r *runtimeapi.StopPodSandboxRequest) (*runtimeapi.StopPodSandboxResponse, error) {
+func (s *server) StopPodSandbox(_ context.Context,
+	r *runtimeapi.StopPodSandboxRequest) (*runtimeapi.StopPodSandboxResponse, error) {
 	if s.stop != nil {
 		return &runtimeapi.StopPodSandboxResponse{}, s.stop(r.PodSandboxId)
 	}
 	return &runtimeapi.StopPodSandboxResponse{}, nil
 }
 
-func (s *server) RemovePodSandbox(_ context.Context, r *runtimeapi.RemovePodSandboxRequest) (*runtimeapi.RemovePodSandboxResponse, error) {
+func (s *server) RemovePodSandbox(_ context.Context,
+	r *runtimeapi.RemovePodSandboxRequest) (*runtimeapi.RemovePodSandboxResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sandboxes = slices.DeleteFunc(s.sandboxes, func(p *runtimeapi.PodSandbox) bool { return p.Id == r.PodSandboxId })
+	s.sandboxes = slices.DeleteFunc(s.sandboxes,
+		func(p *runtimeapi.PodSandbox) bool { return p.Id == r.PodSandboxId })
 	return &runtimeapi.RemovePodSandboxResponse{}, nil
 }
 
-func (s *server) ListContainers(context.Context, *runtimeapi.ListContainersRequest) (*runtimeapi.ListContainersResponse, error) {
-	list := &runtimeapi.ListContainersResponse{Containers: []*runtimeapi.Container{{Id: "gone", CreatedAt: 5}}}
+func (s *server) ListContainers(context.Context,
+	*runtimeapi.ListContainersRequest) (*runtimeapi.ListContainersResponse, error) {
+	list := &runtimeapi.ListContainersResponse{Containers: []*runtimeapi.Container{{Id: "gone",
+		CreatedAt: 5}}}
 	for _, c := range s.containers {
-		list.Containers = append(list.Containers, &runtimeapi.Container{Id: c.Id, CreatedAt: c.CreatedAt, PodSandboxId: "pod of " + c.Id})
+		list.Containers = append(list.Containers,
+			&runtimeapi.Container{Id: c.Id, CreatedAt: c.CreatedAt, PodSandboxId: "pod of " + c.Id})
 	}
 	return list, nil
 }
 
-func (s *server) ContainerStatus(_ context.Context, r *runtimeapi.ContainerStatusRequest) (*runtimeapi.ContainerStatusResponse, error) {
+func (s *server) ContainerStatus(_ context.Context,
+	r *runtimeapi.ContainerStatusRequest) (*runtimeapi.ContainerStatusResponse, error) {
 	for _, c := range s.containers {
 		if c.Id == r.ContainerId {
 			return &runtimeapi.ContainerStatusResponse{Status: c}, nil
@@ -142,7 +156,8 @@ func (s *server) ContainerStatus(_ context.Context, r *runtimeapi.ContainerStatu
 }
 
 func TestRuntimeStatus(t *testing.T) {
-	well := []*runtimeapi.RuntimeCondition{{Type: "NetworkReady"}, {Type: "RuntimeReady", Status: true}}
+	well := []*runtimeapi.RuntimeCondition{{Type: "NetworkReady"},
+		{Type: "RuntimeReady", Status: true}}
 	driver := func(d runtimeapi.CgroupDriver) *runtimeapi.RuntimeConfigResponse {
 		return &runtimeapi.RuntimeConfigResponse{Linux: &runtimeapi.LinuxRuntimeConfiguration{CgroupDriver: d}}
 	}
@@ -151,27 +166,33 @@ func TestRuntimeStatus(t *testing.T) {
 		want   state.Runtime
 	}{
 		"ready": {
-			&server{condition: well, driver: driver(runtimeapi.CgroupDriver_SYSTEMD), info: map[string]string{"config": `{"sandboxImage":"pause:1"}`}},
-			state.Runtime{Ready: true, CgroupDriver: "systemd", ReportsDriver: true, SandboxImage: "pause:1"},
+			&server{condition: well, driver: driver(runtimeapi.CgroupDriver_SYSTEMD),
+				info: map[string]string{"config": `{"sandboxImage":"pause:1"}`}},
+			state.Runtime{Ready: true, CgroupDriver: "systemd", ReportsDriver: true,
+				SandboxImage: "pause:1"},
 		},
 		"cgroupfs": {
-			&server{condition: well, driver: driver(runtimeapi.CgroupDriver_CGROUPFS), info: map[string]string{"config": `{}`}},
+			&server{condition: well, driver: driver(runtimeapi.CgroupDriver_CGROUPFS),
+				info: map[string]string{"config": `{}`}},
 			state.Runtime{Ready: true, CgroupDriver: "cgroupfs", ReportsDriver: true},
 		},
 		"no RuntimeConfig": {
 			&server{condition: well, info: map[string]string{"config": "not JSON"}},
 			state.Runtime{Ready: true},
 		},
-		"RuntimeConfig without Linux": {&server{condition: well, driver: &runtimeapi.RuntimeConfigResponse{}}, state.Runtime{Ready: true}},
+		"RuntimeConfig without Linux": {&server{condition: well,
+			driver: &runtimeapi.RuntimeConfigResponse{}}, state.Runtime{Ready: true}},
 		"RuntimeConfig fails": {
 			&server{condition: well, driverErr: status.Error(codes.Internal, "no such cgroup")},
 			state.Runtime{Ready: true, DriverError: "no such cgroup"},
 		},
 		"not ready": {
-			&server{condition: []*runtimeapi.RuntimeCondition{{Type: "RuntimeReady", Reason: "Broken", Message: "no disk"}}},
+			&server{condition: []*runtimeapi.RuntimeCondition{{Type: "RuntimeReady",
+				Reason: "Broken", Message: "no disk"}}},
 			state.Runtime{Reason: "Broken: no disk"},
 		},
-		"no conditions": {&server{}, state.Runtime{Reason: "its status has no condition RuntimeReady"}},
+		"no conditions": {&server{},
+			state.Runtime{Reason: "its status has no condition RuntimeReady"}},
 	} {
 		c.want.Name, c.want.Version = "containerd", "v2.4.2"
 		got, err := Runtimes{}.Runtime(t.Context(), startServer(t, c.server))
@@ -205,7 +226,8 @@ func TestRuntimeDoesNotAnswer(t *testing.T) {
 	} {
 		begun := time.Now()
 		_, err := Runtimes{}.Runtime(t.Context(), socket)
-		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "rpc error") {
+		if err == nil || !strings.Contains(err.Error(), says) ||
+			strings.Contains(err.Error(), "rpc error") {
 			t.Errorf("%s: got %v, want %q in it", socket, err, says)
 		}
 		if strings.Contains(says, "does not") && len(problem.Hints(err)) == 0 {
@@ -252,7 +274,8 @@ func TestRemoveContainers(t *testing.T) {
 	}}
 	for i := range 20 {
 		s.sandboxes = append(s.sandboxes, &runtimeapi.PodSandbox{
-			Id: fmt.Sprint(i), Metadata: &runtimeapi.PodSandboxMetadata{Name: fmt.Sprint("pod", i), Namespace: "default"}})
+			Id: fmt.Sprint(i), Metadata: &runtimeapi.PodSandboxMetadata{Name: fmt.Sprint("pod", i),
+				Namespace: "default"}})
 	}
 	socket := startServer(t, s)
 	if err := (Runtimes{}).Do(t.Context(), change.RemoveContainers{Socket: socket}); err != nil {
@@ -275,14 +298,17 @@ func TestRemoveContainersContinuesAfterError(t *testing.T) {
 		}
 		return nil
 	}}
-	s.sandboxes = []*runtimeapi.PodSandbox{{Id: "1", Metadata: &runtimeapi.PodSandboxMetadata{Name: "etcd-cp1", Namespace: "kube-system"}}}
+	s.sandboxes = []*runtimeapi.PodSandbox{{Id: "1",
+		Metadata: &runtimeapi.PodSandboxMetadata{Name: "etcd-cp1", Namespace: "kube-system"}}}
 	socket := startServer(t, s)
 	err := Runtimes{}.Do(t.Context(), change.RemoveContainers{Socket: socket})
-	if err == nil || !strings.Contains(err.Error(), "stopping Pod kube-system/etcd-cp1: stuck") || calls.Load() != 5 {
+	if err == nil || !strings.Contains(err.Error(), "stopping Pod kube-system/etcd-cp1: stuck") ||
+		calls.Load() != 5 {
 		t.Errorf("after %d attempts: %v", calls.Load(), err)
 	}
 	left, err := Runtimes{}.Sandboxes(t.Context(), socket)
-	if want := []state.Sandbox{{ID: "1", Name: "etcd-cp1", Namespace: "kube-system"}}; err != nil || !slices.Equal(left, want) {
+	if want := []state.Sandbox{{ID: "1", Name: "etcd-cp1", Namespace: "kube-system"}}; err != nil ||
+		!slices.Equal(left, want) {
 		t.Errorf("left: %v, %v; want %v", left, err, want)
 	}
 }
@@ -308,7 +334,8 @@ func TestRemoveContainersOfComponent(t *testing.T) {
 		foreign,
 	}}
 	socket := startServer(t, s)
-	if err := (Runtimes{}).Do(t.Context(), change.RemoveContainers{Socket: socket, Component: "etcd"}); err != nil {
+	if err := (Runtimes{}).Do(t.Context(),
+		change.RemoveContainers{Socket: socket, Component: "etcd"}); err != nil {
 		t.Fatal(err)
 	}
 	left, err := Runtimes{}.Sandboxes(t.Context(), socket)
@@ -323,13 +350,17 @@ func TestRemoveContainersOfComponent(t *testing.T) {
 }
 
 func TestContainersHaveLogs(t *testing.T) {
-	labels := map[string]string{"io.kubernetes.pod.name": "etcd-cp1", "io.kubernetes.pod.namespace": "kube-system"}
+	labels := map[string]string{"io.kubernetes.pod.name": "etcd-cp1",
+		"io.kubernetes.pod.namespace": "kube-system"}
 	s := &server{sandboxes: []*runtimeapi.PodSandbox{
-		staticPod("pod of 1", "etcd-cp1", "etcd", "file"), staticPod("pod of 2", "etcd-cp1", "etcd", "api"),
+		staticPod("pod of 1", "etcd-cp1", "etcd", "file"),
+		staticPod("pod of 2", "etcd-cp1", "etcd", "api"),
 	}, containers: []*runtimeapi.ContainerStatus{
-		{Id: "2", CreatedAt: 20, Labels: labels, State: runtimeapi.ContainerState_CONTAINER_RUNNING, LogPath: "/absent",
+		{Id: "2", CreatedAt: 20, Labels: labels, State: runtimeapi.ContainerState_CONTAINER_RUNNING,
+			LogPath:  "/absent",
 			Metadata: &runtimeapi.ContainerMetadata{Name: "etcd", Attempt: 1}},
-		{Id: "1", CreatedAt: 10, Labels: labels, State: runtimeapi.ContainerState_CONTAINER_EXITED, ExitCode: 2, LogPath: "/log",
+		{Id: "1", CreatedAt: 10, Labels: labels, State: runtimeapi.ContainerState_CONTAINER_EXITED,
+			ExitCode: 2, LogPath: "/log",
 			Metadata: &runtimeapi.ContainerMetadata{Name: "etcd"}},
 	}}
 	r := Runtimes{Tail: func(path string, limit int64) ([]byte, error) {
@@ -340,8 +371,10 @@ func TestContainersHaveLogs(t *testing.T) {
 	}}
 	got, err := r.Containers(t.Context(), startServer(t, s))
 	want := []state.Container{
-		{ID: "1", Name: "etcd", Pod: "etcd-cp1", Namespace: "kube-system", Component: "etcd", Created: time.Unix(0, 10), ExitCode: 2, Log: "bad flag\n"},
-		{ID: "2", Name: "etcd", Pod: "etcd-cp1", Namespace: "kube-system", Created: time.Unix(0, 20), Running: true, Attempt: 1},
+		{ID: "1", Name: "etcd", Pod: "etcd-cp1", Namespace: "kube-system", Component: "etcd",
+			Created: time.Unix(0, 10), ExitCode: 2, Log: "bad flag\n"},
+		{ID: "2", Name: "etcd", Pod: "etcd-cp1", Namespace: "kube-system",
+			Created: time.Unix(0, 20), Running: true, Attempt: 1},
 	}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %+v and %v, want %+v", got, err, want)
@@ -353,13 +386,18 @@ func TestLogs(t *testing.T) {
 		return "2026-09-01T12:00:00.000000001Z stdout " + tag + " " + text + "\n"
 	}
 	for name, c := range map[string]struct{ raw, want string }{
-		"empty":           {"", ""},
-		"a line":          {line("F", "hello  world"), "hello  world\n"},
-		"parts of a line": {line("P", "one ") + line("P", "two ") + line("F", "three"), "one two three\n"},
-		"an empty line":   {line("F", "a") + line("F", "") + line("F", "b"), "a\n\nb\n"},
-		"cut off":         {"the end of a line" + strings.Repeat("!", logRead-18-194*len(line("F", "x"))) + "\n" + strings.Repeat(line("F", "x"), 194), strings.Repeat("x\n", 194)},
-		"too long":        {strings.Repeat(line("F", strings.Repeat("y", 99)), 120), strings.Repeat(strings.Repeat("y", 99)+"\n", 81)},
-		"one long line":   {line("F", strings.Repeat("z", 3*logKept)), strings.Repeat("z", logKept-1) + "\n"},
+		"empty":  {"", ""},
+		"a line": {line("F", "hello  world"), "hello  world\n"},
+		"parts of a line": {line("P", "one ") + line("P", "two ") + line("F", "three"),
+			"one two three\n"},
+		"an empty line": {line("F", "a") + line("F", "") + line("F", "b"), "a\n\nb\n"},
+		"cut off": {"the end of a line" +
+			strings.Repeat("!", logRead-18-194*len(line("F", "x"))) + "\n" +
+			strings.Repeat(line("F", "x"), 194), strings.Repeat("x\n", 194)},
+		"too long": {strings.Repeat(line("F", strings.Repeat("y", 99)), 120),
+			strings.Repeat(strings.Repeat("y", 99)+"\n", 81)},
+		"one long line": {line("F", strings.Repeat("z", 3*logKept)),
+			strings.Repeat("z", logKept-1) + "\n"},
 	} {
 		r := Runtimes{Tail: func(string, int64) ([]byte, error) { return []byte(c.raw), nil }}
 		if got := r.readLog("/log"); got != c.want {
@@ -387,7 +425,8 @@ func TestSocketNeverAnswers(t *testing.T) {
 	t.Parallel()
 	socket := startMuteServer(t)
 	begin := time.Now()
-	if found := filterAccepting(t.Context(), []string{socket}); len(found) != 1 || time.Since(begin) > firstLimit/2 {
+	if found := filterAccepting(t.Context(), []string{socket}); len(found) != 1 ||
+		time.Since(begin) > firstLimit/2 {
 		t.Errorf("after %s: %q", time.Since(begin), found)
 	}
 	var mu sync.Mutex
@@ -401,7 +440,8 @@ func TestSocketNeverAnswers(t *testing.T) {
 	if took := time.Since(begin); took > 2*firstLimit {
 		t.Errorf("the first check took %s", took)
 	}
-	if err == nil || !strings.Contains(err.Error(), socket) || !strings.Contains(err.Error(), "no answer within 5s") {
+	if err == nil || !strings.Contains(err.Error(), socket) ||
+		!strings.Contains(err.Error(), "no answer within 5s") {
 		t.Errorf("got %v", err)
 	}
 	mu.Lock()

@@ -26,9 +26,11 @@ func (r Runtimes) Image(ctx context.Context, socket, ref string) (bool, error) {
 	defer c.close()
 	ctx, cancel := withCallTimeout(ctx)
 	defer cancel()
-	found, err := c.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: ref}})
+	found, err := c.ImageStatus(ctx,
+		&runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: ref}})
 	if err != nil {
-		return false, fmt.Errorf("asking the container runtime for image %s: %w", ref, unwrapGRPCError(err))
+		return false, fmt.Errorf("asking the container runtime for image %s: %w", ref,
+			unwrapGRPCError(err))
 	}
 	return found.Image != nil, nil
 }
@@ -46,10 +48,12 @@ func pullImage(ctx context.Context, p change.PullImage) error {
 		return err
 	}
 	defer c.close()
-	ctx, cancel := context.WithTimeoutCause(ctx, pullLimit, fmt.Errorf("it took longer than %s", pullLimit))
+	ctx, cancel := context.WithTimeoutCause(ctx, pullLimit,
+		fmt.Errorf("it took longer than %s", pullLimit))
 	defer cancel()
 	err = retry(ctx, pullPause, func() error {
-		_, err := c.PullImage(ctx, &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: p.Ref}})
+		_, err := c.PullImage(ctx,
+			&runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: p.Ref}})
 		return newPullError(p.Ref, err)
 	}, isFinalPullError)
 	if stopped := context.Cause(ctx); err != nil && stopped != nil {
@@ -71,7 +75,8 @@ func newPullError(ref string, err error) error {
 	if err == nil || !ok {
 		return err
 	}
-	message := strings.TrimPrefix(s.Message(), fmt.Sprintf("failed to pull and unpack image %q: ", ref))
+	message := strings.TrimPrefix(s.Message(),
+		fmt.Sprintf("failed to pull and unpack image %q: ", ref))
 	e := &change.PullError{Ref: ref, Unreachable: isUnreachable(message), Err: unwrapGRPCError(err)}
 	if e.Unreachable { // the image does not matter
 		message = sourcePort.ReplaceAllString(requestPrefix.ReplaceAllString(message, ""), "->")
@@ -86,21 +91,26 @@ func newPullError(ref string, err error) error {
 // isUnreachable reports whether the error means that no connection to the registry was possible.
 // The CRI has no code for that, but container runtimes pass on the errors of Go's libraries.
 func isUnreachable(message string) bool {
-	return containsAny(message, "dial tcp", "no such host", "x509: ", "gave HTTP response to HTTPS client")
+	return containsAny(message, "dial tcp", "no such host", "x509: ",
+		"gave HTTP response to HTTPS client")
 }
 
 // isFinalPullError reports whether a retry cannot succeed until a user fixes something.
 func isFinalPullError(err error) bool {
 	switch status.Code(err) {
-	case codes.NotFound, codes.InvalidArgument, codes.Canceled, codes.PermissionDenied, codes.Unauthenticated:
+	case codes.NotFound, codes.InvalidArgument, codes.Canceled, codes.PermissionDenied,
+		codes.Unauthenticated:
 		return true
 	}
 	var pull *change.PullError
 	return errors.As(err, &pull) && containsAny(pull.Cause,
-		"no such host", "connection refused", "network is unreachable", "no route to host", "x509: ", "gave HTTP response to HTTPS client",
-		"not found", "manifest unknown", "denied", "unauthorized", "401 ", "403 ", "authorization failed")
+		"no such host", "connection refused", "network is unreachable", "no route to host",
+		"x509: ", "gave HTTP response to HTTPS client",
+		"not found", "manifest unknown", "denied", "unauthorized", "401 ", "403 ",
+		"authorization failed")
 }
 
 func containsAny(text string, parts ...string) bool {
-	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
+	return slices.ContainsFunc(parts,
+		func(part string) bool { return strings.Contains(text, part) })
 }

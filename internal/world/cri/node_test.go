@@ -32,7 +32,8 @@ func TestContainersOnNode(t *testing.T) {
 	}
 	r := Runtimes{Tail: func(path string, _ int64) ([]byte, error) { return os.ReadFile(path) }}
 	one := waitForExit(t, r)
-	if one.Pod != "one" || one.Namespace != "contract" || one.Name != "pause" || one.ExitCode != 0 || one.Log == "" {
+	if one.Pod != "one" || one.Namespace != "contract" || one.Name != "pause" ||
+		one.ExitCode != 0 || one.Log == "" {
 		t.Errorf("got %+v, want an exited container that printed its version", one)
 	}
 	if err := r.Do(t.Context(), change.RemoveContainers{Socket: containerd}); err != nil {
@@ -41,7 +42,9 @@ func TestContainersOnNode(t *testing.T) {
 	if left, err := r.Sandboxes(t.Context(), containerd); err != nil || len(left) != 0 {
 		t.Errorf("left: %v, %v", left, err)
 	}
-	if err := r.Do(t.Context(), change.PullImage{Socket: containerd, Ref: "127.0.0.1:1/none:1"}); err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") {
+	if err := r.Do(t.Context(),
+		change.PullImage{Socket: containerd, Ref: "127.0.0.1:1/none:1"}); err == nil ||
+		!strings.Contains(err.Error(), "127.0.0.1:1") {
 		t.Errorf("pulling from a registry that does not exist: %v", err)
 	}
 }
@@ -62,26 +65,33 @@ func runPod(t *testing.T, c *client, name string) {
 			image = ref
 		}
 	}
-	labels := map[string]string{"io.kubernetes.pod.name": name, "io.kubernetes.pod.namespace": "contract"}
+	labels := map[string]string{"io.kubernetes.pod.name": name,
+		"io.kubernetes.pod.namespace": "contract"}
 	logs := filepath.Join(t.TempDir(), name)
 	pod := &runtimeapi.PodSandboxConfig{
 		Metadata:     &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "contract", Uid: name},
 		LogDirectory: logs, Labels: labels,
-		Linux: &runtimeapi.LinuxPodSandboxConfig{CgroupParent: "/contract", SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
-			NamespaceOptions: &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE}}},
+		Linux: &runtimeapi.LinuxPodSandboxConfig{CgroupParent: "/contract",
+			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
+				NamespaceOptions: &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE}}},
 	}
 	sandbox, err := c.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: pod})
 	if err != nil {
 		t.Fatal(err)
 	}
-	container, err := c.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{PodSandboxId: sandbox.PodSandboxId, SandboxConfig: pod, Config: &runtimeapi.ContainerConfig{
-		Metadata: &runtimeapi.ContainerMetadata{Name: "pause"}, Image: &runtimeapi.ImageSpec{Image: image},
-		Args: []string{"-v"}, LogPath: "0.log", Labels: labels, Linux: &runtimeapi.LinuxContainerConfig{},
-	}})
+	container, err := c.CreateContainer(ctx,
+		&runtimeapi.CreateContainerRequest{PodSandboxId: sandbox.PodSandboxId, SandboxConfig: pod,
+			Config: &runtimeapi.ContainerConfig{
+				Metadata: &runtimeapi.ContainerMetadata{Name: "pause"},
+				Image:    &runtimeapi.ImageSpec{Image: image},
+				Args:     []string{"-v"}, LogPath: "0.log", Labels: labels,
+				Linux: &runtimeapi.LinuxContainerConfig{},
+			}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: container.ContainerId}); err != nil {
+	if _, err := c.StartContainer(ctx,
+		&runtimeapi.StartContainerRequest{ContainerId: container.ContainerId}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -37,7 +37,8 @@ func removeContainers(ctx context.Context, want change.RemoveContainers) error {
 	g.SetLimit(maxParallelRemovals)
 	for i, s := range all {
 		g.Go(func() error {
-			errs[i] = retry(ctx, removePause, func() error { return c.removeSandbox(ctx, s) }, func(error) bool { return false })
+			errs[i] = retry(ctx, removePause, func() error { return c.removeSandbox(ctx, s) },
+				func(error) bool { return false })
 			return nil // an error does not stop the removal of the others
 		})
 	}
@@ -48,10 +49,12 @@ func removeContainers(ctx context.Context, want change.RemoveContainers) error {
 func (c *client) removeSandbox(ctx context.Context, s state.Sandbox) error {
 	ctx, cancel := context.WithTimeout(ctx, stopLimit)
 	defer cancel()
-	if _, err := c.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: s.ID}); err != nil {
+	if _, err := c.StopPodSandbox(ctx,
+		&runtimeapi.StopPodSandboxRequest{PodSandboxId: s.ID}); err != nil {
 		return fmt.Errorf("stopping Pod %s/%s: %w", s.Namespace, s.Name, unwrapGRPCError(err))
 	}
-	if _, err := c.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: s.ID}); err != nil {
+	if _, err := c.RemovePodSandbox(ctx,
+		&runtimeapi.RemovePodSandboxRequest{PodSandboxId: s.ID}); err != nil {
 		return fmt.Errorf("removing Pod %s/%s: %w", s.Namespace, s.Name, unwrapGRPCError(err))
 	}
 	return nil

@@ -12,7 +12,8 @@ const maxAttempts = 5
 // retry calls try until it succeeds, the context ends, the error is final, or it has failed five
 // times. The pause between the attempts doubles. It reports the progress of failed and of slow
 // attempts.
-func retry(ctx context.Context, pause time.Duration, try func() error, isFinal func(error) bool) error {
+func retry(ctx context.Context, pause time.Duration, try func() error,
+	isFinal func(error) bool) error {
 	for n := 1; ; n++ {
 		err := runWithProgress(ctx, n, try)
 		if err == nil || n == maxAttempts || ctx.Err() != nil || isFinal(err) {
@@ -42,7 +43,8 @@ func runWithProgress(ctx context.Context, n int, try func() error) error {
 		case err := <-done:
 			return err
 		case <-ticker.C:
-			world.ReportProgress(ctx, "still running after %s (attempt %d of %d)", time.Since(started).Round(time.Second), n, maxAttempts)
+			world.ReportProgress(ctx, "still running after %s (attempt %d of %d)",
+				time.Since(started).Round(time.Second), n, maxAttempts)
 		}
 	}
 }

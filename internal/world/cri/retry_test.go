@@ -16,7 +16,8 @@ import (
 
 // retryWithProgress returns the progress messages of retry. Each attempt takes some time and
 // returns what try returns.
-func retryWithProgress(ctx context.Context, each time.Duration, try func(n int) error) (told []string, err error) {
+func retryWithProgress(ctx context.Context, each time.Duration,
+	try func(n int) error) (told []string, err error) {
 	n := 0
 	ctx = world.WithProgress(ctx, func(text string) { told = append(told, text) })
 	err = retry(ctx, pullPause, func() error {
@@ -53,7 +54,8 @@ func TestRetryPauseDoubles(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		_, err := retryWithProgress(t.Context(), 0, func(int) error { return errors.New("i/o timeout") })
+		_, err := retryWithProgress(t.Context(), 0,
+			func(int) error { return errors.New("i/o timeout") })
 		if took := time.Since(begin); err == nil || took < 10*time.Second || took > time.Minute {
 			t.Errorf("five attempts took %s: %v", took, err)
 		}

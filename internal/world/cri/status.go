@@ -74,7 +74,8 @@ func (r Runtimes) Runtime(ctx context.Context, socket string) (state.Runtime, er
 	if err != nil {
 		return state.Runtime{}, newNoAnswerError(socket, err)
 	}
-	found := state.Runtime{Name: c.version.RuntimeName, Version: c.version.RuntimeVersion, SandboxImage: parseSandboxImage(s.Info)}
+	found := state.Runtime{Name: c.version.RuntimeName, Version: c.version.RuntimeVersion,
+		SandboxImage: parseSandboxImage(s.Info)}
 	found.Ready, found.Reason = runtimeReadiness(s.Status)
 	if found.CgroupDriver, err = c.cgroupDriver(ctx); err != nil {
 		found.DriverError = err.Error()

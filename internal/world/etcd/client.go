@@ -14,7 +14,8 @@ import (
 )
 
 // callEndpoint connects to one endpoint and calls do, within callTimeout.
-func callEndpoint(ctx context.Context, endpoint string, trust *tls.Config, do func(context.Context, *clientv3.Client) error) error {
+func callEndpoint(ctx context.Context, endpoint string, trust *tls.Config,
+	do func(context.Context, *clientv3.Client) error) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	c, err := clientv3.New(clientv3.Config{
@@ -46,7 +47,8 @@ func (k *Cluster) loadTLSConfig(via state.Etcd) (*tls.Config, error) {
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(data) {
-			return nil, fmt.Errorf("reading the CA of etcd: %s holds no certificate in PEM form", via.CAFile)
+			return nil, fmt.Errorf("reading the CA of etcd: %s holds no certificate in PEM form",
+				via.CAFile)
 		}
 	}
 	if via.CertFile == "" && via.KeyFile == "" {
@@ -68,7 +70,8 @@ func (k *Cluster) loadClientCertificate(via state.Etcd) (tls.Certificate, error)
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return pair, fmt.Errorf("using %s and %s as client certificate for etcd: %w", via.CertFile, via.KeyFile, err)
+		return pair, fmt.Errorf("using %s and %s as client certificate for etcd: %w", via.CertFile,
+			via.KeyFile, err)
 	}
 	return pair, nil
 }
@@ -82,9 +85,11 @@ func certificateHints(via state.Etcd, config *tls.Config, err error) []string {
 	text := err.Error()
 	switch {
 	case strings.Contains(text, "signed by unknown authority"):
-		hints = append(hints, fmt.Sprintf("the CA in %s did not sign etcd's certificate: one of them belongs to another cluster", via.CAFile))
+		hints = append(hints,
+			fmt.Sprintf("the CA in %s did not sign etcd's certificate: one of them belongs to another cluster", via.CAFile))
 	case strings.Contains(text, "certificate has expired"):
-		hints = append(hints, "etcd's certificate is not valid by this machine's clock: compare the clocks, or see its dates with `openssl x509 -noout -dates -in FILE`")
+		hints = append(hints,
+			"etcd's certificate is not valid by this machine's clock: compare the clocks, or see its dates with `openssl x509 -noout -dates -in FILE`")
 	}
 	if config == nil || len(config.Certificates) == 0 {
 		return hints
@@ -94,7 +99,8 @@ func certificateHints(via state.Etcd, config *tls.Config, err error) []string {
 		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
 	if invalid != nil {
-		hints = append(hints, fmt.Sprintf("etcd may reject the client certificate %s: %v", via.CertFile, invalid))
+		hints = append(hints,
+			fmt.Sprintf("etcd may reject the client certificate %s: %v", via.CertFile, invalid))
 	}
 	return hints
 }

@@ -27,9 +27,9 @@ const (
 	// etcd counts a member as connected after five seconds. A change that it refuses for twice
 	// that time, because of the quorum, it will not accept later.
 	defaultRefusalTimeout = 10 * time.Second
-	// KeepProposing pauses twice as long as the previous request took, within these limits: etcd spends at
-	// most a third of its time on the requests, and they are few on a slow disk, where each costs
-	// a write.
+	// KeepProposing pauses twice as long as the previous request took, within these limits: etcd
+	// spends at most a third of its time on the requests, and they are few on a slow disk, where
+	// each costs a write.
 	minPause = 4 * time.Millisecond
 	maxPause = time.Second
 )
@@ -47,7 +47,9 @@ type Cluster struct {
 }
 
 // New returns a Cluster that reads certificates and keys with readFile.
-func New(readFile func(path string) ([]byte, error)) *Cluster { return &Cluster{readFile: readFile} }
+func New(readFile func(path string) ([]byte, error)) *Cluster {
+	return &Cluster{readFile: readFile}
+}
 
 // Members lists the members in etcd's own order. It tries each endpoint once, until one answers.
 func (k *Cluster) Members(ctx context.Context, via state.Etcd) ([]state.Member, error) {
@@ -63,7 +65,8 @@ func (k *Cluster) Members(ctx context.Context, via state.Etcd) ([]state.Member, 
 		}
 		all = nil
 		for _, m := range answer.Members {
-			all = append(all, state.Member{ID: m.ID, Name: untrusted.Line(m.Name), PeerURLs: m.PeerURLs, ClientURLs: m.ClientURLs, Learner: m.IsLearner})
+			all = append(all, state.Member{ID: m.ID, Name: untrusted.Line(m.Name),
+				PeerURLs: m.PeerURLs, ClientURLs: m.ClientURLs, Learner: m.IsLearner})
 		}
 		return nil
 	})
@@ -76,18 +79,22 @@ func (k *Cluster) Members(ctx context.Context, via state.Etcd) ([]state.Member, 
 // newMemberClient returns the Cluster API at the only endpoint of c. The Cluster in c itself waits
 // for the connection until the deadline and does not return the reason if there is none.
 func newMemberClient(c *clientv3.Client) clientv3.Cluster {
-	return clientv3.NewClusterFromClusterClient(etcdserverpb.NewClusterClient(c.ActiveConnection()), nil)
+	return clientv3.NewClusterFromClusterClient(etcdserverpb.NewClusterClient(c.ActiveConnection()),
+		nil)
 }
 
 // MemberStatus reads the status of one member. It tries each of its client URLs once, until one
 // answers.
-func (k *Cluster) MemberStatus(ctx context.Context, via state.Etcd, m state.Member) (s state.MemberStatus, err error) {
+func (k *Cluster) MemberStatus(ctx context.Context, via state.Etcd,
+	m state.Member) (s state.MemberStatus, err error) {
 	via.Endpoints = m.ClientURLs
 	if len(via.Endpoints) == 0 {
-		return s, fmt.Errorf("asking etcd member %s: it has not started", cmp.Or(m.Name, strconv.FormatUint(m.ID, 16)))
+		return s, fmt.Errorf("asking etcd member %s: it has not started",
+			cmp.Or(m.Name, strconv.FormatUint(m.ID, 16)))
 	}
 	err = k.tryEndpoints(ctx, via, func(ctx context.Context, c *clientv3.Client) error {
-		answer, err := etcdserverpb.NewMaintenanceClient(c.ActiveConnection()).Status(ctx, &etcdserverpb.StatusRequest{})
+		answer, err := etcdserverpb.NewMaintenanceClient(c.ActiveConnection()).Status(ctx,
+			&etcdserverpb.StatusRequest{})
 		if err != nil {
 			return err
 		}
@@ -103,14 +110,15 @@ func (k *Cluster) MemberStatus(ctx context.Context, via state.Etcd, m state.Memb
 	return s, nil
 }
 
-// KeepProposing sends requests for the list of alarms, one after the other, until the context ends. Each
-// of them is a raft proposal.
+// KeepProposing sends requests for the list of alarms, one after the other, until the context ends.
+// Each of them is a raft proposal.
 func (k *Cluster) KeepProposing(ctx context.Context, via state.Etcd) error {
 	for {
 		err := k.tryEndpoints(ctx, via, func(ctx context.Context, c *clientv3.Client) error {
 			alarms := etcdserverpb.NewMaintenanceClient(c.ActiveConnection())
 			return repeatRequest(ctx, func() error {
-				_, err := alarms.Alarm(ctx, &etcdserverpb.AlarmRequest{Action: etcdserverpb.AlarmRequest_GET})
+				_, err := alarms.Alarm(ctx,
+					&etcdserverpb.AlarmRequest{Action: etcdserverpb.AlarmRequest_GET})
 				return err
 			})
 		})
@@ -156,9 +164,10 @@ func (k *Cluster) Do(ctx context.Context, c change.Change) error {
 		Name:    "etcd",
 		Timeout: world.TimeLeft(ctx, cmp.Or(k.Timeout, defaultTimeout)),
 		Check: func(ctx context.Context, _ state.Reader) error {
-			last = k.tryEndpoints(ctx, set.Via, func(ctx context.Context, c *clientv3.Client) error {
-				return applyOnce(ctx, newMemberClient(c), set)
-			})
+			last = k.tryEndpoints(ctx, set.Via,
+				func(ctx context.Context, c *clientv3.Client) error {
+					return applyOnce(ctx, newMemberClient(c), set)
+				})
 			if world.IsPermanent(last) || k.isRefusedTooLong(last, &refused) {
 				return world.Permanent(last)
 			}
@@ -174,7 +183,8 @@ func (k *Cluster) Do(ctx context.Context, c change.Change) error {
 // isRefusedTooLong reports whether etcd has refused the change for longer than the RefusalTimeout.
 // since is the time of the first refusal in a row.
 func (k *Cluster) isRefusedTooLong(err error, since *time.Time) bool {
-	if !errors.Is(err, change.ErrWouldLoseQuorum) && !errors.Is(err, change.ErrMemberAddRefused) && !errors.Is(err, change.ErrLearnerNotReady) {
+	if !errors.Is(err, change.ErrWouldLoseQuorum) && !errors.Is(err, change.ErrMemberAddRefused) &&
+		!errors.Is(err, change.ErrLearnerNotReady) {
 		*since = time.Time{}
 		return false
 	}
@@ -185,7 +195,8 @@ func (k *Cluster) isRefusedTooLong(err error, since *time.Time) bool {
 }
 
 // tryEndpoints calls do at one endpoint after the other until one succeeds.
-func (k *Cluster) tryEndpoints(ctx context.Context, via state.Etcd, do func(context.Context, *clientv3.Client) error) error {
+func (k *Cluster) tryEndpoints(ctx context.Context, via state.Etcd,
+	do func(context.Context, *clientv3.Client) error) error {
 	if len(via.Endpoints) == 0 {
 		return world.Permanent(errors.New("no etcd endpoint is known"))
 	}

@@ -15,7 +15,8 @@ import (
 const peer = "https://192.0.2.11:2380"
 
 func TestUnusableEtcdFailsAtOnce(t *testing.T) {
-	files := map[string]string{"/ca.crt": "no PEM", "/client.crt": "no PEM", "/client.key": "no PEM"}
+	files := map[string]string{"/ca.crt": "no PEM", "/client.crt": "no PEM",
+		"/client.key": "no PEM"}
 	k := etcd.New(func(path string) ([]byte, error) {
 		if text, ok := files[path]; ok {
 			return []byte(text), nil
@@ -27,17 +28,22 @@ func TestUnusableEtcdFailsAtOnce(t *testing.T) {
 		via  state.Etcd
 		text string
 	}{
-		"no endpoint":   {state.Etcd{}, "no etcd endpoint is known"},
-		"no CA file":    {state.Etcd{Endpoints: nowhere, CAFile: "/none"}, "/none: file does not exist"},
-		"no CA in file": {state.Etcd{Endpoints: nowhere, CAFile: "/ca.crt"}, "/ca.crt holds no certificate"},
-		"no key file":   {state.Etcd{Endpoints: nowhere, CertFile: "/client.crt", KeyFile: "/none"}, "/none: file does not exist"},
-		"no key pair":   {state.Etcd{Endpoints: nowhere, CertFile: "/client.crt", KeyFile: "/client.key"}, "/client.crt and /client.key"},
+		"no endpoint": {state.Etcd{}, "no etcd endpoint is known"},
+		"no CA file": {state.Etcd{Endpoints: nowhere, CAFile: "/none"},
+			"/none: file does not exist"},
+		"no CA in file": {state.Etcd{Endpoints: nowhere, CAFile: "/ca.crt"},
+			"/ca.crt holds no certificate"},
+		"no key file": {state.Etcd{Endpoints: nowhere, CertFile: "/client.crt", KeyFile: "/none"},
+			"/none: file does not exist"},
+		"no key pair": {state.Etcd{Endpoints: nowhere, CertFile: "/client.crt",
+			KeyFile: "/client.key"}, "/client.crt and /client.key"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := time.Now()
 			_, err := k.Members(t.Context(), c.via)
 			wantError(t, err, "listing etcd members: ", c.text)
-			err = k.Do(t.Context(), change.SetMember{PeerURL: peer, State: change.Learner, Via: c.via})
+			err = k.Do(t.Context(),
+				change.SetMember{PeerURL: peer, State: change.Learner, Via: c.via})
 			wantError(t, err, c.text)
 			if took := time.Since(start); took > time.Minute { // and not two, which is the limit
 				t.Errorf("it took %s", took)
@@ -58,7 +64,8 @@ func TestUnreachableEtcdEndsAtTimeout(t *testing.T) {
 			break
 		}
 	}
-	wantError(t, err, fmt.Sprintf("waited %s for etcd: at http://127.0.0.1:1: ", k.Timeout), "connection refused")
+	wantError(t, err, fmt.Sprintf("waited %s for etcd: at http://127.0.0.1:1: ", k.Timeout),
+		"connection refused")
 	wantError(t, k.Do(t.Context(), change.PullImage{}), "change.PullImage")
 }
 

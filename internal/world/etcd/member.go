@@ -74,10 +74,13 @@ func addLearner(ctx context.Context, c clientv3.Cluster, peerURL string) error {
 	return err
 }
 
-func promoteLearner(ctx context.Context, c clientv3.Cluster, member *clientv3.Member, peerURL string) error {
+func promoteLearner(ctx context.Context, c clientv3.Cluster, member *clientv3.Member,
+	peerURL string) error {
 	switch {
 	case member == nil:
-		return world.Permanent(fmt.Errorf("etcd has no member at %s to promote: it must be added as a learner first", peerURL))
+		return world.Permanent(
+			fmt.Errorf("etcd has no member at %s to promote: it must be added as a learner first",
+				peerURL))
 	case !member.IsLearner:
 		return nil
 	case member.Name == "":

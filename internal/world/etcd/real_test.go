@@ -17,13 +17,15 @@ import (
 func TestRealMembers(t *testing.T) {
 	e := plane.StartEtcd(t)
 	peer := e.PeerURL(t)
-	worldtest.Members(t, etcd.New(os.ReadFile), e.Via, worldtest.JoiningMember{PeerURL: peer, Start: func() { e.Join(t, peer) }})
+	worldtest.Members(t, etcd.New(os.ReadFile), e.Via,
+		worldtest.JoiningMember{PeerURL: peer, Start: func() { e.Join(t, peer) }})
 
 	t.Run("a failed endpoint is skipped", func(t *testing.T) {
 		via := e.Via
 		via.Endpoints = append([]string{"https://127.0.0.1:1"}, via.Endpoints...)
 		all, err := listMembersUntil(t, via, "")
-		if err != nil || len(all) != 1 || all[0].Name != "first" || all[0].ClientURLs[0] != e.Via.Endpoints[0] {
+		if err != nil || len(all) != 1 || all[0].Name != "first" ||
+			all[0].ClientURLs[0] != e.Via.Endpoints[0] {
 			t.Errorf("%+v, %v", all, err)
 		}
 	})
@@ -37,7 +39,8 @@ func TestRealMembers(t *testing.T) {
 		for _, file := range []*string{&via.CertFile, &via.KeyFile} {
 			*file = strings.Replace(*file, "etcd/healthcheck-client", "front-proxy-client", 1)
 		}
-		wantProblem(t, via, "", "front-proxy-client.crt: x509: certificate signed by unknown authority")
+		wantProblem(t, via, "",
+			"front-proxy-client.crt: x509: certificate signed by unknown authority")
 	})
 }
 
@@ -49,7 +52,8 @@ func TestRealMemberRemoval(t *testing.T) {
 	for range 2 {
 		peer := e.PeerURL(t)
 		for _, state := range []change.MemberState{change.Learner, change.Voter} {
-			if err := k.Do(t.Context(), change.SetMember{PeerURL: peer, State: state, Via: e.Via}); err != nil {
+			if err := k.Do(t.Context(),
+				change.SetMember{PeerURL: peer, State: state, Via: e.Via}); err != nil {
 				t.Fatal(err)
 			}
 			if state == change.Learner {
@@ -58,7 +62,8 @@ func TestRealMemberRemoval(t *testing.T) {
 		}
 	}
 	kills[1]()
-	k.RefusalTimeout = 12 * time.Second // more than twice the time after which etcd counts a member as connected
+	// more than twice the time after which etcd counts a member as connected
+	k.RefusalTimeout = 12 * time.Second
 	worldtest.MemberRemovals(t, k, e.Via, peers[1])
 }
 
@@ -66,11 +71,13 @@ func TestRealQuorumLoss(t *testing.T) {
 	e := plane.StartEtcd(t)
 	k := etcd.New(os.ReadFile)
 	peer := e.PeerURL(t)
-	if err := k.Do(t.Context(), change.SetMember{PeerURL: peer, State: change.Learner, Via: e.Via}); err != nil {
+	if err := k.Do(t.Context(),
+		change.SetMember{PeerURL: peer, State: change.Learner, Via: e.Via}); err != nil {
 		t.Fatal(err)
 	}
 	kill := e.Join(t, peer)
-	if err := k.Do(t.Context(), change.SetMember{PeerURL: peer, State: change.Voter, Via: e.Via}); err != nil {
+	if err := k.Do(t.Context(),
+		change.SetMember{PeerURL: peer, State: change.Voter, Via: e.Via}); err != nil {
 		t.Fatal(err)
 	}
 	kill()
@@ -94,7 +101,8 @@ func listMembersUntil(t *testing.T, via state.Etcd, hint string) (all []state.Me
 	t.Helper()
 	for begun := time.Now(); time.Since(begun) < time.Minute; {
 		all, err = etcd.New(os.ReadFile).Members(t.Context(), via)
-		if hint == "" && err == nil || hint != "" && strings.Contains(strings.Join(problem.Hints(err), "\n"), hint) {
+		if hint == "" && err == nil || hint != "" &&
+			strings.Contains(strings.Join(problem.Hints(err), "\n"), hint) {
 			break
 		}
 	}

@@ -75,9 +75,12 @@ func (w *World) checkAccess(ctx context.Context, as state.Identity) error {
 	if !w.isRunning(ctx, "kube-apiserver") {
 		return errors.New("connection refused")
 	}
-	binding := state.Ref{GVK: rbacv1.SchemeGroupVersion.WithKind("ClusterRoleBinding"), Name: "kubeadm:cluster-admins"}
-	if _, err := w.World.Object(ctx, binding); err != nil && path.Base(as.Kubeconfig) == "admin.conf" {
-		return apierrors.NewForbidden(schema.GroupResource{Resource: "anything"}, "", errors.New("the ClusterRoleBinding kubeadm:cluster-admins does not exist"))
+	binding := state.Ref{GVK: rbacv1.SchemeGroupVersion.WithKind("ClusterRoleBinding"),
+		Name: "kubeadm:cluster-admins"}
+	if _, err := w.World.Object(ctx, binding); err != nil &&
+		path.Base(as.Kubeconfig) == "admin.conf" {
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "anything"}, "",
+			errors.New("the ClusterRoleBinding kubeadm:cluster-admins does not exist"))
 	}
 	return nil
 }
@@ -92,7 +95,9 @@ func (w *World) isOwnAPIServer(text string) bool {
 // API server etcd.
 func (w *World) isRunning(ctx context.Context, component string) bool {
 	s, _ := w.Service(ctx, "kubelet")
-	if !s.Active || !w.hasFile("/var/lib/kubelet/config.yaml") || !w.hasFile("/etc/kubernetes/kubelet.conf") && !w.hasFile("/etc/kubernetes/bootstrap-kubelet.conf") {
+	if !s.Active || !w.hasFile("/var/lib/kubelet/config.yaml") ||
+		!w.hasFile("/etc/kubernetes/kubelet.conf") &&
+			!w.hasFile("/etc/kubernetes/bootstrap-kubelet.conf") {
 		return false
 	}
 	if component == "" {
@@ -107,7 +112,8 @@ func (w *World) isRunning(ctx context.Context, component string) bool {
 			return false
 		}
 	}
-	return !strings.Contains(string(data), "--etcd-servers=https://127.0.0.1:") || w.isRunning(ctx, "etcd")
+	return !strings.Contains(string(data), "--etcd-servers=https://127.0.0.1:") ||
+		w.isRunning(ctx, "etcd")
 }
 
 // parseFileArgument returns the file in an argument of a component in a manifest, or "".

@@ -23,7 +23,8 @@ type ExistingCluster struct {
 	Workers       []string
 }
 
-// AddCluster makes this machine a control plane of a cluster whose API server accepts every identity.
+// AddCluster makes this machine a control plane of a cluster whose API server accepts every
+// identity.
 func (w *World) AddCluster(c ExistingCluster) error {
 	w.RemoteAPIServer, w.APIServerVersion = true, c.Version
 	w.Files["/etc/kubernetes/admin.conf"] = memory.File{Data: []byte("{}"), Mode: 0o600}

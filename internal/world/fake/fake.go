@@ -25,12 +25,13 @@ import (
 // World is a simulated machine. Tests may change its fields before a run.
 type World struct {
 	*memory.World
-	Info                  state.HostInfo
-	Interfaces            []state.Address
-	Names                 map[string][]string // host names that resolve
-	Paths                 map[string]string   // programs in PATH
-	Kubelet               string              // version; empty if there is no kubelet
-	PortsInUse            map[string]string   // ports in use, "host:port" or ":port", and their owners
+	Info       state.HostInfo
+	Interfaces []state.Address
+	Names      map[string][]string // host names that resolve
+	Paths      map[string]string   // programs in PATH
+	Kubelet    string              // version; empty if there is no kubelet
+	// ports in use, "host:port" or ":port", and their owners
+	PortsInUse            map[string]string
 	CRI                   state.Runtime
 	Sockets               []string // container runtimes that answer
 	MissingImages         []string // images that do not exist in any registry
@@ -39,13 +40,15 @@ type World struct {
 	SlowImages            []string // images whose first pull fails
 	VerifyErrors          []error  // errors of Verify
 	Discovery             map[string]string
-	RemoteAPIServer       bool // the cluster's API server runs on another machine and accepts every identity
-	APIServerLag          int  // how many calls of Livez fail after the start of the API server
-	NodeName              string
+	// the cluster's API server runs on another machine and accepts every identity
+	RemoteAPIServer bool
+	APIServerLag    int // how many calls of Livez fail after the start of the API server
+	NodeName        string
 
-	APIServerVersion string            // answer of the API server at /version
-	Published        map[string]string // versions behind labels such as "stable-1.37", if dl.k8s.io resolves
-	Refused          map[string]error  // kinds of objects that the API server does not create, and why
+	APIServerVersion string // answer of the API server at /version
+	// versions behind labels such as "stable-1.37", if dl.k8s.io resolves
+	Published map[string]string
+	Refused   map[string]error // kinds of objects that the API server does not create, and why
 
 	livezCalls *atomic.Int64
 }
@@ -53,14 +56,16 @@ type World struct {
 // New returns a machine on which init and join succeed.
 func New() *World {
 	w := &World{
-		World:      memory.New(),
-		Info:       state.HostInfo{Hostname: "cp1", CPUs: 4, MemoryMiB: 8192, Env: []string{"PATH=/usr/bin"}},
+		World: memory.New(),
+		Info: state.HostInfo{Hostname: "cp1", CPUs: 4, MemoryMiB: 8192,
+			Env: []string{"PATH=/usr/bin"}},
 		Interfaces: []state.Address{{IP: "192.0.2.10", Interface: "eth0", DefaultRoute: true}},
 		Names:      map[string][]string{"cp1": {"192.0.2.10"}},
 		Paths:      map[string]string{},
 		Kubelet:    "v1.37.1",
 		PortsInUse: map[string]string{},
-		CRI:        state.Runtime{Name: "containerd", Version: "2.4.2", Ready: true, CgroupDriver: "systemd", ReportsDriver: true},
+		CRI: state.Runtime{Name: "containerd", Version: "2.4.2", Ready: true,
+			CgroupDriver: "systemd", ReportsDriver: true},
 		Sockets:    []string{"unix:///var/run/containerd/containerd.sock"},
 		NodeName:   "cp1",
 		livezCalls: &atomic.Int64{},
@@ -112,12 +117,16 @@ func (w *World) checkPullable(ctx context.Context, c change.Change) error {
 	if ok && slices.Contains(w.SlowImages, p.Ref) {
 		world.ReportProgress(ctx, "attempt 1 of 5 failed, retrying: i/o timeout")
 	}
-	if registry, _, _ := strings.Cut(p.Ref, "/"); ok && slices.Contains(w.UnreachableRegistries, registry) {
+	if registry, _, _ := strings.Cut(p.Ref, "/"); ok &&
+		slices.Contains(w.UnreachableRegistries, registry) {
 		w.Attempts = append(w.Attempts, p.Ref)
-		return &change.PullError{Ref: p.Ref, Cause: "dial tcp: lookup " + registry + ": no such host", Unreachable: true, Err: errors.New("unavailable")}
+		return &change.PullError{Ref: p.Ref,
+			Cause: "dial tcp: lookup " + registry + ": no such host", Unreachable: true,
+			Err: errors.New("unavailable")}
 	}
 	if ok && slices.Contains(w.MissingImages, p.Ref) {
-		return fmt.Errorf("the runtime says: %w", &change.PullError{Ref: p.Ref, Cause: "not found", Err: errors.New("not found")})
+		return fmt.Errorf("the runtime says: %w",
+			&change.PullError{Ref: p.Ref, Cause: "not found", Err: errors.New("not found")})
 	}
 	return nil
 }
@@ -130,7 +139,8 @@ func (w *World) kubelet(ctx context.Context) error {
 	}
 	k := simkubelet.Kubelet{
 		Node: w.NodeName, BootstrapConfig: dir + "/bootstrap-kubelet.conf",
-		Kubeconfig: dir + "/kubelet.conf", RotatedCert: "/var/lib/kubelet/pki/kubelet-client-current.pem",
+		Kubeconfig:  dir + "/kubelet.conf",
+		RotatedCert: "/var/lib/kubelet/pki/kubelet-client-current.pem",
 	}
 	boot, err := w.ReadFile(ctx, k.BootstrapConfig)
 	// That of a control plane asks the API server beside it and no other.
@@ -189,7 +199,9 @@ func (w *World) KubeletVersion(context.Context) (string, error) {
 func (w *World) Host(context.Context) (state.HostInfo, error) { return w.Info, nil }
 
 // Verify returns VerifyErrors as errors.
-func (w *World) Verify(context.Context, string) (warnings, errs []error) { return nil, w.VerifyErrors }
+func (w *World) Verify(context.Context, string) (warnings, errs []error) {
+	return nil, w.VerifyErrors
+}
 
 // Addresses are Interfaces.
 func (w *World) Addresses(context.Context) ([]state.Address, error) { return w.Interfaces, nil }
@@ -205,7 +217,8 @@ func (w *World) Lookup(_ context.Context, host string) ([]string, error) {
 // CanListen returns an error for ports in use.
 func (w *World) CanListen(_ context.Context, address string) error {
 	if owner, ok := w.PortsInUse[address]; ok {
-		return &state.PortError{Address: address, Owner: owner, Err: errors.New("address already in use")}
+		return &state.PortError{Address: address, Owner: owner,
+			Err: errors.New("address already in use")}
 	}
 	return nil
 }
@@ -223,7 +236,8 @@ func (w *World) Fetch(ctx context.Context, req state.Request) (state.Response, e
 		}
 		return state.Response{Status: 200, Body: []byte(text + "\n")}, nil
 	}
-	for port, component := range map[string]string{":10257/": "kube-controller-manager", ":10259/": "kube-scheduler", ":2381/": "etcd", ":10248/": ""} {
+	for port, component := range map[string]string{":10257/": "kube-controller-manager",
+		":10259/": "kube-scheduler", ":2381/": "etcd", ":10248/": ""} {
 		if strings.Contains(req.URL, port) && w.isRunning(ctx, component) {
 			return ok, nil
 		}
@@ -261,8 +275,10 @@ func (w *World) Clone() *World {
 	c := *w
 	c.World, c.livezCalls = memory.New(), &atomic.Int64{}
 	c.Clock = memory.NewTickingClock(w.Now())
-	c.Files, c.Services, c.ImageList = maps.Clone(w.Files), maps.Clone(w.Services), maps.Clone(w.ImageList)
-	c.MountList, c.Pods, c.MemberList = slices.Clone(w.MountList), slices.Clone(w.Pods), slices.Clone(w.MemberList)
+	c.Files, c.Services, c.ImageList = maps.Clone(w.Files), maps.Clone(w.Services),
+		maps.Clone(w.ImageList)
+	c.MountList, c.Pods, c.MemberList = slices.Clone(w.MountList), slices.Clone(w.Pods),
+		slices.Clone(w.MemberList)
 	c.UnreachableMembers = slices.Clone(w.UnreachableMembers)
 	for k, o := range w.Objects {
 		c.Objects[k] = o.DeepCopy()
@@ -282,7 +298,8 @@ func (w *World) Snapshot() string {
 		state.Since = time.Time{}
 		fmt.Fprintf(&b, "service %s %+v\n", s, state)
 	}
-	fmt.Fprintf(&b, "mounts %v\nimages %v\npods %v\nmembers %v\n", w.MountList, w.ImageList, w.Pods, w.MemberList)
+	fmt.Fprintf(&b, "mounts %v\nimages %v\npods %v\nmembers %v\n", w.MountList, w.ImageList, w.Pods,
+		w.MemberList)
 	var objects []string
 	for k, o := range w.Objects {
 		objects = append(objects, fmt.Sprintf("object %v %v\n", k, o.Object))

@@ -27,7 +27,8 @@ func (w *World) Members(ctx context.Context, via state.Etcd) ([]state.Member, er
 	all, err := w.World.Members(ctx, via)
 	own := w.ownMember(ctx)
 	for i, m := range all {
-		if len(m.PeerURLs) > 0 && m.PeerURLs[0] == own.PeerURLs[0] && m.Name == "" && w.hasFile(etcdData) {
+		if len(m.PeerURLs) > 0 && m.PeerURLs[0] == own.PeerURLs[0] && m.Name == "" &&
+			w.hasFile(etcdData) {
 			all[i].Name, all[i].ClientURLs = own.Name, own.ClientURLs
 		}
 	}
@@ -43,7 +44,8 @@ func (w *World) ownMember(ctx context.Context) state.Member {
 		}
 		return ""
 	}
-	return state.Member{Name: value(memberName), PeerURLs: []string{value(memberPeer)}, ClientURLs: []string{value(memberURL)}}
+	return state.Member{Name: value(memberName), PeerURLs: []string{value(memberPeer)},
+		ClientURLs: []string{value(memberURL)}}
 }
 
 // startMember creates the data directory of this machine's etcd member if it was added and the
@@ -67,7 +69,8 @@ func (w *World) restartMember(ctx context.Context) {
 	own := w.ownMember(ctx)
 	for _, m := range w.MemberList {
 		if slices.Equal(m.PeerURLs, own.PeerURLs) {
-			w.UnreachableMembers = slices.DeleteFunc(w.UnreachableMembers, func(id uint64) bool { return id == m.ID })
+			w.UnreachableMembers = slices.DeleteFunc(w.UnreachableMembers,
+				func(id uint64) bool { return id == m.ID })
 		}
 	}
 }

@@ -68,7 +68,8 @@ func (w *Reads) Stat(ctx context.Context, path string) (state.FileInfo, error) {
 
 // ReadDir is a read.
 func (w *Reads) ReadDir(ctx context.Context, path string) ([]state.FileInfo, error) {
-	return readUnlessFailing(w, func() ([]state.FileInfo, error) { return w.World.ReadDir(ctx, path) })
+	return readUnlessFailing(w,
+		func() ([]state.FileInfo, error) { return w.World.ReadDir(ctx, path) })
 }
 
 // Service is a read.
@@ -121,7 +122,8 @@ func (w *Reads) Lookup(ctx context.Context, host string) ([]string, error) {
 
 // CanListen is a read.
 func (w *Reads) CanListen(ctx context.Context, address string) error {
-	_, err := readUnlessFailing(w, func() (any, error) { return nil, w.World.CanListen(ctx, address) })
+	_, err := readUnlessFailing(w,
+		func() (any, error) { return nil, w.World.CanListen(ctx, address) })
 	return err
 }
 
@@ -136,8 +138,10 @@ func (w *Reads) Fetch(ctx context.Context, req state.Request) (state.Response, e
 }
 
 // ClusterInfo is a read.
-func (w *Reads) ClusterInfo(ctx context.Context, server string, ca []byte) (map[string]string, error) {
-	return readUnlessFailing(w, func() (map[string]string, error) { return w.World.ClusterInfo(ctx, server, ca) })
+func (w *Reads) ClusterInfo(ctx context.Context, server string,
+	ca []byte) (map[string]string, error) {
+	return readUnlessFailing(w,
+		func() (map[string]string, error) { return w.World.ClusterInfo(ctx, server, ca) })
 }
 
 // Runtimes is a read.
@@ -147,7 +151,8 @@ func (w *Reads) Runtimes(ctx context.Context) ([]string, error) {
 
 // Runtime is a read.
 func (w *Reads) Runtime(ctx context.Context, socket string) (state.Runtime, error) {
-	return readUnlessFailing(w, func() (state.Runtime, error) { return w.World.Runtime(ctx, socket) })
+	return readUnlessFailing(w,
+		func() (state.Runtime, error) { return w.World.Runtime(ctx, socket) })
 }
 
 // Image is a read.
@@ -157,12 +162,14 @@ func (w *Reads) Image(ctx context.Context, socket, ref string) (bool, error) {
 
 // Sandboxes is a read.
 func (w *Reads) Sandboxes(ctx context.Context, socket string) ([]state.Sandbox, error) {
-	return readUnlessFailing(w, func() ([]state.Sandbox, error) { return w.World.Sandboxes(ctx, socket) })
+	return readUnlessFailing(w,
+		func() ([]state.Sandbox, error) { return w.World.Sandboxes(ctx, socket) })
 }
 
 // Containers is a read.
 func (w *Reads) Containers(ctx context.Context, socket string) ([]state.Container, error) {
-	return readUnlessFailing(w, func() ([]state.Container, error) { return w.World.Containers(ctx, socket) })
+	return readUnlessFailing(w,
+		func() ([]state.Container, error) { return w.World.Containers(ctx, socket) })
 }
 
 // Members is a read.
@@ -171,23 +178,28 @@ func (w *Reads) Members(ctx context.Context, via state.Etcd) ([]state.Member, er
 }
 
 // MemberStatus is a read.
-func (w *Reads) MemberStatus(ctx context.Context, via state.Etcd, m state.Member) (state.MemberStatus, error) {
-	return readUnlessFailing(w, func() (state.MemberStatus, error) { return w.World.MemberStatus(ctx, via, m) })
+func (w *Reads) MemberStatus(ctx context.Context, via state.Etcd,
+	m state.Member) (state.MemberStatus, error) {
+	return readUnlessFailing(w,
+		func() (state.MemberStatus, error) { return w.World.MemberStatus(ctx, via, m) })
 }
 
 // Object is a read.
 func (w *Reads) Object(ctx context.Context, ref state.Ref) (*unstructured.Unstructured, error) {
-	return readUnlessFailing(w, func() (*unstructured.Unstructured, error) { return w.World.Object(ctx, ref) })
+	return readUnlessFailing(w,
+		func() (*unstructured.Unstructured, error) { return w.World.Object(ctx, ref) })
 }
 
 // List is a read.
 func (w *Reads) List(ctx context.Context, q state.Query) ([]unstructured.Unstructured, error) {
-	return readUnlessFailing(w, func() ([]unstructured.Unstructured, error) { return w.World.List(ctx, q) })
+	return readUnlessFailing(w,
+		func() ([]unstructured.Unstructured, error) { return w.World.List(ctx, q) })
 }
 
 // TryCreate is a read.
 func (w *Reads) TryCreate(ctx context.Context, o state.Object, as state.Identity) error {
-	_, err := readUnlessFailing(w, func() (any, error) { return nil, w.World.TryCreate(ctx, o, as) })
+	_, err := readUnlessFailing(w,
+		func() (any, error) { return nil, w.World.TryCreate(ctx, o, as) })
 	return err
 }
 

@@ -7,12 +7,15 @@ import "slices"
 // the same results, except that a file is ours only with what that last run wrote.
 func compactEntries(lines []entry) []entry {
 	runs := splitRuns(lines)
-	ended := map[Run]map[string]bool{} // targets of finished runs later than the one being looked at
+	// targets of finished runs later than the one being looked at
+	ended := map[Run]map[string]bool{}
 	var kept [][]entry
 	for _, run := range slices.Backward(runs) {
 		repeated, again := ended[*run[0].Run]
-		own := slices.DeleteFunc(slices.Clone(run), func(e entry) bool { return repeated[e.Target] })
-		if !again || slices.ContainsFunc(own, func(e entry) bool { return e.Target != "" || e.Undone != "" }) {
+		own := slices.DeleteFunc(slices.Clone(run),
+			func(e entry) bool { return repeated[e.Target] })
+		if !again || slices.ContainsFunc(own,
+			func(e entry) bool { return e.Target != "" || e.Undone != "" }) {
 			kept = append(kept, own)
 		}
 		if run[len(run)-1].End {

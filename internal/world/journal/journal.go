@@ -101,8 +101,8 @@ func (w *World) Skipped() []string { return w.log.skipped }
 // Unfinished is the command of another run that has not finished; empty if there is none.
 func (w *World) Unfinished() string { return w.log.others }
 
-// WasCreated reports whether an earlier run of the same name created the target. A file must still hold
-// what was written.
+// WasCreated reports whether an earlier run of the same name created the target. A file must still
+// hold what was written.
 func (w *World) WasCreated(target string) bool {
 	w.mu.Lock()
 	written, ok := w.log.made[target]
@@ -164,7 +164,8 @@ func (w *World) End(skipped ...string) error {
 
 // Once returns the value that an earlier run of the same name generated, or generates and keeps
 // it.
-func (w *World) Once(_ context.Context, name string, generate func() (string, error)) (string, error) {
+func (w *World) Once(_ context.Context, name string,
+	generate func() (string, error)) (string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.kept.once(name, generate)
@@ -172,7 +173,8 @@ func (w *World) Once(_ context.Context, name string, generate func() (string, er
 
 // Kept is Once for a run that must not write: a value that no earlier run kept is generated and
 // not kept.
-func (w *World) Kept(_ context.Context, name string, generate func() (string, error)) (string, error) {
+func (w *World) Kept(_ context.Context, name string,
+	generate func() (string, error)) (string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if v, ok := w.kept.values[name]; ok {

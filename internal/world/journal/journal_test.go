@@ -52,13 +52,15 @@ func TestLineAfterTruncatedLineIsRead(t *testing.T) {
 func TestMadeDependsOnFileContent(t *testing.T) {
 	machine, store, run := fake.New(), &journal.Memory{}, journal.Run{Command: "init"}
 	write := func(to world.World, text string) {
-		if err := to.Do(t.Context(), change.WriteFile{Path: "/etc/x", Data: []byte(text), Mode: 0o600}); err != nil {
+		if err := to.Do(t.Context(),
+			change.WriteFile{Path: "/etc/x", Data: []byte(text), Mode: 0o600}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	ours := func(want bool) {
 		t.Helper()
-		if got := opened(t, machine, store, run).WasCreated(change.FileTarget("/etc/x")); got != want {
+		if got := opened(t, machine, store,
+			run).WasCreated(change.FileTarget("/etc/x")); got != want {
 			t.Errorf("Made = %v", got)
 		}
 	}
@@ -132,24 +134,30 @@ func TestEndIsRecordedAfterObjectChanges(t *testing.T) {
 // only objects of the cluster.
 func TestLastOfTwoFinishedRunsCounts(t *testing.T) {
 	machine, store := fake.New(), &journal.Memory{}
-	one, two := journal.Run{Command: "init", Details: "1"}, journal.Run{Command: "init", Details: "2"}
+	one, two := journal.Run{Command: "init", Details: "1"},
+		journal.Run{Command: "init", Details: "2"}
 	first := opened(t, machine, store, one)
-	if err := errors.Join(first.Do(t.Context(), change.WriteFile{Path: "/etc/x", Mode: 0o600}), first.End()); err != nil {
+	if err := errors.Join(first.Do(t.Context(), change.WriteFile{Path: "/etc/x", Mode: 0o600}),
+		first.End()); err != nil {
 		t.Fatal(err)
 	}
 	for _, run := range []journal.Run{two, one, two} {
 		again := opened(t, machine, store, run)
 		if again.Finished() {
-			t.Fatalf("the run with details %s counts as finished, but the other one was the last", run.Details)
+			t.Fatalf("the run with details %s counts as finished, but the other one was the last",
+				run.Details)
 		}
-		_, err := again.Once(t.Context(), "value", func() (string, error) { return "of " + run.Details, nil })
+		_, err := again.Once(t.Context(), "value",
+			func() (string, error) { return "of " + run.Details, nil })
 		if err := errors.Join(err, again.End()); err != nil {
 			t.Fatal(err)
 		}
 		last := opened(t, machine, store, run)
-		kept, err := last.Kept(t.Context(), "value", func() (string, error) { return "a new one", nil })
+		kept, err := last.Kept(t.Context(), "value",
+			func() (string, error) { return "a new one", nil })
 		if !last.Finished() || kept != "of "+run.Details || err != nil {
-			t.Errorf("details %s: finished: %t, kept value: %q, %v", run.Details, last.Finished(), kept, err)
+			t.Errorf("details %s: finished: %t, kept value: %q, %v", run.Details, last.Finished(),
+				kept, err)
 		}
 	}
 }
@@ -166,7 +174,8 @@ func TestNoEndWithoutChanges(t *testing.T) {
 	}
 }
 
-func opened(t *testing.T, machine world.World, store journal.Store, run journal.Run) *journal.World {
+func opened(t *testing.T, machine world.World, store journal.Store,
+	run journal.Run) *journal.World {
 	t.Helper()
 	w, err := journal.Open(machine, store, run)
 	if err != nil {

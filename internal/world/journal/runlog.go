@@ -10,7 +10,8 @@ import (
 // and intent, and a finished one if the details are the same too.
 type Run struct {
 	Command string `json:"command"`
-	Intent  string `json:"intent"`            // digest of what cannot change once a run has begun: names, addresses, certificates
+	// digest of what cannot change once a run has begun: names, addresses, certificates
+	Intent  string `json:"intent"`
 	Details string `json:"details,omitempty"` // digest of everything else that shows in the outcome
 }
 
@@ -22,11 +23,13 @@ type entry struct {
 	Time   time.Time `json:"time"`
 	Run    *Run      `json:"run,omitempty"`    // a run begins
 	Target string    `json:"target,omitempty"` // a change is about to happen
-	Sum    string    `json:"sum,omitempty"`    // of a file: digest of the bytes that are about to be written
-	What   string    `json:"what,omitempty"`
-	Undone string    `json:"undone,omitempty"` // a target is about to be undone and no longer counts as created
-	End    bool      `json:"end,omitempty"`    // the run finished
-	Skip   []string  `json:"skip,omitempty"`   // phases that the finished run skipped
+	// of a file: digest of the bytes that are about to be written
+	Sum  string `json:"sum,omitempty"`
+	What string `json:"what,omitempty"`
+	// a target is about to be undone and no longer counts as created
+	Undone string   `json:"undone,omitempty"`
+	End    bool     `json:"end,omitempty"`  // the run finished
+	Skip   []string `json:"skip,omitempty"` // phases that the finished run skipped
 }
 
 // runLog is what the journal records of this run and of earlier ones.
@@ -35,19 +38,22 @@ type runLog struct {
 	run   Run
 	now   func() time.Time
 
-	fresh      bool               // the next line must begin the run: nothing, or not all, was written yet
-	made       map[string]digests // targets of runs like this one
-	named      map[string]bool    // targets of all runs: what was being written when one was killed
-	others     string             // command of an unfinished run that is not this one
-	first      bool               // the log was empty
-	finished   bool               // a run of the same name and details finished, and nothing was changed since
-	unended    bool               // the last run of the same name did not finish
-	skipped    []string           // phases that the finished run skipped
-	superseded bool               // the last run of the same name that finished had other details
+	// the next line must begin the run: nothing, or not all, was written yet
+	fresh  bool
+	made   map[string]digests // targets of runs like this one
+	named  map[string]bool    // targets of all runs: what was being written when one was killed
+	others string             // command of an unfinished run that is not this one
+	first  bool               // the log was empty
+	// a run of the same name and details finished, and nothing was changed since
+	finished   bool
+	unended    bool     // the last run of the same name did not finish
+	skipped    []string // phases that the finished run skipped
+	superseded bool     // the last run of the same name that finished had other details
 }
 
 func openLog(store Store, run Run, now func() time.Time) (runLog, error) {
-	l := runLog{store: store, run: run, now: now, fresh: true, made: map[string]digests{}, named: map[string]bool{}}
+	l := runLog{store: store, run: run, now: now, fresh: true, made: map[string]digests{},
+		named: map[string]bool{}}
 	lines, err := load[entry](store, entries)
 	if err != nil {
 		return l, err
@@ -89,7 +95,8 @@ func (l *runLog) append(e entry) error {
 	e.Time = l.now().UTC()
 	var text []byte
 	if l.fresh {
-		text = append([]byte{'\n'}, encodeLine(entry{Time: e.Time, Run: &l.run})...) // a kill may have cut the line before
+		// a kill may have cut the line before
+		text = append([]byte{'\n'}, encodeLine(entry{Time: e.Time, Run: &l.run})...)
 	}
 	err := l.store.Append(entries, append(text, encodeLine(e)...))
 	l.fresh = err != nil // a full disk may have cut this line, too
@@ -122,7 +129,8 @@ func sha256Hex(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data
 
 // LastFinished reports whether the last run of the command finished, whatever its settings, and
 // which targets it or an earlier run of the same command recorded.
-func LastFinished(store Store, command string) (recorded func(target string) bool, ok bool, err error) {
+func LastFinished(store Store,
+	command string) (recorded func(target string) bool, ok bool, err error) {
 	lines, err := load[entry](store, entries)
 	targets, current := map[string]bool{}, ""
 	for _, e := range lines {

@@ -25,7 +25,8 @@ type restarting struct {
 	unretried int
 }
 
-func (w *restarting) Object(ctx context.Context, ref state.Ref) (*unstructured.Unstructured, error) {
+func (w *restarting) Object(ctx context.Context,
+	ref state.Ref) (*unstructured.Unstructured, error) {
 	if world.RetryLimit(ctx) == 0 {
 		w.unretried++
 		return nil, errors.New("connection refused")
@@ -33,7 +34,9 @@ func (w *restarting) Object(ctx context.Context, ref state.Ref) (*unstructured.U
 	return w.World.World.Object(ctx, ref)
 }
 
-func (w *restarting) Do(ctx context.Context, c change.Change) error { return w.World.World.Do(ctx, c) }
+func (w *restarting) Do(ctx context.Context, c change.Change) error {
+	return w.World.World.Do(ctx, c)
+}
 
 func TestInverseIsReadWithRetries(t *testing.T) {
 	machine := &restarting{World: fake.New()}
@@ -45,7 +48,8 @@ func TestInverseIsReadWithRetries(t *testing.T) {
 		Local: node.Local{Timeouts: node.Timeouts{KubernetesAPI: time.Minute}},
 	})
 	w.Mark()
-	if err := e.Do(t.Context(), change.ApplyObject{Object: secret}); err != nil || machine.unretried > 0 {
+	if err := e.Do(t.Context(), change.ApplyObject{Object: secret}); err != nil ||
+		machine.unretried > 0 {
 		t.Errorf("%v; %d reads were not retried", err, machine.unretried)
 	}
 }

@@ -35,7 +35,8 @@ func (k *keptValues) once(name string, generate func() (string, error)) (string,
 		return "", err
 	}
 	k.values[name] = v
-	return v, k.store.Append(values, append([]byte{'\n'}, encodeLine(value{Run: k.run, Name: name, Value: v})...))
+	return v, k.store.Append(values,
+		append([]byte{'\n'}, encodeLine(value{Run: k.run, Name: name, Value: v})...))
 }
 
 // LastValue returns the value of that name that the last run of the command kept, whatever its

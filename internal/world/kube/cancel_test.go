@@ -21,7 +21,8 @@ func TestTransportSupportsCancel(t *testing.T) {
 		}
 	}
 	klog.SetOutput(&log)
-	outer := transport.NewUserAgentRoundTripper("kubeadm", trackingTransport{next: &http.Transport{}})
+	outer := transport.NewUserAgentRoundTripper("kubeadm",
+		trackingTransport{next: &http.Transport{}})
 	request, err := http.NewRequest(http.MethodGet, "https://192.0.2.1/", nil)
 	if err != nil {
 		t.Fatal(err)

@@ -50,7 +50,8 @@ func (k *Cluster) clientFor(as state.Identity) (*client, error) {
 	if err != nil {
 		err = fmt.Errorf("using %s: %w", describeIdentity(as), err)
 		if as.Kubeconfig != "" {
-			err = problem.New("", err, "fix the file, or name another kubeconfig with --kubeconfig; a control plane has /etc/kubernetes/admin.conf")
+			err = problem.New("", err,
+				"fix the file, or name another kubeconfig with --kubeconfig; a control plane has /etc/kubernetes/admin.conf")
 		}
 		return nil, world.Permanent(err)
 	}
@@ -71,7 +72,8 @@ func (k *Cluster) readKubeconfig(as state.Identity) ([]byte, error) {
 			"on a control plane node /etc/kubernetes/admin.conf is one; name another with --kubeconfig")
 	}
 	if err != nil {
-		return nil, problem.New("reading the kubeconfig", err, "name another kubeconfig with --kubeconfig")
+		return nil, problem.New("reading the kubeconfig", err,
+			"name another kubeconfig with --kubeconfig")
 	}
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, problem.New("", fmt.Errorf("the kubeconfig %s is empty", as.Kubeconfig),
@@ -91,7 +93,9 @@ func (k *Cluster) newClient(data []byte, as state.Identity) (*client, error) {
 	config.DisableCompression = true
 	config.WarningHandler = rest.NoWarnings{}
 	var outage atomic.Int64
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return trackingTransport{next, &outage} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return trackingTransport{next, &outage}
+	})
 	server, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
 		return nil, err
@@ -106,7 +110,8 @@ func (k *Cluster) newClient(data []byte, as state.Identity) (*client, error) {
 	// The credentials must not be sent to the target of a redirect.
 	transport.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	objects, err := dynamic.NewForConfigAndClient(config, transport)
-	return &client{objects: objects, http: transport, outage: &outage, server: strings.TrimSuffix(server.String(), "/")}, err
+	return &client{objects: objects, http: transport, outage: &outage,
+		server: strings.TrimSuffix(server.String(), "/")}, err
 }
 
 // newRESTConfig checks the kubeconfig before client-go parses it, whose errors suggest environment
@@ -125,8 +130,9 @@ func (k *Cluster) newRESTConfig(data []byte, as state.Identity) (*rest.Config, e
 		return nil, err
 	}
 	if cluster.InsecureSkipTLSVerify && !as.AllowInsecure {
-		return nil, errors.New("its insecure-skip-tls-verify turns off the verification of the server; " +
-			"replace it by the CA in certificate-authority-data")
+		return nil, errors.New(
+			"its insecure-skip-tls-verify turns off the verification of the server; " +
+				"replace it by the CA in certificate-authority-data")
 	}
 	if err := k.checkCertificates(config, cluster); err != nil {
 		return nil, err
@@ -138,9 +144,11 @@ func (k *Cluster) newRESTConfig(data []byte, as state.Identity) (*rest.Config, e
 // checkCertificates checks that the CA is readable, and that the client certificate has its key
 // and is valid by this machine's clock. Only the server can check which CA signed it.
 func (k *Cluster) checkCertificates(config *pki.Kubeconfig, cluster *api.Cluster) error {
-	if file := cluster.CertificateAuthority; file != "" && len(cluster.CertificateAuthorityData) == 0 {
+	if file := cluster.CertificateAuthority; file != "" &&
+		len(cluster.CertificateAuthorityData) == 0 {
 		if _, err := k.readFile(file); errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("its certificate-authority is the file %s, which does not exist", file)
+			return fmt.Errorf("its certificate-authority is the file %s, which does not exist",
+				file)
 		} else if err != nil {
 			return fmt.Errorf("reading its certificate-authority: %w", err)
 		}
@@ -175,7 +183,8 @@ func (t trackingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if answer != nil {
 		answer.Header.Del("Retry-After")
 	}
-	if failed := answer == nil || answer.StatusCode >= http.StatusInternalServerError; failed && r.Context().Err() == nil {
+	if failed := answer == nil || answer.StatusCode >= http.StatusInternalServerError; failed &&
+		r.Context().Err() == nil {
 		t.outage.Store(time.Now().UnixNano())
 	}
 	return answer, err
@@ -202,7 +211,8 @@ func (c *client) readHealth(ctx context.Context) string {
 	return report
 }
 
-func (c *client) readHealthAt(ctx context.Context, path string) (status int, report string, err error) {
+func (c *client) readHealthAt(ctx context.Context,
+	path string) (status int, report string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.server+path, nil)
 	if err != nil {
 		return 0, "", err

@@ -28,10 +28,12 @@ func (k *Cluster) Do(ctx context.Context, c change.Change) error {
 	case change.ApplyObject:
 		return k.createOrUpdate(ctx, objectWrite{c.Object, c.As, c.MergeInto})
 	case change.MutateObject:
-		return k.createOrUpdate(ctx, objectWrite{c.Object, c.As, func(existing *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-			after := existing.DeepCopy()
-			return after, c.Mutate(after)
-		}})
+		return k.createOrUpdate(ctx,
+			objectWrite{c.Object, c.As,
+				func(existing *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+					after := existing.DeepCopy()
+					return after, c.Mutate(after)
+				}})
 	case change.DeleteObject:
 		return k.delete(ctx, c)
 	case change.LabelNode:
@@ -53,66 +55,69 @@ func (k *Cluster) createOrUpdate(ctx context.Context, w objectWrite) error {
 		return err
 	}
 	ref := state.RefOf(w.object, w.as)
-	return k.changeObject(ctx, ref, "applying ", func(ctx context.Context, r dynamic.ResourceInterface) error {
-		_, err := r.Create(ctx, fresh, metav1.CreateOptions{})
-		// For an existing Service with the same cluster IP the error is Invalid, not
-		// AlreadyExists.
-		if !apierrors.IsAlreadyExists(err) && !apierrors.IsInvalid(err) {
+	return k.changeObject(ctx, ref, "applying ",
+		func(ctx context.Context, r dynamic.ResourceInterface) error {
+			_, err := r.Create(ctx, fresh, metav1.CreateOptions{})
+			// For an existing Service with the same cluster IP the error is Invalid, not
+			// AlreadyExists.
+			if !apierrors.IsAlreadyExists(err) && !apierrors.IsInvalid(err) {
+				return err
+			}
+			existing, getErr := r.Get(ctx, ref.Name, metav1.GetOptions{})
+			if apierrors.IsNotFound(getErr) {
+				return err
+			}
+			if getErr != nil {
+				return getErr
+			}
+			after, err := w.merge(existing)
+			if err != nil {
+				return world.Permanent(err)
+			}
+			if reflect.DeepEqual(existing.Object, after.Object) {
+				return nil
+			}
+			_, err = r.Update(ctx, after, metav1.UpdateOptions{})
 			return err
-		}
-		existing, getErr := r.Get(ctx, ref.Name, metav1.GetOptions{})
-		if apierrors.IsNotFound(getErr) {
-			return err
-		}
-		if getErr != nil {
-			return getErr
-		}
-		after, err := w.merge(existing)
-		if err != nil {
-			return world.Permanent(err)
-		}
-		if reflect.DeepEqual(existing.Object, after.Object) {
-			return nil
-		}
-		_, err = r.Update(ctx, after, metav1.UpdateOptions{})
-		return err
-	})
+		})
 }
 
 func (k *Cluster) delete(ctx context.Context, c change.DeleteObject) error {
-	return k.changeObject(ctx, c.Ref, "deleting ", func(ctx context.Context, r dynamic.ResourceInterface) error {
-		err := r.Delete(ctx, c.Ref.Name, metav1.DeleteOptions{})
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return err
-	})
+	return k.changeObject(ctx, c.Ref, "deleting ",
+		func(ctx context.Context, r dynamic.ResourceInterface) error {
+			err := r.Delete(ctx, c.Ref.Name, metav1.DeleteOptions{})
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return err
+		})
 }
 
 func (k *Cluster) label(ctx context.Context, c change.LabelNode) error {
-	return k.changeObject(ctx, c.Ref(), "labelling ", func(ctx context.Context, r dynamic.ResourceInterface) error {
-		existing, err := r.Get(ctx, c.Name, metav1.GetOptions{})
-		if err != nil {
+	return k.changeObject(ctx, c.Ref(), "labelling ",
+		func(ctx context.Context, r dynamic.ResourceInterface) error {
+			existing, err := r.Get(ctx, c.Name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			// The kubelet adds this label when it registers the Node.
+			if _, ok := existing.GetLabels()["kubernetes.io/hostname"]; !ok {
+				return fmt.Errorf("the kubelet has not labelled Node %s yet", c.Name)
+			}
+			after, err := c.Apply(existing)
+			if err != nil {
+				return world.Permanent(err)
+			}
+			if reflect.DeepEqual(existing.Object, after.Object) {
+				return nil
+			}
+			patch, err := newNodePatch(after)
+			if err != nil {
+				return world.Permanent(err)
+			}
+			_, err = r.Patch(ctx, c.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 			return err
-		}
-		// The kubelet adds this label when it registers the Node.
-		if _, ok := existing.GetLabels()["kubernetes.io/hostname"]; !ok {
-			return fmt.Errorf("the kubelet has not labelled Node %s yet", c.Name)
-		}
-		after, err := c.Apply(existing)
-		if err != nil {
-			return world.Permanent(err)
-		}
-		if reflect.DeepEqual(existing.Object, after.Object) {
-			return nil
-		}
-		patch, err := newNodePatch(after)
-		if err != nil {
-			return world.Permanent(err)
-		}
-		_, err = r.Patch(ctx, c.Name, types.MergePatchType, patch, metav1.PatchOptions{})
-		return err
-	})
+		})
 }
 
 // newNodePatch returns a patch of labels and taints that fails if the Node was changed meanwhile.
@@ -127,12 +132,14 @@ func newNodePatch(n *unstructured.Unstructured) ([]byte, error) {
 	return json.Marshal(patch)
 }
 
-func (k *Cluster) changeObject(ctx context.Context, ref state.Ref, verb string, do func(context.Context, dynamic.ResourceInterface) error) error {
-	return k.retry(ctx, request{as: ref.As, op: verb + ref.String(), isRetryable: isTransientWriteError, do: func(ctx context.Context, c *client) error {
-		r, err := c.resource(ref.GVK, ref.Namespace)
-		if err != nil {
-			return err
-		}
-		return do(ctx, r)
-	}})
+func (k *Cluster) changeObject(ctx context.Context, ref state.Ref, verb string,
+	do func(context.Context, dynamic.ResourceInterface) error) error {
+	return k.retry(ctx, request{as: ref.As, op: verb + ref.String(),
+		isRetryable: isTransientWriteError, do: func(ctx context.Context, c *client) error {
+			r, err := c.resource(ref.GVK, ref.Namespace)
+			if err != nil {
+				return err
+			}
+			return do(ctx, r)
+		}})
 }

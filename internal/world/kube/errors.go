@@ -39,9 +39,11 @@ func requestHints(as state.Identity, server string, err error) []string {
 	case apierrors.IsUnauthorized(err) && as.Kubeconfig == "":
 		return []string{`the token may have expired or been deleted; create a new one on a control plane node: "kubeadm token create --print-join-command"`}
 	case apierrors.IsUnauthorized(err):
-		return []string{fmt.Sprintf("the client certificate or token in %s may have expired or belong to another cluster: `openssl x509 -noout -dates` shows a certificate's dates", as.Kubeconfig)}
+		return []string{fmt.Sprintf(
+			"the client certificate or token in %s may have expired or belong to another cluster: `openssl x509 -noout -dates` shows a certificate's dates", as.Kubeconfig)}
 	case apierrors.IsForbidden(err):
-		return []string{fmt.Sprintf("the user of %s is not authorized; name an administrator's kubeconfig with --kubeconfig", describeIdentity(as))}
+		return []string{fmt.Sprintf(
+			"the user of %s is not authorized; name an administrator's kubeconfig with --kubeconfig", describeIdentity(as))}
 	}
 	return nil
 }
@@ -59,7 +61,8 @@ func certificateHint(as state.Identity, server string, err error) string {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return "by this machine's clock the certificate is not valid now: compare the clocks, or see its dates with `openssl x509 -noout -dates -in FILE`"
 	}
-	return fmt.Sprintf("the certificate of %s cannot be verified with the CA in %s", server, describeIdentity(as))
+	return fmt.Sprintf("the certificate of %s cannot be verified with the CA in %s", server,
+		describeIdentity(as))
 }
 
 // shortenError shortens errors of Go's HTTP client, which repeat the URL, and escapes the text of

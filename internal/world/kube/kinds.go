@@ -47,10 +47,12 @@ func resourceName(kind schema.GroupKind) (resource string, namespaced bool, err 
 	case schema.GroupKind{Group: rbac, Kind: "ClusterRoleBinding"}:
 		return "clusterrolebindings", false, nil
 	}
-	return "", false, world.Permanent(fmt.Errorf("kind %q of group %q is not supported", kind.Kind, kind.Group))
+	return "", false, world.Permanent(fmt.Errorf("kind %q of group %q is not supported", kind.Kind,
+		kind.Group))
 }
 
-func (c *client) resource(gvk schema.GroupVersionKind, namespace string) (dynamic.ResourceInterface, error) {
+func (c *client) resource(gvk schema.GroupVersionKind,
+	namespace string) (dynamic.ResourceInterface, error) {
 	name, namespaced, err := resourceName(gvk.GroupKind())
 	if err != nil {
 		return nil, err
@@ -60,7 +62,8 @@ func (c *client) resource(gvk schema.GroupVersionKind, namespace string) (dynami
 		return r.Namespace(namespace), nil
 	}
 	if namespace != "" {
-		return nil, world.Permanent(fmt.Errorf("a %s is not namespaced, but namespace %q was given", gvk.Kind, namespace))
+		return nil, world.Permanent(fmt.Errorf("a %s is not namespaced, but namespace %q was given",
+			gvk.Kind, namespace))
 	}
 	return r, nil
 }

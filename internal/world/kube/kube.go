@@ -42,40 +42,45 @@ func New(readFile func(path string) ([]byte, error)) *Cluster {
 // as the context allows (world.RetryLimit).
 func (k *Cluster) Object(ctx context.Context, ref state.Ref) (*unstructured.Unstructured, error) {
 	var found *unstructured.Unstructured
-	err := k.retry(ctx, request{as: ref.As, op: "reading " + ref.String(), isRetryable: isServerBusy, isRead: true, do: func(ctx context.Context, c *client) error {
-		r, err := c.resource(ref.GVK, ref.Namespace)
-		if err == nil {
-			found, err = r.Get(ctx, ref.Name, metav1.GetOptions{})
-		}
-		return err
-	}})
+	err := k.retry(ctx, request{as: ref.As, op: "reading " + ref.String(),
+		isRetryable: isServerBusy, isRead: true, do: func(ctx context.Context, c *client) error {
+			r, err := c.resource(ref.GVK, ref.Namespace)
+			if err == nil {
+				found, err = r.Get(ctx, ref.Name, metav1.GetOptions{})
+			}
+			return err
+		}})
 	if err != nil {
 		return nil, err
 	}
 	return found, nil
 }
 
-// List reads the objects of a kind and namespace that match both selectors; an empty namespace means
-// all. It retries as Object does.
+// List reads the objects of a kind and namespace that match both selectors; an empty namespace
+// means all. It retries as Object does.
 func (k *Cluster) List(ctx context.Context, q state.Query) ([]unstructured.Unstructured, error) {
 	var found []unstructured.Unstructured
-	err := k.retry(ctx, request{as: q.As, op: "listing " + q.GVK.Kind + " objects", isRetryable: isServerBusy, isRead: true, do: func(ctx context.Context, c *client) error {
-		r, err := c.resource(q.GVK, q.Namespace)
-		if err != nil {
+	err := k.retry(ctx, request{as: q.As, op: "listing " + q.GVK.Kind + " objects",
+		isRetryable: isServerBusy, isRead: true, do: func(ctx context.Context, c *client) error {
+			r, err := c.resource(q.GVK, q.Namespace)
+			if err != nil {
+				return err
+			}
+			all, err := r.List(ctx,
+				metav1.ListOptions{LabelSelector: q.LabelSelector, FieldSelector: q.FieldSelector})
+			if err == nil {
+				found = all.Items
+			}
 			return err
-		}
-		all, err := r.List(ctx, metav1.ListOptions{LabelSelector: q.LabelSelector, FieldSelector: q.FieldSelector})
-		if err == nil {
-			found = all.Items
-		}
-		return err
-	}})
+		}})
 	return found, err
 }
 
 // Livez reads /livez of the API server once. The error names the failed checks.
 func (k *Cluster) Livez(ctx context.Context, as state.Identity) error {
-	return k.retry(ctx, request{as: as, op: "checking the health of the API server", isRetryable: func(error) bool { return false }, isRead: true, do: func(ctx context.Context, c *client) error {
-		return c.livez(ctx)
-	}})
+	return k.retry(ctx, request{as: as, op: "checking the health of the API server",
+		isRetryable: func(error) bool { return false }, isRead: true,
+		do: func(ctx context.Context, c *client) error {
+			return c.livez(ctx)
+		}})
 }

@@ -37,7 +37,8 @@ func TestWritesRetryTransientErrors(t *testing.T) {
 			if err := newCluster(&data).Do(t.Context(), newApply()); err != nil {
 				t.Fatal(err)
 			}
-			if want := slices.Repeat([]string{"POST " + collection}, 3); !slices.Equal(s.asked, want) {
+			if want := slices.Repeat([]string{"POST " + collection}, 3); !slices.Equal(s.asked,
+				want) {
 				t.Errorf("asked %q", s.asked)
 			}
 			if took := time.Since(start); took >= bound {
@@ -55,7 +56,8 @@ func TestWritesDoNotRetryRejections(t *testing.T) {
 		refusal answer
 		hint    string
 	}{
-		"forbidden":    {newRejection(403, metav1.StatusReasonForbidden), "administrator's kubeconfig"},
+		"forbidden": {newRejection(403, metav1.StatusReasonForbidden),
+			"administrator's kubeconfig"},
 		"unauthorized": {newRejection(401, metav1.StatusReasonUnauthorized), "may have expired"},
 		"bad request":  {newRejection(400, metav1.StatusReasonBadRequest), ""},
 	} {
@@ -72,7 +74,8 @@ func TestWritesDoNotRetryRejections(t *testing.T) {
 }
 
 func TestInvalidCreateReturnsError(t *testing.T) {
-	s := startServer(t, newRejection(422, metav1.StatusReasonInvalid), newRejection(404, metav1.StatusReasonNotFound))
+	s := startServer(t, newRejection(422, metav1.StatusReasonInvalid),
+		newRejection(404, metav1.StatusReasonNotFound))
 	data := s.kubeconfig(t)
 	err := newCluster(&data).Do(t.Context(), newApply())
 	if !apierrors.IsInvalid(err) || len(s.asked) != 2 {
@@ -83,7 +86,8 @@ func TestInvalidCreateReturnsError(t *testing.T) {
 func TestConflictReadsAgain(t *testing.T) {
 	exists, old := newRejection(409, metav1.StatusReasonAlreadyExists), object.DeepCopy()
 	old.Data = map[string]string{"a": "0"}
-	s := startServer(t, exists, answer{200, old}, newRejection(409, metav1.StatusReasonConflict), exists, answer{200, old}, answer{200, object})
+	s := startServer(t, exists, answer{200, old}, newRejection(409, metav1.StatusReasonConflict),
+		exists, answer{200, old}, answer{200, object})
 	data := s.kubeconfig(t)
 	if err := newCluster(&data).Do(t.Context(), newApply()); err != nil {
 		t.Fatal(err)
@@ -105,24 +109,30 @@ func TestWritesEndAtTimeout(t *testing.T) {
 			break
 		}
 	}
-	wantError(t, err, "waited "+k.Timeout.String()+" for the API server: applying ConfigMap kube-system/c at "+s.URL, "")
+	wantError(t, err, "waited "+k.Timeout.String()+
+		" for the API server: applying ConfigMap kube-system/c at "+s.URL, "")
 }
 
 func TestLabelWaitsForKubeletRegistration(t *testing.T) {
-	bare := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+	bare := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
+		ObjectMeta: metav1.ObjectMeta{Name: "n"}}
 	known := bare.DeepCopy()
 	known.Labels = map[string]string{corev1.LabelHostname: "n"}
-	s := startServer(t, newRejection(404, metav1.StatusReasonNotFound), answer{200, bare}, answer{200, known}, answer{200, known})
+	s := startServer(t, newRejection(404, metav1.StatusReasonNotFound), answer{200, bare},
+		answer{200, known}, answer{200, known})
 	data := s.kubeconfig(t)
-	err := newCluster(&data).Do(t.Context(), change.LabelNode{Name: "n", Labels: map[string]string{"a": ""}, As: newApply().As})
+	err := newCluster(&data).Do(t.Context(),
+		change.LabelNode{Name: "n", Labels: map[string]string{"a": ""}, As: newApply().As})
 	get := "GET /api/v1/nodes/n"
-	if want := []string{get, get, get, "PATCH /api/v1/nodes/n"}; err != nil || !slices.Equal(s.asked, want) {
+	if want := []string{get, get, get, "PATCH /api/v1/nodes/n"}; err != nil ||
+		!slices.Equal(s.asked, want) {
 		t.Errorf("%v after %q", err, s.asked)
 	}
 }
 
 func TestReadsRetryBusyServerOnly(t *testing.T) {
-	s := startServer(t, newRejection(503, metav1.StatusReasonServiceUnavailable), answer{200, object})
+	s := startServer(t, newRejection(503, metav1.StatusReasonServiceUnavailable),
+		answer{200, object})
 	data := s.kubeconfig(t)
 	k := newCluster(&data)
 	ref := state.RefOf(object, newApply().As)
@@ -139,14 +149,16 @@ func TestReadsRetryBusyServerOnly(t *testing.T) {
 }
 
 func TestLivez(t *testing.T) {
-	s := startServer(t, answer{200, "ok"}, answer{500, "[+]ping ok\n[-]etcd failed: reason withheld\n[-]poststarthook/x failed: reason withheld\n"})
+	s := startServer(t, answer{200, "ok"},
+		answer{500, "[+]ping ok\n[-]etcd failed: reason withheld\n[-]poststarthook/x failed: reason withheld\n"})
 	data := s.kubeconfig(t)
 	k := newCluster(&data)
 	if err := k.Livez(t.Context(), newApply().As); err != nil {
 		t.Error(err)
 	}
 	err := k.Livez(t.Context(), newApply().As)
-	wantError(t, err, "500 Internal Server Error; these of its checks fail: etcd, poststarthook/x", "")
+	wantError(t, err, "500 Internal Server Error; these of its checks fail: etcd, poststarthook/x",
+		"")
 	if len(s.asked) != 2 || s.asked[0] != "GET /livez" {
 		t.Errorf("asked %q", s.asked)
 	}
@@ -161,14 +173,16 @@ func TestIdentities(t *testing.T) {
 	for _, as := range []state.Identity{
 		{Kubeconfig: admin},
 		{Config: s.kubeconfig(t)},
-		{Config: s.kubeconfig(t, func(a *pki.KubeconfigSpec) { a.Server = "https://192.0.2.1:6443" }), Server: s.URL},
+		{Config: s.kubeconfig(t,
+			func(a *pki.KubeconfigSpec) { a.Server = "https://192.0.2.1:6443" }), Server: s.URL},
 	} {
 		if _, err := k.Object(t.Context(), state.RefOf(object, as)); err != nil {
 			t.Errorf("%+v: %v", as.Kubeconfig, err)
 		}
 	}
 	data = other.kubeconfig(t)
-	if _, err := k.Object(t.Context(), state.RefOf(object, newApply().As)); err != nil || len(other.asked) != 1 || len(s.asked) != 3 {
+	if _, err := k.Object(t.Context(), state.RefOf(object, newApply().As)); err != nil ||
+		len(other.asked) != 1 || len(s.asked) != 3 {
 		t.Errorf("a changed kubeconfig should be read again: %v, %q, %q", err, s.asked, other.asked)
 	}
 }
@@ -176,31 +190,51 @@ func TestIdentities(t *testing.T) {
 func TestUnusableKubeconfigs(t *testing.T) {
 	s := startServer(t, answer{200, object})
 	foreign := pki.EncodeCertificates(foreignCA(t))
-	skipping := strings.Replace(string(s.kubeconfig(t, func(a *pki.KubeconfigSpec) { a.CA = nil })), "server:", "insecure-skip-tls-verify: true\n    server:", 1)
+	skipping := strings.Replace(string(s.kubeconfig(t, func(a *pki.KubeconfigSpec) { a.CA = nil })),
+		"server:", "insecure-skip-tls-verify: true\n    server:", 1)
 	for name, c := range map[string]struct {
 		data       []byte
 		text, hint string
 	}{
-		"no file":       {nil, admin + ": file does not exist", "--kubeconfig"},
-		"empty file":    {[]byte("\n"), "the kubeconfig " + admin + " is empty", "--kubeconfig"},
-		"not YAML":      {[]byte("{"), "using " + admin, "--kubeconfig"},
-		"no context":    {[]byte("apiVersion: v1\nkind: Config\n"), "using " + admin + ": the kubeconfig is empty: it has no clusters", "--kubeconfig"},
-		"no TLS":        {s.kubeconfig(t, func(a *pki.KubeconfigSpec) { a.Server = "http://127.0.0.1:1"; a.CA = nil }), "is not an https URL", "--kubeconfig"},
+		"no file":    {nil, admin + ": file does not exist", "--kubeconfig"},
+		"empty file": {[]byte("\n"), "the kubeconfig " + admin + " is empty", "--kubeconfig"},
+		"not YAML":   {[]byte("{"), "using " + admin, "--kubeconfig"},
+		"no context": {[]byte("apiVersion: v1\nkind: Config\n"),
+			"using " + admin + ": the kubeconfig is empty: it has no clusters", "--kubeconfig"},
+		"no TLS": {s.kubeconfig(t,
+			func(a *pki.KubeconfigSpec) { a.Server = "http://127.0.0.1:1"; a.CA = nil }),
+			"is not an https URL", "--kubeconfig"},
 		"not verifying": {[]byte(skipping), "insecure-skip-tls-verify", "--kubeconfig"},
-		"no current context": {editedKubeconfig(t, s, func(k *pki.Kubeconfig) { k.CurrentContext = "" }),
-			`kubeconfig has no current context: set current-context to one of its contexts, "u@c"`, "--kubeconfig"},
-		"undefined context": {editedKubeconfig(t, s, func(k *pki.Kubeconfig) { k.CurrentContext = "gone" }), `has no context "gone"`, "--kubeconfig"},
-		"undefined user":    {editedKubeconfig(t, s, func(k *pki.Kubeconfig) { delete(k.AuthInfos, "u") }), `names user "u", which it does not define`, "--kubeconfig"},
-		"no server":         {editedKubeconfig(t, s, func(k *pki.Kubeconfig) { k.Clusters["c"].Server = "" }), `cluster "c" of the kubeconfig has no server`, "--kubeconfig"},
+		"no current context": {editedKubeconfig(t, s,
+			func(k *pki.Kubeconfig) { k.CurrentContext = "" }),
+			`kubeconfig has no current context: set current-context to one of its contexts, "u@c"`,
+			"--kubeconfig"},
+		"undefined context": {editedKubeconfig(t, s,
+			func(k *pki.Kubeconfig) { k.CurrentContext = "gone" }), `has no context "gone"`,
+			"--kubeconfig"},
+		"undefined user": {editedKubeconfig(t, s,
+			func(k *pki.Kubeconfig) { delete(k.AuthInfos, "u") }),
+			`names user "u", which it does not define`, "--kubeconfig"},
+		"no server": {editedKubeconfig(t, s,
+			func(k *pki.Kubeconfig) { k.Clusters["c"].Server = "" }),
+			`cluster "c" of the kubeconfig has no server`, "--kubeconfig"},
 		"CA in a file that does not exist": {editedKubeconfig(t, s, func(k *pki.Kubeconfig) {
-			k.Clusters["c"].CertificateAuthorityData, k.Clusters["c"].CertificateAuthority = nil, "sub/ca.crt"
+			k.Clusters["c"].CertificateAuthorityData, k.Clusters["c"].CertificateAuthority = nil,
+				"sub/ca.crt"
 		}), "its certificate-authority is the file /etc/kubernetes/sub/ca.crt, which does not exist", "--kubeconfig"},
 		"certificate without its key": {editedKubeconfig(t, s, func(k *pki.Kubeconfig) {
 			k.AuthInfos["u"] = &api.AuthInfo{ClientCertificateData: foreign}
 		}), "client certificate without its key", "--kubeconfig"},
-		"certificate that has expired": {editedKubeconfig(t, s, func(k *pki.Kubeconfig) { k.AuthInfos["u"] = expiredUser(t) }), "has expired: it is valid from", "certs renew"},
-		"foreign CA":                   {s.kubeconfig(t, func(a *pki.KubeconfigSpec) { a.CA = foreign }), "certificate signed by unknown authority", "another cluster"},
-		"foreign name": {s.kubeconfig(t, func(a *pki.KubeconfigSpec) { a.Server = strings.Replace(a.Server, "127.0.0.1", "localhost", 1) }),
+		"certificate that has expired": {editedKubeconfig(t, s,
+			func(k *pki.Kubeconfig) { k.AuthInfos["u"] = expiredUser(t) }),
+			"has expired: it is valid from", "certs renew"},
+		"foreign CA": {s.kubeconfig(t, func(a *pki.KubeconfigSpec) { a.CA = foreign }),
+			"certificate signed by unknown authority", "another cluster"},
+		"foreign name": {s.kubeconfig(t,
+			func(a *pki.KubeconfigSpec) {
+				a.Server = strings.Replace(a.Server, "127.0.0.1",
+					"localhost", 1)
+			}),
 			"not localhost", "apiServer.certSANs"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -217,9 +251,11 @@ func TestUnusableKubeconfigs(t *testing.T) {
 }
 
 func TestErrorsDoNotSuggestEnvironmentVariables(t *testing.T) {
-	for _, text := range []string{"", "{}", "apiVersion: v1\nkind: Config\n", "apiVersion: v1\nkind: Config\ncurrent-context: x\n"} {
+	for _, text := range []string{"", "{}", "apiVersion: v1\nkind: Config\n",
+		"apiVersion: v1\nkind: Config\ncurrent-context: x\n"} {
 		data := []byte(text)
-		if err := newCluster(&data).Do(t.Context(), newApply()); err == nil || strings.Contains(err.Error(), "KUBERNETES_MASTER") {
+		if err := newCluster(&data).Do(t.Context(), newApply()); err == nil ||
+			strings.Contains(err.Error(), "KUBERNETES_MASTER") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -246,7 +282,8 @@ func TestExpiredCertificateWithToken(t *testing.T) {
 		k.AuthInfos["u"] = expiredUser(t)
 		k.AuthInfos["u"].Token = "a token that the server may know"
 	})
-	if _, err := newCluster(&data).Object(t.Context(), state.RefOf(object, state.Identity{Kubeconfig: admin})); err != nil {
+	if _, err := newCluster(&data).Object(t.Context(),
+		state.RefOf(object, state.Identity{Kubeconfig: admin})); err != nil {
 		t.Error(err)
 	}
 }
@@ -274,7 +311,10 @@ func expiredUser(t *testing.T) *api.AuthInfo {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	ca, err := pki.NewCA(rand.Reader, key, pki.Spec{CommonName: "u", Validity: pki.Validity{NotBefore: now.Add(-48 * time.Hour), NotAfter: now.Add(-24 * time.Hour)}})
+	ca, err := pki.NewCA(rand.Reader, key,
+		pki.Spec{CommonName: "u",
+			Validity: pki.Validity{NotBefore: now.Add(-48 * time.Hour),
+				NotAfter: now.Add(-24 * time.Hour)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,16 +322,20 @@ func expiredUser(t *testing.T) *api.AuthInfo {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &api.AuthInfo{ClientCertificateData: pki.EncodeCertificates(ca.Certificate), ClientKeyData: text}
+	return &api.AuthInfo{ClientCertificateData: pki.EncodeCertificates(ca.Certificate),
+		ClientKeyData: text}
 }
 
 func TestUnknownKindsAndChanges(t *testing.T) {
 	s := startServer(t, answer{200, object})
 	data := s.kubeconfig(t)
 	k := newCluster(&data)
-	_, err := k.List(t.Context(), state.Query{GVK: schema.GroupVersionKind{Group: "g", Version: "v1", Kind: "K"}, As: newApply().As})
+	_, err := k.List(t.Context(),
+		state.Query{GVK: schema.GroupVersionKind{Group: "g", Version: "v1", Kind: "K"},
+			As: newApply().As})
 	wantError(t, err, `kind "K" of group "g"`, "")
-	_, err = k.Object(t.Context(), state.Ref{GVK: state.NodeKind, Namespace: "n", Name: "x", As: newApply().As})
+	_, err = k.Object(t.Context(),
+		state.Ref{GVK: state.NodeKind, Namespace: "n", Name: "x", As: newApply().As})
 	wantError(t, err, "a Node is not namespaced", "")
 	wantError(t, k.Do(t.Context(), change.PullImage{}), "change.PullImage", "")
 	if len(s.asked) != 0 {
@@ -304,7 +348,8 @@ func wantError(t *testing.T, err error, text, hint string) {
 	if err == nil || !strings.Contains(err.Error(), text) {
 		t.Errorf("error %v\ndoes not contain %q", err, text)
 	}
-	if hints := strings.Join(problem.Hints(err), "\n"); !strings.Contains(hints, hint) || hint == "" && hints != "" {
+	if hints := strings.Join(problem.Hints(err), "\n"); !strings.Contains(hints, hint) ||
+		hint == "" && hints != "" {
 		t.Errorf("hints of %v\nare %q, not %q", err, hints, hint)
 	}
 }

@@ -23,8 +23,10 @@ func TestRealObjects(t *testing.T) {
 	a := plane.StartAPIServer(t)
 	k := kube.New(os.ReadFile)
 	worldtest.Objects(t, k, a.Admin)
-	t.Run("a cluster's objects are done once applied", func(t *testing.T) { testClusterObjects(t, k, a) })
-	t.Run("addons of another version replace the first", func(t *testing.T) { testAddonUpgrade(t, k, a) })
+	t.Run("a cluster's objects are done once applied",
+		func(t *testing.T) { testClusterObjects(t, k, a) })
+	t.Run("addons of another version replace the first",
+		func(t *testing.T) { testAddonUpgrade(t, k, a) })
 	t.Run("an unauthorized user is rejected", func(t *testing.T) {
 		as := a.Identity(t, "unauthorized-user")
 		_, err := k.Object(t.Context(), state.Ref{GVK: state.NodeKind, Name: "n", As: as})
@@ -36,7 +38,8 @@ func TestRealObjects(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = k.Object(t.Context(), state.Ref{GVK: state.NodeKind, Name: "n", As: state.Identity{Config: data}})
+		_, err = k.Object(t.Context(),
+			state.Ref{GVK: state.NodeKind, Name: "n", As: state.Identity{Config: data}})
 		wantError(t, err, "Unauthorized", "kubeadm token create")
 	})
 }
@@ -84,11 +87,14 @@ func clusterObjects(t *testing.T, a *plane.APIServer) []state.Object {
 	token := node.BootstrapToken{ID: "fedcba", Secret: "0123456789abcdef", TTL: time.Hour,
 		Usages: []string{"signing", "authentication"}, Groups: []string{manifest.TokenGroup}}
 	all := []state.Object{
-		manifest.ClusterAdmins(), manifest.KubeadmConfig(n), kubelet, info, manifest.NewTokenSecret(token, time.Now()), owner,
+		manifest.ClusterAdmins(), manifest.KubeadmConfig(n), kubelet, info,
+		manifest.NewTokenSecret(token, time.Now()), owner,
 		manifest.NewCertsSecret(map[string][]byte{"ca.key": []byte("sealed"), "sa.key": {}}, owner),
 	}
-	for _, more := range [][]state.Object{manifest.KubeadmConfigAccess(), manifest.KubeletConfigAccess(),
-		manifest.ClusterInfoAccess(), manifest.BootstrapRBAC(), manifest.CertsAccess(), addonObjects(t, n)} {
+	for _, more := range [][]state.Object{manifest.KubeadmConfigAccess(),
+		manifest.KubeletConfigAccess(),
+		manifest.ClusterInfoAccess(), manifest.BootstrapRBAC(), manifest.CertsAccess(),
+		addonObjects(t, n)} {
 		all = append(all, more...)
 	}
 	return all
@@ -124,7 +130,8 @@ func addonObjects(t *testing.T, n *node.Node) []state.Object {
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy, err := manifest.NewKubeProxy(n, manifest.Host{Env: []string{"HTTP_PROXY=http://192.0.2.1:3128"}}, manifest.Patches{})
+	proxy, err := manifest.NewKubeProxy(n,
+		manifest.Host{Env: []string{"HTTP_PROXY=http://192.0.2.1:3128"}}, manifest.Patches{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,9 +141,11 @@ func addonObjects(t *testing.T, n *node.Node) []state.Object {
 func newNode(version string) *node.Node {
 	proxy := &proxyconfig.KubeProxyConfiguration{BindAddress: "0.0.0.0", Mode: "iptables"}
 	return &node.Node{
-		Local: node.Local{Name: "cp1", Role: node.ControlPlane, Address: "192.0.2.10", BindPort: 6443},
+		Local: node.Local{Name: "cp1", Role: node.ControlPlane, Address: "192.0.2.10",
+			BindPort: 6443},
 		Cluster: node.Cluster{
-			Name: "kubernetes", Version: version, ImageRepository: "registry.k8s.io", Document: "kind: ClusterConfiguration\n",
+			Name: "kubernetes", Version: version, ImageRepository: "registry.k8s.io",
+			Document:      "kind: ClusterConfiguration\n",
 			ServiceSubnet: "10.96.0.0/12", DNSDomain: "cluster.local",
 			Kubelet:   node.KubeletConfig{Config: &kubeletconfig.KubeletConfiguration{CgroupDriver: "systemd"}, Generated: true},
 			KubeProxy: node.ProxyConfig{Config: proxy, Generated: true},
@@ -156,7 +165,8 @@ func resourceVersion(t *testing.T, k *kube.Cluster, c change.ApplyObject) string
 func wantDone(t *testing.T, k *kube.Cluster, c change.ApplyObject, want bool) {
 	t.Helper()
 	got, err := c.Done(t.Context(), objectsOnly{objects: k})
-	if now, gone := k.Object(t.Context(), state.RefOf(c.Object, c.As)); want && !got && gone == nil {
+	if now, gone := k.Object(t.Context(), state.RefOf(c.Object, c.As)); want && !got &&
+		gone == nil {
 		t.Logf("stated:\n%s\nthere:\n%s", c.Content(), change.ApplyObject{Object: now}.Content())
 	}
 	if err != nil || got != want {

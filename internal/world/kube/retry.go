@@ -43,12 +43,14 @@ func (k *Cluster) retry(ctx context.Context, a request) error {
 		Name:    "the API server",
 		Timeout: world.TimeLeft(ctx, cmp.Or(k.Timeout, defaultTimeout)),
 		Check: func(attemptCtx context.Context, _ state.Reader) error {
-			err := world.CallWithEtcdCheck(attemptCtx, c.readHealth, func(ctx context.Context) error { return a.do(ctx, c) })
+			err := world.CallWithEtcdCheck(attemptCtx, c.readHealth,
+				func(ctx context.Context) error { return a.do(ctx, c) })
 			last = wrapRequestError(a, c.server, err)
 			if last == nil {
 				return nil
 			}
-			isTransient := a.isRead && time.Since(started) < world.RetryLimit(ctx) && isTransientReadError(last)
+			isTransient := a.isRead && time.Since(started) < world.RetryLimit(ctx) &&
+				isTransientReadError(last)
 			mayBeStarting := (!a.isRead || world.RetryLimit(ctx) > 0) && c.isDeniedAfterStart(last)
 			if !isTransient && !a.isRetryable(last) && !mayBeStarting {
 				return world.Permanent(last)
@@ -83,9 +85,11 @@ func isServerBusy(err error) bool {
 	var answer apierrors.APIStatus
 	if errors.As(err, &answer) {
 		code := answer.Status().Code
-		return code == http.StatusTooManyRequests || code >= http.StatusInternalServerError && code != http.StatusNotImplemented
+		return code == http.StatusTooManyRequests || code >= http.StatusInternalServerError &&
+			code != http.StatusNotImplemented
 	}
-	return utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) || utilnet.IsHTTP2ConnectionLost(err)
+	return utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) ||
+		utilnet.IsHTTP2ConnectionLost(err)
 }
 
 // isTransientReadError reports whether a read may succeed later: the server was not reached or
@@ -110,8 +114,10 @@ func isPermanentConnectionError(err error) bool {
 	var plain tls.RecordHeaderError
 	var name *net.DNSError
 	return errors.As(err, &untrusted) || errors.As(err, &plain) ||
-		errors.As(err, &alert) && alert.Op == "remote error" && alert.Err.Error() != "tls: internal error" ||
-		errors.As(err, &name) && name.IsNotFound || strings.Contains(err.Error(), "server gave HTTP response to HTTPS client")
+		errors.As(err, &alert) && alert.Op == "remote error" &&
+			alert.Err.Error() != "tls: internal error" ||
+		errors.As(err, &name) && name.IsNotFound ||
+		strings.Contains(err.Error(), "server gave HTTP response to HTTPS client")
 }
 
 // isTransientWriteError reports whether a write may succeed later. NotFound may mean a namespace
@@ -124,7 +130,8 @@ func isTransientWriteError(err error) bool {
 	switch apierrors.ReasonForError(err) {
 	case metav1.StatusReasonUnauthorized, metav1.StatusReasonForbidden, metav1.StatusReasonInvalid,
 		metav1.StatusReasonBadRequest, metav1.StatusReasonRequestEntityTooLarge,
-		metav1.StatusReasonMethodNotAllowed, metav1.StatusReasonNotAcceptable, metav1.StatusReasonUnsupportedMediaType:
+		metav1.StatusReasonMethodNotAllowed, metav1.StatusReasonNotAcceptable,
+		metav1.StatusReasonUnsupportedMediaType:
 		return false
 	}
 	return true

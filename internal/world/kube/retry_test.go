@@ -21,7 +21,8 @@ import (
 
 // startFlakyProxy returns an address where the first connections are broken and later ones reach
 // the server.
-func startFlakyProxy(t *testing.T, server *httptest.Server, times int32, spoil func(net.Conn)) (address string, connections *atomic.Int32) {
+func startFlakyProxy(t *testing.T, server *httptest.Server, times int32,
+	spoil func(net.Conn)) (address string, connections *atomic.Int32) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -65,7 +66,8 @@ func TestReadsRetryBrokenConnections(t *testing.T) {
 			address, connections := startFlakyProxy(t, s.Server, 3, spoil)
 			data := s.kubeconfig(t, func(a *pki.KubeconfigSpec) { a.Server = "https://" + address })
 			ctx := world.WithRetry(t.Context(), bound)
-			if o, err := newCluster(&data).Object(ctx, state.RefOf(object, newApply().As)); err != nil || o.GetName() != "c" {
+			if o, err := newCluster(&data).Object(ctx,
+				state.RefOf(object, newApply().As)); err != nil || o.GetName() != "c" {
 				t.Errorf("%v after %d connections", err, connections.Load())
 			}
 		})
@@ -95,27 +97,34 @@ func TestReadsWaitForStartingAPIServer(t *testing.T) {
 		t.Cleanup(later.Close)
 	})
 	k := newCluster(&data)
-	if _, err := k.Object(t.Context(), state.RefOf(object, newApply().As)); err == nil || !strings.Contains(err.Error(), "connection refused") {
+	if _, err := k.Object(t.Context(), state.RefOf(object, newApply().As)); err == nil ||
+		!strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("a read without a retry limit: %v", err)
 	}
-	if _, err := k.Object(world.WithRetry(t.Context(), bound), state.RefOf(object, newApply().As)); err != nil {
+	if _, err := k.Object(world.WithRetry(t.Context(), bound),
+		state.RefOf(object, newApply().As)); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestReadsRetryWithoutEtcdLeader(t *testing.T) {
 	for name, first := range map[string]answer{
-		"etcd without a leader": {500, metav1.Status{Status: metav1.StatusFailure, Code: 500, Message: "etcdserver: leader changed"}},
-		"etcd timed out":        {500, metav1.Status{Status: metav1.StatusFailure, Code: 500, Message: "etcdserver: request timed out"}},
-		"too many requests":     newRejection(429, metav1.StatusReasonTooManyRequests),
-		"bad gateway":           {502, "bad gateway"},
-		"gateway timeout":       {504, "gateway timeout"},
+		"etcd without a leader": {500,
+			metav1.Status{Status: metav1.StatusFailure, Code: 500,
+				Message: "etcdserver: leader changed"}},
+		"etcd timed out": {500,
+			metav1.Status{Status: metav1.StatusFailure, Code: 500,
+				Message: "etcdserver: request timed out"}},
+		"too many requests": newRejection(429, metav1.StatusReasonTooManyRequests),
+		"bad gateway":       {502, "bad gateway"},
+		"gateway timeout":   {504, "gateway timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := startServer(t, first, first, answer{200, object})
 			data := s.kubeconfig(t)
-			_, err := newCluster(&data).Object(world.WithRetry(t.Context(), bound), state.RefOf(object, newApply().As))
+			_, err := newCluster(&data).Object(world.WithRetry(t.Context(), bound),
+				state.RefOf(object, newApply().As))
 			if err != nil || len(s.asked) != 3 {
 				t.Errorf("%v after %q", err, s.asked)
 			}
@@ -130,12 +139,15 @@ func TestStartingAPIServerRejectsUsers(t *testing.T) {
 			_, err := k.Object(world.WithRetry(ctx, bound), state.RefOf(object, newApply().As))
 			return err
 		},
-		"a write": func(ctx context.Context, k *kube.Cluster) error { return k.Do(ctx, newApply()) },
+		"a write": func(ctx context.Context, k *kube.Cluster) error {
+			return k.Do(ctx, newApply())
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			forbidden := newRejection(403, metav1.StatusReasonForbidden)
-			s := startServer(t, forbidden, newRejection(401, metav1.StatusReasonUnauthorized), forbidden, answer{201, object})
+			s := startServer(t, forbidden, newRejection(401, metav1.StatusReasonUnauthorized),
+				forbidden, answer{201, object})
 			address, _ := startFlakyProxy(t, s.Server, 1, func(c net.Conn) { c.Close() })
 			data := s.kubeconfig(t, func(a *pki.KubeconfigSpec) { a.Server = "https://" + address })
 			if err := do(t.Context(), newCluster(&data)); err != nil {
@@ -152,24 +164,36 @@ func TestReadsDoNotRetryPermanentErrors(t *testing.T) {
 	s := startServer(t, answer{200, object})
 	foreign := pki.EncodeCertificates(foreignCA(t))
 	picky := httptest.NewUnstartedServer(nil)
-	picky.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, Certificates: s.TLS.Certificates}
+	picky.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert,
+		Certificates: s.TLS.Certificates}
 	picky.StartTLS()
 	t.Cleanup(picky.Close)
 	for name, data := range map[string][]byte{
-		"another CA":   s.kubeconfig(t, func(a *pki.KubeconfigSpec) { a.CA = foreign }),
-		"another name": s.kubeconfig(t, func(a *pki.KubeconfigSpec) { a.Server = strings.Replace(a.Server, "127.0.0.1", "localhost", 1) }),
-		"plain HTTP":   s.kubeconfig(t, func(a *pki.KubeconfigSpec) { a.Server = strings.Replace(plain.URL, "http:", "https:", 1) }),
-		"TLS alert":    s.kubeconfig(t, func(a *pki.KubeconfigSpec) { a.Server = picky.URL }),
-		"forbidden":    startServer(t, newRejection(403, metav1.StatusReasonForbidden)).kubeconfig(t),
-		"unauthorized": startServer(t, newRejection(401, metav1.StatusReasonUnauthorized)).kubeconfig(t),
-		"not found":    startServer(t, newRejection(404, metav1.StatusReasonNotFound)).kubeconfig(t),
-		"invalid":      startServer(t, newRejection(422, metav1.StatusReasonInvalid)).kubeconfig(t),
-		"redirected":   startServer(t, answer{307, ""}).kubeconfig(t),
+		"another CA": s.kubeconfig(t, func(a *pki.KubeconfigSpec) { a.CA = foreign }),
+		"another name": s.kubeconfig(t,
+			func(a *pki.KubeconfigSpec) {
+				a.Server = strings.Replace(a.Server, "127.0.0.1",
+					"localhost", 1)
+			}),
+		"plain HTTP": s.kubeconfig(t,
+			func(a *pki.KubeconfigSpec) {
+				a.Server = strings.Replace(plain.URL, "http:", "https:",
+					1)
+			}),
+		"TLS alert": s.kubeconfig(t, func(a *pki.KubeconfigSpec) { a.Server = picky.URL }),
+		"forbidden": startServer(t,
+			newRejection(403, metav1.StatusReasonForbidden)).kubeconfig(t),
+		"unauthorized": startServer(t,
+			newRejection(401, metav1.StatusReasonUnauthorized)).kubeconfig(t),
+		"not found":  startServer(t, newRejection(404, metav1.StatusReasonNotFound)).kubeconfig(t),
+		"invalid":    startServer(t, newRejection(422, metav1.StatusReasonInvalid)).kubeconfig(t),
+		"redirected": startServer(t, answer{307, ""}).kubeconfig(t),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			start := time.Now()
-			_, err := newCluster(&data).Object(world.WithRetry(t.Context(), bound), state.RefOf(object, newApply().As))
+			_, err := newCluster(&data).Object(world.WithRetry(t.Context(), bound),
+				state.RefOf(object, newApply().As))
 			if took := time.Since(start); err == nil || took > bound/2 {
 				t.Errorf("%v after %s", err, took)
 			}
@@ -183,13 +207,18 @@ func TestRetriesEndAtLimitAndWithContext(t *testing.T) {
 	data := s.kubeconfig(t)
 	s.Close()
 	start := time.Now()
-	_, err := newCluster(&data).Object(world.WithRetry(t.Context(), time.Second), state.RefOf(object, newApply().As))
-	if took := time.Since(start); err == nil || !strings.Contains(err.Error(), "connection refused") || took < time.Second || took > bound/2 {
+	_, err := newCluster(&data).Object(world.WithRetry(t.Context(), time.Second),
+		state.RefOf(object, newApply().As))
+	if took := time.Since(start); err == nil ||
+		!strings.Contains(err.Error(), "connection refused") || took < time.Second ||
+		took > bound/2 {
 		t.Errorf("%v after %s", err, took)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if _, err = newCluster(&data).Object(world.WithRetry(ctx, bound), state.RefOf(object, newApply().As)); err == nil || !strings.Contains(err.Error(), "connection refused") {
+	if _, err = newCluster(&data).Object(world.WithRetry(ctx, bound),
+		state.RefOf(object, newApply().As)); err == nil ||
+		!strings.Contains(err.Error(), "connection refused") {
 		t.Error(err)
 	}
 }

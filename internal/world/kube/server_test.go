@@ -47,7 +47,8 @@ type answer struct {
 func newRejection(code int, reason metav1.StatusReason) answer {
 	return answer{code, metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
-		Status:   metav1.StatusFailure, Reason: reason, Code: int32(code), Message: "the server says " + string(reason),
+		Status:   metav1.StatusFailure, Reason: reason, Code: int32(code),
+		Message: "the server says " + string(reason),
 	}}
 }
 
@@ -118,7 +119,8 @@ func foreignCA(t *testing.T) *x509.Certificate {
 	}
 	ca, err := pki.NewCA(rand.Reader, key, pki.Spec{
 		CommonName: "foreign",
-		Validity:   pki.Validity{NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)},
+		Validity: pki.Validity{NotBefore: time.Now().Add(-time.Hour),
+			NotAfter: time.Now().Add(time.Hour)},
 	})
 	if err != nil {
 		t.Fatal(err)

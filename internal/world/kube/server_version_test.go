@@ -3,7 +3,8 @@ package kube_test
 import "testing"
 
 func TestServerVersion(t *testing.T) {
-	s := startServer(t, answer{200, `{"major":"1","minor":"36","gitVersion":"v1.36.3"}`}, answer{200, "{}"},
+	s := startServer(t, answer{200, `{"major":"1","minor":"36","gitVersion":"v1.36.3"}`},
+		answer{200, "{}"},
 		answer{403, "no"})
 	data := s.kubeconfig(t)
 	k, as := newCluster(&data), newApply().As
@@ -11,7 +12,8 @@ func TestServerVersion(t *testing.T) {
 		t.Errorf("the version is %q: %v", got, err)
 	}
 	_, err := k.ServerVersion(t.Context(), as)
-	wantError(t, err, "asking the API server for its version at "+s.URL+": its answer has no version", "")
+	wantError(t, err, "asking the API server for its version at "+s.URL+
+		": its answer has no version", "")
 	_, err = k.ServerVersion(t.Context(), as)
 	wantError(t, err, "it answered 403 Forbidden", "")
 	if s.asked[0] != "GET /version" {

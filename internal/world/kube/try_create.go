@@ -25,5 +25,6 @@ func (k *Cluster) TryCreate(ctx context.Context, object state.Object, as state.I
 		}
 		return err
 	}
-	return k.retry(ctx, request{as: as, op: op, isRetryable: isServerBusy, isRead: true, do: create})
+	return k.retry(ctx, request{as: as, op: op, isRetryable: isServerBusy, isRead: true,
+		do: create})
 }

@@ -33,7 +33,8 @@ func setAccounts(ctx context.Context, c change.SetAccounts) error {
 		return err
 	}
 	for _, file := range []change.WriteFile{
-		{Path: c.GroupFile(), Data: after.Group, Mode: 0o644}, {Path: c.PasswdFile(), Data: after.Passwd, Mode: 0o644},
+		{Path: c.GroupFile(), Data: after.Group, Mode: 0o644},
+		{Path: c.PasswdFile(), Data: after.Passwd, Mode: 0o644},
 	} {
 		file.RemoveTemporary = true // safe, as the lock excludes other writers
 		if err := writeFile(ctx, file); err != nil {
@@ -57,7 +58,8 @@ func lockAccounts(ctx context.Context, path string) (unlock func(), err error) {
 		switch {
 		case err == nil:
 			return func() { f.Close() }, nil
-		case ctx.Err() != nil, time.Now().After(deadline), !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EACCES):
+		case ctx.Err() != nil, time.Now().After(deadline), !errors.Is(err, unix.EAGAIN) &&
+			!errors.Is(err, unix.EACCES):
 			f.Close()
 			return nil, fmt.Errorf("locking the accounts of this machine with %s: %w", path, err)
 		}
@@ -88,7 +90,8 @@ func setFileOwner(c change.SetOwner) error {
 		return err
 	}
 	defer p.close()
-	fd, err := unix.Openat(int(p.dir.Fd()), p.name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(int(p.dir.Fd()), p.name,
+		unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return p.pathError("open", err)
 	}
@@ -111,7 +114,8 @@ func setTreeOwner(c change.SetOwner, d *os.File, path string) error {
 	}
 	for _, e := range entries {
 		below := filepath.Join(path, e.Name())
-		fd, err := unix.Openat(int(d.Fd()), e.Name(), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		fd, err := unix.Openat(int(d.Fd()), e.Name(),
+			unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		if err == nil {
 			sub := os.NewFile(uintptr(fd), below)
 			err = errors.Join(setTreeOwner(c, sub, below), sub.Close())

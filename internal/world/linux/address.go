@@ -48,7 +48,11 @@ func (m Machine) Addresses(context.Context) ([]state.Address, error) {
 			}
 		}
 	}
-	slices.SortStableFunc(found, func(a, b state.Address) int { return cmp.Compare(addressRank(a, routes), addressRank(b, routes)) })
+	slices.SortStableFunc(found,
+		func(a, b state.Address) int {
+			return cmp.Compare(addressRank(a, routes),
+				addressRank(b, routes))
+		})
 	return found, nil
 }
 

@@ -23,7 +23,8 @@ const clusterInfoPath = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
 // credentials. With a nil ca it is the first step of token discovery: the server is not verified,
 // and the caller must check the signature of the data with the bootstrap token. Errors of the API
 // server work with apierrors.IsNotFound and the like.
-func (m Machine) ClusterInfo(ctx context.Context, server string, ca []byte) (map[string]string, error) {
+func (m Machine) ClusterInfo(ctx context.Context, server string,
+	ca []byte) (map[string]string, error) {
 	base, err := url.Parse(server)
 	if err != nil {
 		return nil, err
@@ -38,7 +39,8 @@ func (m Machine) ClusterInfo(ctx context.Context, server string, ca []byte) (map
 		}
 	}
 	client := &http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment, TLSClientConfig: config},
+		Transport: &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment,
+			TLSClientConfig: config},
 		CheckRedirect: returnRedirect,
 	}
 	var answer state.Response
@@ -58,15 +60,18 @@ func (m Machine) ClusterInfo(ctx context.Context, server string, ca []byte) (map
 
 func parseClusterInfo(answer state.Response) (map[string]string, error) {
 	if answer.Status/100 == 3 {
-		return nil, fmt.Errorf("asking for cluster-info: the server answers with a redirect (%d %s), as no API server does: %w",
+		return nil, fmt.Errorf(
+			"asking for cluster-info: the server answers with a redirect (%d %s), as no API server does: %w",
 			answer.Status, http.StatusText(answer.Status), state.ErrRedirected)
 	}
 	if answer.Status != http.StatusOK {
 		var s metav1.Status
 		if err := json.Unmarshal(answer.Body, &s); err == nil && s.Kind == "Status" {
-			return nil, fmt.Errorf("asking for cluster-info: the server answers %w", untrusted.QuotedError(apierrors.FromObject(&s)))
+			return nil, fmt.Errorf("asking for cluster-info: the server answers %w",
+				untrusted.QuotedError(apierrors.FromObject(&s)))
 		}
-		return nil, fmt.Errorf("asking for cluster-info: the server answers %d %s; is it a Kubernetes API server?",
+		return nil, fmt.Errorf(
+			"asking for cluster-info: the server answers %d %s; is it a Kubernetes API server?",
 			answer.Status, http.StatusText(answer.Status))
 	}
 	var m struct {
@@ -77,7 +82,8 @@ func parseClusterInfo(answer state.Response) (map[string]string, error) {
 		return nil, fmt.Errorf("reading cluster-info: %w", untrusted.Error(err))
 	}
 	if m.Kind != "ConfigMap" {
-		return nil, errors.New("the server answered something other than the ConfigMap cluster-info; is it a Kubernetes API server?")
+		return nil, errors.New(
+			"the server answered something other than the ConfigMap cluster-info; is it a Kubernetes API server?")
 	}
 	return m.Data, nil
 }

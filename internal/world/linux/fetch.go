@@ -46,15 +46,18 @@ func (m Machine) Fetch(ctx context.Context, req state.Request) (state.Response, 
 func newTransport(req state.Request, host string) (*http.Transport, error) {
 	if req.Loopback {
 		// The certificate is self-signed, so the request must not leave this machine.
-		return &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, checkOwnAddress(host)
+		return &http.Transport{DisableKeepAlives: true,
+			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, checkOwnAddress(host)
 	}
 	config, err := newTLSConfig(req)
-	return &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment, TLSClientConfig: config}, err
+	return &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment,
+		TLSClientConfig: config}, err
 }
 
 // httpGet reads one response within the limits of time and size.
 func httpGet(ctx context.Context, client *http.Client, address string) (state.Response, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, fetchLimit, fmt.Errorf("no answer within %s", fetchLimit))
+	ctx, cancel := context.WithTimeoutCause(ctx, fetchLimit,
+		fmt.Errorf("no answer within %s", fetchLimit))
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -73,10 +76,12 @@ func httpGet(ctx context.Context, client *http.Client, address string) (state.Re
 	defer answer.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(answer.Body, bodyLimit+1))
 	if err != nil {
-		return state.Response{}, fmt.Errorf("reading the answer of %s: %w", redactURL(address), untrusted.Error(err))
+		return state.Response{},
+			fmt.Errorf("reading the answer of %s: %w", redactURL(address), untrusted.Error(err))
 	}
 	if len(body) > bodyLimit {
-		return state.Response{}, fmt.Errorf("the answer of %s is longer than %d bytes", redactURL(address), bodyLimit)
+		return state.Response{},
+			fmt.Errorf("the answer of %s is longer than %d bytes", redactURL(address), bodyLimit)
 	}
 	return state.Response{Status: answer.StatusCode, Body: body}, nil
 }
@@ -117,7 +122,8 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 		return errors.New("redirected ten times")
 	}
 	if via[0].URL.Scheme == "https" && req.URL.Scheme != "https" {
-		return fmt.Errorf("redirected from https to %s: %w", redactURL(req.URL.String()), state.ErrRedirected)
+		return fmt.Errorf("redirected from https to %s: %w", redactURL(req.URL.String()),
+			state.ErrRedirected)
 	}
 	return nil
 }
@@ -137,5 +143,6 @@ func checkOwnAddress(host string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%q is not an address of this machine: its certificate must be verified", host)
+	return fmt.Errorf("%q is not an address of this machine: its certificate must be verified",
+		host)
 }

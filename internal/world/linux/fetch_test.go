@@ -50,7 +50,8 @@ func TestFetchVerifiesServers(t *testing.T) {
 		"must be verified":             {URL: "https://cp.example:10257/healthz", Loopback: true},
 		"not a http or https URL":      {URL: "file:///etc/kubernetes/admin.conf"},
 	} {
-		if _, err := (Machine{}).Fetch(t.Context(), req); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := (Machine{}).Fetch(t.Context(), req); err == nil ||
+			!strings.Contains(err.Error(), says) {
 			t.Errorf("%+v: got %v, want %q in it", req.URL, err, says)
 		}
 	}
@@ -71,9 +72,13 @@ func TestFetchLimitsSizeAndRedirects(t *testing.T) {
 			http.Redirect(w, r, "/full", http.StatusFound)
 		}
 	})
-	for path, says := range map[string]string{"/long": "longer than", "/away": "redirected from https"} {
-		_, err := Machine{}.Fetch(t.Context(), state.Request{URL: strings.Replace(url, "://", "://user:password@", 1) + path + "?signature", CA: ca})
-		if err == nil || !strings.Contains(err.Error(), says) || errors.Is(err, state.ErrRedirected) != (path == "/away") {
+	for path, says := range map[string]string{"/long": "longer than",
+		"/away": "redirected from https"} {
+		_, err := Machine{}.Fetch(t.Context(),
+			state.Request{URL: strings.Replace(url, "://", "://user:password@", 1) + path +
+				"?signature", CA: ca})
+		if err == nil || !strings.Contains(err.Error(), says) ||
+			errors.Is(err, state.ErrRedirected) != (path == "/away") {
 			t.Errorf("%s: got %v, want %q in it", path, err, says)
 		}
 		if strings.Contains(err.Error(), "password") || strings.Contains(err.Error(), "signature") {
@@ -96,13 +101,16 @@ func TestClusterInfo(t *testing.T) {
 	url, ca := startTLSServer(t, func(w http.ResponseWriter, r *http.Request) {
 		switch strings.TrimSuffix(r.URL.Path, clusterInfoPath) {
 		case "":
-			_, _ = io.WriteString(w, `{"kind":"ConfigMap","apiVersion":"v1","data":{"kubeconfig":"text","jws-kubeconfig-abcdef":"signature"}}`)
+			_, _ = io.WriteString(w,
+				`{"kind":"ConfigMap","apiVersion":"v1","data":{"kubeconfig":"text","jws-kubeconfig-abcdef":"signature"}}`)
 		case "/absent":
 			w.WriteHeader(http.StatusNotFound)
-			_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"configmaps \"cluster-info\" not found","reason":"NotFound","code":404}`)
+			_, _ = io.WriteString(w,
+				`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"configmaps \"cluster-info\" not found","reason":"NotFound","code":404}`)
 		case "/closed":
 			w.WriteHeader(http.StatusForbidden)
-			_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","reason":"Forbidden","code":403}`)
+			_, _ = io.WriteString(w,
+				`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","reason":"Forbidden","code":403}`)
 		case "/proxy":
 			w.WriteHeader(http.StatusBadGateway)
 		case "/other":
@@ -114,14 +122,17 @@ func TestClusterInfo(t *testing.T) {
 	wrong := newOtherCA(t)
 	for _, ca := range [][]byte{ca, nil} {
 		got, err := Machine{}.ClusterInfo(t.Context(), url, ca)
-		if err != nil || got["kubeconfig"] != "text" || got["jws-kubeconfig-abcdef"] != "signature" {
+		if err != nil || got["kubeconfig"] != "text" ||
+			got["jws-kubeconfig-abcdef"] != "signature" {
 			t.Errorf("got %v and %v", got, err)
 		}
 	}
-	if _, err := (Machine{}).ClusterInfo(t.Context(), url+"/absent", ca); !apierrors.IsNotFound(err) {
+	if _, err := (Machine{}).ClusterInfo(t.Context(), url+"/absent",
+		ca); !apierrors.IsNotFound(err) {
 		t.Errorf("got %v, want not found", err)
 	}
-	if _, err := (Machine{}).ClusterInfo(t.Context(), url+"/closed", ca); !apierrors.IsForbidden(err) {
+	if _, err := (Machine{}).ClusterInfo(t.Context(), url+"/closed",
+		ca); !apierrors.IsForbidden(err) {
 		t.Errorf("got %v, want forbidden", err)
 	}
 	for _, c := range []struct {
@@ -138,7 +149,8 @@ func TestClusterInfo(t *testing.T) {
 		{strings.Replace(url, "https", "http", 1), nil, "not a https URL"},
 		{"127.0.0.1:6443", nil, ""},
 	} {
-		if _, err := (Machine{}).ClusterInfo(t.Context(), c.server, c.ca); err == nil || !strings.Contains(err.Error(), c.says) {
+		if _, err := (Machine{}).ClusterInfo(t.Context(), c.server, c.ca); err == nil ||
+			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: got %v, want %q in it", c.server, err, c.says)
 		}
 	}
@@ -151,7 +163,8 @@ func newOtherCA(t *testing.T) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cert := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	cert := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(nil, cert, cert, public, private)
 	if err != nil {
 		t.Fatal(err)

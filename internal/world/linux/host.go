@@ -39,7 +39,8 @@ func (m Machine) Verify(_ context.Context, kubeletVersion string) (warnings, err
 	for _, v := range []system.Validator{
 		&system.KernelValidator{Reporter: silentReporter{}},
 		&system.OSValidator{Reporter: silentReporter{}},
-		&system.CgroupsValidator{Reporter: silentReporter{}, KubeletVersion: strings.TrimPrefix(kubeletVersion, "v")},
+		&system.CgroupsValidator{Reporter: silentReporter{},
+			KubeletVersion: strings.TrimPrefix(kubeletVersion, "v")},
 	} {
 		newWarnings, newErrs := v.Validate(system.DefaultSysSpec)
 		warnings, errs = append(warnings, newWarnings...), append(errs, newErrs...)

@@ -26,7 +26,8 @@ func (m Machine) CanListen(ctx context.Context, address string) error {
 	case err == nil:
 		return l.Close()
 	case errors.Is(err, unix.EADDRINUSE):
-		return &state.PortError{Address: address, Owner: findListener(address), Err: unix.EADDRINUSE}
+		return &state.PortError{Address: address, Owner: findListener(address),
+			Err: unix.EADDRINUSE}
 	case errors.Is(err, unix.EADDRNOTAVAIL):
 		return fmt.Errorf("no interface of this machine has the address of %s: %w", address, err)
 	}
@@ -55,7 +56,8 @@ func findListener(address string) string {
 		for line := range strings.Lines(string(table)) {
 			s, ok := parseSocket(strings.Fields(line))
 			used := s.at.Addr()
-			if ok && s.at.Port() == uint16(want) && (used == ip || used.IsUnspecified() || ip.IsUnspecified()) {
+			if ok && s.at.Port() == uint16(want) &&
+				(used == ip || used.IsUnspecified() || ip.IsUnspecified()) {
 				return findSocketOwner(s.inode)
 			}
 		}

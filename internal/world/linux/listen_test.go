@@ -27,7 +27,8 @@ func TestListenerNameIsEscaped(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if owner := findListener(l.Addr().String()); !strings.HasPrefix(owner, `a\x1b[2J\nhint: b (pid `) {
+	if owner := findListener(l.Addr().String()); !strings.HasPrefix(owner,
+		`a\x1b[2J\nhint: b (pid `) {
 		t.Errorf("got %q", owner)
 	}
 }

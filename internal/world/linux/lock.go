@@ -30,7 +30,8 @@ func acquireLock(path string) (*os.File, error) {
 				return nil, err
 			}
 			owner, _ := io.ReadAll(io.LimitReader(f, 32))
-			return nil, fmt.Errorf("%w (process %s): wait for it to finish", ErrLocked, strings.TrimSpace(string(owner)))
+			return nil, fmt.Errorf("%w (process %s): wait for it to finish", ErrLocked,
+				strings.TrimSpace(string(owner)))
 		}
 		if !isSameFile(f, path) {
 			_ = f.Close()

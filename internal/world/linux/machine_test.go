@@ -98,9 +98,11 @@ func wantAbsent(t *testing.T, path string) {
 
 func TestRunProgram(t *testing.T) {
 	t.Run("what a failing one said", func(t *testing.T) {
-		_, err := runProgram(t.Context(), "sh", "-c", "echo to stdout; echo what is wrong >&2; exit 3")
+		_, err := runProgram(t.Context(), "sh", "-c",
+			"echo to stdout; echo what is wrong >&2; exit 3")
 		var exit *exec.ExitError
-		if !errors.As(err, &exit) || exit.ExitCode() != 3 || !strings.Contains(err.Error(), "what is wrong") {
+		if !errors.As(err, &exit) || exit.ExitCode() != 3 ||
+			!strings.Contains(err.Error(), "what is wrong") {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -64,7 +64,8 @@ func unmountBelow(ctx context.Context, c change.Unmount) error {
 		if err != nil {
 			return err
 		}
-		points = slices.DeleteFunc(points, func(p string) bool { return p == filepath.Clean(c.Dir) })
+		points = slices.DeleteFunc(points,
+			func(p string) bool { return p == filepath.Clean(c.Dir) })
 		slices.Reverse(points)
 		count, err := unmountAll(points, flags)
 		if count == 0 {
@@ -107,7 +108,8 @@ func parseUnmountFlags(names []string) (int, error) {
 		case "UMOUNT_NOFOLLOW":
 			flags |= unix.UMOUNT_NOFOLLOW
 		default:
-			return 0, fmt.Errorf("%q is not a flag of umount2(2): use MNT_FORCE, MNT_DETACH, MNT_EXPIRE or UMOUNT_NOFOLLOW", name)
+			return 0, fmt.Errorf(
+				"%q is not a flag of umount2(2): use MNT_FORCE, MNT_DETACH, MNT_EXPIRE or UMOUNT_NOFOLLOW", name)
 		}
 	}
 	return flags, nil

@@ -29,7 +29,8 @@ func (m Machine) Proxy(_ context.Context, host string) (string, error) {
 	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: target})
 	if err != nil {
 		// Go's error repeats the whole URL with its password.
-		return "", errors.New("HTTPS_PROXY is not a URL such as http://proxy.example:3128, or has characters that must be escaped in a URL")
+		return "", errors.New(
+			"HTTPS_PROXY is not a URL such as http://proxy.example:3128, or has characters that must be escaped in a URL")
 	}
 	if proxy == nil {
 		return "", nil

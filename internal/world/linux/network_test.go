@@ -63,7 +63,8 @@ func TestParseSocket(t *testing.T) {
 		words(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 1): "192.0.2.1:6443",
 		words(0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1): "[2001:db8::1]:6443",
 	} {
-		line := "0: " + address + ":192B 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 4711 1"
+		line := "0: " + address +
+			":192B 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 4711 1"
 		got, ok := parseSocket(strings.Fields(line))
 		if !ok || got != (socket{netip.MustParseAddrPort(want), "4711"}) {
 			t.Errorf("%s: got %v, %v; want %s", address, got, ok, want)
@@ -87,7 +88,8 @@ func TestPortOwner(t *testing.T) {
 		want := fmt.Sprintf("%s (pid %d)", bytes.TrimSpace(comm), os.Getpid())
 		for _, asked := range []string{":" + port, l.Addr().String()} {
 			var taken *state.PortError
-			if err := (Machine{}).CanListen(t.Context(), asked); !errors.As(err, &taken) || taken.Owner != want {
+			if err := (Machine{}).CanListen(t.Context(), asked); !errors.As(err, &taken) ||
+				taken.Owner != want {
 				t.Errorf("%s, held by %s: got %v, want %s", asked, l.Addr(), err, want)
 			}
 		}
@@ -97,7 +99,8 @@ func TestPortOwner(t *testing.T) {
 func TestListenOnForeignAddress(t *testing.T) {
 	err := Machine{}.CanListen(t.Context(), "192.0.2.77:6443")
 	var taken *state.PortError
-	if err == nil || errors.As(err, &taken) || !strings.Contains(err.Error(), "no interface of this machine") {
+	if err == nil || errors.As(err, &taken) ||
+		!strings.Contains(err.Error(), "no interface of this machine") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -111,12 +114,17 @@ func TestProxyOf(t *testing.T) {
 	}
 	for _, c := range []struct{ host, env, want string }{
 		{"192.0.2.1", "", "proxy= error=false"},
-		{"192.0.2.1", "HTTPS_PROXY=http://user:secret@proxy.example:3128", "proxy=http://proxy.example:3128 error=false"},
-		{"192.0.2.1", "HTTPS_PROXY=http:/user:secret@proxy.example:3128", "proxy=http://http: error=false"},
+		{"192.0.2.1", "HTTPS_PROXY=http://user:secret@proxy.example:3128",
+			"proxy=http://proxy.example:3128 error=false"},
+		{"192.0.2.1", "HTTPS_PROXY=http:/user:secret@proxy.example:3128",
+			"proxy=http://http: error=false"},
 		{"192.0.2.1", "https_proxy=proxy.example:3128 no_proxy=192.0.2.0/24", "proxy= error=false"},
-		{"198.51.100.1", "https_proxy=proxy.example:3128 no_proxy=192.0.2.0/24", "proxy=http://proxy.example:3128 error=false"},
-		{"2001:db8::1", "HTTPS_PROXY=http://proxy.example NO_PROXY=2001:db8::/32", "proxy= error=false"},
-		{"2001:db9::1", "HTTPS_PROXY=http://proxy.example NO_PROXY=2001:db8::/32", "proxy=http://proxy.example error=false"},
+		{"198.51.100.1", "https_proxy=proxy.example:3128 no_proxy=192.0.2.0/24",
+			"proxy=http://proxy.example:3128 error=false"},
+		{"2001:db8::1", "HTTPS_PROXY=http://proxy.example NO_PROXY=2001:db8::/32",
+			"proxy= error=false"},
+		{"2001:db9::1", "HTTPS_PROXY=http://proxy.example NO_PROXY=2001:db8::/32",
+			"proxy=http://proxy.example error=false"},
 	} {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestProxyOf$", "-test.v")
 		cmd.Env = append(strings.Fields(c.env), "TEST_PROXY_OF="+c.host)

@@ -30,7 +30,8 @@ func (o openRC) service(ctx context.Context, name string) (state.Service, error)
 	if err != nil {
 		return state.Service{}, err
 	}
-	s := state.Service{Exists: true, Enabled: slices.Contains(strings.Fields(listed), name), Active: active}
+	s := state.Service{Exists: true, Enabled: slices.Contains(strings.Fields(listed), name),
+		Active: active}
 	if active {
 		s.Since, err = readModTime(o.state, "started", filepath.Base(name))
 	}

@@ -28,17 +28,21 @@ func (m Machine) Program(_ context.Context, name string) (string, error) {
 // KubeletVersion returns the version that `kubelet --version` prints, such as "v1.37.1".
 func (m Machine) KubeletVersion(ctx context.Context) (string, error) {
 	if _, err := m.Program(ctx, "kubelet"); err != nil {
-		return "", problem.New("", err, "install the kubelet in the Kubernetes version of the cluster")
+		return "", problem.New("", err,
+			"install the kubelet in the Kubernetes version of the cluster")
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, queryTimeout, fmt.Errorf("it took longer than %s", queryTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, queryTimeout,
+		fmt.Errorf("it took longer than %s", queryTimeout))
 	defer cancel()
 	out, err := runProgram(ctx, "kubelet", "--version")
 	if err != nil {
 		return "", err
 	}
-	found := regexp.MustCompile(`^Kubernetes (v[0-9]+\.[0-9]+\.[0-9]+\S*)$`).FindStringSubmatch(strings.TrimSpace(out))
+	found := regexp.MustCompile(`^Kubernetes (v[0-9]+\.[0-9]+\.[0-9]+\S*)$`).FindStringSubmatch(
+		strings.TrimSpace(out))
 	if found == nil {
-		return "", fmt.Errorf("kubelet --version prints %.80q instead of a version like \"Kubernetes v1.37.1\"", out)
+		return "", fmt.Errorf(
+			"kubelet --version prints %.80q instead of a version like \"Kubernetes v1.37.1\"", out)
 	}
 	return found[1], nil
 }

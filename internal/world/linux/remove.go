@@ -60,7 +60,8 @@ func removeEmptyDir(path string) error {
 		return nil
 	}
 	err = unix.Unlinkat(int(p.dir.Fd()), p.name, unix.AT_REMOVEDIR)
-	if err == nil || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) {
+	if err == nil || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTEMPTY) ||
+		errors.Is(err, unix.EEXIST) {
 		return nil
 	}
 	return p.pathError("rmdir", err)
@@ -150,7 +151,8 @@ func (t mountTree) remove(dir *os.File, name, path string) error {
 }
 
 func (t mountTree) removeDir(parent *os.File, name, path string) error {
-	fd, err := unix.Openat(int(parent.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(int(parent.Fd()), name,
+		unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return &fs.PathError{Op: "open", Path: path, Err: err}
 	}
@@ -168,7 +170,8 @@ func (t mountTree) removeDir(parent *os.File, name, path string) error {
 		if err := t.empty(d, path); err != nil {
 			return err
 		}
-		if err = unix.Unlinkat(int(parent.Fd()), name, unix.AT_REMOVEDIR); !errors.Is(err, unix.ENOTEMPTY) {
+		if err = unix.Unlinkat(int(parent.Fd()), name, unix.AT_REMOVEDIR); !errors.Is(err,
+			unix.ENOTEMPTY) {
 			break
 		}
 	}

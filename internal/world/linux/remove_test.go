@@ -19,13 +19,15 @@ func TestRemoveNeverEntersMount(t *testing.T) {
 	}
 	bindMount(t, outside, mounted) // of the same file system, so that device numbers do not tell
 	bindMount(t, precious, file)
-	for _, c := range []change.Remove{{Path: dir, Contents: true}, {Path: filepath.Join(dir, "pods")}} {
+	for _, c := range []change.Remove{{Path: dir, Contents: true},
+		{Path: filepath.Join(dir, "pods")}} {
 		wantDoError(t, c, mounted+" is a mount point", file+" is a mount point")
 		wantContent(t, precious, "precious")
 		wantAbsent(t, ordinary)
 	}
 	wantDoError(t, change.Remove{Path: mounted}, mounted+" is a mount point")
-	mustDo(t, change.Remove{Path: mounted, Contents: true}) // a mount point as the path itself is emptied
+	// a mount point as the path itself is emptied
+	mustDo(t, change.Remove{Path: mounted, Contents: true})
 	wantAbsent(t, precious)
 }
 
@@ -56,7 +58,8 @@ func TestRemoveDoesNotFollowLinks(t *testing.T) {
 // A failure does no harm: not even root can remove the contents of /proc and /sys.
 func TestSystemDirectoriesAreNotRemoved(t *testing.T) {
 	dir := newTempDir(t)
-	link, mounted := makeSymlink(t, "/proc", filepath.Join(dir, "link")), filepath.Join(dir, "mounted")
+	link, mounted := makeSymlink(t, "/proc", filepath.Join(dir, "link")),
+		filepath.Join(dir, "mounted")
 	if err := os.Mkdir(mounted, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -64,8 +67,10 @@ func TestSystemDirectoriesAreNotRemoved(t *testing.T) {
 	above := makeSymlink(t, "/sys/kernel", filepath.Join(dir, "above")) // in a tree of the system
 	chain := makeSymlink(t, "link", filepath.Join(dir, "chain"))
 	for _, path := range []string{"/proc", link, chain, mounted, above, link + "/../proc"} {
-		wantDoError(t, change.Remove{Path: path, Contents: true}, path, "a directory of the operating system")
-		wantDoError(t, change.SetOwner{Path: path, UID: 1, GID: 1, Recursive: true}, path, "a directory of the operating system")
+		wantDoError(t, change.Remove{Path: path, Contents: true}, path,
+			"a directory of the operating system")
+		wantDoError(t, change.SetOwner{Path: path, UID: 1, GID: 1, Recursive: true}, path,
+			"a directory of the operating system")
 	}
 	wantDoError(t, change.Unmount{Dir: above}, above, "a directory of the operating system")
 	wantDoError(t, change.Remove{Path: "/proc/self"}, "a directory of the operating system")

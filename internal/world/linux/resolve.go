@@ -108,7 +108,8 @@ func newPathWalk(path string, mode fs.FileMode) (*pathWalk, error) {
 }
 
 func splitPath(path string) []string {
-	return slices.DeleteFunc(strings.Split(path, "/"), func(n string) bool { return n == "" || n == "." })
+	return slices.DeleteFunc(strings.Split(path, "/"),
+		func(n string) bool { return n == "" || n == "." })
 }
 
 func (w *pathWalk) popName() string {
@@ -153,7 +154,9 @@ func (w *pathWalk) enterNext() error {
 	case err != nil:
 		return err
 	case e == nil && linked:
-		return problem.New("", fmt.Errorf("a symbolic link points to the directory %s, which does not exist: %w", p.path, fs.ErrNotExist),
+		return problem.New("",
+			fmt.Errorf("a symbolic link points to the directory %s, which does not exist: %w",
+				p.path, fs.ErrNotExist),
 			"create that directory, or remove the link")
 	case e == nil && w.mode == 0:
 		return p.pathError("open", unix.ENOENT)
@@ -177,9 +180,11 @@ func (w *pathWalk) enterNext() error {
 	default:
 		return fmt.Errorf("%s exists, but it is not a directory", p.path)
 	}
-	fd, err := unix.Openat(int(w.dir.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|flags, 0)
+	fd, err := unix.Openat(int(w.dir.Fd()), name,
+		unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|flags, 0)
 	if errors.Is(err, unix.EACCES) { // O_PATH needs no read permission
-		fd, err = unix.Openat(int(w.dir.Fd()), name, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC|flags, 0)
+		fd, err = unix.Openat(int(w.dir.Fd()), name,
+			unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC|flags, 0)
 	}
 	if err != nil {
 		return p.pathError("open", err)
@@ -201,7 +206,8 @@ func (w *pathWalk) createDir(p *resolvedPath) error {
 	if err != nil {
 		return p.pathError("mkdir", err)
 	}
-	fd, err := unix.Openat(int(w.dir.Fd()), p.name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(int(w.dir.Fd()), p.name,
+		unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err == nil {
 		// Mkdirat applies the umask.
 		err = errors.Join(unix.Fchmod(fd, uint32(w.mode.Perm())), unix.Close(fd))
@@ -222,7 +228,8 @@ func (w *pathWalk) followLink(e *entry, path string) error {
 		return err
 	}
 	if !isTrustedOwner(dir, e.st) {
-		return problem.New("", fmt.Errorf("%s is a symbolic link of another user (uid %d) in a directory that others may write to", path, e.st.Uid),
+		return problem.New("",
+			fmt.Errorf("%s is a symbolic link of another user (uid %d) in a directory that others may write to", path, e.st.Uid),
 			"remove the link, or use a file in another directory")
 	}
 	to := make([]byte, unix.PathMax)

@@ -64,14 +64,19 @@ func TestForeignLinksInStickyDirectory(t *testing.T) {
 		file := chownToOther(t, makeSymlink(t, precious, filepath.Join(dir, "link")))
 		below := chownToOther(t, makeSymlink(t, private, filepath.Join(dir, "dir")))
 		chain := makeSymlink(t, file, filepath.Join(private, "chain"))
-		for _, path := range []string{file, chain, below + "/file", below + "/new", below + "/../x"} {
-			wantDoError(t, change.WriteFile{Path: path, Data: []byte("x"), Mode: 0o600}, "symbolic link of another user", "4242")
+		for _, path := range []string{file, chain, below + "/file", below + "/new",
+			below + "/../x"} {
+			wantDoError(t, change.WriteFile{Path: path, Data: []byte("x"), Mode: 0o600},
+				"symbolic link of another user", "4242")
 		}
-		wantDoError(t, change.MakeDir{Path: below + "/new", Mode: 0o755}, "symbolic link of another user")
+		wantDoError(t, change.MakeDir{Path: below + "/new", Mode: 0o755},
+			"symbolic link of another user")
 		wantDoError(t, change.Remove{Path: below, Contents: true}, "symbolic link of another user")
 		wantDoError(t, change.Remove{Path: below + "/file"}, "symbolic link of another user")
-		wantDoError(t, change.SetOwner{Path: below, UID: otherUID, GID: otherUID, Recursive: true}, "symbolic link of another user")
-		wantDoError(t, change.SetOwner{Path: file, UID: otherUID, GID: otherUID}, "symbolic link of another user")
+		wantDoError(t, change.SetOwner{Path: below, UID: otherUID, GID: otherUID, Recursive: true},
+			"symbolic link of another user")
+		wantDoError(t, change.SetOwner{Path: file, UID: otherUID, GID: otherUID},
+			"symbolic link of another user")
 		mustDo(t, change.Remove{Path: file}) // the link itself
 		wantAbsent(t, file)
 		own := makeSymlink(t, precious, filepath.Join(dir, "own"))
@@ -83,9 +88,11 @@ func TestForeignLinksInStickyDirectory(t *testing.T) {
 	}
 	// As in the kernel, the directory's owner is trusted, and without the sticky bit everyone is.
 	dir := chownToOther(t, newStickyDir(t, 0o777))
-	mustDo(t, change.WriteFile{Path: chownToOther(t, makeSymlink(t, precious, filepath.Join(dir, "link"))), Data: []byte("1"), Mode: 0o600})
+	mustDo(t, change.WriteFile{Path: chownToOther(t,
+		makeSymlink(t, precious, filepath.Join(dir, "link"))), Data: []byte("1"), Mode: 0o600})
 	plain := newTempDir(t)
-	mustDo(t, change.WriteFile{Path: chownToOther(t, makeSymlink(t, precious, filepath.Join(plain, "link"))), Data: []byte("2"), Mode: 0o600})
+	mustDo(t, change.WriteFile{Path: chownToOther(t,
+		makeSymlink(t, precious, filepath.Join(plain, "link"))), Data: []byte("2"), Mode: 0o600})
 	wantContent(t, precious, "2")
 }
 
@@ -99,7 +106,8 @@ func TestForeignFilesInStickyDirectory(t *testing.T) {
 	chownToOther(t, fifo)
 	for _, secret := range []bool{false, true} {
 		for _, path := range []string{file, fifo} {
-			wantDoError(t, change.WriteFile{Path: path, Data: []byte("x"), Mode: 0o600, Secret: secret}, path, "another user (uid 4242)")
+			wantDoError(t, change.WriteFile{Path: path, Data: []byte("x"), Mode: 0o600,
+				Secret: secret}, path, "another user (uid 4242)")
 		}
 	}
 	wantContent(t, file, "bait")
@@ -133,7 +141,8 @@ func TestSecretInheritsAccessInPrivateDirectoryOnly(t *testing.T) {
 			if c.theirs {
 				chownToOther(t, dir)
 			}
-			mustDo(t, change.WriteFile{Path: file, Data: []byte("new"), Mode: 0o600, Secret: true, Output: c.output})
+			mustDo(t, change.WriteFile{Path: file, Data: []byte("new"), Mode: 0o600, Secret: true,
+				Output: c.output})
 			wantContent(t, file, "new")
 			wantOwner(t, file, c.uid, c.mode)
 		})
@@ -158,8 +167,9 @@ func TestPathsResolveAsInKernel(t *testing.T) {
 	makeSymlink(t, filepath.Join(dir, "loop"), filepath.Join(dir, "loop"))
 	t.Chdir(dir)
 	for path, want := range map[string]string{
-		"new": "new", "./a//n/": "a/n", "link/../up": "a/up", "../" + filepath.Base(dir) + "/back": "back",
-		"/proc/self/cwd/magic": "magic", "link/./here": "a/b/here",
+		"new": "new", "./a//n/": "a/n", "link/../up": "a/up",
+		"../" + filepath.Base(dir) + "/back": "back",
+		"/proc/self/cwd/magic":               "magic", "link/./here": "a/b/here",
 	} {
 		mustDo(t, change.WriteFile{Path: path, Data: []byte(path), Mode: 0o600})
 		wantContent(t, filepath.Join(dir, want), path)

@@ -39,7 +39,8 @@ func detectInitSystem() (initSystem, error) {
 	}
 	for _, name := range []string{"rc-service", "rc-update"} {
 		if _, err := exec.LookPath(name); err != nil {
-			return nil, fmt.Errorf("openrc is installed without %s: %w", name, state.ErrNoInitSystem)
+			return nil, fmt.Errorf("openrc is installed without %s: %w", name,
+				state.ErrNoInitSystem)
 		}
 	}
 	return openRC{state: "/run/openrc"}, nil
@@ -83,7 +84,8 @@ func setService(ctx context.Context, c change.SetService) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, jobTimeout, fmt.Errorf("it took longer than %s", jobTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, jobTimeout,
+		fmt.Errorf("it took longer than %s", jobTimeout))
 	defer cancel()
 	if c.Active {
 		return in.restart(ctx, c.Name)

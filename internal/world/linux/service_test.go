@@ -20,14 +20,19 @@ func TestSystemdUnitStates(t *testing.T) {
 		unit unit
 		want state.Service
 	}{
-		"running":          {unit{"loaded", "active", "enabled", since}, state.Service{Exists: true, Enabled: true, Active: true, Since: start}},
-		"stopped":          {unit{"loaded", "inactive", "disabled", since}, state.Service{Exists: true}},
-		"failed":           {unit{"loaded", "failed", "enabled", since}, state.Service{Exists: true, Enabled: true}},
-		"between attempts": {unit{"loaded", "activating", "enabled", since}, state.Service{Exists: true, Enabled: true, Active: true}},
-		"reloading":        {unit{"loaded", "reloading", "static", since}, state.Service{Exists: true, Enabled: true, Active: true, Since: start}},
-		"masked":           {unit{"masked", "inactive", "masked", 0}, state.Service{Exists: true}},
-		"linked":           {unit{"loaded", "inactive", "linked", 0}, state.Service{Exists: true}},
-		"unknown":          {unit{"not-found", "inactive", "", 0}, state.Service{}},
+		"running": {unit{"loaded", "active", "enabled", since},
+			state.Service{Exists: true, Enabled: true, Active: true, Since: start}},
+		"stopped": {unit{"loaded", "inactive", "disabled", since},
+			state.Service{Exists: true}},
+		"failed": {unit{"loaded", "failed", "enabled", since},
+			state.Service{Exists: true, Enabled: true}},
+		"between attempts": {unit{"loaded", "activating", "enabled", since},
+			state.Service{Exists: true, Enabled: true, Active: true}},
+		"reloading": {unit{"loaded", "reloading", "static", since},
+			state.Service{Exists: true, Enabled: true, Active: true, Since: start}},
+		"masked":  {unit{"masked", "inactive", "masked", 0}, state.Service{Exists: true}},
+		"linked":  {unit{"loaded", "inactive", "linked", 0}, state.Service{Exists: true}},
+		"unknown": {unit{"not-found", "inactive", "", 0}, state.Service{}},
 	} {
 		if got := c.unit.service(); got != c.want {
 			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
@@ -36,7 +41,8 @@ func TestSystemdUnitStates(t *testing.T) {
 }
 
 func TestUnitNames(t *testing.T) {
-	for name, want := range map[string]string{"kubelet": "kubelet.service", "crio.socket": "crio.socket", "systemd-resolved": "systemd-resolved.service"} {
+	for name, want := range map[string]string{"kubelet": "kubelet.service",
+		"crio.socket": "crio.socket", "systemd-resolved": "systemd-resolved.service"} {
 		if got := unitName(name); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
@@ -48,11 +54,14 @@ func TestNoInitSystem(t *testing.T) {
 		t.Skip("systemd runs here")
 	}
 	t.Setenv("PATH", newTempDir(t))
-	if _, err := (Machine{}).Service(t.Context(), "kubelet"); !errors.Is(err, state.ErrNoInitSystem) {
+	if _, err := (Machine{}).Service(t.Context(), "kubelet"); !errors.Is(err,
+		state.ErrNoInitSystem) {
 		t.Errorf("got %v", err)
 	}
 	for _, active := range []bool{true, false} {
-		if err := (Machine{}).Do(t.Context(), change.SetService{Name: "kubelet", Active: active}); !errors.Is(err, state.ErrNoInitSystem) {
+		if err := (Machine{}).Do(t.Context(),
+			change.SetService{Name: "kubelet", Active: active}); !errors.Is(err,
+			state.ErrNoInitSystem) {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -71,7 +80,8 @@ esac
 
 func TestOpenRC(t *testing.T) {
 	bin, stateDir := newTempDir(t), newTempDir(t)
-	for name, script := range map[string]string{"rc-service": rcService, "rc-update": "#!/bin/sh\n[ \"$*\" = 'show default' ] && printf '       kubelet | default\\n  local | default\\n'\n"} {
+	for name, script := range map[string]string{"rc-service": rcService,
+		"rc-update": "#!/bin/sh\n[ \"$*\" = 'show default' ] && printf '       kubelet | default\\n  local | default\\n'\n"} {
 		if err := os.Chmod(writeTestFile(t, script, bin, name), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -94,13 +104,15 @@ func TestOpenRC(t *testing.T) {
 		t.Error(err)
 	}
 	is("kubelet", state.Service{Exists: true, Enabled: true, Active: true})
-	if err := errors.Join(o.stop(t.Context(), "kubelet"), o.stop(t.Context(), "local2")); err != nil {
+	if err := errors.Join(o.stop(t.Context(), "kubelet"),
+		o.stop(t.Context(), "local2")); err != nil {
 		t.Error(err)
 	}
 	is("kubelet", state.Service{Exists: true, Enabled: true})
 	writeTestFile(t, "", filepath.Join(stateDir, "broken"))
 	err := o.restart(t.Context(), "kubelet")
-	if err == nil || !strings.Contains(err.Error(), "cannot run it") || len(problem.Hints(err)) == 0 {
+	if err == nil || !strings.Contains(err.Error(), "cannot run it") ||
+		len(problem.Hints(err)) == 0 {
 		t.Errorf("got %v, want its output and a hint", err)
 	}
 	if err := os.Remove(filepath.Join(bin, "rc-update")); err != nil {

@@ -86,7 +86,9 @@ func (s *Store) create(path string) (*os.File, error) {
 
 // Replace replaces a file atomically.
 func (s *Store) Replace(name string, data []byte) error {
-	return writeFile(context.Background(), change.WriteFile{Path: filepath.Join(s.dir, name), Data: data, Mode: 0o600, RemoveTemporary: true})
+	return writeFile(context.Background(),
+		change.WriteFile{Path: filepath.Join(s.dir, name), Data: data, Mode: 0o600,
+			RemoveTemporary: true})
 }
 
 // Clear removes the directory of the journal, and the one above it if it is empty then.

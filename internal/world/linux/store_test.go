@@ -51,7 +51,8 @@ func TestLockFileIsRemovedOnRelease(t *testing.T) {
 	}
 	runs.Wait()
 	if most.Load() != 1 || taken.Load() < 50 {
-		t.Errorf("%d held the lock at the same time, and it was acquired %d times", most.Load(), taken.Load())
+		t.Errorf("%d held the lock at the same time, and it was acquired %d times", most.Load(),
+			taken.Load())
 	}
 	wantAbsent(t, path)
 }
@@ -114,7 +115,8 @@ func TestStoreReplace(t *testing.T) {
 		do   func(string, []byte) error
 		text string
 		want string
-	}{{s.Append, "one\n", "one\n"}, {s.Append, "two\n", "one\ntwo\n"}, {s.Replace, "both\n", "both\n"}, {s.Append, "three\n", "both\nthree\n"}} {
+	}{{s.Append, "one\n", "one\n"}, {s.Append, "two\n", "one\ntwo\n"},
+		{s.Replace, "both\n", "both\n"}, {s.Append, "three\n", "both\nthree\n"}} {
 		if err := step.do("entries", []byte(step.text)); err != nil {
 			t.Fatal(err)
 		}

@@ -28,24 +28,29 @@ func readStream(ctx context.Context, f *os.File, fifo bool) ([]byte, error) {
 		if err := context.Cause(ctx); err != nil {
 			return nil, fmt.Errorf("reading %s: %w", f.Name(), err)
 		}
-		_ = f.SetReadDeadline(time.Now().Add(streamPause)) // files without deadlines, such as /dev/null, do not block
+		// files without deadlines, such as /dev/null, do not block
+		_ = f.SetReadDeadline(time.Now().Add(streamPause))
 		n, err := f.Read(buffer)
 		all = append(all, buffer[:n]...)
 		switch {
 		case len(all) > streamLimit:
-			return nil, fmt.Errorf("reading %s: it does not end after %d MiB", f.Name(), streamLimit>>20)
+			return nil, fmt.Errorf("reading %s: it does not end after %d MiB", f.Name(),
+				streamLimit>>20)
 		case n > 0:
 			last, hadWriter = time.Now(), true
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			hadWriter = true // a FIFO without a writer returns io.EOF
 			if time.Since(last) > quietLimit {
-				return nil, fmt.Errorf("reading %s: nothing was written to it within %s", f.Name(), quietLimit)
+				return nil, fmt.Errorf("reading %s: nothing was written to it within %s", f.Name(),
+					quietLimit)
 			}
 		case errors.Is(err, io.EOF) && hadWriter:
 			return all, nil
 		case errors.Is(err, io.EOF):
 			if time.Since(started) > writerLimit {
-				return nil, fmt.Errorf("reading %s: it is a FIFO, and no program has opened it for writing within %s", f.Name(), writerLimit)
+				return nil, fmt.Errorf(
+					"reading %s: it is a FIFO, and no program has opened it for writing within %s",
+					f.Name(), writerLimit)
 			}
 			time.Sleep(streamPause)
 		case err != nil:

@@ -27,7 +27,8 @@ func makeFIFO(t *testing.T) string {
 func TestReadFIFO(t *testing.T) {
 	for name, script := range map[string]string{
 		"at once": "printf one-two >$0", "later": "sleep 0.3; printf one-two >$0",
-		"in parts": "(printf one; sleep 0.3; printf -- -two) >$0", "in silence first": "(sleep 0.5; printf one-two) >$0",
+		"in parts":         "(printf one; sleep 0.3; printf -- -two) >$0",
+		"in silence first": "(sleep 0.5; printf one-two) >$0",
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := makeFIFO(t)
@@ -61,7 +62,8 @@ func TestReadFIFOWithoutWriter(t *testing.T) {
 	path := makeFIFO(t)
 	begun := time.Now()
 	_, err := Machine{}.ReadFile(t.Context(), path)
-	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "no program has opened it for writing") {
+	if err == nil || !strings.Contains(err.Error(), path) ||
+		!strings.Contains(err.Error(), "no program has opened it for writing") {
 		t.Errorf("got %v", err)
 	}
 	if took := time.Since(begun); took > 4*writerLimit {
@@ -69,13 +71,15 @@ func TestReadFIFOWithoutWriter(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	time.AfterFunc(100*time.Millisecond, func() { cancel(errors.New("interrupted")) })
-	if _, err := (Machine{}).ReadFile(ctx, path); err == nil || !strings.Contains(err.Error(), "interrupted") {
+	if _, err := (Machine{}).ReadFile(ctx, path); err == nil ||
+		!strings.Contains(err.Error(), "interrupted") {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestReadEndlessFile(t *testing.T) {
-	if _, err := (Machine{}).ReadFile(t.Context(), "/dev/zero"); err == nil || !strings.Contains(err.Error(), "does not end") {
+	if _, err := (Machine{}).ReadFile(t.Context(), "/dev/zero"); err == nil ||
+		!strings.Contains(err.Error(), "does not end") {
 		t.Errorf("got %v", err)
 	}
 	if data, err := (Machine{}).ReadFile(t.Context(), "/dev/null"); err != nil || len(data) > 0 {
@@ -106,7 +110,8 @@ func TestWriteToStandardOutput(t *testing.T) {
 		if _, err := os.Stdout.WriteString("before\n"); err != nil {
 			t.Fatal(err)
 		}
-		mustDo(t, change.WriteFile{Path: path, Data: []byte("written\n"), Mode: 0o600, Secret: true, Output: true})
+		mustDo(t, change.WriteFile{Path: path, Data: []byte("written\n"), Mode: 0o600, Secret: true,
+			Output: true})
 		if _, err := os.Stdout.WriteString("after\n"); err != nil {
 			t.Fatal(err)
 		}
@@ -115,10 +120,12 @@ func TestWriteToStandardOutput(t *testing.T) {
 	for _, path := range []string{"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"} {
 		self := exec.Command(os.Args[0], "-test.run=^TestWriteToStandardOutput$")
 		self.Env = append(os.Environ(), "KUBEADM_TEST_OUTPUT="+path)
-		if out, err := self.Output(); err != nil || !strings.HasPrefix(string(out), "before\nwritten\nafter\n") {
+		if out, err := self.Output(); err != nil ||
+			!strings.HasPrefix(string(out), "before\nwritten\nafter\n") {
 			t.Errorf("%s: a pipe gets %q, %v", path, out, err)
 		}
-		file, err := os.OpenFile(writeTestFile(t, "old\n", newTempDir(t), "out"), os.O_WRONLY|os.O_APPEND, 0)
+		file, err := os.OpenFile(writeTestFile(t, "old\n", newTempDir(t), "out"),
+			os.O_WRONLY|os.O_APPEND, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +134,8 @@ func TestWriteToStandardOutput(t *testing.T) {
 		if err := errors.Join(again.Run(), file.Close()); err != nil {
 			t.Fatal(err)
 		}
-		if out, err := os.ReadFile(file.Name()); err != nil || !strings.HasPrefix(string(out), "old\nbefore\nwritten\nafter\n") {
+		if out, err := os.ReadFile(file.Name()); err != nil ||
+			!strings.HasPrefix(string(out), "old\nbefore\nwritten\nafter\n") {
 			t.Errorf("%s: a file gets %q, %v", path, out, err)
 		}
 	}
@@ -135,16 +143,19 @@ func TestWriteToStandardOutput(t *testing.T) {
 
 func TestWriteMountedFileInPlace(t *testing.T) {
 	dir := newTempDir(t)
-	behind, at := writeTestFile(t, "a longer old text", dir, "behind"), writeTestFile(t, "", dir, "mounted")
+	behind, at := writeTestFile(t, "a longer old text", dir, "behind"),
+		writeTestFile(t, "", dir, "mounted")
 	bindMount(t, behind, at)
 	mustDo(t, change.WriteFile{Path: at, Data: []byte("new"), Mode: 0o600})
 	wantContent(t, behind, "new")
 	wantOwner(t, behind, 0, 0o644)
-	mustDo(t, change.WriteFile{Path: at, Data: []byte("secret"), Mode: 0o600, Secret: true, Output: true})
+	mustDo(t, change.WriteFile{Path: at, Data: []byte("secret"), Mode: 0o600, Secret: true,
+		Output: true})
 	wantContent(t, behind, "secret")
 	wantOwner(t, behind, 0, 0o600)
 	chownToOther(t, behind)
-	wantDoError(t, change.WriteFile{Path: at, Data: []byte("more"), Mode: 0o600, Secret: true, Output: true}, at)
+	wantDoError(t, change.WriteFile{Path: at, Data: []byte("more"), Mode: 0o600, Secret: true,
+		Output: true}, at)
 	wantContent(t, behind, "secret")
 	if inside, err := os.ReadDir(dir); err != nil || len(inside) != 2 {
 		t.Errorf("temporary files: %v, %v", inside, err)
@@ -159,7 +170,8 @@ func TestAccountsInMountedFiles(t *testing.T) {
 	}
 	mustDo(t, change.SetAccounts{Dir: dir, Users: []string{"a-test"}})
 	for _, name := range []string{"passwd", "group"} {
-		if data, err := os.ReadFile(filepath.Join(behind, name)); err != nil || !strings.Contains(string(data), "\na-test:x:") {
+		if data, err := os.ReadFile(filepath.Join(behind, name)); err != nil ||
+			!strings.Contains(string(data), "\na-test:x:") {
 			t.Errorf("%s holds %q, %v", name, data, err)
 		}
 	}
@@ -187,7 +199,8 @@ func TestReadTooLargeFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := Machine{}.ReadFile(t.Context(), path)
-		if fits && (err != nil || int64(len(got)) != size) || !fits && (got != nil || !strings.Contains(errorText(err), path+": it is larger than 16 MiB")) {
+		if fits && (err != nil || int64(len(got)) != size) || !fits &&
+			(got != nil || !strings.Contains(errorText(err), path+": it is larger than 16 MiB")) {
 			t.Errorf("of %d bytes %d were read: %v", size, len(got), err)
 		}
 	}

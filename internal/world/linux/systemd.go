@@ -57,7 +57,8 @@ func (systemd) stop(ctx context.Context, name string) error {
 // systemd.journal-fields(7).
 func (systemd) log(ctx context.Context, name string) (string, error) {
 	const lines, limit = "20", 2048
-	text, err := exec.CommandContext(ctx, "journalctl", "--quiet", "--no-pager", "--output=cat", "--lines="+lines,
+	text, err := exec.CommandContext(ctx, "journalctl", "--quiet", "--no-pager", "--output=cat",
+		"--lines="+lines,
 		"_SYSTEMD_UNIT="+unitName(name)).Output()
 	if err != nil {
 		return "", err
@@ -93,7 +94,8 @@ func runJob(ctx context.Context, name string, start startJobFunc) error {
 }
 
 func withSystemdHints(name string, err error) error {
-	return problem.New("", err, "see the state of the service: systemctl status "+name, "see its log: journalctl -xeu "+name)
+	return problem.New("", err, "see the state of the service: systemctl status "+name,
+		"see its log: journalctl -xeu "+name)
 }
 
 // unit holds properties of a systemd unit.
@@ -120,9 +122,11 @@ func loadUnit(ctx context.Context, conn *dbus.Conn, name string) (unit, error) {
 
 func (u unit) service() state.Service {
 	s := state.Service{
-		Exists:  u.state != "" && u.state != "not-found",
-		Enabled: slices.Contains([]string{"enabled", "enabled-runtime", "static", "alias", "indirect", "generated"}, u.file),
-		Active:  slices.Contains([]string{"active", "activating", "reloading", "refreshing"}, u.active),
+		Exists: u.state != "" && u.state != "not-found",
+		Enabled: slices.Contains([]string{"enabled", "enabled-runtime", "static", "alias",
+			"indirect", "generated"}, u.file),
+		Active: slices.Contains([]string{"active", "activating", "reloading", "refreshing"},
+			u.active),
 	}
 	// In a unit that is activating, ActiveEnterTimestamp is that of its previous run.
 	if s.Active && u.active != "activating" && u.since != 0 {

@@ -60,7 +60,8 @@ func (p *resolvedPath) write(ctx context.Context, c change.WriteFile) error {
 	case unix.S_IFREG, unix.S_IFIFO:
 		// As the kernel does with fs.protected_regular and fs.protected_fifos; see proc_sys_fs(5).
 		if !isTrustedOwner(dir, old.st) {
-			return problem.New("", fmt.Errorf("%s is a file of another user (uid %d) in a directory that others may write to", p.path, old.st.Uid),
+			return problem.New("",
+				fmt.Errorf("%s is a file of another user (uid %d) in a directory that others may write to", p.path, old.st.Uid),
 				"remove the file, or use one in another directory")
 		}
 	case unix.S_IFCHR:
@@ -90,7 +91,8 @@ func (p *resolvedPath) inheritsAccess(c change.WriteFile) bool {
 
 func (p *resolvedPath) replace(c change.WriteFile, old *entry) error {
 	name := change.TemporaryName(p.name, rand.Text())
-	fd, err := unix.Openat(int(p.dir.Fd()), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	fd, err := unix.Openat(int(p.dir.Fd()), name,
+		unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return p.pathError("create", err)
 	}
@@ -153,7 +155,8 @@ func (p *resolvedPath) writeInPlace(c change.WriteFile, old *entry) error {
 	if !keep && int(old.st.Uid) != os.Geteuid() {
 		return p.pathError("open", unix.EPERM) // the file's owner could read the secret
 	}
-	fd, err := unix.Openat(int(p.dir.Fd()), p.name, unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(int(p.dir.Fd()), p.name,
+		unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return p.pathError("open", err)
 	}
@@ -203,7 +206,8 @@ func (p *resolvedPath) openStream(ctx context.Context) (*os.File, error) {
 		// cannot be opened by name at all.
 		n, err := strconv.Atoi(p.name)
 		own := filepath.Dir(p.path)
-		if err == nil && (own == "/proc/self/fd" || own == fmt.Sprintf("/proc/%d/fd", os.Getpid())) {
+		if err == nil && (own == "/proc/self/fd" ||
+			own == fmt.Sprintf("/proc/%d/fd", os.Getpid())) {
 			fd, err := unix.FcntlInt(uintptr(n), unix.F_DUPFD_CLOEXEC, 0)
 			if err != nil {
 				return nil, p.pathError("open", err)
@@ -223,7 +227,9 @@ func (p *resolvedPath) openStream(ctx context.Context) (*os.File, error) {
 		case ctx.Err() != nil:
 			return nil, fmt.Errorf("waiting for a reader of %s: %w", p.path, context.Cause(ctx))
 		case time.Now().After(deadline):
-			return nil, fmt.Errorf("%s is a FIFO, and no program has opened it for reading within %s", p.path, readerLimit)
+			return nil, fmt.Errorf(
+				"%s is a FIFO, and no program has opened it for reading within %s", p.path,
+				readerLimit)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -244,8 +250,10 @@ func (p *resolvedPath) removeTemporaryFiles() error {
 		if !e.Type().IsRegular() || !change.IsTemporaryName(p.name, e.Name()) {
 			continue
 		}
-		if err := unix.Unlinkat(int(p.dir.Fd()), e.Name(), 0); err != nil && !errors.Is(err, unix.ENOENT) {
-			return &fs.PathError{Op: "remove", Path: filepath.Join(filepath.Dir(p.path), e.Name()), Err: err}
+		if err := unix.Unlinkat(int(p.dir.Fd()), e.Name(), 0); err != nil &&
+			!errors.Is(err, unix.ENOENT) {
+			return &fs.PathError{Op: "remove", Path: filepath.Join(filepath.Dir(p.path), e.Name()),
+				Err: err}
 		}
 	}
 	return nil
@@ -255,7 +263,8 @@ func (p *resolvedPath) removeTemporaryFiles() error {
 func explainWriteError(path string, err error) error {
 	switch {
 	case errors.Is(err, unix.EROFS):
-		return problem.New("", err, "make it writable, for example: mount -o remount,rw "+findMountPoint(path))
+		return problem.New("", err, "make it writable, for example: mount -o remount,rw "+
+			findMountPoint(path))
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
 		return fmt.Errorf("no space left on %s: %w", findMountPoint(path), err)
 	}

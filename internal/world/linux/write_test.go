@@ -46,7 +46,8 @@ func TestWriteThroughSymlink(t *testing.T) {
 		t.Errorf("the link is now %q, %v", to, err)
 	}
 	info, err := Machine{}.ReadDir(t.Context(), dir)
-	if err != nil || len(info) != 2 || info[0].Mode.Type() != fs.ModeSymlink || !info[1].Mode.IsDir() {
+	if err != nil || len(info) != 2 || info[0].Mode.Type() != fs.ModeSymlink ||
+		!info[1].Mode.IsDir() {
 		t.Errorf("got %+v and %v, want one link and one directory", info, err)
 	}
 	if err := os.Remove(end); err != nil {
@@ -57,7 +58,8 @@ func TestWriteThroughSymlink(t *testing.T) {
 	if err := os.RemoveAll(filepath.Dir(end)); err != nil {
 		t.Fatal(err)
 	}
-	wantDoError(t, change.WriteFile{Path: link, Mode: 0o600}, "a symbolic link points to the directory "+filepath.Dir(end))
+	wantDoError(t, change.WriteFile{Path: link, Mode: 0o600},
+		"a symbolic link points to the directory "+filepath.Dir(end))
 	wantAbsent(t, filepath.Dir(end))
 }
 
@@ -66,11 +68,15 @@ func TestTemporaryFilesAreRemovedByResumedRunOnly(t *testing.T) {
 	const random = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	left := writeTestFile(t, "half a secr", dir, change.TemporaryName("admin.conf", random))
 	others := []string{
-		writeTestFile(t, "x", dir, ".admin.conf"), writeTestFile(t, "x", dir, ".admin.conf1"), writeTestFile(t, "x", dir, ".admin.conf20260901120000123"),
-		writeTestFile(t, "x", dir, ".admin.conf.kubeadm-2026"), writeTestFile(t, "x", dir, "admin.conf.kubeadm-"+random),
-		writeTestFile(t, "x", dir, ".kubelet.conf.kubeadm-"+random), writeTestFile(t, "x", dir, ".admin.conf.kubeadm-"+strings.ToLower(random)),
+		writeTestFile(t, "x", dir, ".admin.conf"), writeTestFile(t, "x", dir, ".admin.conf1"),
+		writeTestFile(t, "x", dir, ".admin.conf20260901120000123"),
+		writeTestFile(t, "x", dir, ".admin.conf.kubeadm-2026"),
+		writeTestFile(t, "x", dir, "admin.conf.kubeadm-"+random),
+		writeTestFile(t, "x", dir, ".kubelet.conf.kubeadm-"+random),
+		writeTestFile(t, "x", dir, ".admin.conf.kubeadm-"+strings.ToLower(random)),
 	}
-	write := change.WriteFile{Path: filepath.Join(dir, "admin.conf"), Data: []byte("new"), Mode: 0o600}
+	write := change.WriteFile{Path: filepath.Join(dir, "admin.conf"), Data: []byte("new"),
+		Mode: 0o600}
 	mustDo(t, write)
 	wantContent(t, left, "half a secr")
 	write.RemoveTemporary = true
@@ -104,7 +110,8 @@ func TestModesIgnoreUmask(t *testing.T) {
 	dir := newTempDir(t)
 	mustDo(t, change.WriteFile{Path: filepath.Join(dir, "a", "ca.crt"), Mode: 0o644})
 	mustDo(t, change.MakeDir{Path: filepath.Join(dir, "b", "c"), Mode: 0o750})
-	for path, want := range map[string]fs.FileMode{"a": 0o755, "a/ca.crt": 0o644, "b": 0o750, "b/c": 0o750} {
+	for path, want := range map[string]fs.FileMode{"a": 0o755, "a/ca.crt": 0o644, "b": 0o750,
+		"b/c": 0o750} {
 		info, err := os.Stat(filepath.Join(dir, path))
 		if err != nil || info.Mode().Perm() != want {
 			t.Errorf("%s: got %v and %v, want %v", path, info.Mode(), err, want)

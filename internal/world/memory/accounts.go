@@ -14,7 +14,8 @@ func (w *World) setAccounts(c change.SetAccounts) error {
 	if err != nil {
 		return err
 	}
-	if err := w.writeFile(change.WriteFile{Path: c.GroupFile(), Data: after.Group, Mode: 0o644}); err != nil {
+	if err := w.writeFile(change.WriteFile{Path: c.GroupFile(), Data: after.Group,
+		Mode: 0o644}); err != nil {
 		return err
 	}
 	return w.writeFile(change.WriteFile{Path: c.PasswdFile(), Data: after.Passwd, Mode: 0o644})

@@ -48,7 +48,8 @@ func (w *World) resolve(name string, last bool) string {
 func (w *World) firstLink(name string, last bool) (string, bool) {
 	for i := 1; i <= len(name); i++ {
 		whole := i == len(name)
-		if (whole || name[i] == '/') && w.Files[name[:i]].Mode.Type() == fs.ModeSymlink && (last || !whole) {
+		if (whole || name[i] == '/') && w.Files[name[:i]].Mode.Type() == fs.ModeSymlink &&
+			(last || !whole) {
 			return name[:i], true
 		}
 	}

@@ -54,7 +54,8 @@ func (w *World) hasQuorumWithout(removed uint64) bool {
 }
 
 // MemberStatus reports that the member is healthy, unless it is configured not to answer.
-func (w *World) MemberStatus(_ context.Context, _ state.Etcd, m state.Member) (state.MemberStatus, error) {
+func (w *World) MemberStatus(_ context.Context, _ state.Etcd,
+	m state.Member) (state.MemberStatus, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if slices.Contains(w.UnreachableMembers, m.ID) {
@@ -70,7 +71,8 @@ func (w *World) setMember(c change.SetMember) error {
 	if err := w.checkReachable(c.Via); err != nil {
 		return err
 	}
-	at := slices.IndexFunc(w.MemberList, func(m state.Member) bool { return slices.Contains(m.PeerURLs, c.PeerURL) })
+	at := slices.IndexFunc(w.MemberList,
+		func(m state.Member) bool { return slices.Contains(m.PeerURLs, c.PeerURL) })
 	switch {
 	case c.State == change.Absent && at >= 0:
 		// etcd lets a learner or a member that does not answer go, whatever the quorum.
@@ -87,7 +89,8 @@ func (w *World) setMember(c change.SetMember) error {
 	case slices.ContainsFunc(w.MemberList, func(m state.Member) bool { return m.Learner }):
 		return change.ErrMemberAddRefused
 	default:
-		m := state.Member{ID: w.nextID(), PeerURLs: []string{c.PeerURL}, Learner: c.State == change.Learner}
+		m := state.Member{ID: w.nextID(), PeerURLs: []string{c.PeerURL},
+			Learner: c.State == change.Learner}
 		w.MemberList = append(w.MemberList, m)
 	}
 	return nil

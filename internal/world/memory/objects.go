@@ -32,7 +32,8 @@ func (w *World) Object(_ context.Context, ref state.Ref) (*unstructured.Unstruct
 	defer w.mu.Unlock()
 	o, ok := w.Objects[keyOf(ref)]
 	if !ok {
-		return nil, apierrors.NewNotFound(schema.GroupResource{Group: ref.GVK.Group, Resource: ref.GVK.Kind}, ref.Name)
+		return nil, apierrors.NewNotFound(schema.GroupResource{Group: ref.GVK.Group,
+			Resource: ref.GVK.Kind}, ref.Name)
 	}
 	return o.DeepCopy(), nil
 }
@@ -51,7 +52,8 @@ func (w *World) List(_ context.Context, q state.Query) ([]unstructured.Unstructu
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	keys := slices.SortedFunc(maps.Keys(w.Objects), func(a, b Key) int { return strings.Compare(a.Name, b.Name) })
+	keys := slices.SortedFunc(maps.Keys(w.Objects),
+		func(a, b Key) int { return strings.Compare(a.Name, b.Name) })
 	var found []unstructured.Unstructured
 	for _, k := range keys {
 		o := w.Objects[k]

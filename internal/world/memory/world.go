@@ -68,7 +68,8 @@ func (w *World) ServiceLog(context.Context, string) (string, error) { return "",
 func (w *World) Mounts(_ context.Context, dir string) ([]string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(w.MountList), func(m string) bool { return m != dir && !isBelow(m, dir) }), nil
+	return slices.DeleteFunc(slices.Clone(w.MountList),
+		func(m string) bool { return m != dir && !isBelow(m, dir) }), nil
 }
 
 // Image reports whether an image is present in the container runtime.
@@ -138,7 +139,8 @@ func (w *World) setService(c change.SetService) {
 
 func (w *World) unmount(c change.Unmount) error {
 	for _, f := range c.Flags {
-		if !slices.Contains([]string{"MNT_FORCE", "MNT_DETACH", "MNT_EXPIRE", "UMOUNT_NOFOLLOW"}, f) {
+		if !slices.Contains([]string{"MNT_FORCE", "MNT_DETACH", "MNT_EXPIRE", "UMOUNT_NOFOLLOW"},
+			f) {
 			return fmt.Errorf("%q is not a flag of umount2(2)", f)
 		}
 	}

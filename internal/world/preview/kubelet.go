@@ -54,5 +54,6 @@ func (w *World) kubelet() simkubelet.Kubelet {
 // of this machine before that has its manifest and its etcd, as on a joining control plane.
 func (w *World) isAPIServerMissing(ctx context.Context) bool {
 	exists := func(file string) bool { _, err := w.Stat(ctx, file); return err == nil }
-	return w.paths.APIServerManifest != "" && exists(w.paths.BootstrapKubeconfig) && (!exists(w.paths.APIServerManifest) || !exists(w.paths.EtcdManifest))
+	return w.paths.APIServerManifest != "" && exists(w.paths.BootstrapKubeconfig) &&
+		(!exists(w.paths.APIServerManifest) || !exists(w.paths.EtcdManifest))
 }

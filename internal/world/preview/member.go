@@ -18,7 +18,8 @@ func (w *World) Members(ctx context.Context, via state.Etcd) ([]state.Member, er
 }
 
 // MemberStatus asks a real member. One that this run would add counts as healthy.
-func (w *World) MemberStatus(ctx context.Context, via state.Etcd, m state.Member) (state.MemberStatus, error) {
+func (w *World) MemberStatus(ctx context.Context, via state.Etcd,
+	m state.Member) (state.MemberStatus, error) {
 	if w.has(change.SetMember{PeerURL: slices.Concat(m.PeerURLs, []string{""})[0]}.Target()) {
 		return w.overlay.MemberStatus(ctx, via, m)
 	}

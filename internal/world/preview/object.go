@@ -23,7 +23,8 @@ func (w *World) Object(ctx context.Context, ref state.Ref) (*unstructured.Unstru
 		return o, err
 	}
 	if !w.isNotCreatedYet(ctx, ref.As) {
-		if o, err = w.World.Object(ctx, ref); !apierrors.IsNotFound(err) && !w.isForbiddenUntilBound(err) {
+		if o, err = w.World.Object(ctx, ref); !apierrors.IsNotFound(err) &&
+			!w.isForbiddenUntilBound(err) {
 			return o, err
 		}
 	}
@@ -72,7 +73,8 @@ func (w *World) copyToOverlay(ctx context.Context, c change.Change) error {
 		}
 		return nil
 	case change.SetAccounts:
-		return w.copyFilesToOverlay(ctx, c.PasswdFile(), c.GroupFile(), path.Join(c.Dir, "login.defs"))
+		return w.copyFilesToOverlay(ctx, c.PasswdFile(), c.GroupFile(),
+			path.Join(c.Dir, "login.defs"))
 	case change.SetOwner:
 		return w.copyFilesToOverlay(ctx, c.Path)
 	default:

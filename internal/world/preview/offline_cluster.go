@@ -12,7 +12,8 @@ import (
 
 // SimulateCluster lets a simulated cluster answer in place of one that cannot be reached: from
 // then on nothing of any cluster is read but the objects and the cluster-info given here.
-func (w *World) SimulateCluster(ctx context.Context, info map[string]string, objects ...state.Object) error {
+func (w *World) SimulateCluster(ctx context.Context, info map[string]string,
+	objects ...state.Object) error {
 	for _, o := range objects {
 		if err := w.simulated.Do(ctx, change.ApplyObject{Object: o}); err != nil {
 			return err
@@ -55,7 +56,8 @@ func (w *World) simulatedInfo() map[string]string {
 }
 
 // ClusterInfo returns the data of ConfigMap cluster-info.
-func (w *World) ClusterInfo(ctx context.Context, server string, ca []byte) (map[string]string, error) {
+func (w *World) ClusterInfo(ctx context.Context, server string,
+	ca []byte) (map[string]string, error) {
 	if info := w.simulatedInfo(); info != nil {
 		return info, nil
 	}

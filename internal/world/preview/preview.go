@@ -31,9 +31,11 @@ type World struct {
 	removedPaths []string        // files and directories "removed": nothing real below them is read
 	marks        map[string]bool // targets "changed", and the marks below
 	removedPods  []change.RemoveContainers
-	clusterInfo  map[string]string // cluster-info of a simulated cluster; nil where a real one is read
+	// cluster-info of a simulated cluster; nil where a real one is read
+	clusterInfo map[string]string
 
-	discoveryFiles map[string][]byte // by URL, what the web servers of discovery files show for a simulated cluster
+	// by URL, what the web servers of discovery files show for a simulated cluster
+	discoveryFiles map[string][]byte
 }
 
 // Marks of what happened in a preview besides changes.
@@ -45,20 +47,23 @@ const (
 
 // Paths are the files of a machine that a preview needs to simulate its kubelet.
 type Paths struct {
-	Node                            string // name of this machine's Node object
-	Certificates                    string // copied with their directories; all other files are copied to the top directory
-	KubeletConfig                   string
-	BootstrapKubeconfig             string // the kubelet exchanges it for KubeletKubeconfig
-	KubeletKubeconfig               string
-	KubeletClientCert               string // the kubelet's client certificate
-	APIServerManifest, EtcdManifest string // manifests of the API server and the etcd of this machine; empty if it is a worker
+	Node string // name of this machine's Node object
+	// copied with their directories; all other files are copied to the top directory
+	Certificates        string
+	KubeletConfig       string
+	BootstrapKubeconfig string // the kubelet exchanges it for KubeletKubeconfig
+	KubeletKubeconfig   string
+	KubeletClientCert   string // the kubelet's client certificate
+	// manifests of the API server and the etcd of this machine; empty if it is a worker
+	APIServerManifest, EtcdManifest string
 }
 
 // New previews on top of real and copies files to dir, unless it is empty.
 func New(real world.World, dir string, p Paths) *World {
 	over := memory.New()
 	over.Clock = real.Now // times of real files and of those in the overlay are compared
-	return &World{World: real, dir: dir, paths: p, overlay: over, simulated: memory.New(), marks: map[string]bool{}}
+	return &World{World: real, dir: dir, paths: p, overlay: over, simulated: memory.New(),
+		marks: map[string]bool{}}
 }
 
 // Do makes the change in the overlay.
@@ -160,7 +165,8 @@ func (w *World) ReadDir(ctx context.Context, name string) ([]state.FileInfo, err
 	for _, f := range mine {
 		all[f.Path] = f
 	}
-	return slices.SortedFunc(maps.Values(all), func(a, b state.FileInfo) int { return strings.Compare(a.Path, b.Path) }), err
+	return slices.SortedFunc(maps.Values(all),
+		func(a, b state.FileInfo) int { return strings.Compare(a.Path, b.Path) }), err
 }
 
 // Service returns the state that a unit would have.
@@ -237,7 +243,8 @@ func (w *World) noteRemoval(c change.Remove) {
 func (w *World) forgetRemoval(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.removedPaths = slices.DeleteFunc(w.removedPaths, func(g string) bool { return g == path.Clean(name) })
+	w.removedPaths = slices.DeleteFunc(w.removedPaths,
+		func(g string) bool { return g == path.Clean(name) })
 }
 
 func (w *World) isRemoved(name string) bool {

@@ -74,7 +74,9 @@ func TestNetwork(t *testing.T) {
 	// Other programs use 127.0.0.1 only.
 	free := mustListen(t, fmt.Sprintf("127.77.%d.%d:0", os.Getpid()>>8&255, os.Getpid()&255))
 	free.Close()
-	worldtest.Network(t, real.New(), worldtest.NetworkConfig{Name: "localhost", Taken: taken.Addr().String(), Free: free.Addr().String()})
+	worldtest.Network(t, real.New(),
+		worldtest.NetworkConfig{Name: "localhost", Taken: taken.Addr().String(),
+			Free: free.Addr().String()})
 }
 
 // TestEveryChangeHasItsPart carries out each kind of change with an unusable target: the error
@@ -85,7 +87,8 @@ func TestEveryChangeHasItsPart(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	config := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "y"}}
+	config := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "y"}}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	for kind, c := range map[string]change.Change{
@@ -97,11 +100,12 @@ func TestEveryChangeHasItsPart(t *testing.T) {
 		"umount2":   change.Unmount{Dir: file, Flags: []string{"NONE"}},
 		"pull":      change.PullImage{Socket: "unix:///nonexistent/crio.sock"},
 		"remove":    change.RemoveContainers{Socket: "unix:///nonexistent/crio.sock"},
-		"member":    change.SetMember{PeerURL: "https://127.0.0.1:1", State: change.Absent, Via: state.Etcd{CAFile: nobody.Kubeconfig}},
-		"apply":     change.ApplyObject{Object: config, As: nobody},
-		"mutate":    change.MutateObject{Object: config, As: nobody},
-		"delete":    change.DeleteObject{Ref: state.RefOf(config, nobody)},
-		"label":     change.LabelNode{Name: "x", As: nobody},
+		"member": change.SetMember{PeerURL: "https://127.0.0.1:1", State: change.Absent,
+			Via: state.Etcd{CAFile: nobody.Kubeconfig}},
+		"apply":  change.ApplyObject{Object: config, As: nobody},
+		"mutate": change.MutateObject{Object: config, As: nobody},
+		"delete": change.DeleteObject{Ref: state.RefOf(config, nobody)},
+		"label":  change.LabelNode{Name: "x", As: nobody},
 	} {
 		err := real.New().Do(ctx, c)
 		if err == nil || strings.Contains(err.Error(), "carry out") {

@@ -39,7 +39,8 @@ const units = "/run/systemd/system"
 // addUnit writes an enabled unit without a reload of systemd.
 func addUnit(t *testing.T, name, service string) {
 	t.Helper()
-	file, wanted := filepath.Join(units, name+".service"), filepath.Join(units, "multi-user.target.wants", name+".service")
+	file, wanted := filepath.Join(units, name+".service"),
+		filepath.Join(units, "multi-user.target.wants", name+".service")
 	writeUnit(t, file, "[Service]\n"+service+"\n[Install]\nWantedBy=multi-user.target\n")
 	if err := os.MkdirAll(filepath.Dir(wanted), 0o755); err != nil {
 		t.Fatal(err)
@@ -74,7 +75,9 @@ func startUnit(t *testing.T, unit string) error {
 func TestServicesOnNode(t *testing.T) {
 	requireTestNode(t)
 	addUnit(t, "kubeadm-contract", "ExecStart=/bin/sleep infinity")
-	worldtest.Services(t, real.New(), worldtest.ServiceConfig{Unit: "kubeadm-contract", File: filepath.Join(newTempDir(t), "config")})
+	worldtest.Services(t, real.New(),
+		worldtest.ServiceConfig{Unit: "kubeadm-contract",
+			File: filepath.Join(newTempDir(t), "config")})
 }
 
 func TestServiceBetweenRestartsIsNotActive(t *testing.T) {
@@ -83,20 +86,23 @@ func TestServiceBetweenRestartsIsNotActive(t *testing.T) {
 	if err := startUnit(t, "kubeadm-loop"); err != nil {
 		t.Fatal(err)
 	}
-	for begun := time.Now(); runCommand(t, "systemctl", "show", "-P", "SubState", "kubeadm-loop") != "auto-restart"; time.Sleep(10 * time.Millisecond) {
+	for begun := time.Now(); runCommand(t, "systemctl", "show", "-P", "SubState",
+		"kubeadm-loop") != "auto-restart"; time.Sleep(10 * time.Millisecond) {
 		if time.Since(begun) > time.Minute {
 			t.Fatal("systemd reports a failed service as running")
 		}
 	}
 	got, err := real.New().Service(t.Context(), "kubeadm-loop")
-	if want := (state.Service{Exists: true, Enabled: true, Active: true}); err != nil || got != want {
+	if want := (state.Service{Exists: true, Enabled: true, Active: true}); err != nil ||
+		got != want {
 		t.Errorf("got %+v and %v, want %+v", got, err, want)
 	}
 }
 
 func TestStartReloadsUnitFiles(t *testing.T) {
 	requireTestNode(t)
-	addUnit(t, "kubeadm-changed", "Type=exec\nExecStart=/bin/sleep 1001") // which has started when its program runs
+	// which has started when its program runs
+	addUnit(t, "kubeadm-changed", "Type=exec\nExecStart=/bin/sleep 1001")
 	runs := func(want string) {
 		t.Helper()
 		if err := startUnit(t, "kubeadm-changed"); err != nil {
@@ -104,7 +110,8 @@ func TestStartReloadsUnitFiles(t *testing.T) {
 		}
 		pid := runCommand(t, "systemctl", "show", "-P", "MainPID", "kubeadm-changed")
 		line, err := os.ReadFile(filepath.Join("/proc", pid, "cmdline"))
-		if got := strings.Trim(strings.ReplaceAll(string(line), "\x00", " "), " "); err != nil || got != want {
+		if got := strings.Trim(strings.ReplaceAll(string(line), "\x00", " "), " "); err != nil ||
+			got != want {
 			t.Errorf("it runs %q, want %q: %v", got, want, err)
 		}
 	}
@@ -115,16 +122,19 @@ func TestStartReloadsUnitFiles(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	writeUnit(t, filepath.Join(dropIn, "10-kubeadm.conf"), "[Service]\nExecStart=\nExecStart=/bin/sleep 1002\n")
+	writeUnit(t, filepath.Join(dropIn, "10-kubeadm.conf"),
+		"[Service]\nExecStart=\nExecStart=/bin/sleep 1002\n")
 	runs("/bin/sleep 1002")
 }
 
 func TestServiceThatCannotStartHasHints(t *testing.T) {
 	requireTestNode(t)
 	addUnit(t, "kubeadm-broken", "Type=oneshot\nExecStart=/bin/false")
-	for unit, says := range map[string]string{"kubeadm-broken": `"failed"`, "kubeadm-no-such-unit": "not found"} {
+	for unit, says := range map[string]string{"kubeadm-broken": `"failed"`,
+		"kubeadm-no-such-unit": "not found"} {
 		err := startUnit(t, unit)
-		if err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(strings.Join(problem.Hints(err), "\n"), "systemctl status "+unit) {
+		if err == nil || !strings.Contains(err.Error(), says) ||
+			!strings.Contains(strings.Join(problem.Hints(err), "\n"), "systemctl status "+unit) {
 			t.Errorf("%s: got %v with hints %q", unit, err, problem.Hints(err))
 		}
 	}
@@ -146,17 +156,20 @@ func TestMountsOnNode(t *testing.T) {
 func TestImagesOnNode(t *testing.T) {
 	requireTestNode(t)
 	var pause string
-	for name := range strings.FieldsSeq(runCommand(t, "ctr", "--namespace", "k8s.io", "images", "ls", "-q")) {
+	for name := range strings.FieldsSeq(runCommand(t, "ctr", "--namespace", "k8s.io", "images",
+		"ls", "-q")) {
 		if strings.Contains(name, "/pause:") {
 			pause = name
 		}
 	}
 	worldtest.Images(t, real.New(), worldtest.RuntimeConfig{
-		Socket: "unix:///var/run/containerd/containerd.sock", Present: pause, Absent: "registry.invalid/none:1"})
+		Socket: "unix:///var/run/containerd/containerd.sock", Present: pause,
+		Absent: "registry.invalid/none:1"})
 }
 
 func TestHostOnNode(t *testing.T) {
 	requireTestNode(t)
 	worldtest.Host(t, real.New())
-	worldtest.Programs(t, real.New(), "systemctl", strings.TrimPrefix(runCommand(t, "kubelet", "--version"), "Kubernetes "))
+	worldtest.Programs(t, real.New(), "systemctl",
+		strings.TrimPrefix(runCommand(t, "kubelet", "--version"), "Kubernetes "))
 }

@@ -34,7 +34,8 @@ type World struct {
 func New() *World {
 	var m linux.Machine
 	read := func(path string) ([]byte, error) { return m.ReadFile(context.Background(), path) }
-	return &World{machine: m, runtimes: cri.Runtimes{Tail: m.Tail}, members: etcd.New(read), objects: kube.New(read)}
+	return &World{machine: m, runtimes: cri.Runtimes{Tail: m.Tail}, members: etcd.New(read),
+		objects: kube.New(read)}
 }
 
 // Do carries out one change.

@@ -28,19 +28,22 @@ func (k Kubelet) Files(ctx context.Context, r state.Reader) (files []change.Writ
 	bootstrap, err := r.ReadFile(ctx, k.BootstrapConfig)
 	switch {
 	case err == nil && unregistered != nil:
-		files = append(files, change.WriteFile{Path: k.Kubeconfig, Data: bootstrap, Mode: 0o600, Secret: true})
+		files = append(files,
+			change.WriteFile{Path: k.Kubeconfig, Data: bootstrap, Mode: 0o600, Secret: true})
 	case unregistered != nil:
 		return nil
 	}
 	if _, err := r.Stat(ctx, k.RotatedCert); err != nil {
-		files = append(files, change.WriteFile{Path: k.RotatedCert, Data: []byte("pem"), Mode: 0o600, Secret: true})
+		files = append(files,
+			change.WriteFile{Path: k.RotatedCert, Data: []byte("pem"), Mode: 0o600, Secret: true})
 	}
 	return files
 }
 
 // NodeObject is the Node that the kubelet registers.
 func (k Kubelet) NodeObject() *corev1.Node {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: k.Node, Labels: map[string]string{corev1.LabelHostname: k.Node}}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: k.Node,
+		Labels: map[string]string{corev1.LabelHostname: k.Node}}}
 	node.SetGroupVersionKind(state.NodeKind)
 	return node
 }

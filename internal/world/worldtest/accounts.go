@@ -12,19 +12,25 @@ import (
 
 // Accounts checks creating and removing system users; root is an empty directory of the world.
 func Accounts(t *testing.T, w world.World, root string) {
-	const passwd, group = "root:x:0:0:root:/root:/bin/bash\ntaken:x:100:100::/:/bin/false", "root:x:0:\nsix:x:101:\n"
-	for name, text := range map[string]string{"passwd": passwd, "group": group, "login.defs": "SYS_GID_MIN 101\nUID_MIN 1000\n"} {
+	const passwd, group = "root:x:0:0:root:/root:/bin/bash\ntaken:x:100:100::/:/bin/false",
+		"root:x:0:\nsix:x:101:\n"
+	for name, text := range map[string]string{"passwd": passwd, "group": group,
+		"login.defs": "SYS_GID_MIN 101\nUID_MIN 1000\n"} {
 		mustDo(t, w, change.WriteFile{Path: path.Join(root, name), Data: []byte(text), Mode: 0o644})
 	}
-	c := change.SetAccounts{Dir: root, Users: []string{"a-test", "b-test"}, Groups: []change.Group{{Name: "both", Members: []string{"b-test", "a-test"}}}}
+	c := change.SetAccounts{Dir: root, Users: []string{"a-test", "b-test"},
+		Groups: []change.Group{{Name: "both", Members: []string{"b-test", "a-test"}}}}
 	wantDone(t, w, c, false)
 	mustDo(t, w, c)
 	f := fileSuite{w, root}
-	f.wantContent(t, path.Join(root, "passwd"), passwd+"\na-test:x:101:102:::/bin/false\nb-test:x:102:103:::/bin/false\n")
-	f.wantContent(t, path.Join(root, "group"), group+"a-test:x:102:\nb-test:x:103:\nboth:x:104:b-test,a-test\n")
+	f.wantContent(t, path.Join(root, "passwd"),
+		passwd+"\na-test:x:101:102:::/bin/false\nb-test:x:102:103:::/bin/false\n")
+	f.wantContent(t, path.Join(root, "group"),
+		group+"a-test:x:102:\nb-test:x:103:\nboth:x:104:b-test,a-test\n")
 	mustDo(t, w, c)
 	doAndUndo(t, w, change.SetAccounts{Dir: root, Users: []string{"b-test", "c-test"}})
-	f.wantContent(t, path.Join(root, "group"), group+"a-test:x:102:\nb-test:x:103:\nboth:x:104:b-test,a-test\n")
+	f.wantContent(t, path.Join(root, "group"),
+		group+"a-test:x:102:\nb-test:x:103:\nboth:x:104:b-test,a-test\n")
 	wantDoError(t, w, change.SetAccounts{Dir: root, Groups: []change.Group{{Name: "both"}}})
 	absent := c
 	absent.Absent = true
@@ -77,7 +83,8 @@ func DirectoryOwners(t *testing.T, w world.World, root string) {
 	if _, err := give.Inverse(newContext(t), w); !errors.Is(err, change.ErrIrreversible) {
 		t.Errorf("the inverse for files of two owners: %v", err)
 	}
-	if text := give.String(); !strings.Contains(text, f.at("tree")) || !strings.Contains(text, "etcd-user") {
+	if text := give.String(); !strings.Contains(text, f.at("tree")) ||
+		!strings.Contains(text, "etcd-user") {
 		t.Errorf("got %q", text)
 	}
 }
@@ -86,6 +93,7 @@ func (f fileSuite) wantOwner(t *testing.T, name string, uid, gid int, mode uint3
 	t.Helper()
 	info, err := f.w.Stat(newContext(t), name)
 	if err != nil || info.UID != uid || info.GID != gid || uint32(info.Mode.Perm()) != mode {
-		t.Errorf("%s is %d:%d with %v, want %d:%d with %o: %v", name, info.UID, info.GID, info.Mode, uid, gid, mode, err)
+		t.Errorf("%s is %d:%d with %v, want %d:%d with %o: %v", name, info.UID, info.GID, info.Mode,
+			uid, gid, mode, err)
 	}
 }

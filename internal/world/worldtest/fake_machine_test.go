@@ -25,7 +25,8 @@ func TestFakeLinks(t *testing.T) {
 		w := fake.New()
 		w.Files["/proc"] = memory.File{Mode: fs.ModeDir | 0o755}
 		suite(t, w, "/contract", func(to, at string) {
-			if err := w.PutFile(at, memory.File{Data: []byte(to), Mode: fs.ModeSymlink | 0o777}); err != nil {
+			if err := w.PutFile(at,
+				memory.File{Data: []byte(to), Mode: fs.ModeSymlink | 0o777}); err != nil {
 				t.Fatal(err)
 			}
 		})
@@ -55,19 +56,23 @@ func TestFakeServices(t *testing.T) {
 
 func TestFakeMounts(t *testing.T) {
 	w := fake.New()
-	w.MountList = []string{"/", "/var/lib/kubelet", "/var/lib/kubelet/pods/a", "/var/lib/kubelet/pods/a/b", "/var/lib/kubelet2/c"}
+	w.MountList = []string{"/", "/var/lib/kubelet", "/var/lib/kubelet/pods/a",
+		"/var/lib/kubelet/pods/a/b", "/var/lib/kubelet2/c"}
 	worldtest.Mounts(t, w, "/var/lib/kubelet")
 }
 
 func TestFakeNetwork(t *testing.T) {
 	w := fake.New()
 	w.PortsInUse["127.0.0.1:10250"] = "kubelet (pid 1)"
-	worldtest.Network(t, w, worldtest.NetworkConfig{Name: "cp1", Taken: "127.0.0.1:10250", Free: "127.0.0.1:6443"})
+	worldtest.Network(t, w,
+		worldtest.NetworkConfig{Name: "cp1", Taken: "127.0.0.1:10250", Free: "127.0.0.1:6443"})
 }
 
 func TestFakeImages(t *testing.T) {
 	w := fake.New()
 	w.ImageList["registry.example/pause:1"] = true
 	w.Pods = []state.Sandbox{{ID: "1", Name: "etcd-cp1", Namespace: "kube-system"}}
-	worldtest.Images(t, w, worldtest.RuntimeConfig{Socket: w.Sockets[0], Present: "registry.example/pause:1", Absent: "registry.example/none:1"})
+	worldtest.Images(t, w,
+		worldtest.RuntimeConfig{Socket: w.Sockets[0], Present: "registry.example/pause:1",
+			Absent: "registry.example/none:1"})
 }

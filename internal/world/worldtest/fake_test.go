@@ -19,11 +19,13 @@ func TestFakeObjects(t *testing.T) {
 
 func TestFakeMembers(t *testing.T) {
 	w := fake.New()
-	w.MemberList = []state.Member{{ID: 1, Name: "cp1", PeerURLs: []string{"https://192.0.2.10:2380"}}}
+	w.MemberList = []state.Member{{ID: 1, Name: "cp1",
+		PeerURLs: []string{"https://192.0.2.10:2380"}}}
 	const peer = "https://192.0.2.11:2380"
 	start := func() {
 		for _, c := range []change.Change{
-			change.WriteFile{Path: "/etc/kubernetes/manifests/etcd.yaml", Data: []byte("--name=cp2\n--initial-advertise-peer-urls=" + peer + "\n")},
+			change.WriteFile{Path: "/etc/kubernetes/manifests/etcd.yaml",
+				Data: []byte("--name=cp2\n--initial-advertise-peer-urls=" + peer + "\n")},
 			change.WriteFile{Path: "/etc/kubernetes/kubelet.conf"},
 			change.WriteFile{Path: "/var/lib/kubelet/config.yaml"},
 			change.SetService{Name: "kubelet", Active: true},
@@ -41,7 +43,8 @@ func TestFakeMemberRemovals(t *testing.T) {
 	for id := range uint64(3) {
 		host := fmt.Sprintf("https://192.0.2.%d", 10+id)
 		w.MemberList = append(w.MemberList, state.Member{
-			ID: id + 1, Name: "cp", PeerURLs: []string{host + ":2380"}, ClientURLs: []string{host + ":2379"},
+			ID: id + 1, Name: "cp", PeerURLs: []string{host + ":2380"},
+			ClientURLs: []string{host + ":2379"},
 		})
 	}
 	via := state.Etcd{Endpoints: w.MemberList[0].ClientURLs}

@@ -90,7 +90,8 @@ func (f fileSuite) write(t *testing.T) {
 	info, err := f.w.Stat(newContext(t), name)
 	// File systems use a coarse clock that lags behind.
 	if err != nil || info.ModTime.Before(before.Add(-clockLag)) || info.ModTime.After(f.w.Now()) {
-		t.Errorf("written at %v by the file, between %v and %v by the clock: %v", info.ModTime, before, f.w.Now(), err)
+		t.Errorf("written at %v by the file, between %v and %v by the clock: %v", info.ModTime,
+			before, f.w.Now(), err)
 	}
 	wantDone(t, f.w, change.WriteFile{Path: name, Data: []byte("another"), Mode: 0o600}, false)
 	got, _ := f.w.ReadFile(newContext(t), name)
@@ -153,7 +154,8 @@ func (f fileSuite) list(t *testing.T) {
 	for _, i := range inside {
 		got = append(got, i.Mode.Type().String()+" "+i.Path)
 	}
-	want := []string{"---------- " + f.at("list/a"), "d--------- " + f.at("list/b"), "---------- " + f.at("list/c")}
+	want := []string{"---------- " + f.at("list/a"), "d--------- " + f.at("list/b"),
+		"---------- " + f.at("list/c")}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -229,7 +231,8 @@ func (f fileSuite) undo(t *testing.T) {
 	doAndUndo(t, f.w, change.Remove{Path: name})
 	f.wantContent(t, name, "old")
 	f.wantMode(t, name, 0o640)
-	doAndUndo(t, f.w, change.WriteFile{Path: f.at("back", "fresh"), Data: []byte("new"), Mode: 0o600})
+	doAndUndo(t, f.w, change.WriteFile{Path: f.at("back", "fresh"), Data: []byte("new"),
+		Mode: 0o600})
 	f.wantAbsent(t, f.at("back", "fresh"))
 	doAndUndo(t, f.w, change.MakeDir{Path: f.at("back", "dir"), Mode: 0o700})
 	f.wantAbsent(t, f.at("back", "dir"))

@@ -18,21 +18,24 @@ func Links(t *testing.T, w world.World, root string, link func(to, at string)) {
 	real := f.writeText(t, "x", "real", "file")
 	isLink := func(t *testing.T, name string) {
 		t.Helper()
-		if info, err := w.Lstat(newContext(t), name); err != nil || info.Mode.Type() != fs.ModeSymlink || info.Path != name {
+		if info, err := w.Lstat(newContext(t), name); err != nil ||
+			info.Mode.Type() != fs.ModeSymlink || info.Path != name {
 			t.Errorf("%s is %+v, %v; want a link", name, info, err)
 		}
 	}
 	t.Run("stat", func(t *testing.T) {
 		link(real, f.at("links", "a"))
 		isLink(t, f.at("links", "a"))
-		if info, err := w.Stat(newContext(t), f.at("links", "a")); err != nil || !info.Mode.IsRegular() {
+		if info, err := w.Stat(newContext(t), f.at("links", "a")); err != nil ||
+			!info.Mode.IsRegular() {
 			t.Errorf("through the link: %+v, %v", info, err)
 		}
 		_, err := w.Lstat(newContext(t), f.at("links", "none"))
 		wantNotExist(t, err)
 	})
 	t.Run("write", func(t *testing.T) {
-		mustDo(t, w, change.WriteFile{Path: f.at("links", "a"), Data: []byte("through"), Mode: 0o600})
+		mustDo(t, w, change.WriteFile{Path: f.at("links", "a"), Data: []byte("through"),
+			Mode: 0o600})
 		isLink(t, f.at("links", "a"))
 		f.wantContent(t, real, "through")
 	})

@@ -31,7 +31,8 @@ func Mounts(t *testing.T, w world.World, dir string) {
 	wantDoError(t, w, change.Unmount{Dir: dir, Flags: []string{"MNT_NONE"}})
 	wantDone(t, w, change.Unmount{Dir: dir}, false)
 	mustDo(t, w, change.Unmount{Dir: dir})
-	want := slices.DeleteFunc(slices.Clone(all), func(m string) bool { return strings.HasPrefix(m, dir+"/") })
+	want := slices.DeleteFunc(slices.Clone(all),
+		func(m string) bool { return strings.HasPrefix(m, dir+"/") })
 	if got := listMounts(t, w, "/"); len(got) != len(want) {
 		t.Errorf("mounted before: %q, after: %q", all, got)
 	}
@@ -148,13 +149,15 @@ func (n networkSuite) listen(t *testing.T) {
 		}
 	}
 	var taken *state.PortError
-	if err := n.w.CanListen(newContext(t), n.Taken); !errors.As(err, &taken) || taken.Address != n.Taken || taken.Err == nil {
+	if err := n.w.CanListen(newContext(t), n.Taken); !errors.As(err, &taken) ||
+		taken.Address != n.Taken || taken.Err == nil {
 		t.Errorf("%s is taken: got %v", n.Taken, err)
 	}
 }
 
 func (n networkSuite) unusedPort(t *testing.T) {
-	if _, err := n.w.Fetch(newContext(t), state.Request{URL: "http://" + n.Free + "/healthz"}); err == nil {
+	if _, err := n.w.Fetch(newContext(t),
+		state.Request{URL: "http://" + n.Free + "/healthz"}); err == nil {
 		t.Error("Fetch from an unused port: want an error")
 	}
 	if _, err := n.w.ClusterInfo(newContext(t), "https://"+n.Free, nil); err == nil {

@@ -26,7 +26,8 @@ func MemberRemovals(t *testing.T, w Etcd, via state.Etcd, down string) {
 		}
 	}
 	needed := etcdSuite{t, w, via, up}
-	if err := w.Do(t.Context(), needed.set(change.Absent)); !errors.Is(err, change.ErrWouldLoseQuorum) {
+	if err := w.Do(t.Context(), needed.set(change.Absent)); !errors.Is(err,
+		change.ErrWouldLoseQuorum) {
 		t.Errorf("removing a member that the quorum needs: %v", err)
 	}
 	e.do(change.Absent)

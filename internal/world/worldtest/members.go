@@ -94,24 +94,27 @@ func (e etcdSuite) wantAllHealthy() {
 // status returns the status of a member once it is healthy, for which it must have a leader.
 func (e etcdSuite) status(m state.Member) state.MemberStatus {
 	e.t.Helper()
-	return retryUntilAnswer(e.t, "member "+m.Name, func(ctx context.Context) (state.MemberStatus, error) {
-		s, err := e.w.MemberStatus(ctx, e.via, m)
-		if err == nil && len(s.Problems) > 0 {
-			err = fmt.Errorf("it reports %q", s.Problems)
-		}
-		return s, err
-	})
+	return retryUntilAnswer(e.t, "member "+m.Name,
+		func(ctx context.Context) (state.MemberStatus, error) {
+			s, err := e.w.MemberStatus(ctx, e.via, m)
+			if err == nil && len(s.Problems) > 0 {
+				err = fmt.Errorf("it reports %q", s.Problems)
+			}
+			return s, err
+		})
 }
 
 // retryUntilAnswer retries a request: etcd does not answer during a leader election, and a busy
 // machine may be too slow.
-func retryUntilAnswer[T any](t *testing.T, of string, request func(context.Context) (T, error)) (got T) {
+func retryUntilAnswer[T any](t *testing.T, of string,
+	request func(context.Context) (T, error)) (got T) {
 	t.Helper()
-	err := world.Poll(t.Context(), nil, world.Condition{Name: "an answer of " + of, Timeout: time.Minute,
-		Check: func(ctx context.Context, _ state.Reader) (err error) {
-			got, err = request(ctx)
-			return err
-		}})
+	err := world.Poll(t.Context(), nil,
+		world.Condition{Name: "an answer of " + of, Timeout: time.Minute,
+			Check: func(ctx context.Context, _ state.Reader) (err error) {
+				got, err = request(ctx)
+				return err
+			}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +141,11 @@ func (e etcdSuite) do(s change.MemberState) {
 
 func (e etcdSuite) done(s change.MemberState, want bool) {
 	e.t.Helper()
-	got := retryUntilAnswer(e.t, "etcd", func(ctx context.Context) (bool, error) { return e.set(s).Done(ctx, membersOnly{members: e.w}) })
+	got := retryUntilAnswer(e.t, "etcd",
+		func(ctx context.Context) (bool,
+			error) {
+			return e.set(s).Done(ctx, membersOnly{members: e.w})
+		})
 	if got != want {
 		e.t.Errorf("Done of %q is %v", e.set(s), got)
 	}
@@ -146,13 +153,15 @@ func (e etcdSuite) done(s change.MemberState, want bool) {
 
 func (e etcdSuite) list() []state.Member {
 	e.t.Helper()
-	return retryUntilAnswer(e.t, "etcd", func(ctx context.Context) ([]state.Member, error) { return e.w.Members(ctx, e.via) })
+	return retryUntilAnswer(e.t, "etcd",
+		func(ctx context.Context) ([]state.Member, error) { return e.w.Members(ctx, e.via) })
 }
 
 func (e etcdSuite) find() *state.Member {
 	e.t.Helper()
 	all := e.list()
-	at := slices.IndexFunc(all, func(m state.Member) bool { return slices.Contains(m.PeerURLs, e.peerURL) })
+	at := slices.IndexFunc(all,
+		func(m state.Member) bool { return slices.Contains(m.PeerURLs, e.peerURL) })
 	if at < 0 {
 		return nil
 	}

@@ -69,9 +69,10 @@ func (s *objectSuite) clean() {
 
 func (s *objectSuite) config(data map[string]string) change.ApplyObject {
 	return change.ApplyObject{As: s.as, Object: &corev1.ConfigMap{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: suiteName, Labels: map[string]string{"ours": "1"}},
-		Data:       data,
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: suiteName,
+			Labels: map[string]string{"ours": "1"}},
+		Data: data,
 	}}
 }
 
@@ -125,7 +126,8 @@ func testApply(s *objectSuite) {
 	if !apierrors.IsNotFound(err) {
 		s.t.Fatalf("reading an object that does not exist: %v", err)
 	}
-	first, second := s.config(map[string]string{"a": "1", "b": "2"}), s.config(map[string]string{"a": "3"})
+	first, second := s.config(map[string]string{"a": "1", "b": "2"}),
+		s.config(map[string]string{"a": "3"})
 	s.done(first, false)
 	s.do(first)
 	s.wantData(map[string]string{"a": "1", "b": "2"})
@@ -150,9 +152,10 @@ func testKeep(s *objectSuite) {
 
 func testForeignLabels(s *objectSuite) {
 	s.do(s.config(map[string]string{"a": "1"}))
-	s.do(change.MutateObject{Object: s.config(nil).Object, As: s.as, Mutate: func(o *unstructured.Unstructured) error {
-		return unstructured.SetNestedField(o.Object, "2", "metadata", "labels", "theirs")
-	}})
+	s.do(change.MutateObject{Object: s.config(nil).Object, As: s.as,
+		Mutate: func(o *unstructured.Unstructured) error {
+			return unstructured.SetNestedField(o.Object, "2", "metadata", "labels", "theirs")
+		}})
 	s.done(s.config(map[string]string{"a": "1"}), true)
 	s.do(s.config(map[string]string{"a": "2"}))
 	s.wantLabels(s.ref(), map[string]string{"ours": "1", "theirs": "2"})
@@ -233,7 +236,8 @@ func testList(s *objectSuite) {
 		q.LabelSelector, q.FieldSelector = sel.labels, sel.fields
 		got, err := s.w.List(s.t.Context(), q)
 		if err != nil || len(got) != sel.want {
-			s.t.Errorf("%q %q lists %d objects, %v; want %d", sel.labels, sel.fields, len(got), err, sel.want)
+			s.t.Errorf("%q %q lists %d objects, %v; want %d", sel.labels, sel.fields, len(got), err,
+				sel.want)
 		}
 		for _, o := range got {
 			if o.GetName() != suiteName || o.GetKind() != "ConfigMap" {
@@ -245,9 +249,11 @@ func testList(s *objectSuite) {
 
 func testLabelNode(s *objectSuite) {
 	n := &corev1.Node{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
-		ObjectMeta: metav1.ObjectMeta{Name: suiteNode, Labels: map[string]string{corev1.LabelHostname: suiteNode}},
-		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: "theirs", Effect: corev1.TaintEffectNoExecute}}},
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
+		ObjectMeta: metav1.ObjectMeta{Name: suiteNode,
+			Labels: map[string]string{corev1.LabelHostname: suiteNode}},
+		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "theirs",
+			Effect: corev1.TaintEffectNoExecute}}},
 	}
 	// The API server may add taints to a new Node, so the change may not be done afterwards.
 	if err := s.w.Do(s.t.Context(), change.ApplyObject{Object: n, As: s.as}); err != nil {

@@ -58,7 +58,8 @@ func (s serviceSuite) startStop(t *testing.T) {
 	before := s.w.Now()
 	mustDo(t, s.w, start)
 	got := s.state(t, s.Unit)
-	if !got.Exists || !got.Enabled || !got.Active || got.Since.Before(before.Add(-clockLag)) || got.Since.After(s.w.Now()) {
+	if !got.Exists || !got.Enabled || !got.Active || got.Since.Before(before.Add(-clockLag)) ||
+		got.Since.After(s.w.Now()) {
 		t.Errorf("after the start at %s: got %+v", before, got)
 	}
 	mustDo(t, s.w, stop)

@@ -27,14 +27,16 @@ func Await(t *testing.T, w world.World) {
 		}
 	})
 	t.Run("until the timeout", func(t *testing.T) {
-		err := w.Await(newContext(t), newCondition(300*time.Millisecond, func() error { return missing }))
+		err := w.Await(newContext(t),
+			newCondition(300*time.Millisecond, func() error { return missing }))
 		if !errors.Is(err, missing) || !strings.Contains(err.Error(), "the test condition") {
 			t.Errorf("got %v, want the condition's name and the last error", err)
 		}
 	})
 	t.Run("until a permanent error", func(t *testing.T) {
 		checks := 0
-		err := w.Await(newContext(t), newCondition(time.Minute, func() error { checks++; return world.Permanent(missing) }))
+		err := w.Await(newContext(t),
+			newCondition(time.Minute, func() error { checks++; return world.Permanent(missing) }))
 		if !errors.Is(err, missing) || checks != 1 {
 			t.Errorf("after %d checks: %v; want one check and its error", checks, err)
 		}
@@ -47,12 +49,13 @@ func Await(t *testing.T, w world.World) {
 		}
 	})
 	t.Run("with a reader", func(t *testing.T) {
-		c := world.Condition{Name: "a world", Timeout: time.Minute, Check: func(_ context.Context, r state.Reader) error {
-			if r == nil || r.Now().IsZero() {
-				return missing
-			}
-			return nil
-		}}
+		c := world.Condition{Name: "a world", Timeout: time.Minute,
+			Check: func(_ context.Context, r state.Reader) error {
+				if r == nil || r.Now().IsZero() {
+					return missing
+				}
+				return nil
+			}}
 		if err := w.Await(newContext(t), c); err != nil {
 			t.Error(err)
 		}
@@ -60,5 +63,6 @@ func Await(t *testing.T, w world.World) {
 }
 
 func newCondition(limit time.Duration, check func() error) world.Condition {
-	return world.Condition{Name: "the test condition", Timeout: limit, Check: func(context.Context, state.Reader) error { return check() }}
+	return world.Condition{Name: "the test condition", Timeout: limit,
+		Check: func(context.Context, state.Reader) error { return check() }}
 }

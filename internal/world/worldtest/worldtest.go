@@ -89,7 +89,8 @@ func Clock(t *testing.T, w world.World) {
 
 // UnknownChanges checks that an unknown change is an error.
 func UnknownChanges(t *testing.T, w world.World) {
-	if err := w.Do(newContext(t), unknownChange{change.MakeDir{Path: "/kubeadm-contract-never"}}); err == nil {
+	if err := w.Do(newContext(t),
+		unknownChange{change.MakeDir{Path: "/kubeadm-contract-never"}}); err == nil {
 		t.Error("an unknown change: want an error")
 	}
 }

@@ -50,7 +50,8 @@ func TestPreviewPassesSuites(t *testing.T) {
 func TestPreviewReadDirOfFile(t *testing.T) {
 	below := newMachine()
 	below.Files["/contract"] = memory.File{Mode: 0o644}
-	if _, err := preview.New(below, "", preview.Paths{}).ReadDir(t.Context(), "/contract"); err == nil || errors.Is(err, fs.ErrNotExist) {
+	if _, err := preview.New(below, "", preview.Paths{}).ReadDir(t.Context(),
+		"/contract"); err == nil || errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -45,7 +45,8 @@ func run(ctx context.Context, args []string) error {
 		return errors.New("no command given")
 	}
 	commands := map[string]func(context.Context, []string) error{
-		"up": createCluster, "shell": openShell, "exec": runOnNode, "kubectl": runKubectl, "list": listClusters, "down": removeClusters, "balance": runBalancer,
+		"up": createCluster, "shell": openShell, "exec": runOnNode, "kubectl": runKubectl,
+		"list": listClusters, "down": removeClusters, "balance": runBalancer,
 	}
 	command, ok := commands[args[0]]
 	if !ok {
@@ -132,7 +133,8 @@ func findNode(cluster, name string) (*nodes.Node, error) {
 		}
 		names = append(names, n.Name())
 	}
-	return nil, fmt.Errorf("cluster %s has no node %q; it has %s", cluster, name, strings.Join(names, ", "))
+	return nil, fmt.Errorf("cluster %s has no node %q; it has %s", cluster, name,
+		strings.Join(names, ", "))
 }
 
 func listClusters(context.Context, []string) error {

@@ -77,7 +77,8 @@ func startBalancerProcess(ctx context.Context, c *nodes.Cluster) error {
 	return cmd.Process.Release()
 }
 
-// runBalancer runs the load balancer of a cluster until it is interrupted or the cluster is removed.
+// runBalancer runs the load balancer of a cluster until it is interrupted or the cluster is
+// removed.
 func runBalancer(ctx context.Context, args []string) error {
 	flags, name := newFlags("balance")
 	if err := flags.Parse(args); err != nil {

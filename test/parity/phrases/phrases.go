@@ -36,7 +36,8 @@ func All() (map[string][]Phrase, error) {
 	all := map[string][]Phrase{}
 	for i, p := range phrases {
 		if p.Tool == "" || p.Source == "" || len(p.Outputs) == 0 || p.Pattern == "" {
-			return nil, fmt.Errorf("phrases.yaml: entry %d needs a tool, a source, an output and a pattern", i+1)
+			return nil, fmt.Errorf(
+				"phrases.yaml: entry %d needs a tool, a source, an output and a pattern", i+1)
 		}
 		if !strings.Contains("stdout stderr", p.Stream) {
 			return nil, fmt.Errorf("phrases.yaml: entry %d: there is no stream %q", i+1, p.Stream)
@@ -65,7 +66,8 @@ func (p Phrase) Check(stdout, stderr string) error {
 		text = string(result)
 	}
 	if pattern.MatchString(text) == p.Absent {
-		return fmt.Errorf("%s (%s) expects %q (absent: %v) in\n%q", p.Tool, p.Source, p.Pattern, p.Absent, text)
+		return fmt.Errorf("%s (%s) expects %q (absent: %v) in\n%q", p.Tool, p.Source, p.Pattern,
+			p.Absent, text)
 	}
 	return nil
 }

@@ -39,14 +39,20 @@ func StartAPIServer(t *testing.T) *APIServer {
 	serving := freeAddress(t)
 	a.Server = "https://" + serving
 	startProgram(t, e.dir, "kube-apiserver",
-		"--bind-address="+loopbackAddress(), "--advertise-address="+loopbackAddress(), "--secure-port="+serving[len(loopbackAddress()+":"):],
+		"--bind-address="+loopbackAddress(), "--advertise-address="+loopbackAddress(),
+		"--secure-port="+serving[len(loopbackAddress()+":"):],
 		"--endpoint-reconciler-type=none",
 		"--etcd-servers="+e.Via.Endpoints[0], "--etcd-cafile="+in("etcd/ca.crt"),
-		"--etcd-certfile="+in("apiserver-etcd-client.crt"), "--etcd-keyfile="+in("apiserver-etcd-client.key"),
-		"--client-ca-file="+in("ca.crt"), "--tls-cert-file="+in("apiserver.crt"), "--tls-private-key-file="+in("apiserver.key"),
-		"--service-account-issuer=https://plane.example", "--service-account-key-file="+in("ca.key"),
-		"--service-account-signing-key-file="+in("ca.key"), "--service-cluster-ip-range=10.96.0.0/12",
-		"--authorization-mode=Node,RBAC", "--allow-privileged=true", "--enable-bootstrap-token-auth=true")
+		"--etcd-certfile="+in("apiserver-etcd-client.crt"),
+		"--etcd-keyfile="+in("apiserver-etcd-client.key"),
+		"--client-ca-file="+in("ca.crt"), "--tls-cert-file="+in("apiserver.crt"),
+		"--tls-private-key-file="+in("apiserver.key"),
+		"--service-account-issuer=https://plane.example",
+		"--service-account-key-file="+in("ca.key"),
+		"--service-account-signing-key-file="+in("ca.key"),
+		"--service-cluster-ip-range=10.96.0.0/12",
+		"--authorization-mode=Node,RBAC", "--allow-privileged=true",
+		"--enable-bootstrap-token-auth=true")
 	a.Admin = a.Identity(t, "admin", "system:masters")
 	waitFor(t, "kube-apiserver", func(ctx context.Context) error {
 		return kube.New(os.ReadFile).Livez(ctx, a.Admin)

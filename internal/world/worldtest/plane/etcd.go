@@ -64,8 +64,10 @@ func (e *Etcd) startMember(t *testing.T, client, peer, state string) (kill func(
 		"--listen-client-urls", client, "--advertise-client-urls", client,
 		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
 		"--initial-cluster", strings.Join(e.members, ","), "--initial-cluster-state", state,
-		"--client-cert-auth", "--cert-file", in("server.crt"), "--key-file", in("server.key"), "--trusted-ca-file", in("ca.crt"),
-		"--peer-client-cert-auth", "--peer-cert-file", in("peer.crt"), "--peer-key-file", in("peer.key"), "--peer-trusted-ca-file", in("ca.crt"),
+		"--client-cert-auth", "--cert-file", in("server.crt"), "--key-file", in("server.key"),
+		"--trusted-ca-file", in("ca.crt"),
+		"--peer-client-cert-auth", "--peer-cert-file", in("peer.crt"), "--peer-key-file",
+		in("peer.key"), "--peer-trusted-ca-file", in("ca.crt"),
 		"--unsafe-no-fsync")
 }
 

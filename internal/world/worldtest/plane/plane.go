@@ -30,7 +30,8 @@ func BundleDir(t *testing.T) string {
 
 // writeCertificates writes all certificates of a control plane at the loopback address below dir.
 func writeCertificates(dir string) (map[string]pki.CA, error) {
-	site := pki.NodeNames{NodeName: "plane", AdvertiseAddress: loopbackAddress(), ServiceSubnet: "10.96.0.0/12", DNSDomain: "cluster.local"}
+	site := pki.NodeNames{NodeName: "plane", AdvertiseAddress: loopbackAddress(),
+		ServiceSubnet: "10.96.0.0/12", DNSDomain: "cluster.local"}
 	cas := map[string]pki.CA{}
 	for _, p := range pki.Profiles() {
 		spec, _, err := p.Spec(site, newValidity())
@@ -62,7 +63,8 @@ func writeCertificates(dir string) (map[string]pki.CA, error) {
 }
 
 func newValidity() pki.Validity {
-	return pki.Validity{NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour)}
+	return pki.Validity{NotBefore: time.Now().Add(-time.Minute),
+		NotAfter: time.Now().Add(time.Hour)}
 }
 
 // writeFile panics on errors.
@@ -80,7 +82,8 @@ func writeFile(dir, name string, data []byte) {
 // logs the end of its output.
 func startProgram(t *testing.T, dir, program string, args ...string) (kill func()) {
 	t.Helper()
-	out, err := os.Create(filepath.Join(dir, fmt.Sprintf("%s-%d.log", program, time.Now().UnixNano())))
+	out, err := os.Create(filepath.Join(dir,
+		fmt.Sprintf("%s-%d.log", program, time.Now().UnixNano())))
 	if err != nil {
 		t.Fatal(err)
 	}
