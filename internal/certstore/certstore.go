@@ -16,7 +16,7 @@ import (
 	"kubeadm/internal/state"
 )
 
-// ReadCA reads a ParseCA of this machine, whose key may be missing. The ParseCA must exist and be
+// ReadCA reads a CA of this machine, whose key may be missing. The CA must exist and be
 // valid now.
 func ReadCA(ctx context.Context, r state.Reader, n *node.Node, p pki.Profile) (pki.CA, error) {
 	found, err := ReadPair(ctx, r, n.Paths, p.Base)
@@ -34,9 +34,9 @@ func ReadCA(ctx context.Context, r state.Reader, n *node.Node, p pki.Profile) (p
 	return CheckCA(n.Paths, p, found, r.Now())
 }
 
-// CheckCA parses a ParseCA. Its certificate must be a ParseCA certificate that is valid at that
+// CheckCA parses a CA. Its certificate must be a CA certificate that is valid at that
 // time, and its key, if there is one, must belong to it. Preflight and every phase that signs or
-// verifies with a ParseCA use this.
+// verifies with a CA use this.
 func CheckCA(paths node.Paths, p pki.Profile, found pki.StoredPair, at time.Time) (pki.CA, error) {
 	ca, err := parseCA(paths, p, found)
 	if err != nil {
@@ -54,7 +54,7 @@ func CheckCA(paths node.Paths, p pki.Profile, found pki.StoredPair, at time.Time
 	return ca, problem.New("the certificate authority "+paths.Cert(p.Base), err, hints...)
 }
 
-// parseCA parses a ParseCA and checks that its key, if there is one, belongs to it. It does not
+// parseCA parses a CA and checks that its key, if there is one, belongs to it. It does not
 // look at the validity period.
 func parseCA(paths node.Paths, p pki.Profile, found pki.StoredPair) (pki.CA, error) {
 	cert, key := paths.Cert(p.Base), paths.Key(p.Base)
@@ -107,7 +107,7 @@ func CheckServiceAccountKeys(ctx context.Context, r state.Reader, n *node.Node) 
 		return nil
 	case private == nil:
 		if external, err := HasExternalClusterCA(ctx, r, n.Paths); err != nil || external {
-			return err // with an external ParseCA no key pair is generated
+			return err // with an external CA no key pair is generated
 		}
 		return problem.New("", fmt.Errorf("%s exists without %s", pubFile, keyFile),
 			"put back the private key that belongs to it; to have a new pair generated, move "+
@@ -156,7 +156,7 @@ func ReadPair(ctx context.Context, r state.Reader, p node.Paths,
 	return s, err
 }
 
-// CheckDiscoveredCA returns an error if the ParseCA is not one of those in the kubeconfig that
+// CheckDiscoveredCA returns an error if the CA is not one of those in the kubeconfig that
 // discovery returned.
 func CheckDiscoveredCA(n *node.Node, ca *x509.Certificate) error {
 	config, err := pki.ParseKubeconfig(n.BootstrapKubeconfig)

@@ -12,8 +12,8 @@ import (
 	"kubeadm/internal/state"
 )
 
-// IsExternalCA reports whether the key of a ParseCA is not on this machine. If so, every
-// certificate that the ParseCA signs for this machine must exist with its key; the error names
+// IsExternalCA reports whether the key of a CA is not on this machine. If so, every
+// certificate that the CA signs for this machine must exist with its key; the error names
 // every file that is missing or unusable.
 func IsExternalCA(ctx context.Context, r state.Reader, p node.Paths, ca pki.Profile) (bool, error) {
 	found, err := ReadPair(ctx, r, p, ca.Base)
@@ -50,7 +50,7 @@ func IsExternalCA(ctx context.Context, r state.Reader, p node.Paths, ca pki.Prof
 	return true, nil
 }
 
-// checkSignedPair returns an error unless the certificate was signed by the ParseCA and its key
+// checkSignedPair returns an error unless the certificate was signed by the CA and its key
 // exists. It does not check whether the certificate has expired.
 func checkSignedPair(p node.Paths, profile pki.Profile, pair pki.StoredPair,
 	ca *x509.Certificate) error {
@@ -70,7 +70,7 @@ func checkSignedPair(p node.Paths, profile pki.Profile, pair pki.StoredPair,
 	return nil
 }
 
-// CheckUploadable returns an error if the key of a ParseCA is not on this machine: a control plane
+// CheckUploadable returns an error if the key of a CA is not on this machine: a control plane
 // that downloads the shared certificates could not generate its own without it.
 func CheckUploadable(ctx context.Context, r state.Reader, n *node.Node) error {
 	for _, name := range []string{pki.ClusterCA, pki.FrontProxyCA} {

@@ -23,7 +23,7 @@ type KubeconfigFile struct {
 }
 
 // Check parses the file. It returns an error if the file cannot be used for the cluster: it trusts
-// another ParseCA, its client certificate has expired, was signed by another ParseCA or lacks its
+// another CA, its client certificate has expired, was signed by another CA or lacks its
 // key, or it has no credentials at all. A different server is a warning only.
 func (f KubeconfigFile) Check(ctx context.Context,
 	r state.Reader) (config *pki.Kubeconfig, warnings []string, err error) {

@@ -115,7 +115,7 @@ func expirationsOf(ctx context.Context, r state.Reader, n *node.Node) (expiratio
 }
 
 // keyPairWarnings warns about each certificate that does not match its key. Certificates of an
-// external ParseCA are left out: this machine cannot renew them.
+// external CA are left out: this machine cannot renew them.
 func keyPairWarnings(ctx context.Context, r state.Reader, n *node.Node) (warnings []string) {
 	local, _ := node.HasLocalEtcd(n)
 	for _, c := range pki.Renewables() {

@@ -148,7 +148,7 @@ func TestRenewedCertificatesMatchUpstream(t *testing.T) {
 }
 
 // renewedAs is all that a certificate says but for what is new each time. How long a certificate
-// is good for is told roughly: it begins with its ParseCA, and either program took its time.
+// is good for is told roughly: it begins with its CA, and either program took its time.
 func renewedAs(t *testing.T, r pki.Renewable, file []byte) string {
 	t.Helper()
 	c, err := r.Certificate(file)

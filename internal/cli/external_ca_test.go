@@ -9,7 +9,7 @@ import (
 	"kubeadm/internal/world/memory"
 )
 
-// supplied gives the machine all that init makes, but not the key of the cluster's ParseCA.
+// supplied gives the machine all that init makes, but not the key of the cluster's CA.
 func (s *testMachine) supplied(t *testing.T) {
 	t.Helper()
 	s.world.Files["/init.yaml"] = memory.File{Data: quick, Mode: 0o644}
@@ -22,7 +22,7 @@ func (s *testMachine) supplied(t *testing.T) {
 	delete(s.world.Files, "/etc/kubernetes/pki/ca.key")
 }
 
-// Each fault in what the keeper of a ParseCA has supplied is named with its file, before anything
+// Each fault in what the keeper of a CA has supplied is named with its file, before anything
 // is done.
 func TestExternalCAFilesAreChecked(t *testing.T) {
 	const directory = "/etc/kubernetes/"
@@ -91,7 +91,7 @@ func (s *testMachine) anonymous(t *testing.T, path string) []byte {
 	return text
 }
 
-// A ParseCA below another one brings its superior along in its file, and kubeconfigs may trust
+// A CA below another one brings its superior along in its file, and kubeconfigs may trust
 // either.
 func TestKubeconfigMayTrustRootCA(t *testing.T) {
 	root, s := newTestMachine(t), newTestMachine(t)

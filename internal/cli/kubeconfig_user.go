@@ -95,7 +95,7 @@ func (p *program) printKubeconfig(ctx context.Context, o *userOptions) error {
 	return err
 }
 
-// userAuthority is the ParseCA that signs the client certificate.
+// userAuthority is the CA that signs the client certificate.
 func (p *program) userAuthority(ctx context.Context, n *node.Node) (pki.CA, error) {
 	real := p.World()
 	profile, _ := pki.ProfileOf(pki.ClusterCA)

@@ -105,8 +105,8 @@ func (p *program) readIdentity(ctx context.Context, r state.Reader, file string)
 }
 
 // warnOfForeignClient warns if the user names a kubeconfig whose client certificate is not signed
-// by a ParseCA that the file itself trusts, as one of another cluster is. It may still be right:
-// clients may have a ParseCA of their own.
+// by a CA that the file itself trusts, as one of another cluster is. It may still be right:
+// clients may have a CA of their own.
 func (p *program) warnOfForeignClient(ctx context.Context, c *cobra.Command, r state.Reader,
 	file string) {
 	if !c.Flags().Changed(string(flag.Kubeconfig)) {

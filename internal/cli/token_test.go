@@ -139,7 +139,7 @@ func TestUploadCertsUsesConfiguredDirectory(t *testing.T) {
 		}
 		s.world.Files["/etc/kubernetes/pki/"+file] = kept
 	}
-	delete(s.world.Files, "/etc/kubernetes/pki/etcd/ca.key") // that ParseCA may be external
+	delete(s.world.Files, "/etc/kubernetes/pki/etcd/ca.key") // that CA may be external
 	if err := s.run(t.Context(), "token", "create", "--print-join-command",
 		"--upload-certs"); err != nil {
 		t.Error(err)

@@ -19,7 +19,7 @@
 // take effect. The first result is the desired state; [Run] has the options of the run and the
 // warnings, even if there is an error.
 //
-// A join resolves its Node in two steps: [Discovery] returns the node.Local that is needed for
+// A join resolves its Node in two steps: [Join] returns the node.Local that is needed for
 // discovery; the configuration that the cluster stores is added afterwards (joined.go).
 //
 // # From YAML to a Node

@@ -8,7 +8,7 @@ import (
 	"kubeadm/internal/node"
 )
 
-// Discovery resolves the part of a joining machine's desired state that is known before discovery.
+// Join resolves the part of a joining machine's desired state that is known before discovery.
 func Join(file File, flags JoinFlags, facts Facts) (node.Local, Run, error) {
 	c, run, err := readJoin(file, flags, facts)
 	if err != nil {

@@ -45,7 +45,7 @@ func Node(ctx context.Context, e *engine.Env) (*node.Node, error) {
 	return n, err
 }
 
-// CompleteMember returns the configuration of a machine that is a node of the cluster already,
+// ExistingNode returns the configuration of a machine that is a node of the cluster already,
 // without the kubelet's and kube-proxy's.
 func ExistingNode(ctx context.Context, e *engine.Env, as state.Identity) (*node.Node, error) {
 	var stored corev1.ConfigMap

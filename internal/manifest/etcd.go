@@ -11,7 +11,7 @@ import (
 	"kubeadm/internal/state"
 )
 
-// EtcdURLAnnotation is the client URL of an etcd member, as an annotation of its PatchPod.
+// EtcdURLAnnotation is the client URL of an etcd member, as an annotation of its Pod.
 const EtcdURLAnnotation = "kubeadm.kubernetes.io/etcd.advertise-client-urls"
 
 func etcdPod(n *node.Node, h Host, images release.Images) componentPod {

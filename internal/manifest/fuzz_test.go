@@ -14,7 +14,7 @@ import (
 )
 
 // FuzzPatches checks that a patch gives the same result each time, or an error that names the
-// file. The input PatchPod is not modified, and skipped patches and those of another target change
+// file. The input Pod is not modified, and skipped patches and those of another target change
 // nothing.
 func FuzzPatches(f *testing.F) {
 	for name, text := range map[string]string{

@@ -42,7 +42,7 @@ func KubeletInstanceConfig(n *node.Node) []byte {
 }
 
 // resolvedConf lists the name servers that systemd-resolved uses. If it runs, /etc/resolv.conf
-// points to its stub resolver on loopback, which no PatchPod can reach.
+// points to its stub resolver on loopback, which no Pod can reach.
 const resolvedConf = "/run/systemd/resolve/resolv.conf"
 
 // KubeletConfigFile is the kubelet's configuration on this machine: the cluster-wide

@@ -117,7 +117,7 @@ func isReservedLabel(key string) bool {
 
 // checkComponentVolumes finds volumes with the same name, of which the last one wins, as in
 // upstream's kubeadm, and volumes with the same mountPath, with which the kubelet rejects the
-// PatchPod.
+// Pod.
 func checkComponentVolumes(field string, pod *corev1.Pod,
 	user []node.Volume) (list []ComponentProblem) {
 	note := func(i int, rest string, fault release.ArgProblem) {

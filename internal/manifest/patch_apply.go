@@ -13,7 +13,7 @@ import (
 	"kubeadm/internal/problem"
 )
 
-// PatchPod returns the patched static PatchPod. It is an error if the kubelet could not run it.
+// PatchPod returns the patched static Pod. It is an error if the kubelet could not run it.
 func (p Patches) PatchPod(pod *corev1.Pod) (*corev1.Pod, error) {
 	return patchObject(p, pod.Name, pod)
 }

@@ -133,7 +133,7 @@ func checkStaticPod(data []byte) error {
 	return checkPodSpec("spec", &pod.Spec)
 }
 
-// checkWorkload checks the PatchPod template of a Deployment or DaemonSet, which have these fields
+// checkWorkload checks the Pod template of a Deployment or DaemonSet, which have these fields
 // in common.
 func checkWorkload(data []byte) error {
 	var w struct {
@@ -159,7 +159,7 @@ func checkWorkload(data []byte) error {
 }
 
 // checkPodSpec finds faults in containers and volumes for which the API server or the kubelet
-// rejects a PatchPod.
+// rejects a Pod.
 func checkPodSpec(path string, spec *corev1.PodSpec) error {
 	volumes, names := map[string]bool{}, map[string]bool{}
 	for _, v := range spec.Volumes {

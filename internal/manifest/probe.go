@@ -19,7 +19,7 @@ const (
 
 // probes configures the probes of a component.
 type probes struct {
-	host               string // empty: the PatchPod's address
+	host               string // empty: the Pod's address
 	port               int32
 	scheme             corev1.URIScheme
 	live, ready, start string // paths; no ready: no readiness probe

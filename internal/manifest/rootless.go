@@ -130,7 +130,7 @@ func AddOwnerHints(component string, n *node.Node, err error) error {
 	return problem.New("setting the owner of the files of "+component, err, hint)
 }
 
-// runAsAccount makes a component's PatchPod run as its user, without capabilities that it does not
+// runAsAccount makes a component's Pod run as its user, without capabilities that it does not
 // need.
 func runAsAccount(pod *corev1.Pod, h Host) error {
 	uid, gid, ok := h.Accounts.User(accountName(pod.Name))

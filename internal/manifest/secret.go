@@ -72,7 +72,7 @@ func NewCertsSecret(sealed map[string][]byte, owner metav1.Object) *corev1.Secre
 	return &corev1.Secret{TypeMeta: coreTypeMeta("Secret"), ObjectMeta: meta, Data: sealed}
 }
 
-// CertsAccess allows joining machines to read NewCertsSecret, which is useless without the
+// CertsAccess allows joining machines to read the Secret kubeadm-certs, which is useless without the
 // certificate key.
 func CertsAccess() []state.Object {
 	return readableObject{kubeSystem, "secrets", CertsSecret,

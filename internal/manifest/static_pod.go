@@ -32,7 +32,7 @@ type componentPod struct {
 	cpu, memory string // resource requests; memory may be empty
 }
 
-// StaticPod is the PatchPod of a component on this machine: Etcd or one of Components.
+// StaticPod is the Pod of a component on this machine: Etcd or one of Components.
 func StaticPod(component string, n *node.Node, h Host) (*corev1.Pod, error) {
 	images, err := Images(n)
 	if err != nil {
@@ -61,7 +61,7 @@ func StaticPod(component string, n *node.Node, h Host) (*corev1.Pod, error) {
 }
 
 // StaticPodFile is the manifest of StaticPod, with the user's patches applied. In a rootless
-// control plane the PatchPod runs as the component's user.
+// control plane the Pod runs as the component's user.
 func StaticPodFile(component string, n *node.Node, h Host, p Patches) ([]byte, error) {
 	pod, err := StaticPod(component, n, h)
 	if err != nil {
@@ -82,7 +82,7 @@ func StaticPodFile(component string, n *node.Node, h Host, p Patches) ([]byte, e
 	return data, nil
 }
 
-// ComponentContainer returns the container of a static PatchPod that has the name of the component.
+// ComponentContainer returns the container of a static Pod that has the name of the component.
 // Patches may add other containers and init containers before or after it.
 func ComponentContainer(pod *corev1.Pod, component string) (*corev1.Container, error) {
 	for i := range pod.Spec.Containers {

@@ -41,17 +41,17 @@ type Spec struct {
 	Validity     Validity           // not part of a request
 }
 
-// ParseCA is a certificate authority. Key is nil for an external ParseCA, which can verify but not
+// CA is a certificate authority. Key is nil for an external CA, which can verify but not
 // issue certificates.
 type CA struct {
 	Certificate *x509.Certificate
 	Key         crypto.Signer
 }
 
-// CanIssue reports whether the ParseCA has its private key.
+// CanIssue reports whether the CA has its private key.
 func (c CA) CanIssue() bool { return c.Key != nil }
 
-// IsKeyOf reports whether the private key belongs to the certificate.
+// HasMatchingKey reports whether the private key exists and belongs to the certificate.
 func (c CA) HasMatchingKey() bool { return c.Key != nil && IsKeyOf(c.Key, c.Certificate) }
 
 // IsKeyOf reports whether the private key belongs to the certificate.
@@ -85,7 +85,7 @@ func NewCA(random io.Reader, key crypto.Signer, s Spec) (CA, error) {
 	return CA{Certificate: cert, Key: key}, nil
 }
 
-// Issue returns a leaf certificate for a public key. It may expire after the ParseCA does.
+// Issue returns a leaf certificate for a public key. It may expire after the CA does.
 func (c CA) Issue(random io.Reader, s Spec, key crypto.PublicKey) (*x509.Certificate, error) {
 	switch {
 	case s.CommonName == "":

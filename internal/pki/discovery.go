@@ -14,7 +14,7 @@ const (
 	BootstrapCluster = "kubernetes"
 )
 
-// ClusterInfo returns the kubeconfig of the ConfigMap cluster-info: server and ParseCA of the
+// ClusterInfo returns the kubeconfig of the ConfigMap cluster-info: server and CA of the
 // current cluster under an empty name, without users and contexts.
 func (k *Kubeconfig) ClusterInfo() (*Kubeconfig, error) {
 	cluster, err := k.CurrentCluster()
@@ -56,7 +56,7 @@ func NewBootstrapKubeconfig(discovered *api.Cluster, token string) (*Kubeconfig,
 }
 
 // NewAnonymousKubeconfig returns a kubeconfig for the discovered cluster without credentials.
-// Without a ParseCA the server is verified against the host's trust store.
+// Without a CA the server is verified against the host's trust store.
 func NewAnonymousKubeconfig(discovered *api.Cluster) *Kubeconfig {
 	return newTokenKubeconfig(discovered, "")
 }

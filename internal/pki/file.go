@@ -111,7 +111,7 @@ func ContainsPrivateKey(data []byte) bool {
 }
 
 // WithoutPrivateKeys returns data unchanged unless it contains a private key. If it does, it
-// returns only the certificates. Use it before a ParseCA bundle is published or written to a file
+// returns only the certificates. Use it before a CA bundle is published or written to a file
 // that others can read.
 func WithoutPrivateKeys(data []byte) ([]byte, error) {
 	if !ContainsPrivateKey(data) {

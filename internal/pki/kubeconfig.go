@@ -128,7 +128,7 @@ func (k *Kubeconfig) Endpoint() (string, error) {
 	return strings.ReplaceAll(cluster.Server, "https://", ""), nil
 }
 
-// EmbeddedCAs returns the ParseCA certificates embedded for the current cluster.
+// EmbeddedCAs returns the CA certificates embedded for the current cluster.
 func (k *Kubeconfig) EmbeddedCAs() ([]*x509.Certificate, error) {
 	cluster, err := k.CurrentCluster()
 	if err != nil {

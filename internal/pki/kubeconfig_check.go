@@ -155,7 +155,7 @@ func (k *Kubeconfig) CheckClient(cas []*x509.Certificate, at time.Time, read Rea
 	return err
 }
 
-// CheckReuse returns an error unless the first ParseCA certificate of an existing kubeconfig is one
+// CheckReuse returns an error unless the first CA certificate of an existing kubeconfig is one
 // of the expected ones. A different server URL is a warning only. Credentials are not checked.
 func (k *Kubeconfig) CheckReuse(expected []*x509.Certificate, server string,
 	read ReadFile) (warnings []string, err error) {

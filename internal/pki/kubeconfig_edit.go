@@ -85,7 +85,7 @@ func (k *Kubeconfig) ClientCertificate() (*x509.Certificate, error) {
 	return certs[0], nil
 }
 
-// Renew replaces the ParseCA of the current cluster and the certificate and key of the current
+// Renew replaces the CA of the current cluster and the certificate and key of the current
 // user, all PEM. It returns an error if they are not embedded.
 func (k *Kubeconfig) Renew(ca, cert, key []byte) error {
 	cluster, err := k.CurrentCluster()

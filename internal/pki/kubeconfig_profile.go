@@ -46,7 +46,7 @@ func (p KubeconfigProfile) UserName(node string) string {
 }
 
 // Spec returns the contents of the file's client certificate on that node. Its NotBefore is
-// that of the ParseCA, unlike in the certificates of Profiles.
+// that of the CA, unlike in the certificates of Profiles.
 func (p KubeconfigProfile) Spec(node string, ca *x509.Certificate, notAfter time.Time) Spec {
 	return ClientSpec(p.UserName(node), p.Organization,
 		Validity{NotBefore: ca.NotBefore, NotAfter: notAfter})

@@ -10,7 +10,7 @@ import (
 )
 
 // Pin is the SHA-256 digest of a certificate's DER SubjectPublicKeyInfo, the
-// pin of RFC 7469. A joining node verifies the cluster's ParseCA with it.
+// pin of RFC 7469. A joining node verifies the cluster's CA with it.
 type Pin [sha256.Size]byte
 
 const pinAlgorithm = "sha256"

@@ -20,7 +20,7 @@ const (
 type Profile struct {
 	Name         string // as in the phase "certs <name>" and in "certs renew <name>"
 	Base         string // below the certificates directory, without .crt or .key
-	Issuer       string // Name of the ParseCA that signs it; empty: a self-signed ParseCA
+	Issuer       string // Name of the CA that signs it; empty: a self-signed CA
 	Purpose      string // its purpose, for messages
 	CommonName   string // empty: the node's name
 	Organization []string
@@ -28,7 +28,7 @@ type Profile struct {
 	SANs         SANRule
 }
 
-// Profiles lists the certificates in the order in which they are generated: each ParseCA
+// Profiles lists the certificates in the order in which they are generated: each CA
 // before the certificates that it signs.
 func Profiles() []Profile {
 	server := []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
@@ -75,7 +75,7 @@ func ProfileOf(name string) (Profile, bool) {
 // IsCA reports whether the certificate signs others.
 func (p Profile) IsCA() bool { return p.Issuer == "" }
 
-// LocalEtcdOnly reports whether the certificate exists only with stacked etcd: etcd's ParseCA and
+// LocalEtcdOnly reports whether the certificate exists only with stacked etcd: etcd's CA and
 // all that it signs.
 func (p Profile) LocalEtcdOnly() bool { return p.Name == EtcdCA || p.Issuer == EtcdCA }
 
@@ -85,7 +85,7 @@ func (p Profile) CertificateFile() string { return p.Base + ".crt" }
 // KeyFile is the private key's path below the certificates directory.
 func (p Profile) KeyFile() string { return p.Base + ".key" }
 
-// RequestFile is the path of the certificate signing request for an external ParseCA.
+// RequestFile is the path of the certificate signing request for an external CA.
 func (p Profile) RequestFile() string { return p.Base + ".csr" }
 
 // Spec returns the contents of the certificate on this node. Extra SANs that are
@@ -101,7 +101,7 @@ func (p Profile) Spec(s NodeNames, v Validity) (spec Spec, ignored []string, err
 }
 
 // SharedFiles lists the files, relative to the certificates directory, that must be the same on
-// all control planes of a cluster. Etcd's ParseCA is one of them with stacked etcd only.
+// all control planes of a cluster. Etcd's CA is one of them with stacked etcd only.
 func SharedFiles(localEtcd bool) []string {
 	files := []string{
 		"ca.crt", "ca.key", "front-proxy-ca.crt", "front-proxy-ca.key",

@@ -11,7 +11,7 @@ import (
 type Renewable struct {
 	Name    string // as in "certs renew <name>"
 	Purpose string // its purpose, for messages
-	Issuer  string // name of the ParseCA that signs it
+	Issuer  string // name of the CA that signs it
 	Base    string // below the certificates directory, without .crt or .key; empty for a kubeconfig
 	File    string // name of the kubeconfig; empty for a pair of files
 }

@@ -66,7 +66,7 @@ type StoredPair struct {
 	Certificate, Key []byte
 }
 
-// ParseCA parses a ParseCA. With a missing or unreadable key the result is an external ParseCA; a
+// ParseCA parses a CA. With a missing or unreadable key the result is an external CA; a
 // missing or unreadable certificate is an error. Validity period and basic constraints are not
 // checked.
 func (s StoredPair) ParseCA() (CA, error) {

@@ -37,7 +37,7 @@ func Init(n *node.Node, tool release.Tool) []Check {
 	)
 }
 
-// Discovery returns the checks of a machine that becomes a node of a cluster, those before
+// Join returns the checks of a machine that becomes a node of a cluster, those before
 // discovery. They share cached queries: call it again for each Run.
 func Join(l *node.Local, tool release.Tool) []Check {
 	list := slices.Concat(newKubeletCredentialChecks(l.Paths), newNodeChecks(l, tool, nil))
@@ -57,7 +57,7 @@ func AfterDiscovery(n *node.Node) []Check {
 	return []Check{newKubeletNewerCheck(parseVersionOrNil(n.Cluster.Version))}
 }
 
-// JoinControlPlane returns the checks, besides those of Discovery, of a machine that joins as a
+// JoinControlPlane returns the checks, besides those of Join, of a machine that joins as a
 // control plane.
 func JoinControlPlane(n *node.Node, tool release.Tool) []Check {
 	list := slices.Concat(

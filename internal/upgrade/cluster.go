@@ -193,7 +193,7 @@ func (r reader) controlPlane(ctx context.Context) (map[string][]Instance, error)
 		}
 		tag, err := imageTag(pod.Spec.Containers)
 		if err != nil {
-			return nil, fmt.Errorf("Pod kube-system/%s: %w", pod.Name, err)
+			return nil, fmt.Errorf("reading Pod kube-system/%s: %w", pod.Name, err)
 		}
 		components[component] = append(components[component], Instance{pod.Spec.NodeName, tag})
 	}

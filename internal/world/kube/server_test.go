@@ -91,7 +91,7 @@ func (s *scripted) kubeconfig(t *testing.T, edit ...func(*pki.KubeconfigSpec)) [
 }
 
 // bound is long enough for a few requests on a busy machine, even if each of them obeys
-// WithRetry-After.
+// Retry-After.
 const bound = time.Minute
 
 // newCluster returns a Cluster that reads admin.conf from data.
