@@ -6,7 +6,7 @@ import (
 	"kubeadm/internal/pki"
 )
 
-// NodeNames is the data of this node for its certificates.
+// Site is the data of this node for its certificates.
 func (n *Node) Site() pki.NodeNames {
 	host := n.Cluster.Endpoint
 	if h, _, err := net.SplitHostPort(host); err == nil {

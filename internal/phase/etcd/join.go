@@ -48,7 +48,7 @@ var Check = engine.Phase{
 	},
 }
 
-// Discovery adds this machine's member to the etcd cluster: as a learner, which is started, and
+// Join adds this machine's member to the etcd cluster: as a learner, which is started, and
 // promoted to a voter once it has caught up.
 var Join = engine.Phase{
 	Name:  "etcd-join",

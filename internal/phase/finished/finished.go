@@ -45,7 +45,7 @@ func Init(run Run) engine.Phase {
 	}
 }
 
-// Discovery checks the node of a finished join, and waits for its cluster.
+// Join checks the node of a finished join, and waits for its cluster.
 func Join(run Run) engine.Phase {
 	return engine.Phase{
 		Name:  "finished",
