@@ -28,8 +28,8 @@ func (p *program) certsCheck() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check-expiration",
 		Short: "Show when certificates expire",
-		Long: `Show when the certificates and certificate authorities of this control plane expire. A certificate
-is externally managed if the key of its CA is not on this machine. Kubelet certificates are not
+		Long: `Show when the certificates and certificate authorities of this control plane node expire. A
+certificate is externally managed if the key of its CA is not on this machine. Kubelet certificates are not
 listed: kubelets rotate them.`,
 		Example: `  kubeadm certs check-expiration
 

@@ -23,8 +23,8 @@ const allCertificates = "all"
 
 func (p *program) certsRenew() *cobra.Command {
 	c := newGroup("renew", "Renew certificates",
-		p.renewCommand(allCertificates, "Renew all certificates of this control plane"))
-	c.Long = "Renew certificates of a control plane. CAs are not renewed, and kubelets rotate their own certificates."
+		p.renewCommand(allCertificates, "Renew all certificates of this control plane node"))
+	c.Long = "Renew certificates of a control plane node. CAs are not renewed, and kubelets rotate their own certificates."
 	for _, r := range pki.Renewables() {
 		c.AddCommand(p.renewCommand(r.Name, "Renew the certificate for "+r.Purpose))
 	}

@@ -255,7 +255,7 @@ func writeAvailableUpgrade(
 	}
 	fmt.Fprintf(out, "\nUpgrade to %s (%s)\n\n", a.candidate, a.Description)
 	if len(kubelets) > 0 {
-		fmt.Fprintln(out, "To be upgraded by hand on each node, after the control plane:")
+		fmt.Fprintln(out, "To be upgraded manually on each node, after the control plane:")
 		if err := writeComponents(out, kubelets); err != nil {
 			return err
 		}
@@ -308,7 +308,7 @@ func writeSteps(out io.Writer, steps []upgrade.Step) {
 // writeConfigVersions shows which component configurations must be migrated by hand.
 func writeConfigVersions(out io.Writer, configs []upgrade.ComponentConfig) error {
 	fmt.Fprint(out, "Versions of the component configurations that the cluster stores. One "+
-		"that is marked \"yes\"\nmust be converted by hand to the preferred version before an upgrade:\n\n")
+		"that is marked \"yes\"\nmust be converted manually to the preferred version before an upgrade:\n\n")
 	w := tabwriter.NewWriter(out, 10, 4, 3, ' ', 0)
 	fmt.Fprintln(w, "API GROUP\tCURRENT VERSION\tPREFERRED VERSION\tMANUAL UPGRADE REQUIRED")
 	for _, c := range configs {

@@ -102,7 +102,7 @@ func TestEd25519ClientKey(t *testing.T) {
 	wantError(t, err)
 	files[UploadedExternalEtcdCertificate] = EncodeCertificates(ca.Certificate)
 	_, err = ParseSharedFiles(files)
-	wantError(t, err, "external-etcd.key is not the key")
+	wantError(t, err, "external-etcd.key does not match")
 	_, err = ParseSharedFiles(map[string][]byte{ServiceAccountKey: keyText})
 	wantError(t, err, "sa.key: private key is of type ed25519.PrivateKey")
 }

@@ -22,10 +22,10 @@ func KubeconfigProfiles() []KubeconfigProfile {
 	return []KubeconfigProfile{
 		{Name: "admin", File: "admin.conf", User: "kubernetes-admin",
 			Organization: []string{"kubeadm:cluster-admins"}, OnJoin: true,
-			Purpose: "the cluster administrator, authorized by a ClusterRoleBinding"},
+			Purpose: "the cluster administrator (ClusterRole cluster-admin)"},
 		{Name: "super-admin", File: "super-admin.conf", User: "kubernetes-super-admin",
 			Organization: []string{"system:masters"},
-			Purpose:      "emergencies: it bypasses authorization"},
+			Purpose:      "the super-admin user (bypasses RBAC, for emergencies only)"},
 		{Name: "kubelet", File: "kubelet.conf", User: "system:node:", PerNode: true,
 			Organization: []string{"system:nodes"}, UsesLocalAPIServer: true,
 			Purpose: "this node's kubelet"},

@@ -33,7 +33,7 @@ func ParseSharedFiles(files map[string][]byte) (map[string]File, error) {
 		base, isKey := strings.CutSuffix(name, ".key")
 		if cert, ok := parsed[base+".crt"]; isKey && ok &&
 			!IsKeyOf(f.Keys[0], cert.Certificates[0]) {
-			errs = append(errs, fmt.Errorf("%s is not the key of the certificate in %s.crt", name,
+			errs = append(errs, fmt.Errorf("%s does not match the certificate in %s.crt", name,
 				base))
 		}
 		if strings.HasSuffix(name, "ca.crt") && name != UploadedExternalEtcdCA &&

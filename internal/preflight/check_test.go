@@ -48,11 +48,11 @@ func initCases() map[string]initCase {
 func hostCases() map[string]initCase {
 	return map[string]initCase{
 		"not root": {func(m *machine, _ *node.Node) { m.host.UserID = 1000 },
-			`[ERROR IsPrivilegedUser]: user 1000 may not change this machine; run the command as root, for example with "sudo"`},
+			`[ERROR IsPrivilegedUser]: kubeadm must run as root, but runs as user ID 1000; run the command as root, for example with "sudo"`},
 		"one CPU": {func(m *machine, _ *node.Node) { m.host.CPUs = 1 },
 			`[ERROR NumCPU]: the number of available CPUs 1 is less than the required 2; give the machine more CPUs`},
 		"little memory": {func(m *machine, _ *node.Node) { m.host.MemoryMiB = 1699 },
-			`[ERROR Mem]: this machine has 1699 MiB of memory, a control plane needs at least 1700 MiB; give the machine more memory`},
+			`[ERROR Mem]: this machine has 1699 MiB of memory, a control plane node needs at least 1700 MiB; give the machine more memory`},
 		"facts not to be had": {func(m *machine, _ *node.Node) { m.hostErr = errOops }, `
 [ERROR IsPrivilegedUser]: reading the resources of this machine: oops; check that /proc and /sys are mounted
 [ERROR NumCPU]: reading the resources of this machine: oops; check that /proc and /sys are mounted
@@ -66,8 +66,8 @@ func hostCases() map[string]initCase {
 			`[WARNING Service-kubelet]: the kubelet will not start when this machine boots; run "systemctl enable kubelet"`},
 		"no init system": {func(m *machine, _ *node.Node) { m.serviceErr = state.ErrNoInitSystem },
 			`
-[WARNING Firewalld]: reading the state of service "firewalld": no supported init system (systemd or OpenRC) was found; check the service "firewalld" by hand
-[WARNING Service-kubelet]: reading the state of service "kubelet": no supported init system (systemd or OpenRC) was found; check the service "kubelet" by hand`},
+[WARNING Firewalld]: reading the state of service "firewalld": no supported init system (systemd or OpenRC) was found; check the service "firewalld" manually
+[WARNING Service-kubelet]: reading the state of service "kubelet": no supported init system (systemd or OpenRC) was found; check the service "kubelet" manually`},
 		"name not resolved": {func(m *machine, _ *node.Node) {
 			m.resolves, m.resolveErr = nil, errors.New("no such host")
 		},
@@ -154,7 +154,7 @@ func portCases() map[string]initCase {
 			m.busy["10.0.0.6:2380"] = &state.PortError{Owner: "etcd (pid 9)"}
 		}, `[ERROR Port-2380]: port 2380, which etcd needs, is in use by etcd (pid 9); stop that program; if it belongs to another cluster, clean up with "kubeadm reset"`},
 		"API port of another component": {func(_ *machine, n *node.Node) { n.BindPort = 10250 },
-			`[ERROR Port-10250]: port 10250 cannot be kube-apiserver's: the kubelet listens there; choose another --apiserver-bind-port`},
+			`[ERROR Port-10250]: port 10250 is reserved for the kubelet and cannot be used by kube-apiserver; choose another --apiserver-bind-port`},
 	}
 }
 

@@ -32,7 +32,7 @@ func (c *Cluster) createJob(as state.Identity) preflight.Check {
 			rep.Warn("", "whether a Job could be created is unknown, as an admission webhook "+
 				"does not support a server-side dry run: %v", err)
 		default:
-			rep.Fail("see why the API server or an admission webhook refuses it",
+			rep.Fail("check why the API server or an admission webhook rejects it",
 				"no Job can be created in namespace kube-system: %v", err)
 		}
 		manager := leaderCheck{release.ControllerManager, c.Config.ControllerManager.Args, as}
@@ -72,7 +72,7 @@ func (l leaderCheck) run(ctx context.Context, r state.Reader, rep *preflight.Rep
 		rep.Warn("", "whether %s is running is unknown: %v", l.component, err)
 		return
 	}
-	remedy := "see its log: kubectl logs --namespace kube-system --selector component=" +
+	remedy := "check its log: kubectl logs --namespace kube-system --selector component=" +
 		l.component
 	if found.Spec.HolderIdentity == nil || *found.Spec.HolderIdentity == "" ||
 		found.Spec.RenewTime == nil {
@@ -146,7 +146,7 @@ func controlPlaneNodesReady(as state.Identity) preflight.Check {
 			}
 		}
 		if len(notReady) > 0 {
-			rep.Fail("see why: kubectl describe node "+notReady[0],
+			rep.Fail("check why: kubectl describe node "+notReady[0],
 				"control-plane nodes are not ready: %s", strings.Join(notReady, ", "))
 		}
 	}

@@ -138,7 +138,7 @@ func TestBadUploadIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 		"swapped files": {func(l *upload) {
 			l.encrypted["ca.key"], l.encrypted["etcd-ca.key"] = l.encrypted["etcd-ca.key"],
 				l.encrypted["ca.key"]
-		}, "", "ca.key is not the key of the certificate in ca.crt"},
+		}, "", "ca.key does not match the certificate in ca.crt"},
 		"no PEM": {func(l *upload) {
 			l.encrypted["sa.pub"], _ = l.key.Encrypt(rand.Reader, []byte("x"))
 		}, "", "sa.pub: neither a key nor a certificate in PEM form found"},
@@ -266,7 +266,7 @@ func TestDownloadedFilesMustMatch(t *testing.T) {
 			"is not the CA of the discovered cluster"},
 		"another cluster's CA": {take("ca.crt", "ca.key"), "ca.crt, with hash sha256:"},
 		"another key of the CA": {take("front-proxy-ca.key"),
-			"front-proxy-ca.key is not the key of the certificate in front-proxy-ca.crt"},
+			"front-proxy-ca.key does not match the certificate in front-proxy-ca.crt"},
 		"another sa.pub": {take("sa.pub"), "sa.pub is not the public key of sa.key"},
 		"another sa.key": {take("sa.key"), "sa.pub is not the public key of sa.key"},
 		"a key as certificate": {damage("ca.crt",

@@ -66,7 +66,7 @@ func renewCertificate(ctx context.Context, e *engine.Env, c pki.Renewable) error
 		return err
 	}
 	if !ca.CanIssue() {
-		e.Say("%s is not renewed: its CA is external, as the key is not on this machine", c.Name)
+		e.Say("%s was not renewed: the key of its CA is not on this machine (external CA)", c.Name)
 		return nil
 	}
 	if err := replaceCertificate(ctx, e, renewal{c, n.Paths, old, ca}); err != nil {
@@ -157,7 +157,8 @@ func (r renewal) newFiles(ctx context.Context, e *engine.Env, key []byte,
 	}
 	if err != nil {
 		return nil, problem.New("renewing the certificate in "+path, err,
-			"move the file away and generate a new one: kubeadm init phase kubeconfig")
+			"move the file away and generate a new one: kubeadm init phase kubeconfig "+
+				strings.TrimSuffix(r.File, ".conf"))
 	}
 	renewed, err := config.Encode()
 	return []change.Change{change.WriteFile{Path: path, Data: renewed, Mode: 0o600, Secret: true}},

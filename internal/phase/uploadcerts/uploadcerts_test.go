@@ -101,7 +101,7 @@ func TestUnusableFilesAreNotUploaded(t *testing.T) {
 		"another sa.pub": {func(f map[string]string) { f["sa.pub"] = f["ca.key"] },
 			"sa.pub is not the public key of sa.key"},
 		"another key": {func(f map[string]string) { f["etcd/ca.key"] = f["ca.key"] },
-			"etcd-ca.key is not the key of the certificate in etcd-ca.crt"},
+			"etcd-ca.key does not match the certificate in etcd-ca.crt"},
 		"an empty sa.pub": {func(f map[string]string) { f["sa.pub"] = "" },
 			"/etc/kubernetes/pki/sa.pub is empty"},
 		"an empty CA": {func(f map[string]string) { f["etcd/ca.crt"] = "" },

@@ -30,7 +30,7 @@ func (m Machine) Fetch(ctx context.Context, req state.Request) (state.Response, 
 		return state.Response{}, err
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return state.Response{}, fmt.Errorf("%q is not a http or https URL", req.URL)
+		return state.Response{}, fmt.Errorf("%q is not an http or https URL", req.URL)
 	}
 	transport, err := newTransport(req, u.Hostname())
 	if err != nil {
