@@ -24,12 +24,15 @@ func ReadCA(ctx context.Context, r state.Reader, n *node.Node, p pki.Profile) (p
 		return pki.CA{}, err
 	}
 	if found.Certificate == nil {
-		hint := "run the certs/" + p.Name + " phase first"
+		hints := []string{"run this phase first: kubeadm init phase certs " + p.Name}
 		if n.IsJoining() {
-			hint = "run the control-plane-prepare/download-certs phase first, or copy the shared certificates from a control plane node"
+			hints = []string{
+				"run this phase first: kubeadm join phase control-plane-prepare download-certs",
+				"or copy the shared certificates from a control plane node",
+			}
 		}
 		return pki.CA{}, problem.New("",
-			fmt.Errorf("the certificate authority %s does not exist", n.Paths.Cert(p.Base)), hint)
+			fmt.Errorf("the certificate authority %s does not exist", n.Paths.Cert(p.Base)), hints...)
 	}
 	return CheckCA(n.Paths, p, found, r.Now())
 }

@@ -39,7 +39,7 @@ listed: kubelets rotate them.`,
 		RunE: func(c *cobra.Command, _ []string) error { return p.checkExpiration(c, o, &out) },
 	}
 	o.values().bind(c.Flags())
-	out.values().bind(c.Flags())
+	out.bind(c.Flags())
 	return c
 }
 

@@ -74,6 +74,7 @@ only that one is considered. A version needs no internet.`,
 		},
 	}
 	o.values().bind(c.Flags())
+	describeOutputFormats(c.Flags())
 	return c
 }
 
@@ -170,8 +171,7 @@ func (p *program) readHealthyCluster(
 	}
 	if _, err := e.World.Stat(ctx, kubeconfig); errors.Is(err, fs.ErrNotExist) {
 		return nil, problem.New("", fmt.Errorf("kubeconfig %s does not exist", kubeconfig),
-			"run the command on a control-plane node, or name an administrator's kubeconfig with "+
-				"--kubeconfig")
+			"run the command on a control plane node, or set --kubeconfig to that of an administrator")
 	}
 	admin := p.readIdentity(ctx, e.World, kubeconfig)
 	e.Say("reading the versions and the configuration of the cluster")
@@ -272,7 +272,7 @@ func writeAvailableUpgrade(
 	} else {
 		command := strings.TrimSpace("kubeadm upgrade apply " + a.candidate.String() + " " +
 			a.candidate.Flag())
-		fmt.Fprintf(out, "\nTo upgrade, run on a control-plane node:\n\n\t%s\n\n", command)
+		fmt.Fprintf(out, "\nTo upgrade, run on a control plane node:\n\n\t%s\n\n", command)
 		if newKubeadm != "" {
 			fmt.Fprintf(out, "Before that, install kubeadm %s: this one is older.\n\n", newKubeadm)
 		}

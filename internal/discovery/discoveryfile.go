@@ -193,7 +193,7 @@ func (d *discoveryFile) reduceAndValidate() error {
 		return err
 	}
 	if d.config.CurrentContext != "" && d.config.Contexts[d.config.CurrentContext] == nil {
-		return fmt.Errorf("it has no context %q, though its current-context names it",
+		return fmt.Errorf("its current-context %q does not exist",
 			d.config.CurrentContext)
 	}
 	if d.hasCredentials = d.config.HasCredentials(); !d.hasCredentials {
@@ -292,7 +292,7 @@ func (d *discoveryFile) verifyPinned(ctx context.Context, e *engine.Env, hashes 
 		}
 		d.cluster.CertificateAuthorityData = unverified.CertificateAuthorityData
 	}
-	pinned, err := d.matchPins(d.cluster, hashes)
+	pinned, err := d.matchPins(e.Local, d.cluster, hashes)
 	if err != nil {
 		return err
 	}
@@ -306,7 +306,7 @@ func (d *discoveryFile) verifyPinned(ctx context.Context, e *engine.Env, hashes 
 			d.source, refused)
 		return nil
 	}
-	if _, err := d.matchPins(published, hashes); err != nil {
+	if _, err := d.matchPins(e.Local, published, hashes); err != nil {
 		return err
 	}
 	d.warnIfServerDiffers(e, published)
@@ -322,15 +322,19 @@ func (d *discoveryFile) missingCAError(refused error) error {
 }
 
 // matchPins returns those CA certificates of the cluster that have one of the hashes, as PEM.
-func (d *discoveryFile) matchPins(cluster *api.Cluster, hashes []string) ([]byte, error) {
+func (d *discoveryFile) matchPins(l node.Local, cluster *api.Cluster,
+	hashes []string) ([]byte, error) {
 	certs, err := pki.ParseCertificates(cluster.CertificateAuthorityData)
 	if err == nil {
 		certs, err = matchPins(certs, hashes)
 	}
 	if err != nil {
-		return nil, problem.New(d.source+" leads to another cluster than the expected one", err,
-			comparePinsHint,
-			"if "+d.source+" is left over from another cluster, clean up with `kubeadm reset`; else move it away")
+		hints := []string{"use the discovery file of the cluster to join, or correct --discovery-token-ca-cert-hash"}
+		if d.isAdminConf(l) {
+			hints = []string{"if " + d.source + " is left over from another cluster: kubeadm reset"}
+		}
+		return nil, problem.New(d.source+" is for a different cluster than --discovery-token-ca-cert-hash", err,
+			append(hints, comparePinsHint)...)
 	}
 	return pki.EncodeCertificates(certs...), nil
 }

@@ -263,7 +263,7 @@ func TestDiscoveryFileErrors(t *testing.T) {
 		},
 			words: []string{discoveryFile, "is not an https URL"}},
 		"a CA that was not meant": {edit: func(f *config.JoinFlags) { f.CACertHashes = []string{pki.PinOf(mallory.Certificate).String()} },
-			words: []string{discoveryFile + " leads to another cluster",
+			words: []string{discoveryFile + " is for a different cluster",
 				pki.PinOf(c.ca.Certificate).String()}},
 		"an unknown token in the file": {file: func(k *pki.Kubeconfig) { k.AuthInfos["u"].Token = "unknown" },
 			words: []string{"does not accept the credentials in " + discoveryFile,

@@ -120,7 +120,7 @@ func testNoCA(t *testing.T, trusted pki.CA) {
 	c.info = signed(t, leadingTo(t, c.URL, pem(trusted)), token)
 	flags := fileFlags()
 	flags.CACertHashes = []string{pki.PinOf(authority(t, "other").Certificate).String()}
-	m.refused(t, flags, "leads to another cluster", pki.PinOf(trusted.Certificate).String())
+	m.refused(t, flags, "is for a different cluster", pki.PinOf(trusted.Certificate).String())
 }
 
 // testPinWithoutCA has a server that this machine's trust store verifies, but no pinned CA: it

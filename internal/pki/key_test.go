@@ -95,7 +95,7 @@ func TestEd25519ClientKey(t *testing.T) {
 	other := KubeconfigSpec{Server: "https://192.0.2.1:6443", Cluster: "c",
 		User: "u"}.WithCertificate(EncodeCertificates(ca.Certificate), keyText)
 	_, err = other.ClientPair(nil)
-	wantError(t, err, "that of another certificate")
+	wantError(t, err, "does not match its client certificate")
 	files := map[string][]byte{UploadedExternalEtcdCertificate: certText,
 		UploadedExternalEtcdKey: keyText}
 	_, err = ParseSharedFiles(files)

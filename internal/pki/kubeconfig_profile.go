@@ -9,7 +9,7 @@ import (
 type KubeconfigProfile struct {
 	Name               string // as in the phase "kubeconfig <name>"
 	File               string // below the Kubernetes directory, /etc/kubernetes
-	Purpose            string // its purpose, for messages
+	Purpose            string // whose it is, for messages
 	User               string // common name of the client certificate; with PerNode its prefix
 	Organization       []string
 	PerNode            bool // the user is this node, and its kubelet rotates the certificate

@@ -133,7 +133,7 @@ func portCases() map[string]initCase {
 		"API port taken": {func(m *machine, _ *node.Node) { m.busy[":6443"] = &state.PortError{Owner: "nginx (pid 812)"} },
 			`[ERROR Port-6443]: port 6443, which kube-apiserver needs, is in use by nginx (pid 812); stop that program, or choose another --apiserver-bind-port; if it belongs to another cluster, clean up with "kubeadm reset"`},
 		"kubelet's port taken by an unknown program": {func(m *machine, _ *node.Node) { m.busy[":10250"] = &state.PortError{} },
-			`[ERROR Port-10250]: port 10250, which the kubelet needs, is in use by a program that is not known; find it with "ss -ltnp sport = :10250" and stop it; if it belongs to another cluster, clean up with "kubeadm reset"`},
+			`[ERROR Port-10250]: port 10250, which the kubelet needs, is in use by an unknown program; find it with "ss -ltnp sport = :10250" and stop it; if it belongs to another cluster, clean up with "kubeadm reset"`},
 		"address of another machine": {func(m *machine, n *node.Node) {
 			n.Address = "10.9.9.9"
 			m.busy["10.9.9.9:2379"] = errors.New("cannot assign requested address")
@@ -213,7 +213,7 @@ func versionCases() map[string]initCase {
 		"cluster newer than the tool": {func(_ *machine, n *node.Node) { n.Cluster.Version = "v1.38.0-alpha.0" },
 			`[WARNING KubernetesVersion]: Kubernetes v1.38.0-alpha.0 is newer than kubeadm v1.37.1, which does not support it; use kubeadm of the cluster's release`},
 		"no version": {func(_ *machine, n *node.Node) { n.Cluster.Version = "new" },
-			`[ERROR KubernetesVersion]: "new" is not a Kubernetes version: use the form v1.37.1; set --kubernetes-version`},
+			`[ERROR KubernetesVersion]: "new" is not a Kubernetes version: use the form v1.37.1; correct --kubernetes-version (kubernetesVersion)`},
 	}
 }
 

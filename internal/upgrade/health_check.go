@@ -121,14 +121,14 @@ func (c *Cluster) healthCheckJob(now time.Time) *batchv1.Job {
 	}
 }
 
-// controlPlaneNodesReady fails if a control-plane node is not ready.
+// controlPlaneNodesReady fails if a control plane node is not ready.
 func controlPlaneNodesReady(as state.Identity) preflight.Check {
 	run := func(ctx context.Context, r state.Reader, rep *preflight.Report) {
 		found, err := r.List(ctx, state.Query{
 			GVK: state.NodeKind, LabelSelector: ControlPlaneLabel + "=", As: as,
 		})
 		if err != nil {
-			rep.Fail("", "reading the control-plane nodes: %v", err)
+			rep.Fail("", "reading the control plane nodes: %v", err)
 			return
 		}
 		var notReady []string
@@ -147,7 +147,7 @@ func controlPlaneNodesReady(as state.Identity) preflight.Check {
 		}
 		if len(notReady) > 0 {
 			rep.Fail("check why: kubectl describe node "+notReady[0],
-				"control-plane nodes are not ready: %s", strings.Join(notReady, ", "))
+				"control plane nodes are not ready: %s", strings.Join(notReady, ", "))
 		}
 	}
 	return preflight.Check{Name: "ControlPlaneNodesReady", Run: run}
@@ -166,7 +166,7 @@ func staticPodManifest(paths node.Paths) preflight.Check {
 			}
 		}
 		if len(missing) > 0 {
-			rep.Fail("run the command on a control-plane node",
+			rep.Fail("run the command on a control plane node",
 				"manifests of the control plane do not exist on this machine: %s",
 				strings.Join(missing, ", "))
 		}

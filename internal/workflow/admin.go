@@ -69,7 +69,7 @@ func missingKubeconfigs(ctx context.Context, e *engine.Env) (hints []string) {
 		file := e.Local.Paths.Kubeconfig(name + ".conf")
 		if _, err := e.World.Stat(ctx, file); errors.Is(err, fs.ErrNotExist) {
 			hints = append(hints,
-				fmt.Sprintf("%s does not exist: run the kubeconfig/%s phase first", file, name))
+				fmt.Sprintf("%s does not exist; run this phase first: kubeadm init phase kubeconfig %s", file, name))
 		}
 	}
 	return hints

@@ -101,7 +101,7 @@ func TestControlPlanesResetOneByOne(t *testing.T) {
 		})
 	}
 	if last := runCommand(t, s.cp, kubeadm, "reset", "--force"); !strings.Contains(last,
-		"etcd has no other voter") {
+		"this is the last voting etcd member") {
 		t.Errorf("reset of the last control plane does not say so:\n%s", last)
 	}
 }

@@ -117,7 +117,7 @@ func newPhase(p pki.Profile,
 	run func(context.Context, *engine.Env, pki.Profile) error) engine.Phase {
 	phase := engine.Phase{
 		Name:  p.Name,
-		Short: "Generate the certificate for " + p.Purpose,
+		Short: "Generate " + p.Purpose,
 		Flags: certFlags,
 		Run:   func(ctx context.Context, e *engine.Env) error { return run(ctx, e, p) },
 	}

@@ -22,7 +22,7 @@ import (
 // Join labels and taints the Node of a joining control plane.
 var Join = engine.Phase{
 	Name:  "control-plane-join",
-	Short: "Mark this node as a control plane node",
+	Short: "Finish joining as a control plane node",
 	Long:  "Complete the join of a control plane node: label and taint it.",
 	Flags: []flag.Name{flag.APIServerAdvertise, flag.Config, flag.ControlPlane, flag.DryRun,
 		flag.NodeName, flag.Patches},
@@ -77,7 +77,7 @@ func newRegisteredCondition(n *node.Node, mark change.LabelNode) world.Condition
 			if _, failed := r.Stat(ctx, kubeconfig); n.IsJoining() &&
 				errors.Is(failed, fs.ErrNotExist) {
 				hints = append([]string{kubeconfig +
-					" does not exist: run the kubelet-wait-bootstrap phase first"}, hints...)
+					" does not exist; run this phase first: kubeadm join phase kubelet-wait-bootstrap"}, hints...)
 			}
 			return problem.New("", err, hints...)
 		},

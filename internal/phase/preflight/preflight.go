@@ -187,7 +187,7 @@ func pullImages(ctx context.Context, e *engine.Env, n *node.Node) error {
 func sayIfPulling(ctx context.Context, e *engine.Env, pulls []change.Change) {
 	for _, p := range pulls {
 		if done, err := p.Done(ctx, e.World); err == nil && !done {
-			e.Say("pulling images; this takes a minute or two on an ordinary connection (`kubeadm config images pull` does it ahead of time)")
+			e.Say("pulling images; this takes a minute or two on an ordinary connection (to do it ahead of time: kubeadm config images pull)")
 			return
 		}
 	}

@@ -21,7 +21,8 @@ func checkControlPlaneEndpoint(n *node.Node) error {
 	return problem.New("",
 		errors.New("no control plane node can be added to this cluster: its configuration has no controlPlaneEndpoint, an address that all control plane nodes share"),
 		"set controlPlaneEndpoint in ClusterConfiguration to the DNS name or load balancer address of the API servers: kubectl edit configmap kubeadm-config --namespace kube-system",
-		"then add that name to the API server certificate of the existing control plane nodes (kubeadm init phase certs apiserver), and to the server in ConfigMap cluster-info and in the kubeconfig files",
+		"then create the API server certificate of the existing control plane nodes again with that name: move apiserver.crt and apiserver.key away, run kubeadm init phase certs apiserver, restart kube-apiserver",
+		"then set the server to that name in ConfigMap cluster-info and in the kubeconfig files",
 		"or join this machine as a worker, without --control-plane")
 }
 

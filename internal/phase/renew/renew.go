@@ -7,6 +7,7 @@ import (
 	"crypto"
 	"crypto/x509"
 	"fmt"
+	"strings"
 
 	"kubeadm/internal/certstore"
 	"kubeadm/internal/change"
@@ -32,7 +33,7 @@ func newPhases() []engine.Phase {
 	for _, c := range pki.Renewables() {
 		phases = append(phases, engine.Phase{
 			Name:  c.Name,
-			Short: "Renew the certificate for " + c.Purpose,
+			Short: "Renew " + c.Purpose,
 			Run: func(ctx context.Context, e *engine.Env) error {
 				return renewCertificate(ctx, e, c)
 			},
@@ -72,7 +73,7 @@ func renewCertificate(ctx context.Context, e *engine.Env, c pki.Renewable) error
 	if err := replaceCertificate(ctx, e, renewal{c, n.Paths, old, ca}); err != nil {
 		return err
 	}
-	e.Say("%s is renewed: the certificate for %s", c.Name, c.Purpose)
+	e.Say("renewed %s, %s", c.Name, c.Purpose)
 	return nil
 }
 

@@ -122,7 +122,7 @@ func readSharedFiles(ctx context.Context, e *engine.Env, n *node.Node) (map[stri
 		data, err := e.World.ReadFile(ctx, path)
 		if err != nil && !(errors.Is(err, fs.ErrNotExist) && strings.HasSuffix(path, "ca.key")) {
 			return nil, problem.New("reading the shared certificates", err,
-				"run this command on a control plane node; if the file is missing there, create it: kubeadm init phase certs")
+				"run this command on a control plane node; if the file is missing there, create it: kubeadm init phase certs all")
 		}
 		if err == nil && len(data) == 0 && !strings.HasSuffix(path, "ca.key") {
 			return nil, problem.New(
