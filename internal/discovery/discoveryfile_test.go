@@ -283,7 +283,7 @@ func TestDiscoveryFileErrors(t *testing.T) {
 				c.ca.Certificate)}
 		}, words: []string{discoveryFile, "client certificate without its key"}},
 		"a context that is not there": {file: func(k *pki.Kubeconfig) { k.Clusters[""] = k.Clusters["c"]; k.CurrentContext = "gone" },
-			words: []string{discoveryFile, `no context "gone"`}},
+			words: []string{discoveryFile, `its current-context "gone" does not exist`}},
 		"no cluster": {file: func(k *pki.Kubeconfig) { k.Clusters = nil },
 			words: []string{discoveryFile, "no cluster"}},
 		"a missing token": {file: func(k *pki.Kubeconfig) { k.AuthInfos["u"].TokenFile = "/srv/gone" }, words: []string{discoveryFile, "/srv/gone"}},

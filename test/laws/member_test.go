@@ -119,7 +119,7 @@ func TestHealthyMemberIsNeverReplaced(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			checkRefused(t, joinReplacing(of.Name).newRun(newMachineWithMember(t, of, false)),
-				"answers")
+				"is reachable")
 		})
 	}
 	t.Run("a learner of this name that has not started", func(t *testing.T) {
