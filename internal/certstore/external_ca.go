@@ -81,7 +81,7 @@ func CheckUploadable(ctx context.Context, r state.Reader, n *node.Node) error {
 		if found.Certificate != nil && found.Key == nil {
 			return problem.New("",
 				fmt.Errorf("cannot upload the control plane certificates: %s is not on this machine", n.Paths.Key(p.Base)),
-				"leave out --upload-certs, and copy the shared certificates and the own ones of each control plane node manually")
+				"leave out --upload-certs, and copy the certificates to each control plane node manually")
 		}
 	}
 	return nil

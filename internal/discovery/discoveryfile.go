@@ -329,12 +329,12 @@ func (d *discoveryFile) matchPins(l node.Local, cluster *api.Cluster,
 		certs, err = matchPins(certs, hashes)
 	}
 	if err != nil {
-		hints := []string{"use the discovery file of the cluster to join, or correct --discovery-token-ca-cert-hash"}
+		hint := "use the discovery file of the cluster to join, or correct --discovery-token-ca-cert-hash"
 		if d.isAdminConf(l) {
-			hints = []string{"if " + d.source + " is left over from another cluster: kubeadm reset"}
+			hint = "if " + d.source + " is left over from another cluster: kubeadm reset"
 		}
 		return nil, problem.New(d.source+" is for a different cluster than --discovery-token-ca-cert-hash", err,
-			append(hints, comparePinsHint)...)
+			comparePinsHint, hint)
 	}
 	return pki.EncodeCertificates(certs...), nil
 }

@@ -116,7 +116,7 @@ func testNoCA(t *testing.T, trusted pki.CA) {
 	c.info = nil
 	m = newMachine()
 	m.has(t, discoveryFile, access.WithToken(token))
-	m.refused(t, fileFlags(), discoveryFile+" holds no CA", "certificate-authority-data")
+	m.refused(t, fileFlags(), discoveryFile+" has no CA", "certificate-authority-data")
 	c.info = signed(t, leadingTo(t, c.URL, pem(trusted)), token)
 	flags := fileFlags()
 	flags.CACertHashes = []string{pki.PinOf(authority(t, "other").Certificate).String()}

@@ -111,7 +111,7 @@ func (k *Kubeconfig) currentContext() (*api.Context, error) {
 		text := fmt.Sprintf("current-context %q of the kubeconfig does not exist",
 			k.CurrentContext)
 		if len(k.Contexts) > 0 {
-			text += "; it has " + k.contextNames()
+			text += "; existing contexts: " + k.contextNames()
 		}
 		return nil, errors.New(text)
 	}

@@ -271,13 +271,13 @@ func TestDownloadedFilesMustMatch(t *testing.T) {
 		"another sa.key": {take("sa.key"), "sa.pub is not the public key of sa.key"},
 		"a key as certificate": {damage("ca.crt",
 			func(string) string { return string(other.plain["ca.key"]) }),
-			"ca.crt: it holds no certificate"},
+			"ca.crt: it contains no certificate"},
 		"a certificate as key": {damage("ca.key",
 			func(string) string { return string(other.plain["ca.crt"]) }),
-			"ca.key: it holds no private key"},
+			"ca.key: it contains no private key"},
 		"parameters without a key": {damage("sa.pub", func(string) string {
 			return "-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n"
-		}), "sa.pub: it holds no key"},
+		}), "sa.pub: it contains no key"},
 		"an encrypted key": {damage("sa.key",
 			func(s string) string {
 				return strings.ReplaceAll(s, "EC PRIVATE",

@@ -129,7 +129,7 @@ func findStaleMember(ctx context.Context, e *engine.Env, n *node.Node,
 		return nil, nil // has never started, or still has its data
 	case data:
 		return nil, problem.New("",
-			fmt.Errorf("%s holds the data of a member that was removed from etcd",
+			fmt.Errorf("%s contains the data of a member that was removed from etcd",
 				n.Cluster.Etcd.DataDir),
 			"run kubeadm reset, which removes the data and what else the earlier join left, then join this machine again")
 	case m == nil:

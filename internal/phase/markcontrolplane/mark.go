@@ -40,7 +40,7 @@ var Join = engine.Phase{
 // Phase labels and taints this machine's Node.
 var Phase = engine.Phase{
 	Name:  "mark-control-plane",
-	Short: "Mark this node as a control plane node",
+	Short: "Label and taint this node as a control plane node",
 	Long:  "Label this machine's Node as a control plane node, and taint it so that ordinary Pods are not scheduled on it.",
 	Flags: []flag.Name{flag.Config, flag.DryRun, flag.NodeName},
 	Run: func(ctx context.Context, e *engine.Env) error {

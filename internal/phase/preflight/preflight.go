@@ -106,7 +106,7 @@ func checkControlPlane(ctx context.Context, e *engine.Env, n *node.Node) error {
 var Reset = engine.Phase{
 	Name:    "preflight",
 	Aliases: []string{"pre-flight"},
-	Short:   "Check the rights to change this machine",
+	Short:   "Check that kubeadm runs as root",
 	Flags:   []flag.Name{flag.DryRun, flag.Force, flag.IgnorePreflightErrors},
 	Run: func(ctx context.Context, e *engine.Env) error {
 		warnOfUnknownNames(e)

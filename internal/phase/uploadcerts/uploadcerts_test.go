@@ -107,7 +107,7 @@ func TestUnusableFilesAreNotUploaded(t *testing.T) {
 		"an empty CA": {func(f map[string]string) { f["etcd/ca.crt"] = "" },
 			"/etc/kubernetes/pki/etcd/ca.crt is empty"},
 		"parameters only": {func(f map[string]string) { f["sa.key"] = parameters },
-			"sa.key: it holds no private key"},
+			"sa.key: it contains no private key"},
 		"a key as sa's key": {func(f map[string]string) {
 			f["sa.key"] = strings.ReplaceAll(f["sa.key"], "EC PRIVATE", "RSA PRIVATE")
 		}, "sa.key: reading PEM block 1"},

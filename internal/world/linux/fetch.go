@@ -100,7 +100,7 @@ func newTLSConfig(req state.Request) (*tls.Config, error) {
 	if req.CA != nil {
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(req.CA) {
-			return nil, errors.New("the CA for the request holds no PEM certificate")
+			return nil, errors.New("the CA for the request contains no PEM certificate")
 		}
 	}
 	if req.Cert != nil {
