@@ -57,7 +57,7 @@ func TestWritesDoNotRetryRejections(t *testing.T) {
 		hint    string
 	}{
 		"forbidden": {newRejection(403, metav1.StatusReasonForbidden),
-			"administrator's kubeconfig"},
+			"--kubeconfig to that of an administrator"},
 		"unauthorized": {newRejection(401, metav1.StatusReasonUnauthorized), "may have expired"},
 		"bad request":  {newRejection(400, metav1.StatusReasonBadRequest), ""},
 	} {
