@@ -234,14 +234,14 @@ func componentCases() map[string]initCase {
 		},
 			`[WARNING ComponentFile]: kube-apiserver has --authorization-policy-file=/etc/abac/policy.jsonl, but apiServer.extraVolumes does not mount that path; check that a patch mounts it`},
 		"a policy that is not there": {func(_ *machine, n *node.Node) { n.Cluster.APIServer = mounted("") },
-			`[ERROR ComponentFile]: kube-apiserver needs /srv/abac/policy.jsonl, which does not exist (--authorization-policy-file=/etc/abac/policy.jsonl); create it on every control plane`},
+			`[ERROR ComponentFile]: kube-apiserver needs /srv/abac/policy.jsonl, which does not exist (--authorization-policy-file=/etc/abac/policy.jsonl); create it on every control plane node`},
 		"a policy that is there": {func(m *machine, n *node.Node) {
 			n.Cluster.APIServer, m.files["/srv/abac/policy.jsonl"] = mounted("DirectoryOrCreate"),
 				"{}"
 		}, ""},
 		"a directory that must exist": {func(m *machine, n *node.Node) {
 			n.Cluster.Scheduler.Volumes = mounted("Directory").Volumes
-		}, `[ERROR ComponentFile]: kube-scheduler needs /srv/abac/, which does not exist (scheduler.extraVolumes, volume abac of type Directory); create it on every control plane`},
+		}, `[ERROR ComponentFile]: kube-scheduler needs /srv/abac/, which does not exist (scheduler.extraVolumes, volume abac of type Directory); create it on every control plane node`},
 		"tokens beside the certificates": {func(m *machine, n *node.Node) {
 			n.Cluster.APIServer.Args = []node.Arg{{Name: "token-auth-file",
 				Value: "/etc/kubernetes/pki/tokens.csv"}}
