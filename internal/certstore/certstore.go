@@ -24,12 +24,15 @@ func ReadCA(ctx context.Context, r state.Reader, n *node.Node, p pki.Profile) (p
 		return pki.CA{}, err
 	}
 	if found.Certificate == nil {
-		hint := "run the certs/" + p.Name + " phase first"
+		hints := []string{"run this phase first: kubeadm init phase certs " + p.Name}
 		if n.IsJoining() {
-			hint = "run the control-plane-prepare/download-certs phase first, or copy the shared certificates from a control plane"
+			hints = []string{
+				"run this phase first: kubeadm join phase control-plane-prepare download-certs",
+				"or copy the shared certificates from a control plane node",
+			}
 		}
 		return pki.CA{}, problem.New("",
-			fmt.Errorf("the certificate authority %s does not exist", n.Paths.Cert(p.Base)), hint)
+			fmt.Errorf("the certificate authority %s does not exist", n.Paths.Cert(p.Base)), hints...)
 	}
 	return CheckCA(n.Paths, p, found, r.Now())
 }
@@ -51,7 +54,7 @@ func CheckCA(paths node.Paths, p pki.Profile, found pki.StoredPair, at time.Time
 		hints = append(hints, "if the clock is right, the cluster needs a new CA: "+
 			"replace everything that the old one signed, and every file that contains it")
 	}
-	return ca, problem.New("the certificate authority "+paths.Cert(p.Base), err, hints...)
+	return ca, problem.New("checking the certificate authority "+paths.Cert(p.Base), err, hints...)
 }
 
 // parseCA parses a CA and checks that its key, if there is one, belongs to it. It does not
@@ -68,16 +71,16 @@ func parseCA(paths node.Paths, p pki.Profile, found pki.StoredPair) (pki.CA, err
 	}
 	if err != nil {
 		return ca, problem.New("using the existing "+cert, err,
-			"fix the file, or move it away to have a new one generated")
+			"fix the file, or move it away so that kubeadm generates a new one")
 	}
 	switch {
 	case found.Key != nil && ca.Key == nil:
 		_, err := pki.ParseKey(found.Key)
 		return ca, problem.New("", fmt.Errorf("%s contains no usable private key: %w", key, err),
-			"put back the key that belongs to "+cert)
+			"restore the private key of "+cert)
 	case found.Key != nil && !ca.HasMatchingKey():
-		return ca, problem.New("", fmt.Errorf("%s is not the key of %s", key, cert),
-			"put back the key that belongs to "+cert)
+		return ca, problem.New("", fmt.Errorf("%s does not match %s", key, cert),
+			"restore the private key of "+cert)
 	}
 	return ca, nil
 }
@@ -110,14 +113,14 @@ func CheckServiceAccountKeys(ctx context.Context, r state.Reader, n *node.Node) 
 			return err // with an external CA no key pair is generated
 		}
 		return problem.New("", fmt.Errorf("%s exists without %s", pubFile, keyFile),
-			"put back the private key that belongs to it; to have a new pair generated, move "+
+			"restore the private key; to generate a new pair, move "+
 				pubFile+" away",
 			"if another program signs service account tokens: name it in apiServer.extraArgs, service-account-signing-endpoint")
 	}
 	key, err := pki.ParseKey(private)
 	if err != nil {
 		return problem.New("using the existing "+keyFile, err,
-			"fix the file, or move it and "+pubFile+" away to have a new pair generated")
+			"fix the file, or move it and "+pubFile+" away so that kubeadm generates a new pair")
 	}
 	if public == nil {
 		return nil
@@ -126,12 +129,12 @@ func CheckServiceAccountKeys(ctx context.Context, r state.Reader, n *node.Node) 
 	switch {
 	case err != nil:
 		return problem.New("using the existing "+pubFile, err,
-			"move it away to have it generated from "+keyFile)
+			"move it away so that kubeadm generates it from "+keyFile)
 	case !matches:
 		return problem.New("",
 			fmt.Errorf("%s does not contain the public key of %s: service account tokens would be rejected", pubFile, keyFile),
-			"put back the files that belong together; or move "+pubFile+
-				" away to have it generated from "+keyFile)
+			"restore the matching key pair, or move "+pubFile+
+				" away so that kubeadm generates it from "+keyFile)
 	}
 	return nil
 }

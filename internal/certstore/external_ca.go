@@ -24,7 +24,7 @@ func IsExternalCA(ctx context.Context, r state.Reader, p node.Paths, ca pki.Prof
 	if found.Certificate == nil {
 		return false, problem.New("",
 			fmt.Errorf("the certificate authority %s does not exist", path),
-			"put it there, or name another directory with --cert-dir")
+			"restore it, or set --cert-dir to another directory")
 	}
 	parsed, err := parseCA(p, ca, found)
 	if err != nil || found.Key != nil {
@@ -42,10 +42,9 @@ func IsExternalCA(ctx context.Context, r state.Reader, p node.Paths, ca pki.Prof
 		errs = append(errs, checkSignedPair(p, profile, pair, parsed.Certificate))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return true, problem.New("the key of "+path+
-			" is not on this machine, so the certificates that it signs must be", err,
-			"copy the files that the owner of the CA generates, or put "+p.Key(ca.Base)+
-				" beside its certificate")
+		return true, problem.New("checking the certificates of the external CA "+path, err,
+			"sign these certificates with the external CA and copy them here with their keys",
+			"or copy the CA key to "+p.Key(ca.Base)+", so that kubeadm signs them")
 	}
 	return true, nil
 }
@@ -82,7 +81,7 @@ func CheckUploadable(ctx context.Context, r state.Reader, n *node.Node) error {
 		if found.Certificate != nil && found.Key == nil {
 			return problem.New("",
 				fmt.Errorf("cannot upload the control plane certificates: %s is not on this machine", n.Paths.Key(p.Base)),
-				"leave out --upload-certs, and copy the shared certificates and each control plane's own ones by hand")
+				"leave out --upload-certs, and copy the certificates to each control plane node manually")
 		}
 	}
 	return nil

@@ -52,7 +52,7 @@ func (f KubeconfigFile) Check(ctx context.Context,
 	if err == nil {
 		return config, warnings, nil
 	}
-	hints := []string{"fix the file, or move it away to have a new one generated"}
+	hints := []string{"fix the file, or move it away so that kubeadm generates a new one"}
 	if config != nil && f.isOutsideValidity(r) {
 		name := path.Base(f.Path)
 		if slices.ContainsFunc(pki.Renewables(),

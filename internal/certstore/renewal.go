@@ -48,7 +48,7 @@ func CheckRenewableKey(ctx context.Context, r state.Reader, p node.Paths, c pki.
 	case err != nil:
 		return fmt.Errorf("%s contains no usable private key: %w", p.Key(c.Base), err)
 	case !pki.IsKeyOf(key, cert):
-		return fmt.Errorf("%s is not the key of %s", p.Key(c.Base), p.Cert(c.Base))
+		return fmt.Errorf("%s does not match %s", p.Key(c.Base), p.Cert(c.Base))
 	}
 	return nil
 }

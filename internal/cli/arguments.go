@@ -138,7 +138,7 @@ func characterName(r rune) string {
 
 // flagError is the error of an invalid flag, with a suggestion.
 func flagError(c *cobra.Command, err error) error {
-	help := c.CommandPath() + " --help lists the flags"
+	help := "list the flags: " + c.CommandPath() + " --help"
 	var unknown *pflag.NotExistError
 	var invalid *pflag.InvalidValueError
 	var missing *pflag.ValueRequiredError

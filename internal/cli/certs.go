@@ -19,7 +19,7 @@ func (p *program) certificateKey() *cobra.Command {
 	return &cobra.Command{
 		Use:   "certificate-key",
 		Short: "Generate a certificate key",
-		Long: `Generate and print a random certificate key: 64 hexadecimal digits.
+		Long: `Generate and print a random certificate key: 64 hex digits.
 
 "kubeadm init --upload-certs" and "kubeadm token create --print-join-command --upload-certs" generate
 a key if --certificate-key is not set.`,
@@ -36,7 +36,7 @@ a key if --certificate-key is not set.`,
 	}
 }
 
-// newCertificateKey generates a key and returns its hexadecimal digits.
+// newCertificateKey generates a key and returns its hex digits.
 func (p *program) newCertificateKey() (string, error) {
 	key, err := pki.NewCertificateKey(p.Random("certificate-key"))
 	return key.Hex(), err

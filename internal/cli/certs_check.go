@@ -28,8 +28,8 @@ func (p *program) certsCheck() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check-expiration",
 		Short: "Show when certificates expire",
-		Long: `Show when the certificates and certificate authorities of this control plane expire. A certificate
-is externally managed if the key of its CA is not on this machine. Kubelet certificates are not
+		Long: `Show when the certificates and certificate authorities of this control plane node expire. A
+certificate is externally managed if the key of its CA is not on this machine. Kubelet certificates are not
 listed: kubelets rotate them.`,
 		Example: `  kubeadm certs check-expiration
 
@@ -39,7 +39,7 @@ listed: kubelets rotate them.`,
 		RunE: func(c *cobra.Command, _ []string) error { return p.checkExpiration(c, o, &out) },
 	}
 	o.values().bind(c.Flags())
-	out.values().bind(c.Flags())
+	out.bind(c.Flags())
 	return c
 }
 

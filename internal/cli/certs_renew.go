@@ -23,24 +23,27 @@ const allCertificates = "all"
 
 func (p *program) certsRenew() *cobra.Command {
 	c := newGroup("renew", "Renew certificates",
-		p.renewCommand(allCertificates, "Renew all certificates of this control plane"))
-	c.Long = "Renew certificates of a control plane. CAs are not renewed, and kubelets rotate their own certificates."
+		p.renewCommand(allCertificates, "Renew all certificates of this control plane node"))
+	c.Long = "Renew certificates of a control plane node. CAs are not renewed, and kubelets rotate their own certificates."
 	for _, r := range pki.Renewables() {
-		c.AddCommand(p.renewCommand(r.Name, "Renew the certificate for "+r.Purpose))
+		c.AddCommand(p.renewCommand(r.Name, "Renew "+r.Purpose))
 	}
 	return c
 }
 
 func (p *program) renewCommand(name, short string) *cobra.Command {
-	o := newCertsOptions()
+	o, subject := newCertsOptions(), "it is"
+	if name == allCertificates {
+		subject = "they are"
+	}
 	c := &cobra.Command{
 		Use:   name,
 		Short: short,
-		Long: short + `, whether or not it is about to expire.
+		Long: short + ", even if " + subject + ` not about to expire.
 
-The new certificate has the same names, groups, addresses and usages. Its key is new, with the encryption
-algorithm of the cluster's configuration, or that of the old key if the configuration cannot be read. It is signed
-by the CA on this machine; certificates of an external CA are not renewed.
+New certificates keep the names, groups, addresses and usages of the old ones and get a new key. The algorithm of
+the key is that of the cluster configuration, or that of the old key if the configuration cannot be read. The CA
+on this machine signs them; certificates of an external CA are not renewed.
 
 Components use the old certificate until they are restarted. To resume an interrupted command, re-run it.`,
 		Example: "  kubeadm certs renew " + name,

@@ -21,8 +21,8 @@ func (p *program) certsRequest() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "generate-csr",
 		Short: "Generate keys and certificate signing requests for an external CA",
-		Long: `Generate the keys of a control plane, and for each a certificate signing request (".csr") for an external
-CA. Nothing is written if one of the files already exists.
+		Long: `Generate the keys of a control plane node, and for each a certificate signing request (".csr") for an
+external CA. Nothing is written if one of the files already exists.
 
 Save each signed certificate beside its key, with the extension ".crt". For a kubeconfig, set
 "client-certificate-data" of its user to the certificate and "certificate-authority-data" of its cluster

@@ -93,7 +93,7 @@ func TestMismatchedKeyIsWarnedAbout(t *testing.T) {
 	file := s.world.Files[path]
 	file.Data = []byte(anotherKey(t))
 	s.world.Files[path] = file
-	const want = "[certs] warning: /etc/kubernetes/pki/etcd/server.key is not the key of /etc/kubernetes/pki/etcd/server.crt: " +
+	const want = "[certs] warning: /etc/kubernetes/pki/etcd/server.key does not match /etc/kubernetes/pki/etcd/server.crt: " +
 		"components that use them cannot start; to renew both: kubeadm certs renew etcd-server\n"
 	for _, step := range []struct{ command, want string }{
 		{"check-expiration", want}, {"renew apiserver", want}, {"renew etcd-server", ""},
@@ -155,7 +155,7 @@ func TestUnrenewableCertificateIsNamed(t *testing.T) {
 		"a damaged CA's key": {"/etc/kubernetes/pki/ca.key", "x", "apiserver",
 			"/etc/kubernetes/pki/ca.key contains no usable private key"},
 		"another CA's key": {"/etc/kubernetes/pki/ca.key", anotherKey(t), "apiserver",
-			"/etc/kubernetes/pki/ca.key is not the key of /etc/kubernetes/pki/ca.crt"},
+			"/etc/kubernetes/pki/ca.key does not match /etc/kubernetes/pki/ca.crt"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newTestMachine(t)
@@ -199,7 +199,7 @@ func TestExistingCertificateWarnings(t *testing.T) {
 	s.world.Files[base+".key"] = memory.File{Data: []byte(anotherKey(t)), Mode: 0o600}
 	if err := s.run(t.Context(), again...); err != nil ||
 		!strings.Contains(s.err.String(),
-			base+".crt: the private key beside it is that of another certificate") {
+			base+".crt: its private key does not match") {
 		t.Errorf("another key: %v; warned: %s", err, &s.err)
 	}
 	delete(s.world.Files, base+".key")

@@ -19,7 +19,8 @@ func (p *program) configImagesList() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the control plane images",
-		Long:  `List the images that init would pull, one per line. With --config the other flags are ignored.`,
+		Long: `List the images that init would pull, one per line. With --config, the flags --feature-gates,
+--image-repository and --kubernetes-version are ignored.`,
 		Example: `  # the images of a release
   kubeadm config images list --kubernetes-version v1.37.1
 
@@ -30,7 +31,7 @@ func (p *program) configImagesList() *cobra.Command {
 	}
 	o.values().bind(c.Flags(), flag.Config, flag.FeatureGates, flag.ImageRepository,
 		flag.KubernetesVersion)
-	out.values().bind(c.Flags())
+	out.bind(c.Flags())
 	return c
 }
 

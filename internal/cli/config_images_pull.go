@@ -24,7 +24,8 @@ func (p *program) configImagesPull() *cobra.Command {
 		Use:   "pull",
 		Short: "Pull the control plane images",
 		Long: `Pull the images that init would pull. The registry is contacted for each image, even if the container
-runtime has it already. With --config the other flags are ignored.`,
+runtime has it already. With --config, the flags --cri-socket, --feature-gates, --image-repository and
+--kubernetes-version are ignored.`,
 		Example: `  # the images of the latest release
   kubeadm config images pull
 

@@ -34,7 +34,7 @@ func TestExternalCAFilesAreChecked(t *testing.T) {
 			"pki/apiserver.crt: certificate \"kube-apiserver\" does not verify against CA \"kubernetes\""},
 		"another key": {"pki/apiserver-kubelet-client.key",
 			foreign("pki/apiserver.key"),
-			"pki/apiserver-kubelet-client.crt: the private key beside it is that of another certificate"},
+			"pki/apiserver-kubelet-client.crt: its private key does not match"},
 		"no key": {"pki/apiserver.key", "x",
 			"pki/apiserver.crt: no private key in PEM form"},
 		"no certificate": {"pki/apiserver.crt", "x",

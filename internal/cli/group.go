@@ -40,7 +40,7 @@ func refuseArguments(c *cobra.Command, args []string) error {
 			return problem.New("",
 				fmt.Errorf("%s takes no arguments, but got %s", c.CommandPath(),
 					untrusted.Quote(args[0])),
-				fmt.Sprintf("to name a file use --%s=%s", file, untrusted.Line(args[0])))
+				fmt.Sprintf("to read a file, set --%s=%s", file, untrusted.Line(args[0])))
 		}
 	}
 	if !c.HasSubCommands() {
@@ -52,7 +52,7 @@ func refuseArguments(c *cobra.Command, args []string) error {
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
 		return problem.New("", err, "did you mean "+strings.Join(near, " or ")+"?")
 	}
-	return problem.New("", err, c.CommandPath()+" --help lists the commands")
+	return problem.New("", err, "list the commands: "+c.CommandPath()+" --help")
 }
 
 func commandNames(c *cobra.Command) []string {

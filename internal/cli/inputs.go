@@ -101,7 +101,7 @@ func readConfigOf(ctx context.Context, r state.Reader, by flag.Name,
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return config.File{},
-			problem.New("", fmt.Errorf("there is no configuration file %s", untrusted.Line(name)),
+			problem.New("", fmt.Errorf("configuration file %s does not exist", untrusted.Line(name)),
 				fmt.Sprintf("check the path given with --%s", by))
 	case err != nil:
 		return config.File{},

@@ -31,14 +31,14 @@ func (p *program) joinCommand() *cobra.Command {
 	return t.command(&cobra.Command{
 		Use:   "join [api-server-endpoint]",
 		Short: "Join this machine to a cluster",
-		Long: `Join this machine to an existing cluster, as a worker or as an additional control plane.
+		Long: `Join this machine to an existing cluster, as a worker or a control plane node.
 "kubeadm init" prints the join command with endpoint, token and CA hash; to print it again, run
-"kubeadm token create --print-join-command" on a control plane.`,
+"kubeadm token create --print-join-command" on a control plane node.`,
 		Example: `  # as a worker
   kubeadm join 192.0.2.10:6443 --token abcdef.0123456789abcdef \
     --discovery-token-ca-cert-hash sha256:...
 
-  # as an additional control plane, with the uploaded certificates
+  # as an additional control plane node, with the uploaded certificates
   kubeadm join cluster.example:6443 --token abcdef.0123456789abcdef \
     --discovery-token-ca-cert-hash sha256:... --control-plane --certificate-key ...
 
@@ -178,7 +178,7 @@ const joined = `
 This node has joined the cluster:
   * The API server has signed the kubelet's certificate, and the kubelet uses it.
 
-To list the nodes, run on a control plane:
+To list the nodes, run on a control plane node:
 
   kubectl get nodes
 `
@@ -186,9 +186,9 @@ To list the nodes, run on a control plane:
 // joinedControlPlane is that of a control plane: the etcd member, the path of admin.conf and the
 // owner of its copy.
 const joinedControlPlane = `
-This node has joined the cluster as a control plane:
+This node has joined the cluster as a control plane node:
   * The API server has signed the kubelet's certificate, and the kubelet uses it.
-  * The node has the labels and taints of a control plane, and its components are healthy.%s
+  * The node has the labels and taints of a control plane node, and its components are healthy.%s
 
 To administer the cluster from here as an ordinary user:
   mkdir -p $HOME/.kube

@@ -104,7 +104,7 @@ func (p *program) userAuthority(ctx context.Context, n *node.Node) (pki.CA, erro
 		return pki.CA{}, err
 	}
 	cert, key := n.Paths.Cert(profile.Base), n.Paths.Key(profile.Base)
-	remedy := "run the command on a control plane that has the key of the cluster CA, or set certificatesDir in a file for --config"
+	remedy := "run the command on a control plane node that has the key of the cluster CA, or set certificatesDir in a file for --config"
 	switch {
 	case found.Certificate == nil:
 		return pki.CA{}, problem.New("", fmt.Errorf("the CA certificate %s does not exist", cert),

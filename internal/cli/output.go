@@ -12,6 +12,7 @@ import (
 	"strings"
 	"text/template"
 
+	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/jsonpath"
 	"sigs.k8s.io/yaml"
@@ -44,6 +45,17 @@ func newOutput() output { return output{format: plain, allowMissing: true} }
 func (o *output) values() flagTargets {
 	return flagTargets{flag.Output: &o.format, flag.AllowMissingTemplateKeys: &o.allowMissing,
 		flag.ShowManagedFields: &o.managedFields}
+}
+
+// bind defines the flags.
+func (o *output) bind(set *pflag.FlagSet) {
+	o.values().bind(set)
+	describeOutputFormats(set)
+}
+
+// describeOutputFormats adds the formats to the help of --output.
+func describeOutputFormats(set *pflag.FlagSet) {
+	set.Lookup(string(flag.Output)).Usage += ": " + strings.Join(outputFormats(), ", ")
 }
 
 // encoder writes objects in one format, one after the other.

@@ -59,7 +59,7 @@ func (t tree) groupCommand(address string, p engine.Phase) *cobra.Command {
 	c := newGroup(p.Name, p.Short)
 	c.Long, c.Aliases = p.Long, p.Aliases
 	all := engine.Phase{Name: allName,
-		Short: "Run all of: " + strings.Join(childAddresses(p.Phases), ", "), Flags: allFlags(p)}
+		Short: "Run all child phases: " + strings.Join(childAddresses(p.Phases), ", "), Flags: allFlags(p)}
 	c.AddCommand(t.phaseCommand(address, all))
 	t.addPhaseCommands(c, address+"/", p.Phases)
 	return c

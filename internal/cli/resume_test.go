@@ -173,7 +173,7 @@ func TestInitResumesAfterInterrupt(t *testing.T) {
 		t.Fatalf("got %v, want that kubelet-start was interrupted", err)
 	}
 	if hints := problem.Hints(err); !slices.ContainsFunc(hints,
-		func(h string) bool { return strings.Contains(h, "re-run the same command") }) {
+		func(h string) bool { return strings.Contains(h, "re-run the command") }) {
 		t.Errorf("hints %q do not say that the command goes on", hints)
 	}
 	kept, _ := s.journal.Load("values")

@@ -38,7 +38,7 @@ func (p *program) tokenCommand() *cobra.Command {
 		p.tokenGenerate(), p.tokenList(o))
 	c.Long = `Manage bootstrap tokens. A joining machine verifies the cluster with one, and its kubelet
 requests a client certificate with it. A token has the form "abcdef.0123456789abcdef": an ID, which is
-public, a dot and a secret. It is stored in Secret bootstrap-token-<ID> of namespace kube-system.`
+public, a dot and a secret. It is stored in Secret bootstrap-token-<ID> in namespace kube-system.`
 	o.bindTo(c)
 	return c
 }

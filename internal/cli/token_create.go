@@ -42,13 +42,13 @@ func (p *program) tokenCreate(shared *tokenOptions) *cobra.Command {
 --config all bootstrapTokens of the file are created.
 
 With --print-join-command the output is the join command, on one line: for a worker, or for a control plane
-if there is a certificate key. With --upload-certs, which must run on a control plane, the control plane
-certificates are uploaded again for two hours, encrypted with --certificate-key or a new key. Keys of earlier
-uploads become invalid.`,
+node if there is a certificate key. With --upload-certs, which must run on a control plane node, the control
+plane certificates are uploaded again, encrypted with --certificate-key or a new key, and deleted after two
+hours. Keys of earlier uploads become invalid.`,
 		Example: `  # print the join command for a worker
   kubeadm token create --print-join-command
 
-  # print the join command for a control plane
+  # print the join command for a control plane node
   kubeadm token create --print-join-command --upload-certs`,
 		RunE: func(c *cobra.Command, args []string) error {
 			switch len(args) {
@@ -227,7 +227,7 @@ func uploadCerts(ctx context.Context, e *engine.Env, as state.Identity) error {
 		return err
 	}
 	if n.Cluster.Endpoint == "" {
-		e.Warn("the cluster has no controlPlaneEndpoint: no further control plane can join it before ConfigMap kubeadm-config names one")
+		e.Warn("the cluster has no controlPlaneEndpoint: no further control plane node can join it until ConfigMap kubeadm-config has one")
 	}
 	return uploadcerts.Upload(ctx, e, n, as)
 }

@@ -35,7 +35,7 @@ func (p *program) tokenList(o *tokenOptions) *cobra.Command {
 		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return p.listTokens(c, o, &out) },
 	}
-	out.values().bind(c.Flags())
+	out.bind(c.Flags())
 	return c
 }
 

@@ -34,7 +34,7 @@ func missingUpgradeCommand(name string) *cobra.Command {
 			return problem.New("",
 				fmt.Errorf("this kubeadm does not have %q yet; nothing was read or changed",
 					c.CommandPath()),
-				"kubeadm upgrade plan lists the versions that the cluster can be upgraded to")
+				"list the versions that the cluster can be upgraded to: kubeadm upgrade plan")
 		},
 	}
 }

@@ -74,6 +74,7 @@ only that one is considered. A version needs no internet.`,
 		},
 	}
 	o.values().bind(c.Flags())
+	describeOutputFormats(c.Flags())
 	return c
 }
 
@@ -170,8 +171,7 @@ func (p *program) readHealthyCluster(
 	}
 	if _, err := e.World.Stat(ctx, kubeconfig); errors.Is(err, fs.ErrNotExist) {
 		return nil, problem.New("", fmt.Errorf("kubeconfig %s does not exist", kubeconfig),
-			"run the command on a control-plane node, or name an administrator's kubeconfig with "+
-				"--kubeconfig")
+			"run the command on a control plane node, or set --kubeconfig to that of an administrator")
 	}
 	admin := p.readIdentity(ctx, e.World, kubeconfig)
 	e.Say("reading the versions and the configuration of the cluster")
@@ -255,7 +255,7 @@ func writeAvailableUpgrade(
 	}
 	fmt.Fprintf(out, "\nUpgrade to %s (%s)\n\n", a.candidate, a.Description)
 	if len(kubelets) > 0 {
-		fmt.Fprintln(out, "To be upgraded by hand on each node, after the control plane:")
+		fmt.Fprintln(out, "To be upgraded manually on each node, after the control plane:")
 		if err := writeComponents(out, kubelets); err != nil {
 			return err
 		}
@@ -272,7 +272,7 @@ func writeAvailableUpgrade(
 	} else {
 		command := strings.TrimSpace("kubeadm upgrade apply " + a.candidate.String() + " " +
 			a.candidate.Flag())
-		fmt.Fprintf(out, "\nTo upgrade, run on a control-plane node:\n\n\t%s\n\n", command)
+		fmt.Fprintf(out, "\nTo upgrade, run on a control plane node:\n\n\t%s\n\n", command)
 		if newKubeadm != "" {
 			fmt.Fprintf(out, "Before that, install kubeadm %s: this one is older.\n\n", newKubeadm)
 		}
@@ -308,7 +308,7 @@ func writeSteps(out io.Writer, steps []upgrade.Step) {
 // writeConfigVersions shows which component configurations must be migrated by hand.
 func writeConfigVersions(out io.Writer, configs []upgrade.ComponentConfig) error {
 	fmt.Fprint(out, "Versions of the component configurations that the cluster stores. One "+
-		"that is marked \"yes\"\nmust be converted by hand to the preferred version before an upgrade:\n\n")
+		"that is marked \"yes\"\nmust be converted manually to the preferred version before an upgrade:\n\n")
 	w := tabwriter.NewWriter(out, 10, 4, 3, ' ', 0)
 	fmt.Fprintln(w, "API GROUP\tCURRENT VERSION\tPREFERRED VERSION\tMANUAL UPGRADE REQUIRED")
 	for _, c := range configs {

@@ -28,7 +28,7 @@ func (p *program) versionCommand() *cobra.Command {
 	}
 	flagTargets{flag.Output: &output}.bind(c.Flags())
 	c.Flags().Lookup(string(
-		flag.Output)).Usage += ": short, json or yaml; empty for one line that says it all"
+		flag.Output)).Usage += ": short, json or yaml; one line with all build information if not set"
 	// the flag is there
 	_ = c.RegisterFlagCompletionFunc(string(flag.Output), someOf([]string{"json", "short", "yaml"}))
 	return c

@@ -66,7 +66,7 @@ func (f InitFlags) documents() (init v1beta4.InitConfiguration, cluster v1beta4.
 		BootstrapTokens: []v1beta4.BootstrapToken{{
 			Token:       f.Token,
 			TTL:         &metav1.Duration{Duration: f.TokenTTL},
-			Description: "For nodes that join, made by kubeadm init.",
+			Description: "Created by kubeadm init for joining nodes",
 		}},
 		LocalAPIEndpoint: v1beta4.APIEndpoint{AdvertiseAddress: f.AdvertiseAddress,
 			BindPort: f.BindPort},

@@ -29,7 +29,7 @@ func TestInitDefaults(t *testing.T) {
 		CACertPath: "/etc/kubernetes/pki/ca.crt",
 		Tokens: []node.BootstrapToken{{
 			ID: "hhhhhh", Secret: "hhhhhhhhhhhhhhhh", Random: true,
-			Description: "For nodes that join, made by kubeadm init.",
+			Description: "Created by kubeadm init for joining nodes",
 			TTL:         24 * time.Hour,
 			Usages:      []string{"signing", "authentication"},
 			Groups:      []string{"system:bootstrappers:kubeadm:default-node-token"},

@@ -45,7 +45,7 @@ func TestAdminConfOfAnotherClusterFails(t *testing.T) {
 	m.has(t, adminConf, other.access().WithCertificate(cert, key))
 	flags := c.flags(c.server)
 	flags.ControlPlane = true
-	m.refused(t, flags, adminConf+" leads to another cluster",
+	m.refused(t, flags, adminConf+" is for a different cluster",
 		pki.PinOf(other.ca.Certificate).String(), "kubeadm reset")
 	other.toldNothing(t)
 }

@@ -168,7 +168,7 @@ func (c *clusterInfo) unsignedError(now time.Time, otherSignatures bool) error {
 	err := problem.New("",
 		fmt.Errorf("the cluster does not know token %s (wrong, deleted, expired, or without usage %q), "+
 			"or has not signed cluster-info with it yet", c.id, bootstrapapi.KnownTokenUsages[0]),
-		"list the tokens on a control plane: kubeadm token list", c.remedy)
+		"list the tokens on a control plane node: kubeadm token list", c.remedy)
 	if c.unsignedSince.IsZero() {
 		c.unsignedSince = now
 		if otherSignatures {

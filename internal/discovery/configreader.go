@@ -48,12 +48,12 @@ func newJoinCommandHint(l node.Local) string {
 	if l.CertificateKey != "" {
 		command += " --upload-certs"
 	}
-	return "get a new join command on a control plane: " + command
+	return "get a new join command on a control plane node: " + command
 }
 
 // read returns this machine's configuration as a node of the cluster.
 func (c configReader) read(ctx context.Context, e *engine.Env) (*node.Node, error) {
-	e.Say("reading the cluster's configuration from ConfigMap %q of namespace %q",
+	e.Say("reading the cluster's configuration from ConfigMap %q in namespace %q",
 		manifest.KubeadmConfigMap, "kube-system")
 	var stored config.StoredConfig
 	var found corev1.ConfigMap
@@ -95,7 +95,7 @@ func (c configReader) awaitConfigMap(ctx context.Context, e *engine.Env, name st
 	into *corev1.ConfigMap) error {
 	begun := e.World.Now()
 	return awaitServer(ctx, e, world.Condition{
-		Name:    "ConfigMap " + name + " of namespace kube-system",
+		Name:    "ConfigMap " + name + " in namespace kube-system",
 		Timeout: e.Local.Timeouts.KubernetesAPI,
 		Check: func(ctx context.Context, r state.Reader) error {
 			err := readConfigMap(ctx, r, configMapRef(name, c.as), into)

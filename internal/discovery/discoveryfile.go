@@ -48,12 +48,12 @@ func findClusterByFile(ctx context.Context, e *engine.Env,
 		return verifiedCluster{}, err
 	}
 	if j.TLSBootstrapToken == "" && !d.hasCredentials {
-		err := fmt.Errorf("%s names a cluster, but holds no credentials with which this machine could join it", d.source)
+		err := fmt.Errorf("%s has no credentials to join the cluster", d.source)
 		if d.credentialsErr != nil {
 			err = fmt.Errorf("%w: %w", err, d.credentialsErr)
 		}
 		return verifiedCluster{}, problem.New("", err,
-			"set --tls-bootstrap-token; to create a token on a control plane: kubeadm token create",
+			"set --tls-bootstrap-token; to create a token on a control plane node: kubeadm token create",
 			"or add a user with credentials to the current context of "+d.source)
 	}
 	if j.TLSBootstrapToken == "" || d.isAdminConf(e.Local) {
@@ -81,7 +81,7 @@ func readDiscoveryFile(ctx context.Context, e *engine.Env, name string) (*discov
 	if d.config, err = pki.ParseKubeconfig(data); err != nil {
 		return nil, problem.New("",
 			fmt.Errorf("%s is no kubeconfig: %w", d.source, untrusted.Error(err)),
-			"on a control plane this prints one, without credentials: kubectl get configmap cluster-info "+
+			"on a control plane node this prints one, without credentials: kubectl get configmap cluster-info "+
 				"--namespace kube-public --output jsonpath={.data.kubeconfig}")
 	}
 	if strings.Contains(d.source, "://") {
@@ -114,7 +114,7 @@ func (d *discoveryFile) load(ctx context.Context, e *engine.Env, name string) ([
 	}
 	data, err := e.World.ReadFile(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, problem.New("", fmt.Errorf("there is no discovery file %s", name),
+		return nil, problem.New("", fmt.Errorf("discovery file %s does not exist", name),
 			"check the path given with --discovery-file")
 	}
 	return data, err
@@ -135,7 +135,7 @@ func (d *discoveryFile) download(ctx context.Context, e *engine.Env,
 				text = answer.Body
 				return nil
 			}
-			err = fmt.Errorf("the server answers %d %s", answer.Status,
+			err = fmt.Errorf("the server returned %d %s", answer.Status,
 				http.StatusText(answer.Status))
 			if answer.Status < http.StatusInternalServerError &&
 				answer.Status != http.StatusTooManyRequests {
@@ -193,7 +193,7 @@ func (d *discoveryFile) reduceAndValidate() error {
 		return err
 	}
 	if d.config.CurrentContext != "" && d.config.Contexts[d.config.CurrentContext] == nil {
-		return fmt.Errorf("it has no context %q, though its current-context names it",
+		return fmt.Errorf("its current-context %q does not exist",
 			d.config.CurrentContext)
 	}
 	if d.hasCredentials = d.config.HasCredentials(); !d.hasCredentials {
@@ -212,7 +212,7 @@ func (d *discoveryFile) reduceAndValidate() error {
 	case err != nil || u.Scheme != "https" || u.Host == "":
 		return fmt.Errorf("its server %q is not an https URL", d.cluster.Server)
 	case discovered.InsecureSkipTLSVerify:
-		return errors.New("its insecure-skip-tls-verify turns off the verification of the server; replace it by the CA in certificate-authority-data")
+		return errors.New("its insecure-skip-tls-verify turns off the verification of the server; replace it with the CA in certificate-authority-data")
 	}
 	if d.hasCA() {
 		if _, err := pki.ParseCertificates(d.cluster.CertificateAuthorityData); err != nil {
@@ -292,7 +292,7 @@ func (d *discoveryFile) verifyPinned(ctx context.Context, e *engine.Env, hashes 
 		}
 		d.cluster.CertificateAuthorityData = unverified.CertificateAuthorityData
 	}
-	pinned, err := d.matchPins(d.cluster, hashes)
+	pinned, err := d.matchPins(e.Local, d.cluster, hashes)
 	if err != nil {
 		return err
 	}
@@ -306,7 +306,7 @@ func (d *discoveryFile) verifyPinned(ctx context.Context, e *engine.Env, hashes 
 			d.source, refused)
 		return nil
 	}
-	if _, err := d.matchPins(published, hashes); err != nil {
+	if _, err := d.matchPins(e.Local, published, hashes); err != nil {
 		return err
 	}
 	d.warnIfServerDiffers(e, published)
@@ -316,21 +316,25 @@ func (d *discoveryFile) verifyPinned(ctx context.Context, e *engine.Env, hashes 
 
 func (d *discoveryFile) missingCAError(refused error) error {
 	return problem.New("",
-		fmt.Errorf("%s holds no CA, and the cluster's CA cannot be discovered: %w", d.source,
+		fmt.Errorf("%s has no CA, and the cluster's CA cannot be discovered: %w", d.source,
 			refused),
 		"set certificate-authority-data in "+d.source+" to the cluster's CA")
 }
 
 // matchPins returns those CA certificates of the cluster that have one of the hashes, as PEM.
-func (d *discoveryFile) matchPins(cluster *api.Cluster, hashes []string) ([]byte, error) {
+func (d *discoveryFile) matchPins(l node.Local, cluster *api.Cluster,
+	hashes []string) ([]byte, error) {
 	certs, err := pki.ParseCertificates(cluster.CertificateAuthorityData)
 	if err == nil {
 		certs, err = matchPins(certs, hashes)
 	}
 	if err != nil {
-		return nil, problem.New(d.source+" leads to another cluster than the expected one", err,
-			comparePinsHint,
-			"if "+d.source+" is left over from another cluster, clean up with `kubeadm reset`; else move it away")
+		hint := "use the discovery file of the cluster to join, or correct --discovery-token-ca-cert-hash"
+		if d.isAdminConf(l) {
+			hint = "if " + d.source + " is left over from another cluster: kubeadm reset"
+		}
+		return nil, problem.New(d.source+" is for a different cluster than --discovery-token-ca-cert-hash", err,
+			comparePinsHint, hint)
 	}
 	return pki.EncodeCertificates(certs...), nil
 }
@@ -401,7 +405,7 @@ func (d *discoveryFile) readClusterInfo(ctx context.Context, r state.Reader, asU
 // explainUntrustedServer explains why the server's certificate is not of the cluster in the file.
 func (d *discoveryFile) explainUntrustedServer(err error) error {
 	p := problem.New("", explainCertificateError(err),
-		"if the cluster has got a new CA, set certificate-authority-data in "+
+		"if the CA of the cluster was replaced, set certificate-authority-data in "+
 			d.source+" to it; if not, another server answers at "+d.cluster.Server)
 	if !d.hasCA() {
 		p.Err = untrusted.Error(err)
@@ -421,10 +425,10 @@ func (d *discoveryFile) chooseCredentials(l node.Local) (verifiedCluster, error)
 		return verifiedCluster{}, err
 	}
 	reader := configReader{as: as, credentials: "the credentials in " + d.source,
-		remedy: "set --tls-bootstrap-token to use a token instead; to create one on a control plane: kubeadm token create"}
+		remedy: "set --tls-bootstrap-token to use a token instead; to create one on a control plane node: kubeadm token create"}
 	if d.isAdminConf(l) {
 		reader.remedy = "move " + d.source +
-			" away and join by token; if it is left over from another cluster, clean up with `kubeadm reset`"
+			" away and join by token; if it is left over from another cluster: kubeadm reset"
 	}
 	if l.Discovery.TLSBootstrapToken == "" {
 		_, err := pki.ParseCertificates(d.cluster.CertificateAuthorityData)

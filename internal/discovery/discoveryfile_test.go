@@ -250,7 +250,7 @@ func TestDiscoveryFileErrors(t *testing.T) {
 		"another server behind the address": {file: func(k *pki.Kubeconfig) { k.Clusters["c"].Server = attacker.URL },
 			words: []string{attacker.URL,
 				"is not signed by the cluster's CA: another server answers",
-				"if the cluster has got a new CA"}},
+				"if the CA of the cluster was replaced"}},
 		"a self-signed server, without a CA in the file": {file: func(k *pki.Kubeconfig) {
 			k.Clusters["c"].Server, k.Clusters["c"].CertificateAuthorityData = attacker.URL, nil
 		}, words: []string{attacker.URL, "failed to verify certificate",
@@ -263,7 +263,7 @@ func TestDiscoveryFileErrors(t *testing.T) {
 		},
 			words: []string{discoveryFile, "is not an https URL"}},
 		"a CA that was not meant": {edit: func(f *config.JoinFlags) { f.CACertHashes = []string{pki.PinOf(mallory.Certificate).String()} },
-			words: []string{discoveryFile + " leads to another cluster",
+			words: []string{discoveryFile + " is for a different cluster",
 				pki.PinOf(c.ca.Certificate).String()}},
 		"an unknown token in the file": {file: func(k *pki.Kubeconfig) { k.AuthInfos["u"].Token = "unknown" },
 			words: []string{"does not accept the credentials in " + discoveryFile,
@@ -274,16 +274,16 @@ func TestDiscoveryFileErrors(t *testing.T) {
 			words: []string{"does not accept the bootstrap token",
 				"kubeadm token create --print-join-command"}},
 		"no credentials": {file: func(k *pki.Kubeconfig) { *k = *anonymous(c.access()) },
-			words: []string{discoveryFile, "holds no credentials", "no current context",
+			words: []string{discoveryFile, "has no credentials to join the cluster", "no current context",
 				"--tls-bootstrap-token"}},
 		"a user that is not there": {file: func(k *pki.Kubeconfig) { delete(k.AuthInfos, "u") },
-			words: []string{"holds no credentials", `user "u"`}},
+			words: []string{"has no credentials to join the cluster", `user "u"`}},
 		"a client certificate without its key": {file: func(k *pki.Kubeconfig) {
 			k.AuthInfos["u"] = &api.AuthInfo{ClientCertificateData: pki.EncodeCertificates(
 				c.ca.Certificate)}
 		}, words: []string{discoveryFile, "client certificate without its key"}},
 		"a context that is not there": {file: func(k *pki.Kubeconfig) { k.Clusters[""] = k.Clusters["c"]; k.CurrentContext = "gone" },
-			words: []string{discoveryFile, `no context "gone"`}},
+			words: []string{discoveryFile, `its current-context "gone" does not exist`}},
 		"no cluster": {file: func(k *pki.Kubeconfig) { k.Clusters = nil },
 			words: []string{discoveryFile, "no cluster"}},
 		"a missing token": {file: func(k *pki.Kubeconfig) { k.AuthInfos["u"].TokenFile = "/srv/gone" }, words: []string{discoveryFile, "/srv/gone"}},
@@ -292,7 +292,7 @@ func TestDiscoveryFileErrors(t *testing.T) {
 			words: []string{discoveryFile + " is no kubeconfig",
 				"kubectl get configmap cluster-info"}},
 		"no file": {edit: func(f *config.JoinFlags) { f.DiscoveryFile = "/srv/gone" },
-			words: []string{"there is no discovery file /srv/gone"}},
+			words: []string{"discovery file /srv/gone does not exist"}},
 		"a remote file over plain http": {edit: func(f *config.JoinFlags) { f.DiscoveryFile = "http://192.0.2.1/f" },
 			words: []string{"--discovery-file", "https URL"}},
 	} {

@@ -94,6 +94,6 @@ func TestPinnedServerMustPublishPinnedCA(t *testing.T) {
 	m, flags := newMachine(), fileFlags()
 	m.has(t, discoveryFile, c.access().WithToken(token))
 	flags.CACertHashes = []string{pki.PinOf(c.ca.Certificate).String()}
-	m.refused(t, flags, "leads to another cluster", pki.PinOf(other.Certificate).String())
+	m.refused(t, flags, "is for a different cluster", pki.PinOf(other.Certificate).String())
 	c.toldNothing(t)
 }

@@ -16,4 +16,4 @@ func matchPins(certs []*x509.Certificate, hashes []string) ([]*x509.Certificate,
 	return pki.MatchPins(certs, pins)
 }
 
-const comparePinsHint = "compare --discovery-token-ca-cert-hash with what `kubeadm token create --print-join-command` says on a control plane"
+const comparePinsHint = "compare --discovery-token-ca-cert-hash with the hash that a control plane node prints: kubeadm token create --print-join-command"

@@ -116,11 +116,11 @@ func testNoCA(t *testing.T, trusted pki.CA) {
 	c.info = nil
 	m = newMachine()
 	m.has(t, discoveryFile, access.WithToken(token))
-	m.refused(t, fileFlags(), discoveryFile+" holds no CA", "certificate-authority-data")
+	m.refused(t, fileFlags(), discoveryFile+" has no CA", "certificate-authority-data")
 	c.info = signed(t, leadingTo(t, c.URL, pem(trusted)), token)
 	flags := fileFlags()
 	flags.CACertHashes = []string{pki.PinOf(authority(t, "other").Certificate).String()}
-	m.refused(t, flags, "leads to another cluster", pki.PinOf(trusted.Certificate).String())
+	m.refused(t, flags, "is for a different cluster", pki.PinOf(trusted.Certificate).String())
 }
 
 // testPinWithoutCA has a server that this machine's trust store verifies, but no pinned CA: it

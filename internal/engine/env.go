@@ -179,12 +179,12 @@ func (e *Env) Do(ctx context.Context, cs ...change.Change) error {
 func (e *Env) do(ctx context.Context, c change.Change) error {
 	defer e.targets.lock(c.Target())()
 	if err := context.Cause(ctx); err != nil {
-		return fmt.Errorf("stopped before this was done: %s: %w", c, err)
+		return fmt.Errorf("did not %s: %w", c, err)
 	}
 	hear := func(text string) { e.event(Progress, fmt.Sprintf("%s: %s", c, text), c) }
 	done, err := e.isDone(world.WithProgress(ctx, hear), c)
 	if err != nil {
-		return fmt.Errorf("before trying to %s: %w", c, err)
+		return fmt.Errorf("checking whether to %s: %w", c, err)
 	}
 	if done {
 		e.event(Unchanged, c.String(), c)

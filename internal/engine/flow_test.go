@@ -92,8 +92,8 @@ func TestSelectedPhasesRunInOrder(t *testing.T) {
 
 func TestSelectionIsCheckedBeforeAnythingRuns(t *testing.T) {
 	for word, sel := range map[string]engine.Selection{
-		`there is no phase "e"; the phases are: a, a/b, a/c, d`:  {Skip: []string{"e"}},
-		`there is no phase "a/e"`:                                {Only: "a/e"},
+		`unknown phase "e"; the phases are: a, a/b, a/c, d`:      {Skip: []string{"e"}},
+		`unknown phase "a/e"`:                                    {Only: "a/e"},
 		`phase "d" needs phase "a/b", which is not part of this`: {Skip: []string{"a"}},
 	} {
 		e, l := env(fake.New())

@@ -52,7 +52,7 @@ func Check(phases []Phase, sel Selection) error {
 	})
 	for _, name := range append(slices.Clone(sel.Skip), sel.Only) {
 		if name != "" && !slices.Contains(existing, strings.TrimSuffix(name, all)) {
-			errs = append(errs, fmt.Errorf("there is no phase %q; the phases are: %s", name,
+			errs = append(errs, fmt.Errorf("unknown phase %q; the phases are: %s", name,
 				strings.Join(existing, ", ")))
 		}
 	}

@@ -19,6 +19,10 @@ import (
 func WaitCheckingFiles(ctx context.Context, e *engine.Env, n *node.Node, later []string,
 	wait func() error) error {
 	localEtcd, _ := node.HasLocalEtcd(n)
+	command := "kubeadm init phase "
+	if n.IsJoining() {
+		command = "kubeadm join phase "
+	}
 	var missing []string
 	for _, f := range phaseindex.Files(n.Local, n.IsJoining()) {
 		// Of a key and its certificate one is enough. super-admin.conf is for emergencies, and the
@@ -31,7 +35,8 @@ func WaitCheckingFiles(ctx context.Context, e *engine.Env, n *node.Node, later [
 			continue
 		}
 		if _, err := e.World.Stat(ctx, f.Path); errors.Is(err, fs.ErrNotExist) {
-			text := fmt.Sprintf("%s does not exist: run the %s phase first", f.Path, f.Phase)
+			text := fmt.Sprintf("%s does not exist; run this phase first: %s", f.Path,
+				command+f.Phase.Command())
 			e.Warn("%s", text)
 			missing = append(missing, text)
 		}

@@ -36,7 +36,7 @@ func (o *outdatedWatch) check(ctx context.Context, r state.Reader) error {
 	if o.done = name == "" || r.Now().Sub(o.begun) >= restartTimeout; o.done {
 		return nil
 	}
-	return fmt.Errorf("%s still runs with the settings from before its manifest was changed", name)
+	return fmt.Errorf("%s still runs with its previous manifest", name)
 }
 
 // findOutdated returns the first component with a running container older than its manifest; empty

@@ -123,9 +123,9 @@ func AddOwnerHints(component string, n *node.Node, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	hint := "run the certs phase and the kubeconfig phase first"
+	hint := "run these phases first: kubeadm init phase certs all; kubeadm init phase kubeconfig all"
 	if n.IsJoining() {
-		hint = "run the control-plane-prepare/certs phase and the control-plane-prepare/kubeconfig phase first"
+		hint = "run these phases first: kubeadm join phase control-plane-prepare certs; kubeadm join phase control-plane-prepare kubeconfig"
 	}
 	return problem.New("setting the owner of the files of "+component, err, hint)
 }

@@ -57,7 +57,7 @@ func NewTokenSecret(t node.BootstrapToken, now time.Time) *corev1.Secret {
 func NewCertsOwner(id, secret string, now time.Time) *corev1.Secret {
 	return NewTokenSecret(node.BootstrapToken{
 		ID: id, Secret: secret, TTL: certsLifetime,
-		Description: "Owns the Secret " + CertsSecret + ", which goes when this token expires",
+		Description: "Deletes the Secret " + CertsSecret + " when it expires",
 	}, now)
 }
 

@@ -29,7 +29,8 @@ const (
 // Child is the address of a phase within this one.
 func (a Address) Child(name string) Address { return a + "/" + Address(name) }
 
-// Command is how a user runs the phase alone, after "kubeadm init phase".
+// Command is how a user runs the phase alone, after "kubeadm init phase" or
+// "kubeadm join phase".
 func (a Address) Command() string { return strings.ReplaceAll(string(a), "/", " ") }
 
 // Kind is what a file holds.

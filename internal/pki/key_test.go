@@ -95,14 +95,14 @@ func TestEd25519ClientKey(t *testing.T) {
 	other := KubeconfigSpec{Server: "https://192.0.2.1:6443", Cluster: "c",
 		User: "u"}.WithCertificate(EncodeCertificates(ca.Certificate), keyText)
 	_, err = other.ClientPair(nil)
-	wantError(t, err, "that of another certificate")
+	wantError(t, err, "does not match its client certificate")
 	files := map[string][]byte{UploadedExternalEtcdCertificate: certText,
 		UploadedExternalEtcdKey: keyText}
 	_, err = ParseSharedFiles(files)
 	wantError(t, err)
 	files[UploadedExternalEtcdCertificate] = EncodeCertificates(ca.Certificate)
 	_, err = ParseSharedFiles(files)
-	wantError(t, err, "external-etcd.key is not the key")
+	wantError(t, err, "external-etcd.key does not match")
 	_, err = ParseSharedFiles(map[string][]byte{ServiceAccountKey: keyText})
 	wantError(t, err, "sa.key: private key is of type ed25519.PrivateKey")
 }

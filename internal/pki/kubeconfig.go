@@ -78,7 +78,7 @@ func (k *Kubeconfig) CurrentCluster() (*api.Cluster, error) {
 	}
 	cluster := k.Clusters[context.Cluster]
 	if cluster == nil {
-		return nil, fmt.Errorf("kubeconfig context %q names cluster %q, which it does not define",
+		return nil, fmt.Errorf("kubeconfig context %q refers to cluster %q, which does not exist",
 			k.CurrentContext, context.Cluster)
 	}
 	return cluster, nil
@@ -92,7 +92,7 @@ func (k *Kubeconfig) CurrentUser() (*api.AuthInfo, error) {
 	}
 	user := k.AuthInfos[context.AuthInfo]
 	if user == nil {
-		return nil, fmt.Errorf("kubeconfig context %q names user %q, which it does not define",
+		return nil, fmt.Errorf("kubeconfig context %q refers to user %q, which does not exist",
 			k.CurrentContext, context.AuthInfo)
 	}
 	return user, nil
@@ -108,10 +108,10 @@ func (k *Kubeconfig) currentContext() (*api.Context, error) {
 	}
 	context := k.Contexts[k.CurrentContext]
 	if context == nil {
-		text := fmt.Sprintf("kubeconfig has no context %q, though its current-context names it",
+		text := fmt.Sprintf("current-context %q of the kubeconfig does not exist",
 			k.CurrentContext)
 		if len(k.Contexts) > 0 {
-			text += "; it has " + k.contextNames()
+			text += "; existing contexts: " + k.contextNames()
 		}
 		return nil, errors.New(text)
 	}

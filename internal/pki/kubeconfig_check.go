@@ -115,7 +115,7 @@ func (k *Kubeconfig) ClientPair(read ReadFile) ([]*x509.Certificate, error) {
 	}
 	if !IsKeyOf(key, certs[0]) {
 		return nil, fmt.Errorf(
-			"its client key (%s) is that of another certificate than its client certificate %q",
+			"its client key (%s) does not match its client certificate %q",
 			where, certs[0].Subject.CommonName)
 	}
 	return certs, nil
@@ -173,7 +173,7 @@ func (k *Kubeconfig) CheckReuse(expected []*x509.Certificate, server string,
 	}
 	if !slices.ContainsFunc(expected, trusted[0].Equal) {
 		return nil, fmt.Errorf(
-			"kubeconfig trusts CA %q (%s), which is not this cluster's: move the file away to have a new one generated",
+			"kubeconfig trusts CA %q (%s), which is not the CA of this cluster",
 			trusted[0].Subject.CommonName, PinOf(trusted[0]))
 	}
 	if cluster.Server != server {

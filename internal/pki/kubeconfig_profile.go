@@ -9,7 +9,7 @@ import (
 type KubeconfigProfile struct {
 	Name               string // as in the phase "kubeconfig <name>"
 	File               string // below the Kubernetes directory, /etc/kubernetes
-	Purpose            string // its purpose, for messages
+	Purpose            string // whose it is, for messages
 	User               string // common name of the client certificate; with PerNode its prefix
 	Organization       []string
 	PerNode            bool // the user is this node, and its kubelet rotates the certificate
@@ -22,10 +22,10 @@ func KubeconfigProfiles() []KubeconfigProfile {
 	return []KubeconfigProfile{
 		{Name: "admin", File: "admin.conf", User: "kubernetes-admin",
 			Organization: []string{"kubeadm:cluster-admins"}, OnJoin: true,
-			Purpose: "the cluster administrator, authorized by a ClusterRoleBinding"},
+			Purpose: "the cluster administrator (ClusterRole cluster-admin)"},
 		{Name: "super-admin", File: "super-admin.conf", User: "kubernetes-super-admin",
 			Organization: []string{"system:masters"},
-			Purpose:      "emergencies: it bypasses authorization"},
+			Purpose:      "the super-admin user (bypasses RBAC, for emergencies only)"},
 		{Name: "kubelet", File: "kubelet.conf", User: "system:node:", PerNode: true,
 			Organization: []string{"system:nodes"}, UsesLocalAPIServer: true,
 			Purpose: "this node's kubelet"},

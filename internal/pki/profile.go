@@ -21,7 +21,7 @@ type Profile struct {
 	Name         string // as in the phase "certs <name>" and in "certs renew <name>"
 	Base         string // below the certificates directory, without .crt or .key
 	Issuer       string // Name of the CA that signs it; empty: a self-signed CA
-	Purpose      string // its purpose, for messages
+	Purpose      string // what it is, for messages
 	CommonName   string // empty: the node's name
 	Organization []string
 	Usages       []x509.ExtKeyUsage
@@ -36,29 +36,29 @@ func Profiles() []Profile {
 	both := []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	return []Profile{
 		{Name: ClusterCA, Base: "ca", CommonName: "kubernetes",
-			Purpose: "the CA of the cluster, which signs the certificates of Kubernetes components"},
+			Purpose: "the cluster CA, which signs the certificates of Kubernetes components"},
 		{Name: "apiserver", Base: "apiserver", Issuer: ClusterCA, CommonName: "kube-apiserver",
-			Usages: server, SANs: APIServerSANs, Purpose: "serving the Kubernetes API"},
+			Usages: server, SANs: APIServerSANs, Purpose: "the serving certificate of the API server"},
 		{Name: "apiserver-kubelet-client", Base: "apiserver-kubelet-client", Issuer: ClusterCA,
 			CommonName: "kube-apiserver-kubelet-client", Usages: client,
-			Purpose: "the API server's calls to kubelets"},
+			Purpose: "the client certificate of the API server for kubelets"},
 		{Name: FrontProxyCA, Base: "front-proxy-ca", CommonName: "front-proxy-ca",
-			Purpose: "the CA for front proxies such as the API aggregator"},
+			Purpose: "the front proxy CA, which signs the client certificate of the API aggregation layer"},
 		{Name: "front-proxy-client", Base: "front-proxy-client", Issuer: FrontProxyCA,
 			CommonName: "front-proxy-client", Usages: client,
-			Purpose: "the front proxy's calls to extension API servers"},
+			Purpose: "the client certificate for extension API servers (aggregation layer)"},
 		{Name: EtcdCA, Base: "etcd/ca", CommonName: "etcd-ca",
-			Purpose: "the CA of etcd's servers, peers and clients"},
+			Purpose: "the etcd CA, which signs the certificates of etcd servers, peers and clients"},
 		{Name: "etcd-server", Base: "etcd/server", Issuer: EtcdCA,
-			Usages: both, SANs: EtcdServerSANs, Purpose: "serving etcd's clients"},
+			Usages: both, SANs: EtcdServerSANs, Purpose: "the serving certificate of the etcd member"},
 		{Name: "etcd-peer", Base: "etcd/peer", Issuer: EtcdCA,
-			Usages: both, SANs: EtcdPeerSANs, Purpose: "etcd members talking to each other"},
+			Usages: both, SANs: EtcdPeerSANs, Purpose: "the peer certificate of the etcd member"},
 		{Name: "etcd-healthcheck-client", Base: "etcd/healthcheck-client", Issuer: EtcdCA,
 			CommonName: "kube-etcd-healthcheck-client", Usages: client,
-			Purpose: "probing etcd's health"},
+			Purpose: "the client certificate for etcd health checks"},
 		{Name: "apiserver-etcd-client", Base: "apiserver-etcd-client", Issuer: EtcdCA,
 			CommonName: "kube-apiserver-etcd-client", Usages: client,
-			Purpose: "the API server's calls to etcd"},
+			Purpose: "the client certificate of the API server for etcd"},
 	}
 }
 

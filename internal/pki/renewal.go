@@ -10,7 +10,7 @@ import (
 // kubeconfig.
 type Renewable struct {
 	Name    string // as in "certs renew <name>"
-	Purpose string // its purpose, for messages
+	Purpose string // what it is, for messages
 	Issuer  string // name of the CA that signs it
 	Base    string // below the certificates directory, without .crt or .key; empty for a kubeconfig
 	File    string // name of the kubeconfig; empty for a pair of files
@@ -28,8 +28,8 @@ func Renewables() []Renewable {
 	}
 	for _, p := range KubeconfigProfiles() {
 		if !p.PerNode {
-			all = append(all, Renewable{Name: p.File, Purpose: p.Purpose, Issuer: ClusterCA,
-				File: p.File})
+			all = append(all, Renewable{Name: p.File, Issuer: ClusterCA,
+				Purpose: "the client certificate of " + p.Purpose, File: p.File})
 		}
 	}
 	slices.SortFunc(all, func(a, b Renewable) int { return strings.Compare(a.Name, b.Name) })

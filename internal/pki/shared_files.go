@@ -33,7 +33,7 @@ func ParseSharedFiles(files map[string][]byte) (map[string]File, error) {
 		base, isKey := strings.CutSuffix(name, ".key")
 		if cert, ok := parsed[base+".crt"]; isKey && ok &&
 			!IsKeyOf(f.Keys[0], cert.Certificates[0]) {
-			errs = append(errs, fmt.Errorf("%s is not the key of the certificate in %s.crt", name,
+			errs = append(errs, fmt.Errorf("%s does not match the certificate in %s.crt", name,
 				base))
 		}
 		if strings.HasSuffix(name, "ca.crt") && name != UploadedExternalEtcdCA &&
@@ -57,11 +57,11 @@ func parseSharedFile(name string, data []byte) (File, error) {
 	case err != nil:
 		return f, err
 	case strings.HasSuffix(name, ".crt") && len(f.Certificates) == 0:
-		return f, errors.New("it holds no certificate")
+		return f, errors.New("it contains no certificate")
 	case strings.HasSuffix(name, ".key") && len(f.Keys) == 0:
-		return f, errors.New("it holds no private key")
+		return f, errors.New("it contains no private key")
 	case len(f.Certificates)+len(f.Keys)+len(f.PublicKeys) == 0:
-		return f, errors.New("it holds no key")
+		return f, errors.New("it contains no key")
 	case strings.HasSuffix(name, ".key") && name != UploadedExternalEtcdKey:
 		_, err = ParseKey(data) // kubeadm and the components sign with it, so Ed25519 is not enough
 	}

@@ -105,7 +105,7 @@ func (s StoredPair) VerifyPair(ca *x509.Certificate, at time.Time) (*x509.Certif
 	}
 	leaf, err := s.VerifyLeaf(ca, at)
 	if err == nil && !IsKeyOf(key, leaf) {
-		err = errors.New("the private key beside it is that of another certificate")
+		err = errors.New("its private key does not match")
 	}
 	return leaf, err
 }
@@ -113,7 +113,7 @@ func (s StoredPair) VerifyPair(ca *x509.Certificate, at time.Time) (*x509.Certif
 func (s StoredPair) certificates() ([]*x509.Certificate, error) {
 	if s.Certificate == nil {
 		return nil, errors.New("the certificate file does not exist, only its key: " +
-			"put the certificate back or move the key away")
+			"restore the certificate or move the key away")
 	}
 	return ParseCertificates(s.Certificate)
 }

@@ -114,7 +114,7 @@ func TestStoredPairMustMatch(t *testing.T) {
 	one, two := newLeaf(t, ca, clientOf("client")).stored(t),
 		newLeaf(t, ca, clientOf("client")).stored(t)
 	_, err := StoredPair{one.Certificate, two.Key}.VerifyPair(ca.Certificate, now)
-	wantError(t, err, "that of another certificate")
+	wantError(t, err, "private key does not match")
 }
 
 func TestLatestNotBefore(t *testing.T) {

@@ -48,11 +48,11 @@ func initCases() map[string]initCase {
 func hostCases() map[string]initCase {
 	return map[string]initCase{
 		"not root": {func(m *machine, _ *node.Node) { m.host.UserID = 1000 },
-			`[ERROR IsPrivilegedUser]: user 1000 may not change this machine; run the command as root, for example with "sudo"`},
+			`[ERROR IsPrivilegedUser]: kubeadm must run as root, but runs as user ID 1000; run the command as root, for example with "sudo"`},
 		"one CPU": {func(m *machine, _ *node.Node) { m.host.CPUs = 1 },
 			`[ERROR NumCPU]: the number of available CPUs 1 is less than the required 2; give the machine more CPUs`},
 		"little memory": {func(m *machine, _ *node.Node) { m.host.MemoryMiB = 1699 },
-			`[ERROR Mem]: this machine has 1699 MiB of memory, a control plane needs at least 1700 MiB; give the machine more memory`},
+			`[ERROR Mem]: this machine has 1699 MiB of memory, a control plane node needs at least 1700 MiB; give the machine more memory`},
 		"facts not to be had": {func(m *machine, _ *node.Node) { m.hostErr = errOops }, `
 [ERROR IsPrivilegedUser]: reading the resources of this machine: oops; check that /proc and /sys are mounted
 [ERROR NumCPU]: reading the resources of this machine: oops; check that /proc and /sys are mounted
@@ -66,8 +66,8 @@ func hostCases() map[string]initCase {
 			`[WARNING Service-kubelet]: the kubelet will not start when this machine boots; run "systemctl enable kubelet"`},
 		"no init system": {func(m *machine, _ *node.Node) { m.serviceErr = state.ErrNoInitSystem },
 			`
-[WARNING Firewalld]: reading the state of service "firewalld": no supported init system (systemd or OpenRC) was found; check the service "firewalld" by hand
-[WARNING Service-kubelet]: reading the state of service "kubelet": no supported init system (systemd or OpenRC) was found; check the service "kubelet" by hand`},
+[WARNING Firewalld]: reading the state of service "firewalld": no supported init system (systemd or OpenRC) was found; check the service "firewalld" manually
+[WARNING Service-kubelet]: reading the state of service "kubelet": no supported init system (systemd or OpenRC) was found; check the service "kubelet" manually`},
 		"name not resolved": {func(m *machine, _ *node.Node) {
 			m.resolves, m.resolveErr = nil, errors.New("no such host")
 		},
@@ -133,7 +133,7 @@ func portCases() map[string]initCase {
 		"API port taken": {func(m *machine, _ *node.Node) { m.busy[":6443"] = &state.PortError{Owner: "nginx (pid 812)"} },
 			`[ERROR Port-6443]: port 6443, which kube-apiserver needs, is in use by nginx (pid 812); stop that program, or choose another --apiserver-bind-port; if it belongs to another cluster, clean up with "kubeadm reset"`},
 		"kubelet's port taken by an unknown program": {func(m *machine, _ *node.Node) { m.busy[":10250"] = &state.PortError{} },
-			`[ERROR Port-10250]: port 10250, which the kubelet needs, is in use by a program that is not known; find it with "ss -ltnp sport = :10250" and stop it; if it belongs to another cluster, clean up with "kubeadm reset"`},
+			`[ERROR Port-10250]: port 10250, which the kubelet needs, is in use by an unknown program; find it with "ss -ltnp sport = :10250" and stop it; if it belongs to another cluster, clean up with "kubeadm reset"`},
 		"address of another machine": {func(m *machine, n *node.Node) {
 			n.Address = "10.9.9.9"
 			m.busy["10.9.9.9:2379"] = errors.New("cannot assign requested address")
@@ -154,7 +154,7 @@ func portCases() map[string]initCase {
 			m.busy["10.0.0.6:2380"] = &state.PortError{Owner: "etcd (pid 9)"}
 		}, `[ERROR Port-2380]: port 2380, which etcd needs, is in use by etcd (pid 9); stop that program; if it belongs to another cluster, clean up with "kubeadm reset"`},
 		"API port of another component": {func(_ *machine, n *node.Node) { n.BindPort = 10250 },
-			`[ERROR Port-10250]: port 10250 cannot be kube-apiserver's: the kubelet listens there; choose another --apiserver-bind-port`},
+			`[ERROR Port-10250]: port 10250 is reserved for the kubelet and cannot be used by kube-apiserver; choose another --apiserver-bind-port`},
 	}
 }
 
@@ -213,7 +213,7 @@ func versionCases() map[string]initCase {
 		"cluster newer than the tool": {func(_ *machine, n *node.Node) { n.Cluster.Version = "v1.38.0-alpha.0" },
 			`[WARNING KubernetesVersion]: Kubernetes v1.38.0-alpha.0 is newer than kubeadm v1.37.1, which does not support it; use kubeadm of the cluster's release`},
 		"no version": {func(_ *machine, n *node.Node) { n.Cluster.Version = "new" },
-			`[ERROR KubernetesVersion]: "new" is not a Kubernetes version: use the form v1.37.1; set --kubernetes-version`},
+			`[ERROR KubernetesVersion]: "new" is not a Kubernetes version: use the form v1.37.1; correct --kubernetes-version (kubernetesVersion)`},
 	}
 }
 
@@ -234,14 +234,14 @@ func componentCases() map[string]initCase {
 		},
 			`[WARNING ComponentFile]: kube-apiserver has --authorization-policy-file=/etc/abac/policy.jsonl, but apiServer.extraVolumes does not mount that path; check that a patch mounts it`},
 		"a policy that is not there": {func(_ *machine, n *node.Node) { n.Cluster.APIServer = mounted("") },
-			`[ERROR ComponentFile]: kube-apiserver needs /srv/abac/policy.jsonl, which does not exist (--authorization-policy-file=/etc/abac/policy.jsonl); create it on every control plane`},
+			`[ERROR ComponentFile]: kube-apiserver needs /srv/abac/policy.jsonl, which does not exist (--authorization-policy-file=/etc/abac/policy.jsonl); create it on every control plane node`},
 		"a policy that is there": {func(m *machine, n *node.Node) {
 			n.Cluster.APIServer, m.files["/srv/abac/policy.jsonl"] = mounted("DirectoryOrCreate"),
 				"{}"
 		}, ""},
 		"a directory that must exist": {func(m *machine, n *node.Node) {
 			n.Cluster.Scheduler.Volumes = mounted("Directory").Volumes
-		}, `[ERROR ComponentFile]: kube-scheduler needs /srv/abac/, which does not exist (scheduler.extraVolumes, volume abac of type Directory); create it on every control plane`},
+		}, `[ERROR ComponentFile]: kube-scheduler needs /srv/abac/, which does not exist (scheduler.extraVolumes, volume abac of type Directory); create it on every control plane node`},
 		"tokens beside the certificates": {func(m *machine, n *node.Node) {
 			n.Cluster.APIServer.Args = []node.Arg{{Name: "token-auth-file",
 				Value: "/etc/kubernetes/pki/tokens.csv"}}

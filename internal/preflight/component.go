@@ -101,7 +101,7 @@ func (s section) checkExists(ctx context.Context, r state.Reader, rep *Report, p
 	origin string) {
 	switch _, err := r.Stat(ctx, path); {
 	case errors.Is(err, fs.ErrNotExist):
-		rep.Fail("create it on every control plane", "%s needs %s, which does not exist (%s)",
+		rep.Fail("create it on every control plane node", "%s needs %s, which does not exist (%s)",
 			s.component, path, origin)
 	case err != nil:
 		rep.Fail("check that it can be read", "%s needs %s (%s): %v", s.component, path, origin,

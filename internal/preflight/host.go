@@ -28,7 +28,7 @@ func newPrivilegedUserCheck() Check {
 	return newHostCheck("IsPrivilegedUser", func(h state.HostInfo, rep *Report) {
 		if h.UserID != 0 {
 			rep.Fail(`run the command as root, for example with "sudo"`,
-				"user %d may not change this machine", h.UserID)
+				"kubeadm must run as root, but runs as user ID %d", h.UserID)
 		}
 	})
 }
@@ -48,7 +48,7 @@ func newMemoryCheck() Check {
 	return newHostCheck("Mem", func(h state.HostInfo, rep *Report) {
 		if h.MemoryMiB < minMemoryMiB {
 			rep.Fail("give the machine more memory",
-				"this machine has %d MiB of memory, a control plane needs at least %d MiB",
+				"this machine has %d MiB of memory, a control plane node needs at least %d MiB",
 				h.MemoryMiB, minMemoryMiB)
 		}
 	})

@@ -67,7 +67,7 @@ func newAPIServerPortCheck(n *node.Node) Check {
 	}
 	c.Run = func(_ context.Context, _ state.Reader, rep *Report) {
 		rep.Fail("choose another --apiserver-bind-port",
-			"port %d cannot be kube-apiserver's: %s listens there", n.BindPort, other)
+			"port %d is reserved for %s and cannot be used by kube-apiserver", n.BindPort, other)
 	}
 	return c
 }
@@ -98,7 +98,7 @@ func (p port) check() Check {
 				if !slices.ContainsFunc(p.causes, r.WasCreated) {
 					rep.Fail(p.freePortHint(taken.Owner),
 						"port %d, which %s needs, is in use by %s",
-						p.number, p.user, cmp.Or(taken.Owner, "a program that is not known"))
+						p.number, p.user, cmp.Or(taken.Owner, "an unknown program"))
 				}
 			default: // the port is free, and cannot be opened
 				remedy := "check what keeps this program from opening ports"

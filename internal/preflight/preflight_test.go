@@ -96,7 +96,7 @@ func TestErrListsAllFailuresAndNoWarning(t *testing.T) {
 	}
 	hints := strings.Join(problem.Hints(err), "\n")
 	if !strings.Contains(hints, "--ignore-preflight-errors=CRI,Mem") ||
-		!strings.Contains(hints, "same command again") {
+		!strings.Contains(hints, "re-run the command") {
 		t.Errorf("hints %q", hints)
 	}
 }

@@ -99,7 +99,7 @@ func (r Result) Err() error {
 		return nil
 	}
 	return problem.New("", failed,
-		"fix these errors, then run the same command again",
+		"fix these errors, then re-run the command",
 		"to continue despite them, add --ignore-preflight-errors="+
 			strings.Join(failed.checkNames(), ","))
 }

@@ -35,7 +35,7 @@ func newServiceCheck(name, unit string, check func(state.Service, *Report)) Chec
 	return Check{Name: name, Run: func(ctx context.Context, r state.Reader, rep *Report) {
 		s, err := r.Service(ctx, unit)
 		if err != nil {
-			rep.Warn(fmt.Sprintf("check the service %q by hand", unit),
+			rep.Warn(fmt.Sprintf("check the service %q manually", unit),
 				"reading the state of service %q: %v", unit, err)
 			return
 		}

@@ -16,7 +16,7 @@ func newKubernetesVersionCheck(text string, tool release.Tool) Check {
 		Run: func(_ context.Context, _ state.Reader, rep *Report) {
 			target, err := release.ParseTarget(text)
 			if err != nil {
-				rep.Fail("set --kubernetes-version", "%v", err)
+				rep.Fail("correct --kubernetes-version (kubernetesVersion)", "%v", err)
 				return
 			}
 			if tool.IsOlderThan(target) {

@@ -51,7 +51,7 @@ func (r *Run) ReuseValues(ctx context.Context, n *node.Node) (*node.Node, error)
 	if n.Cluster.VersionLabel != "" {
 		current := func() (string, error) { return n.Cluster.Version, nil }
 		if _, err := once(ctx, versionName(n.Cluster.VersionLabel), current); err != nil {
-			return nil, fmt.Errorf("keeping the Kubernetes version: %w", err)
+			return nil, fmt.Errorf("saving the Kubernetes version: %w", err)
 		}
 	}
 	reused.Tokens = slices.Clone(n.Tokens)
@@ -80,7 +80,7 @@ func (r *Run) reuseToken(ctx context.Context, t *node.BootstrapToken, name strin
 			t.ID, t.Secret, err = node.ParseToken(text)
 		}
 		if err != nil {
-			return fmt.Errorf("keeping the bootstrap token: %w", err)
+			return fmt.Errorf("saving the bootstrap token: %w", err)
 		}
 	}
 	if t.TTL <= 0 || !t.Expires.IsZero() {
@@ -97,7 +97,7 @@ func (r *Run) reuseToken(ctx context.Context, t *node.BootstrapToken, name strin
 			return now.Add(t.TTL).UTC().Format(time.RFC3339), nil
 		})
 	if err != nil {
-		return fmt.Errorf("keeping the expiration of the bootstrap token: %w", err)
+		return fmt.Errorf("saving the expiration of the bootstrap token: %w", err)
 	}
 	// A run that is resumed much later must not create a token that has expired.
 	if end, err := time.Parse(time.RFC3339, text); err == nil && end.After(now) {

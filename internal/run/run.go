@@ -196,12 +196,12 @@ func (r *Run) addHints(err error) *problem.Problem {
 	p := problem.New("", err)
 	if other := r.journal.Unfinished(); other != "" {
 		p.Hints = append(p.Hints,
-			"an unfinished `kubeadm "+other+
-				"` with other settings left files here: re-run that command, or run `kubeadm reset`")
+			"an unfinished \"kubeadm "+other+
+				"\" with other settings left files here: re-run that command, or remove them: kubeadm reset")
 	}
 	if r.failedPhase != string(phaseindex.Preflight) && !r.journal.Finished() &&
 		(r.changed || !r.journal.First()) {
-		p.Hints = append(p.Hints, "what was done so far is kept: re-run the same command to resume")
+		p.Hints = append(p.Hints, "what was done so far is kept: re-run the command to resume")
 	}
 	return p
 }

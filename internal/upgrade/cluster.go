@@ -76,7 +76,7 @@ func ReadCluster(
 	if running := "v" + c.Version.String(); running != c.Config.Version {
 		warnings = append(warnings, fmt.Sprintf(
 			"ConfigMap kube-system/kubeadm-config says Kubernetes %s, but the newest API server is "+
-				"%s: an upgrade was not finished, or a manifest was changed by hand",
+				"%s: an upgrade was not finished, or a manifest was changed manually",
 			c.Config.Version, running))
 	}
 	if c.Kubelets, err = read.kubelets(ctx); err != nil {
@@ -95,7 +95,7 @@ func (c *Cluster) findVersion() (warning string, err error) {
 	if len(instances) == 0 {
 		return "", problem.New("", errors.New("there is no kube-apiserver Pod with the labels "+
 			"component=kube-apiserver,tier=control-plane in namespace kube-system"),
-			"kubeadm upgrades control planes that run as static Pods, as kubeadm creates them")
+			"kubeadm upgrades a control plane that runs as static Pods, as kubeadm creates it")
 	}
 	for _, i := range instances {
 		v, err := version.ParseSemantic(i.Version)

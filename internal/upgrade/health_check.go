@@ -32,7 +32,7 @@ func (c *Cluster) createJob(as state.Identity) preflight.Check {
 			rep.Warn("", "whether a Job could be created is unknown, as an admission webhook "+
 				"does not support a server-side dry run: %v", err)
 		default:
-			rep.Fail("see why the API server or an admission webhook refuses it",
+			rep.Fail("check why the API server or an admission webhook rejects it",
 				"no Job can be created in namespace kube-system: %v", err)
 		}
 		manager := leaderCheck{release.ControllerManager, c.Config.ControllerManager.Args, as}
@@ -72,7 +72,7 @@ func (l leaderCheck) run(ctx context.Context, r state.Reader, rep *preflight.Rep
 		rep.Warn("", "whether %s is running is unknown: %v", l.component, err)
 		return
 	}
-	remedy := "see its log: kubectl logs --namespace kube-system --selector component=" +
+	remedy := "check its log: kubectl logs --namespace kube-system --selector component=" +
 		l.component
 	if found.Spec.HolderIdentity == nil || *found.Spec.HolderIdentity == "" ||
 		found.Spec.RenewTime == nil {
@@ -121,14 +121,14 @@ func (c *Cluster) healthCheckJob(now time.Time) *batchv1.Job {
 	}
 }
 
-// controlPlaneNodesReady fails if a control-plane node is not ready.
+// controlPlaneNodesReady fails if a control plane node is not ready.
 func controlPlaneNodesReady(as state.Identity) preflight.Check {
 	run := func(ctx context.Context, r state.Reader, rep *preflight.Report) {
 		found, err := r.List(ctx, state.Query{
 			GVK: state.NodeKind, LabelSelector: ControlPlaneLabel + "=", As: as,
 		})
 		if err != nil {
-			rep.Fail("", "reading the control-plane nodes: %v", err)
+			rep.Fail("", "reading the control plane nodes: %v", err)
 			return
 		}
 		var notReady []string
@@ -146,8 +146,8 @@ func controlPlaneNodesReady(as state.Identity) preflight.Check {
 			}
 		}
 		if len(notReady) > 0 {
-			rep.Fail("see why: kubectl describe node "+notReady[0],
-				"control-plane nodes are not ready: %s", strings.Join(notReady, ", "))
+			rep.Fail("check why: kubectl describe node "+notReady[0],
+				"control plane nodes are not ready: %s", strings.Join(notReady, ", "))
 		}
 	}
 	return preflight.Check{Name: "ControlPlaneNodesReady", Run: run}
@@ -166,7 +166,7 @@ func staticPodManifest(paths node.Paths) preflight.Check {
 			}
 		}
 		if len(missing) > 0 {
-			rep.Fail("run the command on a control-plane node",
+			rep.Fail("run the command on a control plane node",
 				"manifests of the control plane do not exist on this machine: %s",
 				strings.Join(missing, ", "))
 		}

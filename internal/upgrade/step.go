@@ -57,12 +57,12 @@ func (c *Cluster) Steps(
 				reached, kubeletSkew, strings.Join(tooOld, ", "))
 		}
 		if !canDeploy(tool, minor) {
-			add("", "Install kubeadm %s on every control-plane node: this kubeadm, %s, does not "+
+			add("", "Install kubeadm %s on every control plane node: this kubeadm, %s, does not "+
 				"deploy v1.%d", next, tool, minor)
 		}
 		add(strings.TrimSpace("kubeadm upgrade apply "+next+" "+flag), "On node %s", first)
 		if len(others) > 0 {
-			add("kubeadm upgrade node", "On the other control-plane nodes, one after the other: %s",
+			add("kubeadm upgrade node", "On the other control plane nodes, one after the other: %s",
 				strings.Join(others, ", "))
 		}
 		reached = next

@@ -39,7 +39,7 @@ func JoinAdmin(r state.Reader, l node.Local) func(context.Context) (state.Identi
 		as := state.Identity{Kubeconfig: l.Paths.Kubeconfig("admin.conf")}
 		if _, err := r.Stat(ctx, as.Kubeconfig); err != nil {
 			return as, problem.New("accessing the cluster as an admin", err,
-				"run the control-plane-prepare/kubeconfig phase first")
+				"run this phase first: kubeadm join phase control-plane-prepare kubeconfig")
 		}
 		return as, nil
 	}
@@ -69,7 +69,7 @@ func missingKubeconfigs(ctx context.Context, e *engine.Env) (hints []string) {
 		file := e.Local.Paths.Kubeconfig(name + ".conf")
 		if _, err := e.World.Stat(ctx, file); errors.Is(err, fs.ErrNotExist) {
 			hints = append(hints,
-				fmt.Sprintf("%s does not exist: run the kubeconfig/%s phase first", file, name))
+				fmt.Sprintf("%s does not exist; run this phase first: kubeadm init phase kubeconfig %s", file, name))
 		}
 	}
 	return hints
@@ -87,7 +87,7 @@ func createBinding(ctx context.Context, e *engine.Env, admin state.Identity) err
 	if isUnreachable(err) { // as right after kubelet-start, where phases are run one by one
 		if err := e.Await(ctx, apiServerAnswers(e, admin, look)); err != nil {
 			return problem.New("", err,
-				"see whether the control plane runs: kubeadm init phase wait-control-plane")
+				"check whether the control plane runs: kubeadm init phase wait-control-plane")
 		}
 	}
 	if err != nil && !lacksRights(err) { // which says nothing about the rights

@@ -35,7 +35,7 @@ func CallWithEtcdCheck(ctx context.Context, readHealth func(context.Context) str
 	err := request(ctx)
 	if err != nil && errors.Is(context.Cause(ctx), ErrEtcdUnavailable) {
 		return problem.New("", ErrEtcdUnavailable,
-			"see on the control planes whether etcd runs: crictl ps -a --name etcd",
+			"check on the control plane nodes whether etcd runs: crictl ps -a --name etcd",
 			"start the machines of the etcd members that do not answer: a quorum needs more than half of all")
 	}
 	return err

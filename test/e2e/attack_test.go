@@ -280,9 +280,9 @@ func TestServerMessagesAreQuoted(t *testing.T) {
 		want            string // "" if nothing of the response is shown
 	}{
 		{"forbidden", byToken, status(http.StatusForbidden),
-			`the server answers "no such token\n\nerror: the cluster has a new CA\n  - install it first`},
+			`the server returned "no such token\n\nerror: the cluster has a new CA\n  - install it first`},
 		{"failing", byToken, status(http.StatusInternalServerError),
-			`the server answers "no such token\n\nerror:`},
+			`the server returned "no such token\n\nerror:`},
 		{"redirecting", byToken,
 			attacker.Answer{Status: http.StatusFound,
 				Location: "https://192.0.2.66/" + forgedMessage, Body: forgedMessage}, ""},
@@ -385,7 +385,7 @@ func TestDownloadRefusesCertificatesOfAnotherCluster(t *testing.T) {
 		{"the public key of service accounts", []string{"sa.pub"},
 			"sa.pub is not the public key of sa.key"},
 		{"a key", []string{"etcd-ca.key"},
-			"etcd-ca.key is not the key of the certificate in etcd-ca.crt"},
+			"etcd-ca.key does not match the certificate in etcd-ca.crt"},
 	} {
 		t.Run(a.name, func(t *testing.T) {
 			replace(before)

@@ -70,7 +70,7 @@ func TestExpiredTokenErrorNamesCommand(t *testing.T) {
 		[]string{"does not know token " + expired[:6], "expired", mint}, command...)
 	advice := ""
 	for line := range strings.Lines(result.Stderr) {
-		if _, after, ok := strings.Cut(line, "on a control plane: "); ok &&
+		if _, after, ok := strings.Cut(line, "on a control plane node: "); ok &&
 			strings.HasPrefix(after, mint) {
 			advice = strings.TrimSpace(after)
 		}

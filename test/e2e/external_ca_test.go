@@ -118,7 +118,7 @@ func testRenewalSkipsExternalCA(t *testing.T, cp *nodes.Node, k *externalCA) {
 	before := runShell(t, cp,
 		"find /etc/kubernetes/pki /etc/kubernetes/*.conf -type f | sort | xargs sha256sum")
 	said := runCommand(t, cp, kubeadm, "certs", "renew", "all")
-	if n := strings.Count(said, " is not renewed: "); n != 11 {
+	if n := strings.Count(said, " was not renewed: "); n != 11 {
 		t.Errorf("%d certificates were skipped:\n%s", n, said)
 	}
 	if after := runShell(t, cp,

@@ -179,7 +179,7 @@ func TestInitResumesAfterInterrupt(t *testing.T) {
 			t.Fatalf("want exit code 1 after an interrupt in %s, got %d:\n%s%s", phase, result.Code,
 				result.Stdout, result.Stderr)
 		}
-		checkError(t, result, []string{"interrupted", "same command"})
+		checkError(t, result, []string{"interrupted", "re-run the command"})
 		t.Log(strings.Join(lastLines(result.Stderr, 4), "\n"))
 	}
 	resumeInit(t, s, n, listFiles(t, n))

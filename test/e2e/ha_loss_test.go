@@ -189,7 +189,7 @@ func TestReplaceDeadControlPlaneByAnother(t *testing.T) {
 	}
 	alive := "--replace-member=" + s.controlPlanes[1].Name()
 	for more, words := range map[string][]string{
-		alive:  {alive, "answers", "kubeadm reset"},
+		alive:  {alive, "is reachable", "kubeadm reset"},
 		"-v=0": {dead.Name(), "--replace-member=" + dead.Name()},
 	} {
 		result := checkFails(t, n, words, controlPlaneJoinCommand(kubeadm, s, more)...)

@@ -101,7 +101,7 @@ func TestControlPlanesResetOneByOne(t *testing.T) {
 		})
 	}
 	if last := runCommand(t, s.cp, kubeadm, "reset", "--force"); !strings.Contains(last,
-		"etcd has no other voter") {
+		"this is the last voting etcd member") {
 		t.Errorf("reset of the last control plane does not say so:\n%s", last)
 	}
 }
@@ -142,7 +142,7 @@ func TestResetWarnsOfQuorumLoss(t *testing.T) {
 	// It may have been the leader.
 	awaitQuorum(t, s.cp)
 	awaitQuorum(t, n)
-	warning := "1 of 2 voting etcd members are healthy, and a quorum needs 2: asking etcd member " +
+	warning := "1 of 2 voting etcd members are healthy, and a quorum needs 2: getting the status of etcd member " +
 		down.Name()
 	checkFails(t, n, []string{warning, "nothing was changed"}, kubeadm, "reset")
 	result, err := n.Run(t.Context(), kubeadm, "reset", "--force")

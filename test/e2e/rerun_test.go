@@ -117,7 +117,7 @@ func TestRerunOfFinishedInitChangesNothing(t *testing.T) {
 			}
 		}()
 		stopAPIServer(t, s.cp)
-		checkFails(t, s.cp, []string{"nothing was changed", "the API server to answer", "crictl"},
+		checkFails(t, s.cp, []string{"checking the existing node", "the API server to answer", "crictl"},
 			kubeadm, "init", "--config", "/root/impatient.yaml", "--upload-certs", "-v=1")
 		time.AfterFunc(3*time.Second, func() { runShell(t, s.cp, "systemctl start kubelet") })
 		started = true

@@ -119,7 +119,7 @@ func TestHealthyMemberIsNeverReplaced(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			checkRefused(t, joinReplacing(of.Name).newRun(newMachineWithMember(t, of, false)),
-				"answers")
+				"is reachable")
 		})
 	}
 	t.Run("a learner of this name that has not started", func(t *testing.T) {
@@ -142,7 +142,7 @@ func TestDataOfRemovedMemberIsRefused(t *testing.T) {
 	r.mustSucceed(t)
 	r.machine.MemberList = r.machine.MemberList[:1]
 	checkRefused(t, r.rerun(),
-		"/var/lib/etcd holds the data of a member that was removed from etcd")
+		"/var/lib/etcd contains the data of a member that was removed from etcd")
 	if _, err := r.machine.Stat(t.Context(), "/var/lib/etcd/member"); err != nil {
 		t.Error(err)
 	}

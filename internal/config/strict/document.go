@@ -157,7 +157,7 @@ func parseDocument(c documentText) (*Document, error) {
 	var value any
 	if err := decoder.Decode(&value); err != nil {
 		return nil, fmt.Errorf(
-			"the document that begins in line %d cannot be parsed: it must be YAML or JSON", c.line)
+			"the document that begins on line %d cannot be parsed: it must be YAML or JSON", c.line)
 	}
 	if err := checkTrailingContent(c.text); err != nil {
 		return nil, err

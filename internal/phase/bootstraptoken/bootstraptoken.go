@@ -17,8 +17,8 @@ import (
 var Phase = engine.Phase{
 	Name:    "bootstrap-token",
 	Aliases: []string{"bootstraptoken"},
-	Short:   "Create bootstrap tokens with which nodes join",
-	Long: "Create the bootstrap tokens, the RBAC rules with which a machine that has one gets its own certificate, " +
+	Short:   "Create bootstrap tokens and the RBAC rules for joining nodes",
+	Long: "Create the bootstrap tokens, the RBAC rules that let a node with a token request its client certificate, " +
 		"and the public ConfigMap cluster-info.",
 	Flags: []flag.Name{flag.Config, flag.DryRun, flag.Kubeconfig, flag.SkipTokenPrint},
 	Run: func(ctx context.Context, e *engine.Env) error {

@@ -37,8 +37,8 @@ var Phase = engine.Phase{
 // must exist.
 var Join = engine.Phase{
 	Name:  "certs",
-	Short: "Generate the certificates of this control plane",
-	Long:  "Generate the certificates of this control plane, signed by the certificate authorities that all control planes share.",
+	Short: "Generate the certificates of this control plane node",
+	Long:  "Generate the certificates of this control plane node, signed by the certificate authorities that all control plane nodes share.",
 	Flags: flag.WithDiscovery(flag.APIServerAdvertise, flag.Config, flag.ControlPlane, flag.DryRun,
 		flag.NodeName),
 	When: node.IsControlPlane,
@@ -117,7 +117,7 @@ func newPhase(p pki.Profile,
 	run func(context.Context, *engine.Env, pki.Profile) error) engine.Phase {
 	phase := engine.Phase{
 		Name:  p.Name,
-		Short: "Generate the certificate for " + p.Purpose,
+		Short: "Generate " + p.Purpose,
 		Flags: certFlags,
 		Run:   func(ctx context.Context, e *engine.Env) error { return run(ctx, e, p) },
 	}

@@ -17,7 +17,7 @@ import (
 // Phase writes the manifests of kube-apiserver, kube-controller-manager and kube-scheduler.
 var Phase = engine.Phase{
 	Name:  "control-plane",
-	Short: "Write the static Pods of the control plane",
+	Short: "Write the static Pod manifests of the control plane",
 	Long:  "Write the static Pod manifests from which the kubelet runs the control plane's components.",
 	Run: func(_ context.Context, e *engine.Env) error {
 		e.Say("using the manifest directory %q", e.Local.Paths.Manifests())
@@ -37,8 +37,8 @@ var Phase = engine.Phase{
 // Join writes the same manifests for one more control plane.
 var Join = engine.Phase{
 	Name:  "control-plane",
-	Short: "Write the static Pods of this control plane",
-	Long:  "Write the static Pod manifests from which the kubelet runs this control plane's components.",
+	Short: "Write the static Pod manifests of this control plane node",
+	Long:  "Write the static Pod manifests from which the kubelet runs the components of this control plane node.",
 	Flags: []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.Config,
 		flag.ControlPlane, flag.DryRun, flag.Patches},
 	NoArgs: true,
@@ -67,7 +67,7 @@ var Join = engine.Phase{
 func newComponentPhase(name, program, later string, flags ...flag.Name) engine.Phase {
 	return engine.Phase{
 		Name:  name,
-		Short: "Write the " + program + " static Pod",
+		Short: "Write the static Pod manifest of " + program,
 		Flags: append([]flag.Name{
 			flag.CertDir, flag.Config, flag.DryRun, flag.ImageRepository, flag.KubernetesVersion,
 			flag.Patches,

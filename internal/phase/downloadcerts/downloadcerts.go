@@ -31,7 +31,7 @@ import (
 // Phase writes the uploaded files, if the user gives the certificate key.
 var Phase = engine.Phase{
 	Name:  "download-certs",
-	Short: "Download the shared certificates that another control plane has uploaded",
+	Short: "Download the shared certificates that another control plane node has uploaded",
 	Long:  "Read the Secret kubeadm-certs, decrypt the certificates and keys in it with the certificate key, and write them to this machine.",
 	Flags: flag.WithDiscovery(flag.CertificateKey, flag.Config, flag.ControlPlane, flag.DryRun),
 	When:  hasCertificateKey,
@@ -47,7 +47,7 @@ func hasCertificateKey(n *node.Node) (bool, string) {
 }
 
 // uploadAgainHint names the command that uploads the certificates again, with a new key.
-const uploadAgainHint = "upload them again on a control plane, which prints a new join command: kubeadm token create --print-join-command --upload-certs"
+const uploadAgainHint = "upload them again on a control plane node, which prints a new join command: kubeadm token create --print-join-command --upload-certs"
 
 func downloadCerts(ctx context.Context, e *engine.Env) error {
 	n, err := e.Node(ctx)
@@ -141,7 +141,7 @@ func decryptFiles(key pki.CertificateKey, encrypted map[string][]byte,
 			var err error
 			if data, err = key.Decrypt(data); err != nil {
 				return nil, problem.New("decrypting "+name+" of Secret "+manifest.CertsSecret, err,
-					"compare --certificate-key with what the control plane printed that uploaded the certificates", uploadAgainHint)
+					"compare --certificate-key with the key that the upload printed", uploadAgainHint)
 			}
 		}
 		switch {
@@ -204,5 +204,5 @@ func checkNoForeignFiles(ctx context.Context, e *engine.Env, files []change.Chan
 		return nil
 	}
 	return problem.New("", errors.Join(errs...),
-		"move these files away, or run kubeadm reset if they are of another cluster, then run this command again")
+		"move these files away, or run kubeadm reset if they are of another cluster, then re-run the command")
 }

@@ -138,7 +138,7 @@ func TestBadUploadIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 		"swapped files": {func(l *upload) {
 			l.encrypted["ca.key"], l.encrypted["etcd-ca.key"] = l.encrypted["etcd-ca.key"],
 				l.encrypted["ca.key"]
-		}, "", "ca.key is not the key of the certificate in ca.crt"},
+		}, "", "ca.key does not match the certificate in ca.crt"},
 		"no PEM": {func(l *upload) {
 			l.encrypted["sa.pub"], _ = l.key.Encrypt(rand.Reader, []byte("x"))
 		}, "", "sa.pub: neither a key nor a certificate in PEM form found"},
@@ -266,18 +266,18 @@ func TestDownloadedFilesMustMatch(t *testing.T) {
 			"is not the CA of the discovered cluster"},
 		"another cluster's CA": {take("ca.crt", "ca.key"), "ca.crt, with hash sha256:"},
 		"another key of the CA": {take("front-proxy-ca.key"),
-			"front-proxy-ca.key is not the key of the certificate in front-proxy-ca.crt"},
+			"front-proxy-ca.key does not match the certificate in front-proxy-ca.crt"},
 		"another sa.pub": {take("sa.pub"), "sa.pub is not the public key of sa.key"},
 		"another sa.key": {take("sa.key"), "sa.pub is not the public key of sa.key"},
 		"a key as certificate": {damage("ca.crt",
 			func(string) string { return string(other.plain["ca.key"]) }),
-			"ca.crt: it holds no certificate"},
+			"ca.crt: it contains no certificate"},
 		"a certificate as key": {damage("ca.key",
 			func(string) string { return string(other.plain["ca.crt"]) }),
-			"ca.key: it holds no private key"},
+			"ca.key: it contains no private key"},
 		"parameters without a key": {damage("sa.pub", func(string) string {
 			return "-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n"
-		}), "sa.pub: it holds no key"},
+		}), "sa.pub: it contains no key"},
 		"an encrypted key": {damage("sa.key",
 			func(s string) string {
 				return strings.ReplaceAll(s, "EC PRIVATE",

@@ -39,7 +39,7 @@ func addLearner(ctx context.Context, e *engine.Env, n *node.Node, via state.Etcd
 		slot.rejected = true
 		e.Say("not yet: %v", err)
 	}
-	return fmt.Errorf("etcd member %s could not be added: others were added before it %d times",
+	return fmt.Errorf("adding etcd member %s: gave up after %d attempts, because other members were added at the same time",
 		n.Name, maxAttempts)
 }
 
@@ -128,7 +128,7 @@ func (s *learnerSlot) occupiedError(other state.Member, progress learnerProgress
 	return world.Permanent(problem.New("",
 		fmt.Errorf("etcd has one learner at a time, and member %s at %s has made no progress for %s",
 			name, other.PeerURLs, now.Sub(s.otherSince).Round(time.Second)),
-		"run the join of that machine again, so that it is completed",
+		"re-run kubeadm join on that machine to complete it",
 		replaceMemberHint(other)))
 }
 
@@ -151,7 +151,7 @@ func (s *learnerSlot) checkVoters(ctx context.Context, r state.Reader) error {
 		if now.Sub(since) >= unreachableTimeout {
 			err = world.Permanent(problem.New("", err,
 				"start the machine of "+etcdcluster.MemberName(m)+
-					", then run the same command again", replaceMemberHint(m)))
+					", then re-run the command", replaceMemberHint(m)))
 		}
 		errs = errors.Join(errs, err)
 	}
@@ -161,6 +161,6 @@ func (s *learnerSlot) checkVoters(ctx context.Context, r state.Reader) error {
 
 // replaceMemberHint says how to replace a member that will not come back.
 func replaceMemberHint(m state.Member) string {
-	return fmt.Sprintf("if that machine is lost, run the same command with --replace-member=%s",
+	return fmt.Sprintf("if that machine is lost, re-run the command with --replace-member=%s",
 		etcdcluster.MemberName(m))
 }

@@ -185,7 +185,7 @@ func retryCheck(ctx context.Context, e *engine.Env, n *node.Node, via state.Etcd
 func explainMissingFiles(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return world.Permanent(problem.New("", err,
-			"run the control-plane-prepare/certs phase first"))
+			"run this phase first: kubeadm join phase control-plane-prepare certs"))
 	}
 	return err
 }

@@ -46,7 +46,7 @@ func waitForLearner(ctx context.Context, e *engine.Env, n *node.Node, via state.
 	if !errors.Is(err, health.ErrLearnerNotPublished) {
 		return err
 	}
-	e.Say("restarting etcd member %s, so that it serves clients at once: it has caught up", n.Name)
+	e.Say("restarting etcd member %s, because it has caught up, but does not serve clients yet", n.Name)
 	if err := e.Do(ctx, change.RemoveContainers{Socket: n.CRISocket,
 		Component: manifest.Etcd}); err != nil {
 		return err

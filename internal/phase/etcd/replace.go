@@ -65,7 +65,7 @@ func confirmUnreachable(ctx context.Context, e *engine.Env, via state.Etcd, m st
 // memberAnswersError is the error of a member to replace that is alive.
 func memberAnswersError(name string, m state.Member) error {
 	return problem.New("",
-		fmt.Errorf("etcd member %s at %s answers: it cannot be replaced while its machine runs",
+		fmt.Errorf("etcd member %s at %s is reachable and cannot be replaced",
 			name, m.PeerURLs),
 		"leave out --replace-member="+name,
 		"or remove that machine first: run kubeadm reset on it")
@@ -129,7 +129,7 @@ func findStaleMember(ctx context.Context, e *engine.Env, n *node.Node,
 		return nil, nil // has never started, or still has its data
 	case data:
 		return nil, problem.New("",
-			fmt.Errorf("%s holds the data of a member that was removed from etcd",
+			fmt.Errorf("%s contains the data of a member that was removed from etcd",
 				n.Cluster.Etcd.DataDir),
 			"run kubeadm reset, which removes the data and what else the earlier join left, then join this machine again")
 	case m == nil:
@@ -140,7 +140,7 @@ func findStaleMember(ctx context.Context, e *engine.Env, n *node.Node,
 	switch {
 	case members.Unhealthy[m.ID] == nil:
 		return nil, problem.New("",
-			fmt.Errorf("etcd has a member %s at %s already, and it answers: another machine has this %s", etcdcluster.MemberName(*m), m.PeerURLs, of),
+			fmt.Errorf("etcd has a member %s at %s already, and it is reachable: another machine has this %s", etcdcluster.MemberName(*m), m.PeerURLs, of),
 			fmt.Sprintf("choose another %s with --%s", of, choose))
 	case isReplaceRequested(n, *m), m.Learner && of == "address":
 		return []state.Member{*m}, nil

@@ -127,7 +127,7 @@ func missingFiles(ctx context.Context, e *engine.Env, command string, files []re
 	return problem.New("",
 		fmt.Errorf("this command has finished before, but files that it created are missing: %s",
 			strings.Join(gone, ", ")),
-		append(hints, "or start over: kubeadm reset, then run the same command again")...)
+		append(hints, "or start over: kubeadm reset, then re-run the command")...)
 }
 
 // pinsOfDiscoveryFile are the pins of the CAs in a discovery file. A file that is missing or not

@@ -30,7 +30,7 @@ type Run struct {
 func Init(run Run) engine.Phase {
 	return engine.Phase{
 		Name:  "finished",
-		Short: "Check the control plane that a finished init made",
+		Short: "Check the control plane node that a finished init created",
 		Run: func(ctx context.Context, e *engine.Env) error {
 			as, err := e.Admin(ctx)
 			if err != nil {
@@ -49,7 +49,7 @@ func Init(run Run) engine.Phase {
 func Join(run Run) engine.Phase {
 	return engine.Phase{
 		Name:  "finished",
-		Short: "Check the node that a finished join made",
+		Short: "Check the node that a finished join created",
 		Run: func(ctx context.Context, e *engine.Env) error {
 			reportFinished(e, "join", run)
 			if err := missingFiles(ctx, e, "join", nodeFiles(e.Local), run); err != nil {
@@ -122,10 +122,10 @@ func awaitRegistration(ctx context.Context, e *engine.Env, as state.Identity) er
 		return problem.New("reading Node "+e.Local.Name, refused,
 			"to remove this machine from its cluster: kubeadm reset")
 	case err != nil:
-		return problem.New("nothing was changed", err,
+		return problem.New("checking the existing node", err,
 			"check whether the API server runs: crictl ps -a --name kube-apiserver",
 			"check the kubelet log: journalctl -xeu kubelet",
-			"when the API server answers, run the same command again")
+			"when the API server answers, re-run the command")
 	}
 	return nil
 }
@@ -153,7 +153,7 @@ func sameCluster(ctx context.Context, e *engine.Env) error {
 	other := problem.New("",
 		fmt.Errorf("this machine is a node of another cluster than the one to join: %s trusts the CA %s",
 			path, strings.Join(pins, ", ")),
-		"to leave its cluster: kubeadm reset, then run this command again")
+		"to leave its cluster: kubeadm reset, then re-run the command")
 	shares := func(cas []string) bool {
 		return slices.ContainsFunc(cas,
 			func(ca string) bool { return slices.Contains(pins, strings.ToLower(ca)) })

@@ -46,7 +46,7 @@ var Phase = engine.Phase{
 		for _, f := range files {
 			if err := e.Do(ctx, f); err != nil {
 				return problem.New("", err,
-					"remove the files that were written before you run the command again")
+					"remove the files that were written, then re-run the command")
 			}
 		}
 		return nil

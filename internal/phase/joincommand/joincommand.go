@@ -21,7 +21,9 @@ import (
 // Phase prints the next steps.
 var Phase = engine.Phase{
 	Name:  "show-join-command",
-	Short: "Show how to use the cluster and how to join it",
+	Short: "Print the next steps and the join commands",
+	Long: "Print the next steps and the join commands.\n\n" +
+		`This phase runs only as part of "kubeadm init". To print a join command, run "kubeadm token create --print-join-command".`,
 	Needs: []string{"bootstrap-token", "upload-certs"},
 	Run: func(ctx context.Context, e *engine.Env) error {
 		n, err := e.Node(ctx)

@@ -33,8 +33,8 @@ var Phase = engine.Phase{
 // kubelet writes itself.
 var Join = engine.Phase{
 	Name:  "kubeconfig",
-	Short: "Generate the kubeconfig files of this control plane",
-	Long:  "Generate the kubeconfig files with which the administrator and this control plane's components connect to the API server.",
+	Short: "Generate the kubeconfig files of this control plane node",
+	Long:  "Generate the kubeconfig files with which the administrator and the components of this control plane node connect to the API server.",
 	Flags: flag.WithDiscovery(flag.CertificateKey, flag.Config, flag.ControlPlane, flag.DryRun),
 	When:  node.IsControlPlane,
 	Run: func(_ context.Context, e *engine.Env) error {
@@ -76,8 +76,8 @@ func newPhases() []engine.Phase {
 		}
 		if p.PerNode {
 			phase.Flags = AllFlags
-			phase.Long = "Generate the kubeconfig with which the first control plane's kubelet starts. It is of use until the cluster " +
-				"runs: from then on a kubelet gets its own certificate from the API server."
+			phase.Long = "Generate the kubeconfig file for the first start of this node's kubelet. Use it only while the cluster " +
+				"is created: later the kubelet requests its client certificate with a CSR."
 		}
 		all = append(all, phase)
 	}

@@ -18,7 +18,7 @@ import (
 var Finalize = engine.Phase{
 	Name:  "kubelet-finalize",
 	Short: "Switch the kubelet to its rotated client certificate",
-	Long:  "Change kubelet.conf to the client certificate file that the running kubelet rotates, and restart the kubelet.",
+	Long:  "Update kubelet.conf to use the client certificate file that the kubelet rotates, and restart the kubelet.",
 	Phases: []engine.Phase{{
 		Name:  "enable-client-cert-rotation",
 		Short: "Make the kubelet use the client certificate that it rotates",

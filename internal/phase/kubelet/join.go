@@ -21,8 +21,8 @@ import (
 // JoinStart writes the bootstrap kubeconfig of a joining machine's kubelet and starts the kubelet.
 var JoinStart = engine.Phase{
 	Name:  "kubelet-start",
-	Short: "Write the kubelet's configuration and bootstrap kubeconfig and (re)start it",
-	Long:  "Write the kubelet's files and the bootstrap kubeconfig with which it requests its client certificate, and start it.",
+	Short: "Configure the kubelet, write its bootstrap kubeconfig and start it",
+	Long:  "Write the kubelet's configuration and the bootstrap kubeconfig for its client certificate request, then start or restart the kubelet.",
 	Flags: flag.WithDiscovery(flag.Config, flag.CRISocket, flag.DryRun, flag.NodeName,
 		flag.Patches),
 	Run: func(ctx context.Context, e *engine.Env) error {

@@ -24,8 +24,8 @@ const service = "kubelet"
 // Start writes the kubelet's files and starts it on a first control plane.
 var Start = engine.Phase{
 	Name:  "kubelet-start",
-	Short: "Write the kubelet's configuration and (re)start it",
-	Long:  "Write the kubelet's environment and configuration files and start it with them.",
+	Short: "Configure and start the kubelet",
+	Long:  "Write the environment file and the configuration of the kubelet, then start or restart the kubelet.",
 	Flags: []flag.Name{flag.Config, flag.CRISocket, flag.DryRun, flag.ImageRepository,
 		flag.NodeName, flag.Patches},
 	Run: func(ctx context.Context, e *engine.Env) error {
@@ -101,7 +101,7 @@ func startService(ctx context.Context, e *engine.Env, reads ...string) error {
 		return err
 	}
 	if err != nil {
-		e.Warn("start the kubelet by hand: %v", err)
+		e.Warn("start the kubelet manually: %v", err)
 		return nil
 	}
 	return e.Do(ctx, change.SetService{Name: service, Active: true, Reads: reads})

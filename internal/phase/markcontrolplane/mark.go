@@ -22,8 +22,8 @@ import (
 // Join labels and taints the Node of a joining control plane.
 var Join = engine.Phase{
 	Name:  "control-plane-join",
-	Short: "Mark this node as a control plane",
-	Long:  "Label and taint this node as a control plane.",
+	Short: "Finish joining as a control plane node",
+	Long:  "Complete the join of a control plane node: label and taint it.",
 	Flags: []flag.Name{flag.APIServerAdvertise, flag.Config, flag.ControlPlane, flag.DryRun,
 		flag.NodeName, flag.Patches},
 	When: node.IsControlPlane,
@@ -40,8 +40,8 @@ var Join = engine.Phase{
 // Phase labels and taints this machine's Node.
 var Phase = engine.Phase{
 	Name:  "mark-control-plane",
-	Short: "Mark this node as a control plane",
-	Long:  "Label this machine's Node as a control plane, and taint it so that ordinary Pods are not scheduled on it.",
+	Short: "Label and taint this node as a control plane node",
+	Long:  "Label this machine's Node as a control plane node, and taint it so that ordinary Pods are not scheduled on it.",
 	Flags: []flag.Name{flag.Config, flag.DryRun, flag.NodeName},
 	Run: func(ctx context.Context, e *engine.Env) error {
 		n, as, err := e.Cluster(ctx)
@@ -53,7 +53,7 @@ var Phase = engine.Phase{
 		if err := e.Await(ctx, newRegisteredCondition(n, mark)); err != nil {
 			return err
 		}
-		e.Say("marking node %s as a control plane: %s", n.Name, mark)
+		e.Say("marking node %s as a control plane node: %s", n.Name, mark)
 		return e.Do(ctx, mark)
 	},
 }
@@ -77,7 +77,7 @@ func newRegisteredCondition(n *node.Node, mark change.LabelNode) world.Condition
 			if _, failed := r.Stat(ctx, kubeconfig); n.IsJoining() &&
 				errors.Is(failed, fs.ErrNotExist) {
 				hints = append([]string{kubeconfig +
-					" does not exist: run the kubelet-wait-bootstrap phase first"}, hints...)
+					" does not exist; run this phase first: kubeadm join phase kubelet-wait-bootstrap"}, hints...)
 			}
 			return problem.New("", err, hints...)
 		},

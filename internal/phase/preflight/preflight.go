@@ -21,7 +21,7 @@ import (
 var Init = engine.Phase{
 	Name:  "preflight",
 	Short: "Check this machine and pull images",
-	Long:  "Check whether this machine can become a control plane, and pull the images that it needs.",
+	Long:  "Check whether this machine can become a control plane node, and pull the images that it needs.",
 	Flags: []flag.Name{flag.Config, flag.CRISocket, flag.DryRun, flag.IgnorePreflightErrors,
 		flag.ImageRepository},
 	Run: func(ctx context.Context, e *engine.Env) error {
@@ -95,7 +95,7 @@ func checkControlPlane(ctx context.Context, e *engine.Env, n *node.Node) error {
 			return err
 		}
 	}
-	e.Say("checking whether this machine can become a control plane")
+	e.Say("checking whether this machine can become a control plane node")
 	if err := runChecks(ctx, e, checks.JoinControlPlane(n, e.Tool)); err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func checkControlPlane(ctx context.Context, e *engine.Env, n *node.Node) error {
 var Reset = engine.Phase{
 	Name:    "preflight",
 	Aliases: []string{"pre-flight"},
-	Short:   "Check the rights to change this machine",
+	Short:   "Check that kubeadm runs as root",
 	Flags:   []flag.Name{flag.DryRun, flag.Force, flag.IgnorePreflightErrors},
 	Run: func(ctx context.Context, e *engine.Env) error {
 		warnOfUnknownNames(e)
@@ -175,7 +175,7 @@ func pullImages(ctx context.Context, e *engine.Env, n *node.Node) error {
 		return fmt.Errorf("stopped while pulling images: %w", stopped)
 	}
 	if err != nil {
-		rep.Fail("check the image names and the registry, or load the images into the container runtime by hand", "%v", err)
+		rep.Fail("check the image names and the registry, or load the images into the container runtime manually", "%v", err)
 	}
 	if note := checks.SandboxImageWarning(rt, images.Pause()); note != "" {
 		e.Warn("%s", note)
@@ -187,7 +187,7 @@ func pullImages(ctx context.Context, e *engine.Env, n *node.Node) error {
 func sayIfPulling(ctx context.Context, e *engine.Env, pulls []change.Change) {
 	for _, p := range pulls {
 		if done, err := p.Done(ctx, e.World); err == nil && !done {
-			e.Say("pulling images; this takes a minute or two on an ordinary connection (`kubeadm config images pull` does it ahead of time)")
+			e.Say("pulling images; this takes a minute or two on an ordinary connection (to do it ahead of time: kubeadm config images pull)")
 			return
 		}
 	}

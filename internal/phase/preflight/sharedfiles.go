@@ -19,8 +19,10 @@ func checkControlPlaneEndpoint(n *node.Node) error {
 		return nil
 	}
 	return problem.New("",
-		errors.New("no control plane can be added to this cluster: its configuration has no controlPlaneEndpoint, an address that all control planes share"),
-		"set controlPlaneEndpoint in ClusterConfiguration to a name or load balancer of the control planes: kubectl edit configmap kubeadm-config --namespace kube-system",
+		errors.New("no control plane node can be added to this cluster: its configuration has no controlPlaneEndpoint, an address that all control plane nodes share"),
+		"set controlPlaneEndpoint in ClusterConfiguration to the DNS name or load balancer address of the API servers: kubectl edit configmap kubeadm-config --namespace kube-system",
+		"then create the API server certificate of the existing control plane nodes again with that name: move apiserver.crt and apiserver.key away, run kubeadm init phase certs apiserver, restart kube-apiserver",
+		"then set the server to that name in ConfigMap cluster-info and in the kubeconfig files",
 		"or join this machine as a worker, without --control-plane")
 }
 
@@ -42,9 +44,9 @@ func checkSharedFiles(ctx context.Context, e *engine.Env, n *node.Node) error {
 	if len(errs) == 0 {
 		return nil
 	}
-	return problem.New("the certificates that control planes share", errors.Join(errs...),
-		"upload them on a control plane: kubeadm token create --print-join-command --upload-certs",
-		"or copy them by hand from a control plane to "+n.Paths.Certificates)
+	return problem.New("checking the shared certificates", errors.Join(errs...),
+		"upload them on a control plane node: kubeadm token create --print-join-command --upload-certs",
+		"or copy them manually from a control plane node to "+n.Paths.Certificates)
 }
 
 func checkSharedCA(ctx context.Context, e *engine.Env, n *node.Node, p pki.Profile) error {

@@ -7,6 +7,7 @@ import (
 	"crypto"
 	"crypto/x509"
 	"fmt"
+	"strings"
 
 	"kubeadm/internal/certstore"
 	"kubeadm/internal/change"
@@ -32,7 +33,7 @@ func newPhases() []engine.Phase {
 	for _, c := range pki.Renewables() {
 		phases = append(phases, engine.Phase{
 			Name:  c.Name,
-			Short: "Renew the certificate for " + c.Purpose,
+			Short: "Renew " + c.Purpose,
 			Run: func(ctx context.Context, e *engine.Env) error {
 				return renewCertificate(ctx, e, c)
 			},
@@ -66,13 +67,13 @@ func renewCertificate(ctx context.Context, e *engine.Env, c pki.Renewable) error
 		return err
 	}
 	if !ca.CanIssue() {
-		e.Say("%s is not renewed: its CA is external, as the key is not on this machine", c.Name)
+		e.Say("%s was not renewed: the key of its CA is not on this machine (external CA)", c.Name)
 		return nil
 	}
 	if err := replaceCertificate(ctx, e, renewal{c, n.Paths, old, ca}); err != nil {
 		return err
 	}
-	e.Say("%s is renewed: the certificate for %s", c.Name, c.Purpose)
+	e.Say("renewed %s, %s", c.Name, c.Purpose)
 	return nil
 }
 
@@ -157,7 +158,8 @@ func (r renewal) newFiles(ctx context.Context, e *engine.Env, key []byte,
 	}
 	if err != nil {
 		return nil, problem.New("renewing the certificate in "+path, err,
-			"move the file away and generate a new one: kubeadm init phase kubeconfig")
+			"move the file away and generate a new one: kubeadm init phase kubeconfig "+
+				strings.TrimSuffix(r.File, ".conf"))
 	}
 	renewed, err := config.Encode()
 	return []change.Change{change.WriteFile{Path: path, Data: renewed, Mode: 0o600, Secret: true}},

@@ -25,10 +25,10 @@ var Cleanup = engine.Phase{
 		removeJournal(ctx, e)
 		e.Say("stopping the kubelet")
 		warnOnError(e, e.Do(ctx, change.SetService{Name: "kubelet"}),
-			"stop the kubelet by hand: systemctl stop kubelet")
+			"stop the kubelet manually: systemctl stop kubelet")
 		e.Say("removing Kubernetes containers")
 		warnOnError(e, e.Do(ctx, change.RemoveContainers{Socket: e.Local.CRISocket}),
-			"remove them by hand: crictl rmp -fa")
+			"remove them manually: crictl rmp -fa")
 		if err := unmountVolumes(ctx, e); err != nil {
 			return err // removing files below a mount would destroy the files of others
 		}
@@ -39,7 +39,7 @@ var Cleanup = engine.Phase{
 // removeJournal removes the journal before anything else: after an interrupted reset, no init or
 // join may resume.
 func removeJournal(ctx context.Context, e *engine.Env) {
-	warnOnError(e, e.Do(ctx, change.Remove{Path: e.Local.Paths.Journal()}), "remove it by hand")
+	warnOnError(e, e.Do(ctx, change.Remove{Path: e.Local.Paths.Journal()}), "remove it manually")
 }
 
 func unmountVolumes(ctx context.Context, e *engine.Env) error {
@@ -63,7 +63,7 @@ func removeFiles(ctx context.Context, e *engine.Env) error {
 	}
 	e.Say("removing the contents of %v", dirs)
 	for _, dir := range dirs {
-		warnOnError(e, e.Do(ctx, change.Remove{Path: dir, Contents: true}), "remove them by hand")
+		warnOnError(e, e.Do(ctx, change.Remove{Path: dir, Contents: true}), "remove them manually")
 	}
 	var gone []string
 	for _, f := range []string{"admin.conf", "super-admin.conf", "kubelet.conf",
@@ -72,11 +72,11 @@ func removeFiles(ctx context.Context, e *engine.Env) error {
 	}
 	e.Say("removing the files %v", gone)
 	for _, f := range append(gone, findPending(ctx, e, gone)...) {
-		warnOnError(e, e.Do(ctx, change.Remove{Path: f}), "remove it by hand")
+		warnOnError(e, e.Do(ctx, change.Remove{Path: f}), "remove it manually")
 	}
 	accounts := manifest.SystemAccounts()
 	accounts.Absent = true
-	warnOnError(e, e.Do(ctx, accounts), "remove them by hand: userdel, groupdel")
+	warnOnError(e, e.Do(ctx, accounts), "remove them manually: userdel, groupdel")
 	return e.Do(ctx, change.Remove{Path: p.Tmp(), OnlyEmpty: true})
 }
 

@@ -42,7 +42,7 @@ var Etcd = engine.Phase{
 		dir := findDataDir(pod)
 		// a relative path would be below the working directory
 		if !path.IsAbs(dir) || node.IsSystemDir(dir) {
-			e.Warn("the etcd manifest names no data directory of etcd's own (%q); remove the data by hand", dir)
+			e.Warn("the data directory %q in the etcd manifest is not dedicated to etcd and is not removed; remove the data of etcd manually", dir)
 			return nil
 		}
 		if err := removeMember(ctx, e, newLocalMember(e, pod)); err != nil {
@@ -61,13 +61,13 @@ func removeData(ctx context.Context, e *engine.Env, dir string) {
 	removeJournal(ctx, e)
 	e.Say("stopping etcd and removing the contents of %q", dir)
 	warnOnError(e, e.Do(ctx, change.SetService{Name: "kubelet"}),
-		"stop the kubelet by hand: systemctl stop kubelet")
+		"stop the kubelet manually: systemctl stop kubelet")
 	warnOnError(e, e.Do(ctx,
 		change.RemoveContainers{Socket: e.Local.CRISocket, Component: manifest.Etcd}),
-		"stop etcd by hand")
+		"stop etcd manually: crictl ps --name etcd, then crictl stop CONTAINERID")
 	warnOnError(e, e.Do(ctx, change.Remove{Path: e.Local.Paths.Manifest(manifest.Etcd)}),
-		"remove it by hand")
-	warnOnError(e, e.Do(ctx, change.Remove{Path: dir, Contents: true}), "remove them by hand")
+		"remove it manually")
+	warnOnError(e, e.Do(ctx, change.Remove{Path: dir, Contents: true}), "remove them manually")
 }
 
 // removeMemberWithoutManifest removes a member whose manifest is not written yet or was removed,

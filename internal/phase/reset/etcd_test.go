@@ -22,7 +22,7 @@ func TestSystemDirectoryAsEtcdDataIsNotEmptied(t *testing.T) {
 		if _, there := s.Files["/var/lib/etcd/member"]; !there {
 			t.Errorf("%s: it was", dir)
 		}
-		if !s.said(fmt.Sprintf("no data directory of etcd's own (%q)", dir)) {
+		if !s.said(fmt.Sprintf("the data directory %q in the etcd manifest is not dedicated to etcd", dir)) {
 			t.Errorf("the user does not read why: %q", s.lines)
 		}
 	}

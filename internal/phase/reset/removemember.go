@@ -48,13 +48,13 @@ func removeMember(ctx context.Context, e *engine.Env, local localMember) error {
 		members, err := local.findMembers(ctx, e)
 		if err != nil {
 			return problem.New("looking for the other members", err,
-				"if there are others, remove this machine's member on one of them with `etcdctl member remove`")
+				"if there are others, remove this machine's member on one of them: etcdctl member remove")
 		}
 		others := slices.DeleteFunc(slices.Clone(members.Members), local.matches)
 		self := slices.IndexFunc(members.Members, local.matches)
 		switch {
 		case !hasVoter(others):
-			e.Say("etcd has no other voter: the cluster is removed with the data of this one")
+			e.Say("this is the last voting etcd member: removing its data deletes the etcd cluster")
 			return nil
 		case self < 0:
 			e.Say("this machine's member is not in the etcd cluster any more")
@@ -62,7 +62,7 @@ func removeMember(ctx context.Context, e *engine.Env, local localMember) error {
 		}
 		out.record(members, e.World.Now())
 		m := members.Members[self]
-		byHand := fmt.Sprintf("remove it on another control plane: etcdctl member remove %x", m.ID)
+		byHand := fmt.Sprintf("remove it on another control plane node: etcdctl member remove %x", m.ID)
 		if count == 1 {
 			if err := checkMemberAddress(ctx, e, m); err != nil {
 				return problem.New("", err, "if this machine had that address, "+byHand)

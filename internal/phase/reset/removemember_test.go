@@ -168,17 +168,17 @@ func TestMemberIsRemovedThroughOthers(t *testing.T) {
 			"[https://192.0.2.2:2379]", "through cp2", 0},
 		"it costs the quorum": {alone, []state.Member{member(1), member(2), member(3)},
 			[]uint64{3}, "[https://192.0.2.2:2379 https://192.0.2.3:2379]",
-			"1 of 2 voting etcd members are healthy, and a quorum needs 2: asking etcd member cp3",
+			"1 of 2 voting etcd members are healthy, and a quorum needs 2: getting the status of etcd member cp3",
 			4},
 		"there is no quorum": {alone, []state.Member{member(1), member(2)}, []uint64{2},
 			"[https://192.0.2.2:2379]",
-			"remove it on another control plane: etcdctl member remove 1", 4},
+			"remove it on another control plane node: etcdctl member remove 1", 4},
 		"no member answers": {both, []state.Member{member(1), member(2)}, []uint64{1, 2}, "",
 			"looking for the other members", 2},
 		"it is the last": {alone, []state.Member{member(1)}, nil, "",
-			"etcd has no other voter", 0},
+			"this is the last voting etcd member", 0},
 		"it alone has a vote": {alone, []state.Member{member(1), learner(2)}, nil, "",
-			"etcd has no other voter", 0},
+			"this is the last voting etcd member", 0},
 		"it was removed before": {both, []state.Member{member(2), member(3)}, nil, "",
 			"is not in the etcd cluster any more", 0},
 		"the first, and it's down": {alone, []state.Member{member(1), member(2)}, []uint64{1}, "",
@@ -242,7 +242,7 @@ func TestRemovalIsRetried(t *testing.T) {
 		}, 2, []uint64{3}, "retrying: "},
 		"all others have left": {[]error{noLeader}, func(s *scene) {
 			s.MemberList = []state.Member{member(1)}
-		}, 1, []uint64{1}, "etcd has no other voter"},
+		}, 1, []uint64{1}, "this is the last voting etcd member"},
 		"the answer was lost": {[]error{noLeader}, func(s *scene) {
 			s.MemberList = []state.Member{member(2), member(3)}
 		}, 1, []uint64{2, 3}, "is not in the etcd cluster any more"},

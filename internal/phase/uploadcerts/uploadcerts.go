@@ -31,8 +31,8 @@ import (
 // Phase uploads the certificates if --upload-certs is set.
 var Phase = engine.Phase{
 	Name:  "upload-certs",
-	Short: "Upload the shared certificates for control planes that join",
-	Long:  "Upload the certificates that all control planes share to a Secret, encrypted with the certificate key. The Secret expires after two hours.",
+	Short: "Upload the shared certificates for joining control plane nodes",
+	Long:  "Upload the certificates that all control plane nodes share to a Secret, encrypted with the certificate key. The Secret is deleted after two hours.",
 	Flags: []flag.Name{flag.CertificateKey, flag.Config, flag.DryRun, flag.Kubeconfig,
 		flag.SkipCertificateKeyPrint, flag.UploadCerts},
 	Run: func(ctx context.Context, e *engine.Env) error {
@@ -121,20 +121,20 @@ func readSharedFiles(ctx context.Context, e *engine.Env, n *node.Node) (map[stri
 	for name, path := range n.SharedFiles() {
 		data, err := e.World.ReadFile(ctx, path)
 		if err != nil && !(errors.Is(err, fs.ErrNotExist) && strings.HasSuffix(path, "ca.key")) {
-			return nil, problem.New("reading the files that control planes share", err,
-				"run this command on a control plane; if the file is missing there, run the certs phase first")
+			return nil, problem.New("reading the shared certificates", err,
+				"run this command on a control plane node; if the file is missing there, create it: kubeadm init phase certs all")
 		}
 		if err == nil && len(data) == 0 && !strings.HasSuffix(path, "ca.key") {
 			return nil, problem.New(
-				"checking the files that control planes share before any of them is uploaded",
+				"checking the shared certificates before the upload",
 				fmt.Errorf("%s is empty", path),
-				"restore the file, or copy it from another control plane")
+				"restore the file, or copy it from another control plane node")
 		}
 		plain[name] = data
 	}
 	if _, err := pki.ParseSharedFiles(plain); err != nil {
 		return nil, problem.New(
-			"checking the files that control planes share before any of them is uploaded", err,
+			"checking the shared certificates before the upload", err,
 			"fix or replace these files in "+n.Paths.Certificates+
 				", or those of etcd.external in the configuration")
 	}

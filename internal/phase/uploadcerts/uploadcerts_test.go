@@ -101,13 +101,13 @@ func TestUnusableFilesAreNotUploaded(t *testing.T) {
 		"another sa.pub": {func(f map[string]string) { f["sa.pub"] = f["ca.key"] },
 			"sa.pub is not the public key of sa.key"},
 		"another key": {func(f map[string]string) { f["etcd/ca.key"] = f["ca.key"] },
-			"etcd-ca.key is not the key of the certificate in etcd-ca.crt"},
+			"etcd-ca.key does not match the certificate in etcd-ca.crt"},
 		"an empty sa.pub": {func(f map[string]string) { f["sa.pub"] = "" },
 			"/etc/kubernetes/pki/sa.pub is empty"},
 		"an empty CA": {func(f map[string]string) { f["etcd/ca.crt"] = "" },
 			"/etc/kubernetes/pki/etcd/ca.crt is empty"},
 		"parameters only": {func(f map[string]string) { f["sa.key"] = parameters },
-			"sa.key: it holds no private key"},
+			"sa.key: it contains no private key"},
 		"a key as sa's key": {func(f map[string]string) {
 			f["sa.key"] = strings.ReplaceAll(f["sa.key"], "EC PRIVATE", "RSA PRIVATE")
 		}, "sa.key: reading PEM block 1"},

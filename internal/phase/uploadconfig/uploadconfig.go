@@ -17,7 +17,7 @@ var Phase = engine.Phase{
 	Name:     "upload-config",
 	Aliases:  []string{"uploadconfig"},
 	Short:    "Store the configuration in the cluster",
-	Long:     "Store the configuration of the cluster and of its kubelets in ConfigMaps, which nodes that join read.",
+	Long:     "Store the cluster configuration and the kubelet configuration in ConfigMaps for joining nodes.",
 	Parallel: true,
 	Phases: []engine.Phase{
 		{Name: "kubeadm", Short: "Store the cluster's configuration in a ConfigMap", Flags: Flags,

@@ -21,9 +21,13 @@ import (
 func findURL(ctx context.Context, r state.Reader, n *node.Node, name, port string) (string, error) {
 	file := n.Paths.Manifest(name)
 	data, err := r.ReadFile(ctx, file)
+	command := "kubeadm init phase control-plane all"
+	if n.IsJoining() {
+		command = "kubeadm join phase control-plane-prepare control-plane"
+	}
 	if err != nil {
 		return "", problem.New("finding the address of "+name, err,
-			"run the control-plane phase first")
+			"run this phase first: "+command)
 	}
 	var pod corev1.Pod
 	if err := yaml.Unmarshal(data, &pod); err != nil {
@@ -32,7 +36,7 @@ func findURL(ctx context.Context, r state.Reader, n *node.Node, name, port strin
 	container, err := manifest.ComponentContainer(&pod, name)
 	if err != nil {
 		return "", problem.New("reading "+file, err,
-			"run the control-plane phase again, without a patch that renames or removes the container")
+			"remove the patch that renames or removes the container, then re-run: "+command)
 	}
 	args := slices.Concat(container.Command, container.Args)
 	host := lastValue(args, "bind-address", "127.0.0.1")

@@ -51,8 +51,8 @@ func Init(onceReady engine.Step) engine.Phase {
 // Join waits for the components of one more control plane.
 var Join = engine.Phase{
 	Name:  "wait-control-plane",
-	Short: "Wait until this control plane is healthy",
-	Long:  "Wait until this control plane's components are healthy.",
+	Short: "Wait until this control plane node is healthy",
+	Long:  "Wait until the components of this control plane node are healthy.",
 	When:  node.IsControlPlane,
 	Run: func(ctx context.Context, e *engine.Env) error {
 		n, err := e.Node(ctx)

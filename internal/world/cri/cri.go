@@ -123,7 +123,7 @@ func newNoAnswerError(socket string, err error) error {
 	return problem.New("",
 		fmt.Errorf("container runtime at %s does not answer: %w; is %s running?", socket,
 			unwrapGRPCError(err), name),
-		"see its state: systemctl status "+name)
+		"check its state: systemctl status "+name)
 }
 
 // serviceName returns the usual name of the service behind a socket.

@@ -29,7 +29,7 @@ func (r Runtimes) Image(ctx context.Context, socket, ref string) (bool, error) {
 	found, err := c.ImageStatus(ctx,
 		&runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: ref}})
 	if err != nil {
-		return false, fmt.Errorf("asking the container runtime for image %s: %w", ref,
+		return false, fmt.Errorf("checking for image %s in the container runtime: %w", ref,
 			unwrapGRPCError(err))
 	}
 	return found.Image != nil, nil

@@ -47,7 +47,7 @@ func (k *Cluster) loadTLSConfig(via state.Etcd) (*tls.Config, error) {
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(data) {
-			return nil, fmt.Errorf("reading the CA of etcd: %s holds no certificate in PEM form",
+			return nil, fmt.Errorf("reading the CA of etcd: %s contains no certificate in PEM form",
 				via.CAFile)
 		}
 	}
@@ -89,7 +89,7 @@ func certificateHints(via state.Etcd, config *tls.Config, err error) []string {
 			fmt.Sprintf("the CA in %s did not sign etcd's certificate: one of them belongs to another cluster", via.CAFile))
 	case strings.Contains(text, "certificate has expired"):
 		hints = append(hints,
-			"etcd's certificate is not valid by this machine's clock: compare the clocks, or see its dates with `openssl x509 -noout -dates -in FILE`")
+			"etcd's certificate is not valid by this machine's clock: compare the clocks, or check its dates: openssl x509 -noout -dates -in FILE")
 	}
 	if config == nil || len(config.Certificates) == 0 {
 		return hints

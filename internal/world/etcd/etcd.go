@@ -89,7 +89,7 @@ func (k *Cluster) MemberStatus(ctx context.Context, via state.Etcd,
 	m state.Member) (s state.MemberStatus, err error) {
 	via.Endpoints = m.ClientURLs
 	if len(via.Endpoints) == 0 {
-		return s, fmt.Errorf("asking etcd member %s: it has not started",
+		return s, fmt.Errorf("getting the status of etcd member %s: it has not started",
 			cmp.Or(m.Name, strconv.FormatUint(m.ID, 16)))
 	}
 	err = k.tryEndpoints(ctx, via, func(ctx context.Context, c *clientv3.Client) error {
@@ -105,7 +105,7 @@ func (k *Cluster) MemberStatus(ctx context.Context, via state.Etcd,
 		return nil
 	})
 	if err != nil {
-		return s, fmt.Errorf("asking etcd member %s: %w", m.Name, err)
+		return s, fmt.Errorf("getting the status of etcd member %s: %w", m.Name, err)
 	}
 	return s, nil
 }

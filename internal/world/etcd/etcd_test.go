@@ -32,7 +32,7 @@ func TestUnusableEtcdFailsAtOnce(t *testing.T) {
 		"no CA file": {state.Etcd{Endpoints: nowhere, CAFile: "/none"},
 			"/none: file does not exist"},
 		"no CA in file": {state.Etcd{Endpoints: nowhere, CAFile: "/ca.crt"},
-			"/ca.crt holds no certificate"},
+			"/ca.crt contains no certificate"},
 		"no key file": {state.Etcd{Endpoints: nowhere, CertFile: "/client.crt", KeyFile: "/none"},
 			"/none: file does not exist"},
 		"no key pair": {state.Etcd{Endpoints: nowhere, CertFile: "/client.crt",

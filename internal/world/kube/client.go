@@ -51,7 +51,7 @@ func (k *Cluster) clientFor(as state.Identity) (*client, error) {
 		err = fmt.Errorf("using %s: %w", describeIdentity(as), err)
 		if as.Kubeconfig != "" {
 			err = problem.New("", err,
-				"fix the file, or name another kubeconfig with --kubeconfig; a control plane has /etc/kubernetes/admin.conf")
+				"fix the file, or set --kubeconfig to another one, such as /etc/kubernetes/admin.conf on a control plane node")
 		}
 		return nil, world.Permanent(err)
 	}
@@ -69,15 +69,15 @@ func (k *Cluster) readKubeconfig(as state.Identity) ([]byte, error) {
 	data, err := k.readFile(as.Kubeconfig)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, problem.New("reading the kubeconfig", err,
-			"on a control plane node /etc/kubernetes/admin.conf is one; name another with --kubeconfig")
+			"set --kubeconfig to an existing file, such as /etc/kubernetes/admin.conf on a control plane node")
 	}
 	if err != nil {
 		return nil, problem.New("reading the kubeconfig", err,
-			"name another kubeconfig with --kubeconfig")
+			"set --kubeconfig to another file")
 	}
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, problem.New("", fmt.Errorf("the kubeconfig %s is empty", as.Kubeconfig),
-			"put it back, or name another with --kubeconfig; a control plane has /etc/kubernetes/admin.conf")
+			"restore it, or set --kubeconfig to another file, such as /etc/kubernetes/admin.conf on a control plane node")
 	}
 	return data, nil
 }
@@ -132,7 +132,7 @@ func (k *Cluster) newRESTConfig(data []byte, as state.Identity) (*rest.Config, e
 	if cluster.InsecureSkipTLSVerify && !as.AllowInsecure {
 		return nil, errors.New(
 			"its insecure-skip-tls-verify turns off the verification of the server; " +
-				"replace it by the CA in certificate-authority-data")
+				"replace it with the CA in certificate-authority-data")
 	}
 	if err := k.checkCertificates(config, cluster); err != nil {
 		return nil, err
@@ -165,8 +165,9 @@ func (k *Cluster) checkCertificates(config *pki.Kubeconfig, cluster *api.Cluster
 		return nil // the API server may authenticate the user by these
 	}
 	if err := pki.CheckPeriod(certs[0], time.Now()); err != nil {
-		return problem.New("its client", err,
-			"renew it on a control plane: kubeadm certs renew admin.conf; or compare this machine's clock with the cluster's: timedatectl")
+		return problem.New("", fmt.Errorf("its client %w", err),
+			"renew the certificate on a control plane node, for example: kubeadm certs renew admin.conf",
+			"or check this machine's clock: timedatectl")
 	}
 	return nil
 }

@@ -40,10 +40,10 @@ func requestHints(as state.Identity, server string, err error) []string {
 		return []string{`the token may have expired or been deleted; create a new one on a control plane node: "kubeadm token create --print-join-command"`}
 	case apierrors.IsUnauthorized(err):
 		return []string{fmt.Sprintf(
-			"the client certificate or token in %s may have expired or belong to another cluster: `openssl x509 -noout -dates` shows a certificate's dates", as.Kubeconfig)}
+			"the client certificate or token in %s may have expired or belong to another cluster; to check the dates of a certificate: openssl x509 -noout -dates -in FILE", as.Kubeconfig)}
 	case apierrors.IsForbidden(err):
 		return []string{fmt.Sprintf(
-			"the user of %s is not authorized; name an administrator's kubeconfig with --kubeconfig", describeIdentity(as))}
+			"the user of %s is not authorized; set --kubeconfig to that of an administrator", describeIdentity(as))}
 	}
 	return nil
 }
@@ -59,7 +59,7 @@ func certificateHint(as state.Identity, server string, err error) string {
 	case errors.As(err, &name):
 		return fmt.Sprintf("the certificate of %s is not valid for that name; apiServer.certSANs in the configuration adds names", server)
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return "by this machine's clock the certificate is not valid now: compare the clocks, or see its dates with `openssl x509 -noout -dates -in FILE`"
+		return "by this machine's clock the certificate is not valid now: compare the clocks, or check its dates: openssl x509 -noout -dates -in FILE"
 	}
 	return fmt.Sprintf("the certificate of %s cannot be verified with the CA in %s", server,
 		describeIdentity(as))

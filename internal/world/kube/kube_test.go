@@ -57,7 +57,7 @@ func TestWritesDoNotRetryRejections(t *testing.T) {
 		hint    string
 	}{
 		"forbidden": {newRejection(403, metav1.StatusReasonForbidden),
-			"administrator's kubeconfig"},
+			"--kubeconfig to that of an administrator"},
 		"unauthorized": {newRejection(401, metav1.StatusReasonUnauthorized), "may have expired"},
 		"bad request":  {newRejection(400, metav1.StatusReasonBadRequest), ""},
 	} {
@@ -210,11 +210,11 @@ func TestUnusableKubeconfigs(t *testing.T) {
 			`kubeconfig has no current context: set current-context to one of its contexts, "u@c"`,
 			"--kubeconfig"},
 		"undefined context": {editedKubeconfig(t, s,
-			func(k *pki.Kubeconfig) { k.CurrentContext = "gone" }), `has no context "gone"`,
+			func(k *pki.Kubeconfig) { k.CurrentContext = "gone" }), `current-context "gone" of the kubeconfig does not exist`,
 			"--kubeconfig"},
 		"undefined user": {editedKubeconfig(t, s,
 			func(k *pki.Kubeconfig) { delete(k.AuthInfos, "u") }),
-			`names user "u", which it does not define`, "--kubeconfig"},
+			`refers to user "u", which does not exist`, "--kubeconfig"},
 		"no server": {editedKubeconfig(t, s,
 			func(k *pki.Kubeconfig) { k.Clusters["c"].Server = "" }),
 			`cluster "c" of the kubeconfig has no server`, "--kubeconfig"},

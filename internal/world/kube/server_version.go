@@ -29,7 +29,7 @@ func (k *Cluster) ServerVersion(ctx context.Context, as state.Identity) (string,
 		}
 		return nil
 	}
-	op := "asking the API server for its version"
+	op := "getting the version of the API server"
 	err := k.retry(ctx, request{as: as, op: op, isRetryable: isServerBusy, isRead: true, do: ask})
 	return found.GitVersion, err
 }

@@ -12,7 +12,7 @@ func TestServerVersion(t *testing.T) {
 		t.Errorf("the version is %q: %v", got, err)
 	}
 	_, err := k.ServerVersion(t.Context(), as)
-	wantError(t, err, "asking the API server for its version at "+s.URL+
+	wantError(t, err, "getting the version of the API server at "+s.URL+
 		": its answer has no version", "")
 	_, err = k.ServerVersion(t.Context(), as)
 	wantError(t, err, "it answered 403 Forbidden", "")

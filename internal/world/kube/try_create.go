@@ -17,7 +17,7 @@ func (k *Cluster) TryCreate(ctx context.Context, object state.Object, as state.I
 		return err
 	}
 	ref := state.RefOf(object, as)
-	op := "asking whether " + ref.String() + " could be created"
+	op := "checking whether " + ref.String() + " can be created"
 	create := func(ctx context.Context, c *client) error {
 		r, err := c.resource(ref.GVK, ref.Namespace)
 		if err == nil {

@@ -24,5 +24,5 @@ func TestTryCreateStoresNothing(t *testing.T) {
 		t.Errorf("asked %q with dryRun=%q", s.asked, query)
 	}
 	wantError(t, k.TryCreate(t.Context(), c.Object, c.As),
-		"asking whether ConfigMap kube-system/c could be created", "an administrator's kubeconfig")
+		"checking whether ConfigMap kube-system/c can be created", "--kubeconfig to that of an administrator")
 }

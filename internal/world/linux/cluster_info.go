@@ -30,7 +30,7 @@ func (m Machine) ClusterInfo(ctx context.Context, server string,
 		return nil, err
 	}
 	if base.Scheme != "https" || base.Host == "" {
-		return nil, fmt.Errorf("the API server %q is not a https URL", server)
+		return nil, fmt.Errorf("the API server %q is not an https URL", server)
 	}
 	config := &tls.Config{InsecureSkipVerify: true}
 	if ca != nil {
@@ -61,17 +61,17 @@ func (m Machine) ClusterInfo(ctx context.Context, server string,
 func parseClusterInfo(answer state.Response) (map[string]string, error) {
 	if answer.Status/100 == 3 {
 		return nil, fmt.Errorf(
-			"asking for cluster-info: the server answers with a redirect (%d %s), as no API server does: %w",
+			"getting cluster-info: the server returned a redirect (%d %s), as no API server does: %w",
 			answer.Status, http.StatusText(answer.Status), state.ErrRedirected)
 	}
 	if answer.Status != http.StatusOK {
 		var s metav1.Status
 		if err := json.Unmarshal(answer.Body, &s); err == nil && s.Kind == "Status" {
-			return nil, fmt.Errorf("asking for cluster-info: the server answers %w",
+			return nil, fmt.Errorf("getting cluster-info: the server returned %w",
 				untrusted.QuotedError(apierrors.FromObject(&s)))
 		}
 		return nil, fmt.Errorf(
-			"asking for cluster-info: the server answers %d %s; is it a Kubernetes API server?",
+			"getting cluster-info: the server returned %d %s; is it a Kubernetes API server?",
 			answer.Status, http.StatusText(answer.Status))
 	}
 	var m struct {

@@ -30,7 +30,7 @@ func (m Machine) Fetch(ctx context.Context, req state.Request) (state.Response, 
 		return state.Response{}, err
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return state.Response{}, fmt.Errorf("%q is not a http or https URL", req.URL)
+		return state.Response{}, fmt.Errorf("%q is not an http or https URL", req.URL)
 	}
 	transport, err := newTransport(req, u.Hostname())
 	if err != nil {
@@ -100,7 +100,7 @@ func newTLSConfig(req state.Request) (*tls.Config, error) {
 	if req.CA != nil {
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(req.CA) {
-			return nil, errors.New("the CA for the request holds no PEM certificate")
+			return nil, errors.New("the CA for the request contains no PEM certificate")
 		}
 	}
 	if req.Cert != nil {

@@ -48,7 +48,7 @@ func TestFetchVerifiesServers(t *testing.T) {
 		"reading the client":           {URL: url, CA: ca, Cert: []byte("nonsense")},
 		"not an address of this":       {URL: "https://192.0.2.77:10257/healthz", Loopback: true},
 		"must be verified":             {URL: "https://cp.example:10257/healthz", Loopback: true},
-		"not a http or https URL":      {URL: "file:///etc/kubernetes/admin.conf"},
+		"not an http or https URL":     {URL: "file:///etc/kubernetes/admin.conf"},
 	} {
 		if _, err := (Machine{}).Fetch(t.Context(), req); err == nil ||
 			!strings.Contains(err.Error(), says) {
@@ -146,7 +146,7 @@ func TestClusterInfo(t *testing.T) {
 		{url + "/other", ca, "other than the ConfigMap"},
 		{url + "/away", ca, state.ErrRedirected.Error()},
 		{url + "/nothing", ca, "reading cluster-info"},
-		{strings.Replace(url, "https", "http", 1), nil, "not a https URL"},
+		{strings.Replace(url, "https", "http", 1), nil, "not an https URL"},
 		{"127.0.0.1:6443", nil, ""},
 	} {
 		if _, err := (Machine{}).ClusterInfo(t.Context(), c.server, c.ca); err == nil ||

@@ -56,7 +56,7 @@ func withOpenRCHint(name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return problem.New("", err, "see the state of the service: rc-service "+name+" status")
+	return problem.New("", err, "check the state of the service: rc-service "+name+" status")
 }
 
 // exitsWithZero reports whether a program exits with code 0.

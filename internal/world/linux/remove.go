@@ -185,7 +185,7 @@ func (t mountTree) removeDir(parent *os.File, name, path string) error {
 }
 
 func newMountPointError(path string) error {
-	return fmt.Errorf("%s is a mount point and was not removed: unmount it and run the command again", path)
+	return fmt.Errorf("%s is a mount point and was not removed: unmount it and re-run the command", path)
 }
 
 func (t mountTree) empty(d *os.File, path string) error {

@@ -94,8 +94,8 @@ func runJob(ctx context.Context, name string, start startJobFunc) error {
 }
 
 func withSystemdHints(name string, err error) error {
-	return problem.New("", err, "see the state of the service: systemctl status "+name,
-		"see its log: journalctl -xeu "+name)
+	return problem.New("", err, "check the state of the service: systemctl status "+name,
+		"check its log: journalctl -xeu "+name)
 }
 
 // unit holds properties of a systemd unit.

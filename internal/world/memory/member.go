@@ -59,7 +59,7 @@ func (w *World) MemberStatus(_ context.Context, _ state.Etcd,
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if slices.Contains(w.UnreachableMembers, m.ID) {
-		return state.MemberStatus{}, fmt.Errorf("asking etcd member %s: connection refused", m.Name)
+		return state.MemberStatus{}, fmt.Errorf("getting the status of etcd member %s: connection refused", m.Name)
 	}
 	return state.MemberStatus{AppliedIndex: 1}, nil
 }
