@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -65,7 +66,15 @@ func (k *Cluster) createOrUpdate(ctx context.Context, w objectWrite) error {
 			}
 			existing, getErr := r.Get(ctx, ref.Name, metav1.GetOptions{})
 			if apierrors.IsNotFound(getErr) {
-				return err
+				c, clientErr := k.clientFor(w.as)
+				if clientErr != nil {
+					return clientErr
+				}
+				released, releaseErr := c.releaseClusterIP(ctx, fresh)
+				if released && releaseErr == nil {
+					_, err = r.Create(ctx, fresh, metav1.CreateOptions{})
+				}
+				return cmp.Or(releaseErr, err)
 			}
 			if getErr != nil {
 				return getErr

@@ -5,7 +5,12 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/clientcmd"
 	proxyconfig "k8s.io/kube-proxy/config/v1alpha1"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
@@ -27,6 +32,8 @@ func TestRealObjects(t *testing.T) {
 		func(t *testing.T) { testClusterObjects(t, k, a) })
 	t.Run("addons of another version replace the first",
 		func(t *testing.T) { testAddonUpgrade(t, k, a) })
+	t.Run("a leftover IPAddress does not keep its Service from being created",
+		func(t *testing.T) { testLeftoverIPAddress(t, k, a) })
 	t.Run("an unauthorized user is rejected", func(t *testing.T) {
 		as := a.Identity(t, "unauthorized-user")
 		_, err := k.Object(t.Context(), state.Ref{GVK: state.NodeKind, Name: "n", As: as})
@@ -42,6 +49,43 @@ func TestRealObjects(t *testing.T) {
 			state.Ref{GVK: state.NodeKind, Name: "n", As: state.Identity{Config: data}})
 		wantError(t, err, "Unauthorized", "kubeadm token create")
 	})
+}
+
+// testLeftoverIPAddress applies a Service whose IPAddress an API server has left behind, and one
+// whose cluster IP belongs to another Service.
+func testLeftoverIPAddress(t *testing.T, k *kube.Cluster, a *plane.APIServer) {
+	config, err := clientcmd.BuildConfigFromFlags("", a.Admin.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addresses := dynamic.NewForConfigOrDie(config).Resource(
+		networkingv1.SchemeGroupVersion.WithResource("ipaddresses"))
+	for name, want := range map[string]string{"own": "", "other": "provided IP is already allocated"} {
+		ip := map[string]string{"own": "10.96.1.1", "other": "10.96.1.2"}[name]
+		leftover, err := change.ToUnstructured(&networkingv1.IPAddress{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "IPAddress"},
+			ObjectMeta: metav1.ObjectMeta{Name: ip},
+			Spec: networkingv1.IPAddressSpec{ParentRef: &networkingv1.ParentReference{
+				Resource: "services", Namespace: "default", Name: "own"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := addresses.Create(t.Context(), leftover, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		service := &corev1.Service{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
+			Spec:       corev1.ServiceSpec{ClusterIP: ip, Ports: []corev1.ServicePort{{Port: 80}}},
+		}
+		err = k.Do(t.Context(), change.ApplyObject{Object: service, As: a.Admin})
+		if want == "" && err != nil {
+			t.Errorf("Service %s: %v", name, err)
+		}
+		if want != "" {
+			wantError(t, err, want, "")
+		}
+	}
 }
 
 func testClusterObjects(t *testing.T, k *kube.Cluster, a *plane.APIServer) {
