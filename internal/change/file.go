@@ -125,7 +125,7 @@ var ErrSystemDirectory = errors.New("a directory of the operating system")
 
 // Remove removes a file or a directory, or the contents of a directory. It never removes a
 // symbolic link's target, never enters a mount, and never empties a directory of the operating
-// system (node.OfSystem), even through a symbolic link.
+// system (node.IsSystemDir), even through a symbolic link.
 type Remove struct {
 	Path      string
 	Contents  bool // keep the directory and remove its contents; the path may be a symbolic link

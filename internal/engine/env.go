@@ -68,7 +68,7 @@ type Undoer interface {
 	// Release ends what the last Mark began; changes since then stay.
 	Release(mark int)
 	// Undo undoes the changes since mark, newest first, and reports each step, with
-	// change.ErrOneWay for what cannot be undone.
+	// change.ErrIrreversible for what cannot be undone.
 	Undo(ctx context.Context, mark int, told func(of change.Change, err error)) error
 }
 

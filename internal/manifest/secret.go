@@ -61,7 +61,7 @@ func NewCertsOwner(id, secret string, now time.Time) *corev1.Secret {
 	}, now)
 }
 
-// NewCertsSecret is the Secret with the encrypted files, by the names of pki.SealedName. owner is
+// NewCertsSecret is the Secret with the encrypted files, by the names of pki.UploadedName. owner is
 // NewCertsOwner as the API server returned it, with its UID.
 func NewCertsSecret(sealed map[string][]byte, owner metav1.Object) *corev1.Secret {
 	meta := objectMeta(kubeSystem, CertsSecret)

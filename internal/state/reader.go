@@ -254,8 +254,6 @@ type Objects interface {
 	// TryCreate asks the API server whether it would create the object: authorization, admission
 	// and validation run, and nothing is stored (a server-side dry run).
 	TryCreate(ctx context.Context, object Object, as Identity) error
-	// ServerVersion is the version of the API server that answers, such as "v1.37.1".
-	ServerVersion(ctx context.Context, as Identity) (string, error)
 	// Livez returns nil if the API server answers at /livez that it is healthy.
 	Livez(ctx context.Context, as Identity) error
 }

@@ -1,6 +1,6 @@
 // Package upgrade decides how a cluster gets from one Kubernetes version to another: what runs in
-// it now, which versions it can be upgraded to, which steps that takes, what the version skew
-// policy forbids, and which preflight checks come first. It only reads.
+// it now, which versions it can be upgraded to, which steps that takes, and which preflight checks
+// come first. It only reads.
 package upgrade
 
 import (

@@ -29,8 +29,10 @@ func (c *Cluster) createJob(as state.Identity) preflight.Check {
 		case err == nil:
 		case apierrors.IsBadRequest(err) &&
 			strings.Contains(err.Error(), "does not support dry run"):
-			rep.Warn("", "whether a Job could be created is unknown, as an admission webhook "+
-				"does not support a server-side dry run: %v", err)
+			rep.Warn("find that webhook: "+
+				"kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations",
+				"whether a Job could be created is unknown, as an admission webhook "+
+					"does not support a server-side dry run: %v", err)
 		default:
 			rep.Fail("check why the API server or an admission webhook rejects it",
 				"no Job can be created in namespace kube-system: %v", err)
@@ -69,7 +71,8 @@ func (l leaderCheck) run(ctx context.Context, r state.Reader, rep *preflight.Rep
 		err = runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &found)
 	}
 	if err != nil {
-		rep.Warn("", "whether %s is running is unknown: %v", l.component, err)
+		rep.Warn("check that Leases can be read: kubectl get leases --namespace kube-system",
+			"whether %s is running is unknown: %v", l.component, err)
 		return
 	}
 	remedy := "check its log: kubectl logs --namespace kube-system --selector component=" +
@@ -128,7 +131,8 @@ func controlPlaneNodesReady(as state.Identity) preflight.Check {
 			GVK: state.NodeKind, LabelSelector: ControlPlaneLabel + "=", As: as,
 		})
 		if err != nil {
-			rep.Fail("", "reading the control plane nodes: %v", err)
+			rep.Fail("check that Nodes can be read: kubectl get nodes",
+				"reading the control plane nodes: %v", err)
 			return
 		}
 		var notReady []string
@@ -136,7 +140,8 @@ func controlPlaneNodesReady(as state.Identity) preflight.Check {
 			var n corev1.Node
 			err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &n)
 			if err != nil {
-				rep.Fail("", "reading Node %s: %v", u.GetName(), err)
+				rep.Fail("check what the object holds: kubectl get node --output yaml "+u.GetName(),
+					"reading Node %s: %v", u.GetName(), err)
 				return
 			}
 			for _, condition := range n.Status.Conditions {
@@ -160,7 +165,7 @@ func staticPodManifest(paths node.Paths) preflight.Check {
 		for _, name := range controlPlaneComponents() {
 			there, err := state.Exists(ctx, r, paths.Manifest(name))
 			if err != nil {
-				rep.Fail("", "%v", err)
+				rep.Fail("check that the directory of static Pod manifests can be read", "%v", err)
 			} else if !there {
 				missing = append(missing, paths.Manifest(name))
 			}

@@ -26,7 +26,7 @@ type ExistingCluster struct {
 // AddCluster makes this machine a control plane of a cluster whose API server accepts every
 // identity.
 func (w *World) AddCluster(c ExistingCluster) error {
-	w.RemoteAPIServer, w.APIServerVersion = true, c.Version
+	w.RemoteAPIServer = true
 	w.Files["/etc/kubernetes/admin.conf"] = memory.File{Data: []byte("{}"), Mode: 0o600}
 	w.Files["/etc/kubernetes/manifests"] = memory.File{Mode: fs.ModeDir | 0o700}
 	components := []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"}
@@ -122,12 +122,4 @@ func (w *World) TryCreate(ctx context.Context, o state.Object, as state.Identity
 		return err
 	}
 	return w.Refused[o.GetObjectKind().GroupVersionKind().Kind]
-}
-
-// ServerVersion is APIServerVersion, if the API server answers and accepts the identity.
-func (w *World) ServerVersion(ctx context.Context, as state.Identity) (string, error) {
-	if err := w.checkAccess(ctx, as); err != nil {
-		return "", err
-	}
-	return w.APIServerVersion, nil
 }

@@ -45,7 +45,6 @@ type World struct {
 	APIServerLag    int // how many calls of Livez fail after the start of the API server
 	NodeName        string
 
-	APIServerVersion string // answer of the API server at /version
 	// versions behind labels such as "stable-1.37", if dl.k8s.io resolves
 	Published map[string]string
 	Refused   map[string]error // kinds of objects that the API server does not create, and why

@@ -203,11 +203,6 @@ func (w *Reads) TryCreate(ctx context.Context, o state.Object, as state.Identity
 	return err
 }
 
-// ServerVersion is a read.
-func (w *Reads) ServerVersion(ctx context.Context, as state.Identity) (string, error) {
-	return readUnlessFailing(w, func() (string, error) { return w.World.ServerVersion(ctx, as) })
-}
-
 // Livez is a read.
 func (w *Reads) Livez(ctx context.Context, as state.Identity) error {
 	_, err := readUnlessFailing(w, func() (any, error) { return nil, w.World.Livez(ctx, as) })
