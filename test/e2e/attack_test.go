@@ -153,7 +153,7 @@ func TestJoinRefusesRedirectsAndPlainHTTP(t *testing.T) {
 			plan.Answers[clusterInfoPath] = attacker.Answer{Status: http.StatusFound,
 				Location: to + clusterInfoPath}
 			impostor := startRogueServer(t, d.attackerNode, plan)
-			d.checkRefused(t, []string{"redirects (302 Found)", plan.Listen},
+			d.checkRefused(t, []string{"a redirect (302 Found)", plan.Listen},
 				d.joinCommand(plan.Listen, d.token)...)
 			impostor.checkNoCredentials(t, d.tokenSecret)
 		})
